@@ -1,5 +1,5 @@
 //! The interfaces of applications, REST below `/api` and tRPC below `/trpc`, and the console on the
-//! same routes: created once for all listeners. Also formats the refusals of earlier layers for
+//! same operations: created once for all listeners. Also formats the refusals of earlier layers for
 //! both interfaces.
 
 use std::any::Any;
@@ -55,7 +55,7 @@ impl Applications {
     /// Returns the router of the console, for requests that carry their visitor and principal as
     /// extensions, unless [`crate::console::is_public`].
     pub fn console(&self) -> Router {
-        console_router(self.api.clone(), Arc::clone(&self.state), Arc::clone(&self.sessions))
+        console_router(Arc::clone(&self.state), Arc::clone(&self.sessions))
     }
 
     /// Returns the open console sessions.

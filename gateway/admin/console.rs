@@ -1,8 +1,8 @@
 //! The console under `/console`: pages for operators, administrators and users. One table
-//! (`routes`) lists each page with its permission. Pages call the routes of the API in process, as
-//! the visitor.
+//! (`routes`) lists each page with its permission. Pages call the operations of the API, as the
+//! visitor.
 
-mod api_client;
+mod api;
 mod assets;
 mod attempts;
 mod call_outcome;
@@ -16,6 +16,7 @@ mod kept_call;
 mod layout;
 mod list_part;
 mod page_account;
+mod page_path;
 mod page_table;
 mod pages;
 mod plot;

@@ -227,6 +227,122 @@ async fn pages_are_for_the_roles_that_the_configuration_gives() {
     }
 }
 
+/// Sends a form of the console with the tokens of a page that its visitor may open.
+async fn submit(gate: &Gate, cookie: &str, path: &str, fields: &[(&str, &str)]) -> Answer {
+    let page = get("/console/agents").with("Cookie", cookie).send(gate.address).await;
+    let (token, number) = (hidden_field(&page, "token"), hidden_field(&page, "page"));
+    let mut all = vec![("token", &*token), ("page", &*number)];
+    all.extend(fields);
+    form(gate.address, path, &all).with("Cookie", cookie).send(gate.address).await
+}
+
+/// Both call the same operations, so neither admits a caller that the other refuses.
+#[tokio::test]
+async fn pages_and_the_api_refuse_the_same_callers() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let audit = json!({"audit": {"output": "file", "file": "audit.jsonl"}});
+    let gate = gate(&server, audit).await;
+    let at = gate.address;
+    let boss = key(&gate, "boss", &["--role", "operator"]).await;
+    let boss = boss.split('_').nth(1).unwrap();
+    let revoke = (format!("/console/keys/{boss}/revoke"), format!("/api/keys/{boss}"));
+    let explain = r#"{"call":"a__t"}"#;
+    let add = r#"{"name":"n","serverUrl":"https://n.example/mcp"}"#;
+    for (name, role) in [("user", None), ("lead", Some("admin")), ("op", Some("operator"))] {
+        let role: Vec<&str> = role.into_iter().flat_map(|role| ["--role", role]).collect();
+        let key = key(&gate, name, &role).await;
+        let cookie = sign_in(&gate, &key).await;
+        for (page, method, path, body) in [
+            ("GET /console/servers", "GET", "/api/servers", ""),
+            ("GET /console/tools", "GET", "/api/tools", ""),
+            ("GET /console/connections", "GET", "/api/connections", ""),
+            ("GET /console/approvals", "GET", "/api/approvals", ""),
+            ("GET /console/keys", "GET", "/api/keys", ""),
+            ("GET /console/sessions", "GET", "/api/sessions", ""),
+            ("GET /console/usage", "GET", "/api/usage", ""),
+            ("GET /console/audit", "GET", "/api/audit", ""),
+            ("GET /console/pins", "GET", "/api/pins", ""),
+            ("GET /console/settings", "GET", "/api/settings", ""),
+            ("GET /console/organisations", "GET", "/api/organisations", ""),
+            ("GET /console/access?call=a__t", "POST", "/api/policies/explain", explain),
+            ("/console/access/cases", "POST", "/api/policies/test", r#"{"cases":[]}"#),
+            ("/console/audit/verify", "POST", "/api/audit/verify", ""),
+            ("/console/integrations/new", "POST", "/api/mcp-integrations/custom", add),
+            ("/console/servers/a/reconnect", "POST", "/api/servers/a/reconnect", ""),
+            (&*revoke.0, "DELETE", &*revoke.1, ""),
+        ] {
+            let shown = match page.strip_prefix("GET ") {
+                Some(page) => get(page).with("Cookie", &cookie).send(at).await,
+                None => submit(&gate, &cookie, page, &[("cases", "[]"), ("name", "n")]).await,
+            };
+            let request = Request::bare(method, path, body.to_owned());
+            let answer = request.with("Content-Type", "application/json").by(&key).send(at).await;
+            assert_eq!(shown.status == 403, answer.status == 403, "{name} {page} {shown:?}");
+            assert!(shown.status < 500 && answer.status < 500, "{page} {shown:?} {answer:?}");
+        }
+    }
+    until("refusals of both are on the record", async || {
+        let trail = std::fs::read_to_string(gate.folder.path().join("audit.jsonl")).unwrap();
+        let refused = |path: &str| trail.contains(&format!("{path}\""));
+        let is_shown = refused(&format!("POST {}", revoke.0));
+        (is_shown && refused(&format!("DELETE {}", revoke.1))).then_some(())
+    })
+    .await;
+}
+
+/// Every page has a policy, and scripts and styles of the console alone.
+#[tokio::test]
+async fn every_page_runs_nothing_but_the_files_of_the_console() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = Gate::start(json!({
+        "servers": {"a": server.config(), "bad": {"url": "http://127.0.0.1:1/<script>"}},
+        "audit": {"output": "file", "file": "audit.jsonl"},
+    }))
+    .await;
+    for path in [
+        "",
+        "/sign-in",
+        "/servers",
+        "/servers/bad",
+        "/tools",
+        "/tools/a__t",
+        "/agents",
+        "/integrations/new",
+        "/access",
+        "/approvals",
+        "/keys",
+        "/keys/new",
+        "/audit",
+        "/activity",
+        "/usage",
+        "/organisations",
+        "/organisations/default",
+        "/pins",
+        "/settings",
+        "/sessions",
+        "/connections",
+        "/nowhere",
+    ] {
+        let page = get(&format!("/console{path}")).send(gate.address).await;
+        let expected = if path == "/nowhere" { 404 } else { 200 };
+        let text = page.text();
+        assert_eq!(page.status, expected, "{path}: {text}");
+        let policy = page.header("content-security-policy").unwrap();
+        assert!(policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"), "{path}");
+        let nonce = policy.split("'nonce-").nth(1).unwrap().split('\'').next().unwrap();
+        for script in text.split("<script").skip(1) {
+            assert!(script.contains(&format!("nonce=\"{nonce}\"")), "{path}: {script}");
+        }
+        assert!(!text.contains(" style=") && !text.contains("<style"), "{path}");
+        for tag in text.split('<').filter(|tag| tag.contains(" hx-get=")) {
+            assert!(tag.contains(&format!("hx-nonce=\"{nonce}\"")), "{path}: {tag}");
+        }
+    }
+    let list = get("/console/servers").send(gate.address).await.text();
+    let place = |name: &str| list.find(&format!("/console/servers/{name}\"")).unwrap();
+    assert!(place("bad") < place("a"), "a failing server comes first: {list}");
+}
+
 /// Reads up to an event of this name.
 async fn hear(stream: &mut Stream, name: &str) {
     while let Some(block) = stream.block().await {

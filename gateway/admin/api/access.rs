@@ -1,5 +1,7 @@
-//! The caller of the API, and the permissions that routes require.
+//! The caller of the API, and the permissions that operations require. [`By::new`] checks them for
+//! every face of the operations: an operation cannot be called without its result.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use axum::Extension;
@@ -11,6 +13,7 @@ use axum::http::uri::Authority;
 use axum::middleware::Next;
 use axum::response::Response;
 use lockgate_authn::{Principal, Role};
+use lockgate_registry::ChangeOptions;
 
 use super::problem::{ELSEWHERE, Problem};
 use super::state::{ApiState, Shared};
@@ -35,6 +38,58 @@ pub(crate) struct Caller {
     names_organisation: bool,
     /// The base of endpoint URLs.
     pub(crate) base: Arc<str>,
+}
+
+/// A role that operations require.
+pub(crate) trait LeastRole {
+    const ROLE: Role;
+}
+
+pub(crate) struct User;
+pub(crate) struct Admin;
+pub(crate) struct Operator;
+
+impl LeastRole for User {
+    const ROLE: Role = Role::User;
+}
+
+impl LeastRole for Admin {
+    const ROLE: Role = Role::Admin;
+}
+
+impl LeastRole for Operator {
+    const ROLE: Role = Role::Operator;
+}
+
+/// A caller with the role `R` or a higher one, in the organisation that the operation is for.
+pub(crate) struct By<R> {
+    pub(crate) state: Arc<ApiState>,
+    pub(crate) caller: Caller,
+    /// The conditions of a change.
+    pub(crate) options: ChangeOptions,
+    role: PhantomData<fn() -> R>,
+}
+
+impl<R: LeastRole> By<R> {
+    /// Checks that the caller has the role.
+    pub(crate) fn new(state: &Arc<ApiState>, caller: Caller) -> Result<Self, Problem> {
+        check_permission(Permission::AtLeast(R::ROLE), Some(&caller))?;
+        let options = ChangeOptions::default();
+        Ok(Self { state: Arc::clone(state), caller, options, role: PhantomData })
+    }
+}
+
+/// An operation that requires the role `R`: a function with [`By<R>`] as its first parameter.
+pub(crate) trait Requires<R, Rest> {}
+
+impl<R, F: Fn(By<R>) -> O, O> Requires<R, ()> for F {}
+impl<R, F: Fn(By<R>, A) -> O, O, A> Requires<R, (A,)> for F {}
+impl<R, F: Fn(By<R>, A, B) -> O, O, A, B> Requires<R, (A, B)> for F {}
+impl<R, F: Fn(By<R>, A, B, C) -> O, O, A, B, C> Requires<R, (A, B, C)> for F {}
+
+/// Returns the permission of an operation, for a table that states the same role.
+pub(crate) fn permission_of<R: LeastRole, Rest>(_: impl Requires<R, Rest>) -> Permission {
+    Permission::AtLeast(R::ROLE)
 }
 
 impl Permission {
@@ -65,7 +120,11 @@ impl Caller {
 
     /// Returns the caller in the named organisation. Fails if the organisation does not exist; for
     /// callers other than operators, every organisation but their own appears not to exist.
-    async fn in_organisation(mut self, state: &ApiState, name: &str) -> Result<Self, Problem> {
+    pub(crate) async fn in_organisation(
+        mut self,
+        state: &ApiState,
+        name: &str,
+    ) -> Result<Self, Problem> {
         self.names_organisation = true;
         if name == self.organisation() {
             return Ok(self);

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use lockgate_authn::Role;
 use lockgate_registry::{AgentServer as Stored, AgentServerChange};
 use lockgate_upstream::Upstream;
 use serde::{Deserialize, Serialize};
 
-use super::access::Caller;
+use super::access::{By, Caller, User};
 use super::body::Body;
 use super::change::{Change, Terms};
 use super::conditions::make_actor;
@@ -21,7 +21,7 @@ use super::figures::may_see_figures;
 use super::page::Page;
 use super::problem::Problem;
 use super::servers::{unknown_server, visible_servers};
-use super::state::{ApiState, Shared};
+use super::state::ApiState;
 use crate::fault::Fault;
 
 /// A server of an agent.
@@ -30,26 +30,26 @@ use crate::fault::Fault;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AgentServer {
     /// The namespace of its tools.
-    server: String,
+    pub(crate) server: String,
     /// The display name.
-    name: String,
+    pub(crate) name: String,
     /// Absent for servers of the configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
-    integration_id: Option<String>,
+    pub(crate) integration_id: Option<String>,
     /// Whether the agent's endpoint offers it.
-    assigned: bool,
+    pub(crate) assigned: bool,
     /// As for servers.
-    state: &'static str,
+    pub(crate) state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    fault: Option<Fault>,
+    pub(crate) fault: Option<Fault>,
     /// The server's own names of the tools that the agent can neither list nor call.
-    hidden_tools: Vec<String>,
+    pub(crate) hidden_tools: Vec<String>,
     /// The tools that the caller may use. Only in the response for a single server.
     #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<Vec<AgentTool>>,
+    pub(crate) tools: Option<Vec<AgentTool>>,
     /// Set if this was a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
 /// A tool of a server of an agent.
@@ -57,9 +57,9 @@ pub(crate) struct AgentServer {
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct AgentTool {
     /// The server's own name.
-    name: String,
+    pub(crate) name: String,
     /// Whether the agent may list and call it.
-    enabled: bool,
+    pub(crate) enabled: bool,
 }
 
 /// A change of a server of an agent; omitted members are unchanged.
@@ -69,10 +69,10 @@ pub(crate) struct AgentTool {
 pub(crate) struct AgentServerPatch {
     /// Whether the agent's endpoint offers the server.
     #[serde(default)]
-    assigned: Option<bool>,
+    pub(crate) assigned: Option<bool>,
     /// Tools to switch on (`true`) or off (`false`), by the server's own names.
     #[serde(default)]
-    tools: BTreeMap<String, bool>,
+    pub(crate) tools: BTreeMap<String, bool>,
 }
 
 /// The servers that can be assigned to an agent.
@@ -196,8 +196,7 @@ fn list_stored(
     )
 ))]
 pub(crate) async fn list_agent_servers(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Path(id): Path<String>,
 ) -> Result<Json<Page<AgentServer>>, Problem> {
     let candidates = Candidates::of(&state, &caller, &id)?;
@@ -223,8 +222,7 @@ pub(crate) async fn list_agent_servers(
     responses((status = 200, body = AgentServer), (status = 404, description = "Not found"))
 ))]
 pub(crate) async fn show_agent_server(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Path((id, slug)): Path<(String, String)>,
 ) -> Result<Json<AgentServer>, Problem> {
     let candidates = Candidates::of(&state, &caller, &id)?;
@@ -257,16 +255,16 @@ pub(crate) async fn show_agent_server(
     )
 ))]
 pub(crate) async fn change_agent_server(
-    State(state): Shared,
+    by: By<User>,
     Path((id, slug)): Path<(String, String)>,
-    change: Change,
     Body(patch): Body<AgentServerPatch>,
 ) -> Result<Json<AgentServer>, Problem> {
-    let caller = &change.caller;
-    let candidates = Candidates::of(&state, caller, &id)?;
+    let change = by.change()?;
+    let Change { state, caller, .. } = &change;
+    let candidates = Candidates::of(state, caller, &id)?;
     let key = candidates.find_key(&slug).ok_or_else(unknown_server)?.to_owned();
     if patch.tools.values().any(|is_on| !is_on) {
-        let known = list_tools(&state, caller, &slug).await;
+        let known = list_tools(state, caller, &slug).await;
         for (tool, is_on) in &patch.tools {
             if !is_on && !known.iter().any(|known| **known == **tool) {
                 let detail = "there is no such tool; GET /api/agents/{id}/servers/{server} lists \
@@ -281,7 +279,7 @@ pub(crate) async fn change_agent_server(
             registry.change_agent_server(&actor, &id, &key, wanted, &options).await
         })
         .await?;
-    let is_dry_run = changed.is_dry_run;
-    let server = candidates.describe(&state, caller, &slug, changed.after);
-    Ok(Json(AgentServer { dry_run: is_dry_run, ..server.with_tools(&state, caller).await }))
+    let dry_run = changed.is_dry_run;
+    let server = candidates.describe(state, caller, &slug, changed.after);
+    Ok(Json(AgentServer { dry_run, ..server.with_tools(state, caller).await }))
 }

@@ -2,51 +2,50 @@
 //! organisation. Their integrations are in `assignments`.
 
 use axum::Json;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::extract::Path;
+use axum::http::StatusCode;
 use lockgate_registry::{Agent as Stored, AgentPatch, AgentQuery, Changed, NewAgent};
 use serde::{Deserialize, Serialize};
 
-use super::access::Caller;
+use super::access::{By, Caller, User};
+use super::answer::broken;
 use super::body::Body;
-use super::change::Change;
+use super::change::{Change, Deletion, Reply};
 use super::conditions::make_actor;
 #[cfg(test)]
 use super::conditions::{ChangeHeaders, ChangeQuery, CreationHeaders, OrganisationQuery};
-use super::integrations::{entity_tag, write_time};
+use super::integrations::write_time;
 use super::names::KeyNames;
 use super::page::{Page, Part, SortOrder, StoredSort};
 use super::problem::Problem;
 use super::query::{Query, number};
-use super::state::Shared;
 
 /// An agent.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Agent {
-    id: String,
-    name: String,
-    organization_id: String,
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) organization_id: String,
     /// Its creator, as `issuer|subject`.
-    owner: String,
+    pub(crate) owner: String,
     /// The name of the key that created it, if the caller may see the key.
     #[serde(skip_serializing_if = "Option::is_none")]
-    owner_name: Option<String>,
+    pub(crate) owner_name: Option<String>,
     /// The URL for its clients.
-    endpoint: String,
+    pub(crate) endpoint: String,
     /// The form of its list of tools; `default` for the operator's setting.
-    tools: AgentTools,
+    pub(crate) tools: AgentTools,
     /// Increases with each change; also the `ETag` of the response, for `If-Match`.
-    version: i64,
+    pub(crate) version: i64,
     /// RFC 3339.
-    created_at: String,
+    pub(crate) created_at: String,
     /// RFC 3339.
-    updated_at: String,
+    pub(crate) updated_at: String,
     /// Set if this was a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
 /// The form of an agent's list of tools.
@@ -70,6 +69,14 @@ impl AgentTools {
         }
     }
 
+    /// Returns the name in the API.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            other => other.stored(),
+        }
+    }
+
     fn stored(self) -> &'static str {
         match self {
             Self::Default => "",
@@ -87,9 +94,9 @@ impl AgentTools {
 pub(crate) struct AgentChange {
     /// Display name; unique among the agents of its owner.
     #[serde(default)]
-    name: Option<String>,
+    pub(crate) name: Option<String>,
     #[serde(default)]
-    tools: Option<AgentTools>,
+    pub(crate) tools: Option<AgentTools>,
 }
 
 /// The properties of an agent.
@@ -98,7 +105,7 @@ pub(crate) struct AgentChange {
 #[serde(deny_unknown_fields)]
 pub(crate) struct AgentName {
     /// Display name; unique among the agents of its owner.
-    name: String,
+    pub(crate) name: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -152,13 +159,15 @@ impl Agent {
 }
 
 /// Returns the response to a change, except a deletion.
-fn answer_changed(status: StatusCode, change: &Change, changed: Changed<Stored>) -> Response {
-    let is_dry_run = changed.is_dry_run;
-    let Some(stored) = changed.after else { return StatusCode::NO_CONTENT.into_response() };
-    let version = stored.version;
-    let shown = Agent { dry_run: is_dry_run, ..Agent::new(stored, &change.caller) };
-    let status = if is_dry_run { StatusCode::OK } else { status };
-    (status, entity_tag(version), Json(shown)).into_response()
+fn answer_changed(
+    status: StatusCode,
+    change: &Change,
+    changed: Changed<Stored>,
+) -> Result<Reply<Agent>, Problem> {
+    let dry_run = changed.is_dry_run;
+    let value = Agent::new(changed.after.ok_or_else(broken)?, &change.caller);
+    let status = if dry_run { StatusCode::OK } else { status };
+    Ok(Reply { version: Some(value.version), value: Agent { dry_run, ..value }, status })
 }
 
 /// Lists the caller's agents; for administrators, all agents of the organisation.
@@ -170,8 +179,7 @@ fn answer_changed(status: StatusCode, change: &Change, changed: Changed<Stored>)
     responses((status = 200, body = Page<Agent>))
 ))]
 pub(crate) async fn list_agents(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Query(query): Query<AgentListQuery>,
 ) -> Result<Json<Page<Agent>>, Problem> {
     let actor = make_actor(&caller);
@@ -203,15 +211,16 @@ pub(crate) async fn list_agents(
     )
 ))]
 pub(crate) async fn create_agent(
-    change: Change,
+    by: By<User>,
     Body(AgentName { name }): Body<AgentName>,
-) -> Result<Response, Problem> {
+) -> Result<Reply<Agent>, Problem> {
+    let change = by.change()?;
     let changed = change
         .make("create agent", |terms| async move {
             terms.registry.create_agent(&terms.actor, NewAgent { name }, &terms.options).await
         })
         .await?;
-    Ok(answer_changed(StatusCode::CREATED, &change, changed))
+    answer_changed(StatusCode::CREATED, &change, changed)
 }
 
 /// Returns an agent.
@@ -223,15 +232,14 @@ pub(crate) async fn create_agent(
     responses((status = 200, body = Agent), (status = 404, description = "Not found"))
 ))]
 pub(crate) async fn show_agent(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Path(id): Path<String>,
-) -> Result<(HeaderMap, Json<Agent>), Problem> {
+) -> Result<Reply<Agent>, Problem> {
     let actor = make_actor(&caller);
     let stored = state.registry()?.agent(&actor, &id)?;
     let names = KeyNames::of(&state, &caller);
-    let tag = entity_tag(stored.version);
-    Ok((tag, Json(Agent::new(stored, &caller).name_owner(&names))))
+    let value = Agent::new(stored, &caller).name_owner(&names);
+    Ok(Reply { version: Some(value.version), value, status: StatusCode::OK })
 }
 
 /// Renames an agent, or sets the form of its list of tools.
@@ -248,17 +256,18 @@ pub(crate) async fn show_agent(
     )
 ))]
 pub(crate) async fn change_agent(
+    by: By<User>,
     Path(id): Path<String>,
-    change: Change,
     Body(AgentChange { name, tools }): Body<AgentChange>,
-) -> Result<Response, Problem> {
+) -> Result<Reply<Agent>, Problem> {
+    let change = by.change()?;
     let changed = change
         .make("change agent", |terms| async move {
             let patch = AgentPatch { name, tools: tools.map(|tools| tools.stored().to_owned()) };
             terms.registry.change_agent(&terms.actor, &id, patch, &terms.options).await
         })
         .await?;
-    Ok(answer_changed(StatusCode::OK, &change, changed))
+    answer_changed(StatusCode::OK, &change, changed)
 }
 
 /// Deletes an agent and its endpoint.
@@ -275,18 +284,16 @@ pub(crate) async fn change_agent(
     )
 ))]
 pub(crate) async fn delete_agent(
+    by: By<User>,
     Path(id): Path<String>,
-    change: Change,
-) -> Result<Response, Problem> {
+) -> Result<Deletion<Agent>, Problem> {
+    let change = by.change()?;
     let changed = change
         .make("delete agent", |terms| async move {
             terms.registry.delete_agent(&terms.actor, &id, &terms.options).await
         })
         .await?;
-    match changed.before {
-        Some(stored) if changed.is_dry_run => {
-            Ok(Json(Agent { dry_run: true, ..Agent::new(stored, &change.caller) }).into_response())
-        }
-        _ => Ok(StatusCode::NO_CONTENT.into_response()),
-    }
+    let stored = changed.before.filter(|_| changed.is_dry_run);
+    let agent = stored.map(|stored| Agent { dry_run: true, ..Agent::new(stored, &change.caller) });
+    Ok(Deletion(agent))
 }

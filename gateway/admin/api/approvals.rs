@@ -2,22 +2,22 @@
 //! may approve a call; roles of the API do not matter.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::access::Caller;
+use super::access::{By, Caller, User};
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
 use super::query::Query;
-use super::state::{ApiState, Shared};
+use super::state::ApiState;
 
 /// A waiting call, as described in [policy.md](policy.md#approvals).
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[cfg_attr(test, schema(value_type = Object))]
-pub(crate) struct WaitingApproval(Value);
+pub(crate) struct WaitingApproval(pub(crate) Value);
 
 impl WaitingApproval {
     fn id(&self) -> &str {
@@ -37,8 +37,7 @@ impl WaitingApproval {
     responses((status = 200, body = Page<WaitingApproval>))
 ))]
 pub(crate) async fn list_approvals(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<WaitingApproval>>, Problem> {
     let mut waiting = Vec::new();
@@ -60,8 +59,7 @@ pub(crate) async fn list_approvals(
     responses((status = 200, body = Page<WaitingApproval>))
 ))]
 pub(crate) async fn list_ended_approvals(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<WaitingApproval>>, Problem> {
     let mut ended = Vec::new();
@@ -80,8 +78,7 @@ pub(crate) async fn list_ended_approvals(
     responses((status = 200, body = WaitingApproval), (status = 404, description = "Not found"))
 ))]
 pub(crate) async fn show_approval(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Path(id): Path<String>,
 ) -> Result<Json<WaitingApproval>, Problem> {
     match state.gateway.find_approval(&caller.principal, &id) {
@@ -106,8 +103,7 @@ pub(crate) async fn show_approval(
     )
 ))]
 pub(crate) async fn approve_call(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     answer(&state, &caller, &id, true)
@@ -126,8 +122,7 @@ pub(crate) async fn approve_call(
     )
 ))]
 pub(crate) async fn deny_call(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     answer(&state, &caller, &id, false)

@@ -2,15 +2,14 @@
 //! agent.
 
 use axum::Json;
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::extract::Path;
 use lockgate_registry::{Assignment, Integration as Stored, MAX_PAGE, Page as Found};
 use serde::{Deserialize, Serialize};
 
-use super::access::Caller;
+use super::access::{By, User};
 use super::agents::Agent;
-use super::change::Change;
+use super::answer::broken;
+use super::change::{Change, Deletion};
 use super::conditions::make_actor;
 #[cfg(test)]
 use super::conditions::{ChangeQuery, CreationHeaders, OrganisationQuery};
@@ -18,7 +17,6 @@ use super::integrations::{Integration, States};
 use super::page::{Page, Part};
 use super::problem::Problem;
 use super::query::{Query, number};
-use super::state::{ApiState, Shared};
 
 /// Default items per page: most agents have fewer.
 const DEFAULT_PAGE: usize = MAX_PAGE;
@@ -77,19 +75,17 @@ impl AssignedQuery {
 
 /// Returns the response with an assignment that was made, or that a dry run would make or remove.
 fn answer(
-    state: &ApiState,
     change: &Change,
-    assignment: Option<Assignment>,
-    is_dry_run: bool,
-) -> Result<Response, Problem> {
-    let Some(Assignment { agent: agent_id, integration }) = assignment else {
-        return Ok(StatusCode::NO_CONTENT.into_response());
-    };
+    assignment: Assignment,
+    dry_run: bool,
+) -> Result<AgentIntegration, Problem> {
+    let Assignment { agent: agent_id, integration } = assignment;
+    let state = &change.state;
     let actor = make_actor(&change.caller);
     let agent = Agent::new(state.registry()?.agent(&actor, &agent_id)?, &change.caller);
     let states = States::of(state, &integration.organisation);
     let integration = Integration::new(&states, integration, change.caller.role);
-    Ok(Json(AgentIntegration { agent, agent_id, integration, dry_run: is_dry_run }).into_response())
+    Ok(AgentIntegration { agent, agent_id, integration, dry_run })
 }
 
 /// Lists the integrations of an agent.
@@ -101,8 +97,7 @@ fn answer(
     responses((status = 200, body = Page<Integration>), (status = 404, description = "Not found"))
 ))]
 pub(crate) async fn list_assigned(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Path(id): Path<String>,
     Query(query): Query<AssignedQuery>,
 ) -> Result<Json<Page<Integration>>, Problem> {
@@ -121,8 +116,7 @@ pub(crate) async fn list_assigned(
     responses((status = 200, body = Page<Integration>), (status = 404, description = "Not found"))
 ))]
 pub(crate) async fn list_available(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Path(id): Path<String>,
     Query(query): Query<AssignedQuery>,
 ) -> Result<Json<Page<Integration>>, Problem> {
@@ -154,16 +148,17 @@ pub(crate) async fn list_available(
     )
 ))]
 pub(crate) async fn assign_integration(
-    State(state): Shared,
+    by: By<User>,
     Path((id, integration)): Path<(String, String)>,
-    change: Change,
-) -> Result<Response, Problem> {
+) -> Result<Json<AgentIntegration>, Problem> {
+    let change = by.change()?;
     let changed = change
         .make("assign mcp-integration", |terms| async move {
             terms.registry.assign(&terms.actor, &id, &integration, &terms.options).await
         })
         .await?;
-    answer(&state, &change, changed.after, changed.is_dry_run)
+    let assignment = changed.after.ok_or_else(broken)?;
+    Ok(Json(answer(&change, assignment, changed.is_dry_run)?))
 }
 
 /// Unassigns an integration from an agent.
@@ -185,18 +180,15 @@ pub(crate) async fn assign_integration(
     )
 ))]
 pub(crate) async fn unassign_integration(
-    State(state): Shared,
+    by: By<User>,
     Path((id, integration)): Path<(String, String)>,
-    change: Change,
-) -> Result<Response, Problem> {
+) -> Result<Deletion<AgentIntegration>, Problem> {
+    let change = by.change()?;
     let changed = change
         .make("unassign mcp-integration", |terms| async move {
             terms.registry.unassign(&terms.actor, &id, &integration, &terms.options).await
         })
         .await?;
-    if changed.is_dry_run {
-        answer(&state, &change, changed.before, true)
-    } else {
-        Ok(StatusCode::NO_CONTENT.into_response())
-    }
+    let assignment = changed.before.filter(|_| changed.is_dry_run);
+    Ok(Deletion(assignment.map(|found| answer(&change, found, true)).transpose()?))
 }

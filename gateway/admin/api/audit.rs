@@ -6,20 +6,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use lockgate_authn::{DEFAULT_ORGANISATION, Role};
 use lockgate_telemetry::audit::{Members, Search, SearchResult, search};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::access::Caller;
+use super::access::{Admin, By, Caller, Operator};
 #[cfg(test)]
 use super::conditions::OrganisationQuery;
 use super::places::OrganisationPermit;
 use super::problem::Problem;
 use super::query::{Query, number};
-use super::state::{ApiState, AuditReport, Shared};
+use super::state::{ApiState, AuditReport};
 
 /// The purpose that cursors are sealed for.
 const LIST: &str = "audit";
@@ -86,14 +85,14 @@ pub(crate) enum DecisionName {
 pub(crate) struct AuditPage {
     /// The newest first, in the format of the trail; a decision has `outcome` and `duration_us`.
     #[cfg_attr(test, schema(value_type = Vec<Object>))]
-    items: Vec<Members>,
+    pub(crate) items: Vec<Members>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
+    pub(crate) next_cursor: Option<String>,
     /// All records that could be on this page were searched; otherwise continue at `nextCursor`.
-    complete: bool,
+    pub(crate) complete: bool,
     /// The integrity of the trail, for operators.
     #[serde(flatten)]
-    integrity: Option<Integrity>,
+    pub(crate) integrity: Option<Integrity>,
 }
 
 /// The integrity of the trail by record numbers. `lockgate audit verify` checks the hashes.
@@ -102,11 +101,11 @@ pub(crate) struct AuditPage {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Integrity {
     /// In the searched part, every line is a record and no number is missing.
-    whole: bool,
+    pub(crate) whole: bool,
     /// Lines that are not records.
-    unreadable: u64,
+    pub(crate) unreadable: u64,
     /// Gaps in the record numbers.
-    gaps: u64,
+    pub(crate) gaps: u64,
 }
 
 /// The records that a caller may see and has requested.
@@ -244,8 +243,7 @@ impl Reader {
     )
 ))]
 pub(crate) async fn search_audit(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<Admin>,
     Query(mut query): Query<AuditQuery>,
 ) -> Result<Json<AuditPage>, Problem> {
     let limit = query.limit.unwrap_or(DEFAULT_RECORDS);
@@ -313,8 +311,7 @@ pub(crate) async fn search_audit(
     )
 ))]
 pub(crate) async fn verify_audit(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<Operator>,
 ) -> Result<Json<AuditReport>, Problem> {
     let Some(place) = state.operator_searches.enter(&Arc::from(caller.organisation())) else {
         let detail = "too many searches of the audit trail are running: retry in a moment";

@@ -8,7 +8,9 @@ use axum::http::{HeaderMap, StatusCode};
 use lockgate_admission::CallerId;
 use lockgate_authn::Principal;
 use lockgate_text::json::Reader;
+use serde::Deserializer;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
 use super::problem::Problem;
@@ -25,6 +27,11 @@ const LARGE_BODY: usize = 1 << 20;
 
 /// A body as `T`, which rejects unknown members. An empty body is an empty object.
 pub(crate) struct Body<T>(pub(crate) T);
+
+/// Converts a body that was composed in this process.
+pub(crate) fn body<T: DeserializeOwned>(value: Value) -> Result<Body<T>, Problem> {
+    Ok(Body(read(value)?))
+}
 
 impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<ApiState>> for Body<T> {
     type Rejection = Problem;
@@ -67,8 +74,12 @@ fn parse<T: DeserializeOwned>(headers: &HeaderMap, text: &Bytes) -> Result<T, Pr
         return Err(Problem::in_body("", "the body must be a JSON object"));
     }
     // Deserialized from the text, so that raw values are forwarded as they were written.
-    let mut reader = serde_json::Deserializer::from_slice(text);
-    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+    read(&mut serde_json::Deserializer::from_slice(text))
+}
+
+/// Deserializes a body, with the location of a mistake.
+fn read<'de, T: DeserializeOwned>(from: impl Deserializer<'de>) -> Result<T, Problem> {
+    serde_path_to_error::deserialize(from).map_err(|error| {
         let pointer = write_pointer(error.path());
         let words = error.into_inner().to_string();
         let words = words.split(" at line ").next().unwrap_or("").to_owned();

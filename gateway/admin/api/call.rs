@@ -49,9 +49,9 @@ struct Message<'a> {
 
 /// The parts of an API request that concern its call.
 pub(crate) struct CallOrigin {
-    headers: HeaderMap,
+    pub(crate) headers: HeaderMap,
     /// Receives the messages of the call.
-    messages: Option<CallMessages>,
+    pub(crate) messages: Option<CallMessages>,
 }
 
 impl CallOrigin {
@@ -64,8 +64,7 @@ impl<S: Sync> FromRequestParts<S> for CallOrigin {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let messages = parts.extensions.get().cloned();
-        Ok(Self { headers: parts.headers.clone(), messages })
+        Ok(Self::new(parts.headers.clone()))
     }
 }
 

@@ -3,16 +3,19 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::FromRequestParts;
-use axum::http::HeaderMap;
+use axum::http::header::ETAG;
 use axum::http::request::Parts;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
 use lockgate_registry::{Actor, ChangeOptions, Changed, Registry, RegistryError};
 use serde::Serialize;
 use serde_json::Value;
 use url::Url;
 
-use super::access::Caller;
-use super::conditions::{ChangeQuery, make_actor};
+use super::access::{By, Caller, LeastRole};
+use super::conditions::{ChangeQuery, make_actor, parse_version};
 use super::problem::Problem;
 use super::query::Query;
 use super::recorded::{ChangeRecord, make_recorded};
@@ -26,7 +29,7 @@ const MAX_DIGITS: usize = 3;
 /// The caller of a change, and its options.
 pub(crate) struct Change {
     pub(crate) caller: Caller,
-    state: Arc<ApiState>,
+    pub(crate) state: Arc<ApiState>,
     terms: Terms,
 }
 
@@ -38,28 +41,80 @@ pub(crate) struct Terms {
     pub(crate) options: ChangeOptions,
 }
 
-impl FromRequestParts<Arc<ApiState>> for Change {
+/// A response with a status and the version for `If-Match`.
+pub(crate) struct Reply<T> {
+    pub(crate) value: T,
+    pub(crate) status: StatusCode,
+    pub(crate) version: Option<i64>,
+}
+
+/// The response to a deletion: in a dry run the object that would be deleted.
+pub(crate) struct Deletion<T>(pub(crate) Option<T>);
+
+impl<T: Serialize> IntoResponse for Reply<T> {
+    fn into_response(self) -> Response {
+        let tag = self.version.map(|version| [(ETAG, format!("\"{version}\""))]);
+        (self.status, tag, Json(self.value)).into_response()
+    }
+}
+
+impl<T: Serialize> IntoResponse for Deletion<T> {
+    fn into_response(self) -> Response {
+        match self.0 {
+            Some(value) => Json(value).into_response(),
+            None => StatusCode::NO_CONTENT.into_response(),
+        }
+    }
+}
+
+impl<R: LeastRole> FromRequestParts<Arc<ApiState>> for By<R> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, Problem> {
         let caller = Caller::from_request_parts(parts, state).await?;
-        let Query(query) = Query::<ChangeQuery>::from_request_parts(parts, state).await?;
-        Self::new(state, caller, &query, &parts.headers)
+        let mut by = Self::new(state, caller)?;
+        if !matches!(parts.method, Method::GET | Method::HEAD) {
+            let Query(query) = Query::<ChangeQuery>::from_request_parts(parts, state).await?;
+            by.options = query.read_options(&parts.headers)?;
+        }
+        Ok(by)
+    }
+}
+
+impl<R> By<R> {
+    /// Prepares a change of the registry.
+    pub(crate) fn change(self) -> Result<Change, Problem> {
+        let Self { state, caller, options, .. } = self;
+        let terms = Terms { registry: state.registry()?, actor: make_actor(&caller), options };
+        Ok(Change { caller, state, terms })
+    }
+
+    /// Requires that the changed object has this version.
+    pub(crate) fn expecting(mut self, version: &str) -> Result<Self, Problem> {
+        self.options.expected_version = Some(parse_version(version)?);
+        Ok(self)
+    }
+
+    /// Requests the outcome of a change without making it.
+    pub(crate) fn trying(mut self) -> Self {
+        self.options.dry_run = true;
+        self
+    }
+
+    /// Returns the caller in the named organisation, which exists for it.
+    pub(crate) async fn in_organisation(mut self, name: &str) -> Result<Self, Problem> {
+        self.caller = self.caller.in_organisation(&self.state, name).await?;
+        Ok(self)
+    }
+
+    /// Returns the caller as a member of an organisation, which may not exist yet.
+    pub(crate) fn acting_in(mut self, organisation: &str) -> Self {
+        self.caller = self.caller.acting_in(organisation);
+        self
     }
 }
 
 impl Change {
-    pub(crate) fn new(
-        state: &Arc<ApiState>,
-        caller: Caller,
-        query: &ChangeQuery,
-        headers: &HeaderMap,
-    ) -> Result<Self, Problem> {
-        let options = query.read_options(headers)?;
-        let terms = Terms { registry: state.registry()?, actor: make_actor(&caller), options };
-        Ok(Self { caller, state: Arc::clone(state), terms })
-    }
-
     pub(crate) fn agents_with(&self, integration: &str) -> Vec<String> {
         self.terms.registry.agents_with(&self.terms.actor.organisation, integration)
     }

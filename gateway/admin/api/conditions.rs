@@ -61,16 +61,12 @@ pub(crate) struct OrganisationQuery {
 }
 
 impl ChangeQuery {
-    pub(crate) fn is_trial(&self) -> bool {
-        self.dry_run.unwrap_or(false)
-    }
-
     /// Returns the options of a change. Fails if a header is invalid.
     pub(crate) fn read_options(&self, headers: &HeaderMap) -> Result<ChangeOptions, Problem> {
         Ok(ChangeOptions {
             expected_version: read_version(headers)?,
             idempotency_key: read_single(headers, IDEMPOTENCY_KEY)?.map(str::to_owned),
-            dry_run: self.is_trial(),
+            dry_run: self.dry_run.unwrap_or(false),
         })
     }
 }
@@ -99,10 +95,13 @@ fn read_version(headers: &HeaderMap) -> Result<Option<i64>, Problem> {
         return Ok(None);
     }
     let tag = given.strip_prefix('"').and_then(|given| given.strip_suffix('"'));
-    match tag.and_then(|tag| tag.parse().ok()) {
-        Some(version) => Ok(Some(version)),
-        None => Err(invalid("If-Match must be an ETag from a response, such as \"3\", or *")),
-    }
+    parse_version(tag.unwrap_or("")).map(Some)
+}
+
+/// Parses the version in an entity tag.
+pub(crate) fn parse_version(tag: &str) -> Result<i64, Problem> {
+    let wrong = "If-Match must be an ETag from a response, such as \"3\", or *";
+    tag.parse().map_err(|_| invalid(wrong))
 }
 
 fn read_single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Problem> {

@@ -4,24 +4,23 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use lockgate_accounts::{AccountError, Accounts, Connection as Found, GrantFilter, Holder};
 use lockgate_authn::Role;
 use lockgate_text::date;
 use serde::{Deserialize, Serialize};
 
-use super::access::Caller;
-use super::conditions::ChangeQuery;
+use super::access::{By, Caller, User};
+use super::change::Deletion;
 #[cfg(test)]
-use super::conditions::OrganisationQuery;
+use super::conditions::{ChangeQuery, OrganisationQuery};
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
 use super::query::{Query, flag, number};
 use super::recorded::{ChangeRecord, make_recorded};
 use super::servers::visible_servers;
-use super::state::{ApiState, Shared};
+use super::state::ApiState;
 use crate::connect::holder_of;
 
 /// An account of a user at a server.
@@ -29,35 +28,35 @@ use crate::connect::holder_of;
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Connection {
-    id: String,
-    server: String,
+    pub(crate) id: String,
+    pub(crate) server: String,
     /// `connected`, `needs_scope` or `needs_connect`.
-    state: String,
+    pub(crate) state: String,
     /// The issuer of its user. The subject of a key is the key's id.
-    issuer: String,
-    subject: String,
-    organization_id: String,
+    pub(crate) issuer: String,
+    pub(crate) subject: String,
+    pub(crate) organization_id: String,
     /// The page on which the user connects the account, for the caller's own.
     #[serde(skip_serializing_if = "Option::is_none")]
-    connect_url: Option<String>,
+    pub(crate) connect_url: Option<String>,
     /// The issuer of the tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
-    authorization_server: Option<String>,
-    scopes: Vec<String>,
+    pub(crate) authorization_server: Option<String>,
+    pub(crate) scopes: Vec<String>,
     /// Scopes that the server requires beyond those granted.
-    needed_scopes: Vec<String>,
+    pub(crate) needed_scopes: Vec<String>,
     /// RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
-    connected_at: Option<String>,
+    pub(crate) connected_at: Option<String>,
     /// The expiry of the access token, which is renewed before (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
-    expires_at: Option<String>,
+    pub(crate) expires_at: Option<String>,
     /// Why the account has to be connected again.
     #[serde(skip_serializing_if = "Option::is_none")]
-    failure: Option<String>,
+    pub(crate) failure: Option<String>,
     /// The sort key of lists.
     #[serde(skip)]
-    place: String,
+    pub(crate) place: String,
 }
 
 impl Connection {
@@ -120,8 +119,7 @@ pub(crate) struct ConnectionsQuery {
     responses((status = 200, body = Page<Connection>))
 ))]
 pub(crate) async fn list_connections(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Query(query): Query<ConnectionsQuery>,
 ) -> Result<Json<Page<Connection>>, Problem> {
     let connections = if query.all.unwrap_or(false) {
@@ -151,8 +149,7 @@ pub(crate) async fn list_connections(
     )
 ))]
 pub(crate) async fn show_connection(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Path(id): Path<String>,
 ) -> Result<Json<Connection>, Problem> {
     Ok(Json(find(&state, &caller, &id).await?.0))
@@ -174,15 +171,13 @@ pub(crate) async fn show_connection(
     )
 ))]
 pub(crate) async fn delete_connection(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, options, .. }: By<User>,
     Path(id): Path<String>,
-    Query(query): Query<ChangeQuery>,
-) -> Result<Response, Problem> {
+) -> Result<Deletion<Connection>, Problem> {
     let (connection, action) = find(&state, &caller, &id).await?;
     let accounts = state.operations.accounts();
-    if query.is_trial() {
-        return Ok(Json(connection).into_response());
+    if options.dry_run {
+        return Ok(Deletion(Some(connection)));
     }
     make_recorded(&state, &caller.principal, async move {
         let done = accounts.disconnect(&connection.server, &connection.holder()).await;
@@ -198,7 +193,7 @@ pub(crate) async fn delete_connection(
         Ok(((), Some(record)))
     })
     .await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    Ok(Deletion(None))
 }
 
 /// Disconnects the accounts of all users of a deleted organisation.

@@ -8,7 +8,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::Stream;
@@ -22,12 +21,12 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::access::{Caller, Permission, check_permission};
+use super::access::{By, Caller, Permission, User, check_permission};
 use super::journal::News;
 use super::problem::Problem;
 use super::query::{Query, flag};
 use super::servers::visible_servers;
-use super::state::{ApiState, Shared};
+use super::state::ApiState;
 use crate::headers::read_header;
 
 /// Interval of comments on a silent stream.
@@ -187,8 +186,7 @@ pub(crate) enum ReaderEvent {
     responses((status = 200, content_type = "text/event-stream", body = String))
 ))]
 pub(crate) async fn follow_events(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     headers: HeaderMap,
     Query(query): Query<EventsQuery>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {

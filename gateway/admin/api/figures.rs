@@ -20,13 +20,13 @@ use super::access::Caller;
 #[cfg_attr(test, schema(as = ServerMetrics))]
 pub(crate) struct ServerMetrics {
     /// Start of the count (RFC 3339).
-    since: String,
+    pub(crate) since: String,
     pub(crate) calls: u64,
     /// Failed calls by cause: `connection`, `authentication`, `timeout`, `execution`, `validation`.
     pub(crate) errors: BTreeMap<&'static str, u64>,
     /// Milliseconds, estimated from a histogram.
     #[serde(skip_serializing_if = "Option::is_none")]
-    p50_ms: Option<f64>,
+    pub(crate) p50_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p95_ms: Option<f64>,
 }
@@ -36,10 +36,10 @@ pub(crate) struct ServerMetrics {
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RecentStep {
-    calls: u64,
-    failed: u64,
+    pub(crate) calls: u64,
+    pub(crate) failed: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    average_ms: Option<f64>,
+    pub(crate) average_ms: Option<f64>,
 }
 
 /// Returns the recent calls of a server; empty if the caller may not see them.

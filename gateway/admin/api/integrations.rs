@@ -10,37 +10,36 @@ mod view;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
+use axum::extract::Path;
+use axum::http::StatusCode;
 use lockgate_registry::RegistryError;
 use serde_json::json;
 
-use super::access::Caller;
+use super::access::{Admin, By, User};
 use super::body::Body;
-use super::change::Change;
+use super::change::{Deletion, Reply};
+use super::conditions::make_actor;
 #[cfg(test)]
-use super::conditions::{ChangeHeaders, CreationHeaders, OrganisationQuery};
-use super::conditions::{ChangeQuery, make_actor};
+use super::conditions::{ChangeHeaders, ChangeQuery, CreationHeaders, OrganisationQuery};
 use super::page::Page;
 use super::problem::Problem;
 use super::query::Query;
 use super::recorded::{ChangeRecord, make_recorded};
-use super::state::{Shared, Switch};
+use super::state::Switch;
 
 #[cfg(test)]
 pub(crate) use calls::__path_list_calls;
 pub(crate) use calls::list_calls;
 #[cfg(test)]
 pub(crate) use catalogue::{__path_create_predefined_integration, __path_list_catalogue};
-pub(crate) use catalogue::{create_predefined_integration, list_catalogue};
+pub(crate) use catalogue::{PredefinedIntegration, create_predefined_integration, list_catalogue};
 pub(crate) use input::{AuthMethod, secret};
 use input::{IntegrationChange, ListQuery, NewCustomIntegration};
 use validate::validate_new;
 #[cfg(test)]
 pub(crate) use validate::{__path_check_mcp, __path_validate_integration};
 pub(crate) use validate::{check_mcp, validate_integration};
-pub(crate) use view::{Integration, States, Warning, entity_tag, write_time};
+pub(crate) use view::{Integration, States, Warning, write_time};
 use view::{answer_changed, answer_deleted};
 
 /// Lists the integrations of the caller's organisation.
@@ -52,8 +51,7 @@ use view::{answer_changed, answer_deleted};
     responses((status = 200, body = Page<Integration>))
 ))]
 pub(crate) async fn list_integrations(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Page<Integration>>, Problem> {
     let actor = make_actor(&caller);
@@ -78,10 +76,10 @@ pub(crate) async fn list_integrations(
     )
 ))]
 pub(crate) async fn create_custom_integration(
-    State(state): Shared,
-    change: Change,
+    by: By<Admin>,
     Body(body): Body<NewCustomIntegration>,
-) -> Result<Response, Problem> {
+) -> Result<Reply<Integration>, Problem> {
+    let change = by.change()?;
     let is_tried = body.is_tried();
     let new = body.read()?;
     if is_tried {
@@ -90,7 +88,7 @@ pub(crate) async fn create_custom_integration(
             terms.registry.create_integration(&terms.actor, like, &terms.options).await
         });
         if !rehearsed.await?.is_replayed {
-            validate_new(&state, change.organisation(), &new).await?;
+            validate_new(&change.state, change.organisation(), &new).await?;
         }
     }
     let changed = change
@@ -98,7 +96,7 @@ pub(crate) async fn create_custom_integration(
             terms.registry.create_integration(&terms.actor, new, &terms.options).await
         })
         .await?;
-    Ok(answer_changed(&state, &change, StatusCode::CREATED, changed))
+    answer_changed(&change, StatusCode::CREATED, changed)
 }
 
 /// Returns an integration.
@@ -110,15 +108,14 @@ pub(crate) async fn create_custom_integration(
     responses((status = 200, body = Integration), (status = 404, description = "Not found"))
 ))]
 pub(crate) async fn show_integration(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Path(id): Path<String>,
-) -> Result<(HeaderMap, Json<Integration>), Problem> {
+) -> Result<Reply<Integration>, Problem> {
     let actor = make_actor(&caller);
     let stored = state.registry()?.integration(&actor, &id)?;
-    let tag = entity_tag(stored.version);
     let states = States::of(&state, &actor.organisation);
-    Ok((tag, Json(Integration::new(&states, stored, caller.role))))
+    let value = Integration::new(&states, stored, caller.role);
+    Ok(Reply { version: Some(value.version), value, status: StatusCode::OK })
 }
 
 /// Changes an integration.
@@ -135,18 +132,18 @@ pub(crate) async fn show_integration(
     )
 ))]
 pub(crate) async fn change_integration(
-    State(state): Shared,
+    by: By<Admin>,
     Path(id): Path<String>,
-    change: Change,
     Body(body): Body<IntegrationChange>,
-) -> Result<Response, Problem> {
+) -> Result<Reply<Integration>, Problem> {
+    let change = by.change()?;
     let patch = body.read()?;
     let changed = change
         .make("change mcp-integration", |terms| async move {
             terms.registry.patch_integration(&terms.actor, &id, patch, &terms.options).await
         })
         .await?;
-    Ok(answer_changed(&state, &change, StatusCode::OK, changed))
+    answer_changed(&change, StatusCode::OK, changed)
 }
 
 /// Deletes an integration, and unassigns it from all agents.
@@ -163,16 +160,16 @@ pub(crate) async fn change_integration(
     )
 ))]
 pub(crate) async fn delete_integration(
-    State(state): Shared,
+    by: By<Admin>,
     Path(id): Path<String>,
-    change: Change,
-) -> Result<Response, Problem> {
+) -> Result<Deletion<Integration>, Problem> {
+    let change = by.change()?;
     let changed = change
         .make("delete mcp-integration", |terms| async move {
             terms.registry.delete_integration(&terms.actor, &id, &terms.options).await
         })
         .await?;
-    Ok(answer_deleted(&state, &change, changed))
+    Ok(answer_deleted(&change, changed))
 }
 
 /// Enables an integration.
@@ -184,16 +181,16 @@ pub(crate) async fn delete_integration(
     responses((status = 200, body = Integration), (status = 404, description = "Not found"))
 ))]
 pub(crate) async fn enable_integration(
-    State(state): Shared,
+    by: By<Admin>,
     Path(id): Path<String>,
-    change: Change,
-) -> Result<Response, Problem> {
+) -> Result<Reply<Integration>, Problem> {
+    let change = by.change()?;
     let changed = change
         .make("enable mcp-integration", |terms| async move {
             terms.registry.enable_integration(&terms.actor, &id, true, &terms.options).await
         })
         .await?;
-    Ok(answer_changed(&state, &change, StatusCode::OK, changed))
+    answer_changed(&change, StatusCode::OK, changed)
 }
 
 /// Disables an integration: it is disconnected, and its tools and other items are not listed.
@@ -205,16 +202,16 @@ pub(crate) async fn enable_integration(
     responses((status = 200, body = Integration), (status = 404, description = "Not found"))
 ))]
 pub(crate) async fn disable_integration(
-    State(state): Shared,
+    by: By<Admin>,
     Path(id): Path<String>,
-    change: Change,
-) -> Result<Response, Problem> {
+) -> Result<Reply<Integration>, Problem> {
+    let change = by.change()?;
     let changed = change
         .make("disable mcp-integration", |terms| async move {
             terms.registry.enable_integration(&terms.actor, &id, false, &terms.options).await
         })
         .await?;
-    Ok(answer_changed(&state, &change, StatusCode::OK, changed))
+    answer_changed(&change, StatusCode::OK, changed)
 }
 
 /// Closes the connection to an integration and reconnects.
@@ -233,17 +230,15 @@ pub(crate) async fn disable_integration(
     )
 ))]
 pub(crate) async fn reconnect_integration(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, options, .. }: By<Admin>,
     Path(id): Path<String>,
-    Query(query): Query<ChangeQuery>,
 ) -> Result<Json<Integration>, Problem> {
     let actor = make_actor(&caller);
     let stored = state.registry()?.integration(&actor, &id)?;
     if !stored.enabled {
         return Err(RegistryError::Disabled.into());
     }
-    if query.is_trial() {
+    if options.dry_run {
         let states = States::of(&state, &actor.organisation);
         return Ok(Json(Integration::new(&states, stored, caller.role).into_trial()));
     }

@@ -6,24 +6,24 @@ mod change;
 mod input;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use lockgate_authn::key::Key;
 use serde::Serialize;
 
-use super::access::Caller;
+use super::access::{Admin, By, Caller};
 use super::body::Body;
-use super::conditions::ChangeQuery;
+use super::change::Deletion;
 #[cfg(test)]
-use super::conditions::OrganisationQuery;
+use super::conditions::{ChangeQuery, OrganisationQuery};
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
 use super::query::Query;
-use super::state::{KeyChange, Shared};
+use super::state::KeyChange;
 
+pub(crate) use api_key::ApiKey;
 pub(in crate::api) use api_key::read_clock;
-use api_key::{ApiKey, RETRY_SECONDS, show_trial, unknown_key};
+use api_key::{RETRY_SECONDS, show_trial, unknown_key};
 use change::{Effect, change_keys, rehearse};
 use input::{NewKey, check_grants, role_of};
 
@@ -33,9 +33,9 @@ use input::{NewKey, check_grants, role_of};
 pub(crate) struct MadeKey {
     /// The key itself, shown only once. Absent in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<String>,
+    pub(crate) key: Option<String>,
     #[serde(flatten)]
-    about: ApiKey,
+    pub(crate) about: ApiKey,
 }
 
 /// Lists the API keys of the caller's organisation; for operators, all.
@@ -47,18 +47,22 @@ pub(crate) struct MadeKey {
     responses((status = 200, body = Page<ApiKey>))
 ))]
 pub(crate) async fn list_keys(
-    State(state): Shared,
-    caller: Caller,
+    by: By<Admin>,
     Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<ApiKey>>, Problem> {
+    Ok(Json(query.cut(list_visible(&by), |key| &key.id)?))
+}
+
+/// Returns all keys that the caller may see.
+pub(crate) fn list_visible(by: &By<Admin>) -> Vec<ApiKey> {
     let now = read_clock();
     let mut keys = Vec::new();
-    for key in &*state.operations.keys() {
-        if may_see(&caller, key) {
+    for key in &*by.state.operations.keys() {
+        if may_see(&by.caller, key) {
             keys.push(ApiKey::new(key.clone(), now));
         }
     }
-    Ok(Json(query.cut(keys, |key| &key.id)?))
+    keys
 }
 
 fn may_see(caller: &Caller, key: &Key) -> bool {
@@ -84,9 +88,7 @@ fn may_see(caller: &Caller, key: &Key) -> bool {
     )
 ))]
 pub(crate) async fn create_key(
-    State(state): Shared,
-    caller: Caller,
-    Query(query): Query<ChangeQuery>,
+    By { state, caller, options, .. }: By<Admin>,
     Body(body): Body<NewKey>,
 ) -> Result<(StatusCode, Json<MadeKey>), Problem> {
     body.check()?;
@@ -108,7 +110,7 @@ pub(crate) async fn create_key(
     key.expires = expires;
     check_grants(&state, &caller, &key)?;
     let change = KeyChange::Add(key.clone());
-    if query.is_trial() {
+    if options.dry_run {
         rehearse(&state, change.clone()).await?;
         return Ok((StatusCode::OK, Json(MadeKey { key: None, about: show_trial(key, &change) })));
     }
@@ -138,11 +140,9 @@ pub(crate) async fn create_key(
     )
 ))]
 pub(crate) async fn revoke_key(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, options, .. }: By<Admin>,
     Path(id): Path<String>,
-    Query(query): Query<ChangeQuery>,
-) -> Result<Response, Problem> {
+) -> Result<Deletion<ApiKey>, Problem> {
     let keys = state.operations.keys();
     let known = keys.iter().find(|key| key.id == id && may_see(&caller, key));
     let Some(key) = known.cloned() else { return Err(unknown_key()) };
@@ -152,9 +152,9 @@ pub(crate) async fn revoke_key(
         return Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail));
     }
     let change = KeyChange::Revoke { id, at: read_clock() };
-    if query.is_trial() {
+    if options.dry_run {
         rehearse(&state, change.clone()).await?;
-        return Ok(Json(show_trial(key, &change)).into_response());
+        return Ok(Deletion(Some(show_trial(key, &change))));
     }
     // A key that is revoked already needs no change.
     if key.revoked.is_none() && change_keys(&state, &caller, &key, change).await? == Effect::Waits {
@@ -163,5 +163,5 @@ pub(crate) async fn revoke_key(
         let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "NOT_IN_FORCE", detail);
         return Err(problem.retry_after(RETRY_SECONDS));
     }
-    Ok(StatusCode::NO_CONTENT.into_response())
+    Ok(Deletion(None))
 }

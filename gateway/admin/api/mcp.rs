@@ -1,17 +1,16 @@
 //! Methods of MCP for clients that post bare parameters and expect the bare result.
 
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 
-use super::access::Caller;
+use super::access::{By, User};
 use super::body::Body;
 use super::call::{CallOrigin, CallResult, Params, call};
 #[cfg(test)]
 use super::conditions::OrganisationQuery;
 use super::problem::Problem;
-use super::state::Shared;
 
 /// Calls a method of MCP, such as `tools/call`, `resources/read` or `prompts/get`.
 ///
@@ -29,8 +28,7 @@ use super::state::Shared;
     responses((status = 200, body = Object), (status = 404, description = "No such method"))
 ))]
 pub(crate) async fn call_method(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Path(method): Path<String>,
     origin: CallOrigin,
     Body(params): Body<Params>,

@@ -1,17 +1,15 @@
 //! The caller: its name, its permissions and the number of calls that wait for it.
 
 use axum::Json;
-use axum::extract::State;
 use lockgate_authn::Role;
 use serde::{Deserialize, Serialize};
 
-use super::access::{Caller, Permission};
+use super::access::{By, Permission, User};
 use super::events::Position;
 use super::query::{Query, flag};
-use super::state::Shared;
 
 /// The caller of the API.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Me {
@@ -46,7 +44,7 @@ pub(crate) struct Me {
 pub(crate) struct MeQuery {
     /// For administrators: `position` includes `decided`.
     #[serde(default, deserialize_with = "flag")]
-    decisions: Option<bool>,
+    pub(crate) decisions: Option<bool>,
 }
 
 /// Returns the caller.
@@ -58,8 +56,7 @@ pub(crate) struct MeQuery {
     responses((status = 200, body = Me))
 ))]
 pub(crate) async fn show_me(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Query(query): Query<MeQuery>,
 ) -> Json<Me> {
     let decisions = query.decisions.unwrap_or(false) && caller.role >= Role::Admin;

@@ -2,36 +2,35 @@
 //! clients.
 
 use axum::Json;
-use axum::extract::State;
 use lockgate_proxy::VisibleItem;
 use lockgate_upstream::ListKind;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::access::Caller;
+use super::access::{By, Caller, User};
 #[cfg(test)]
 use super::conditions::OrganisationQuery;
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
 use super::query::{Query, number};
-use super::state::{ApiState, Shared};
+use super::state::ApiState;
 
 /// A prompt.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Prompt {
     /// Its identifier for requests.
-    name: String,
+    pub(crate) name: String,
     /// Its server.
-    server: String,
+    pub(crate) server: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    title: Option<String>,
+    pub(crate) title: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<String>,
+    pub(crate) description: Option<String>,
     /// Its arguments, as declared by its server.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(value_type = Option<Vec<Object>>))]
-    arguments: Option<Value>,
+    pub(crate) arguments: Option<Value>,
 }
 
 /// A resource.
@@ -40,17 +39,17 @@ pub(crate) struct Prompt {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Resource {
     /// Its identifier for requests.
-    uri: String,
+    pub(crate) uri: String,
     /// Its server.
-    server: String,
+    pub(crate) server: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
+    pub(crate) name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    title: Option<String>,
+    pub(crate) title: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<String>,
+    pub(crate) description: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    mime_type: Option<String>,
+    pub(crate) mime_type: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -85,8 +84,7 @@ pub(crate) struct OffersQuery {
     responses((status = 200, body = Page<Prompt>))
 ))]
 pub(crate) async fn list_prompts(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Query(query): Query<OffersQuery>,
 ) -> Result<Json<Page<Prompt>>, Problem> {
     let found = find_offers(&state, &caller, query, ListKind::Prompts).await?;
@@ -108,8 +106,7 @@ pub(crate) async fn list_prompts(
     responses((status = 200, body = Page<Resource>))
 ))]
 pub(crate) async fn list_resources(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Query(query): Query<OffersQuery>,
 ) -> Result<Json<Page<Resource>>, Problem> {
     let found = find_offers(&state, &caller, query, ListKind::Resources).await?;

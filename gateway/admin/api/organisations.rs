@@ -2,38 +2,36 @@
 //! Accounts of its users at servers are disconnected; nothing else is deleted with it.
 
 use axum::Json;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::extract::Path;
+use axum::http::StatusCode;
 use lockgate_registry::{Organisation as Stored, RegistryError};
 use serde::{Deserialize, Serialize};
 
-use super::access::Caller;
+use super::access::{By, Operator};
+use super::answer::broken;
 use super::body::Body;
-use super::change::Change;
-use super::conditions::ChangeQuery;
+use super::change::{Deletion, Reply};
 #[cfg(test)]
-use super::conditions::CreationHeaders;
+use super::conditions::{ChangeQuery, CreationHeaders};
 use super::connections::disconnect_all;
 use super::integrations::write_time;
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
 use super::query::Query;
-use super::state::Shared;
 
 /// An organisation that was created, or that has integrations or agents.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Organisation {
-    id: String,
-    integrations: usize,
-    agents: usize,
+    pub(crate) id: String,
+    pub(crate) integrations: usize,
+    pub(crate) agents: usize,
     /// RFC 3339.
-    created_at: String,
+    pub(crate) created_at: String,
     /// Set if this was a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
 /// An organisation to create.
@@ -62,7 +60,7 @@ impl Organisation {
     responses((status = 200, body = Page<Organisation>))
 ))]
 pub(crate) async fn list_organisations(
-    State(state): Shared,
+    By { state, .. }: By<Operator>,
     Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<Organisation>>, Problem> {
     let stored = state.registry()?.organisations();
@@ -88,20 +86,19 @@ pub(crate) async fn list_organisations(
     )
 ))]
 pub(crate) async fn create_organisation(
-    State(state): Shared,
-    caller: Caller,
-    Query(query): Query<ChangeQuery>,
-    headers: HeaderMap,
+    by: By<Operator>,
     Body(NewOrganisation { id }): Body<NewOrganisation>,
-) -> Result<Response, Problem> {
-    let change = Change::new(&state, caller.acting_in(&id), &query, &headers)?;
+) -> Result<Reply<Organisation>, Problem> {
+    let change = by.acting_in(&id).change()?;
     let changed = change
         .make("create organisation", |terms| async move {
             terms.registry.create_organisation(&terms.actor, &terms.options).await
         })
         .await?;
-    let status = if changed.is_dry_run { StatusCode::OK } else { StatusCode::CREATED };
-    Ok(answer(status, changed.after, changed.is_dry_run))
+    let dry_run = changed.is_dry_run;
+    let status = if dry_run { StatusCode::OK } else { StatusCode::CREATED };
+    let value = Organisation::new(changed.after.ok_or_else(broken)?);
+    Ok(Reply { value: Organisation { dry_run, ..value }, status, version: None })
 }
 
 /// Deletes an organisation that has no integrations, agents and keys.
@@ -118,16 +115,13 @@ pub(crate) async fn create_organisation(
     )
 ))]
 pub(crate) async fn delete_organisation(
-    State(state): Shared,
-    caller: Caller,
+    by: By<Operator>,
     Path(id): Path<String>,
-    Query(query): Query<ChangeQuery>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    if state.has_keys(&id) {
+) -> Result<Deletion<Organisation>, Problem> {
+    if by.state.has_keys(&id) {
         return Err(RegistryError::OrganisationNotEmpty.into());
     }
-    let change = Change::new(&state, caller.acting_in(&id), &query, &headers)?;
+    let change = by.acting_in(&id).change()?;
     let changed = change
         .make("delete organisation", |terms| async move {
             terms.registry.delete_organisation(&terms.actor, &terms.options).await
@@ -138,21 +132,15 @@ pub(crate) async fn delete_organisation(
         Err(problem) => {
             // A repeated request disconnects what an earlier one could not.
             if problem.status() == StatusCode::NOT_FOUND {
-                disconnect_all(&state, &id).await?;
+                disconnect_all(&change.state, &id).await?;
             }
             return Err(problem);
         }
     };
-    if changed.is_dry_run {
-        Ok(answer(StatusCode::OK, changed.before, true))
-    } else {
-        disconnect_all(&state, &id).await?;
-        Ok(StatusCode::NO_CONTENT.into_response())
+    if !changed.is_dry_run {
+        disconnect_all(&change.state, &id).await?;
+        return Ok(Deletion(None));
     }
-}
-
-fn answer(status: StatusCode, stored: Option<Stored>, is_dry_run: bool) -> Response {
-    let Some(stored) = stored else { return StatusCode::NO_CONTENT.into_response() };
-    let shown = Organisation { dry_run: is_dry_run, ..Organisation::new(stored) };
-    (status, Json(shown)).into_response()
+    let organisation = changed.before.map(Organisation::new);
+    Ok(Deletion(organisation.map(|value| Organisation { dry_run: true, ..value })))
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use lockgate_authn::Role;
 use lockgate_policy::pin::{Standing, name};
@@ -17,16 +16,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::access::Caller;
+use super::access::{Admin, By, Caller};
 use super::body::Body;
+use super::conditions::make_actor;
 #[cfg(test)]
-use super::conditions::OrganisationQuery;
-use super::conditions::{ChangeQuery, make_actor};
+use super::conditions::{ChangeQuery, OrganisationQuery};
 use super::figures::rank_number;
 use super::page::{Page, PageQuery, Sorting};
 use super::problem::Problem;
 use super::query::{Query, flag, number};
-use super::state::{ApiState, ApprovalError, ApprovedPin, Shared};
+use super::state::{ApiState, ApprovalError, ApprovedPin};
 
 /// Maximum number of tools per approval.
 const MAX_TOOLS: usize = 200;
@@ -40,19 +39,19 @@ const APPLY_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Pin {
     /// `server/tool`.
-    name: String,
-    server: String,
+    pub(crate) name: String,
+    pub(crate) server: String,
     /// The organisation of the server; absent for servers of the configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
-    organization_id: Option<String>,
-    tool: String,
+    pub(crate) organization_id: Option<String>,
+    pub(crate) tool: String,
     /// Its status in the lock file, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    standing: Option<&'static str>,
-    fingerprint: String,
+    pub(crate) standing: Option<&'static str>,
+    pub(crate) fingerprint: String,
     /// Neither listed nor callable.
-    quarantined: bool,
-    findings: Vec<String>,
+    pub(crate) quarantined: bool,
+    pub(crate) findings: Vec<String>,
 }
 
 impl Pin {
@@ -148,16 +147,16 @@ impl AsRef<Pin> for PinDifference {
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct PinDifference {
     #[serde(flatten)]
-    pin: Pin,
+    pub(crate) pin: Pin,
     /// The differences, as text.
-    changes: Vec<String>,
+    pub(crate) changes: Vec<String>,
     /// The approved definition, unless the tool is new.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(value_type = Option<Object>))]
-    before: Option<Value>,
+    pub(crate) before: Option<Value>,
     /// The current definition.
     #[cfg_attr(test, schema(value_type = Object))]
-    after: Value,
+    pub(crate) after: Value,
 }
 
 /// Tools to approve or to reject.
@@ -166,7 +165,7 @@ pub(crate) struct PinDifference {
 #[serde(deny_unknown_fields)]
 pub(crate) struct PinApproval {
     #[cfg_attr(test, schema(min_items = 1, max_items = 200))]
-    tools: Vec<ToolToApprove>,
+    pub(crate) tools: Vec<ToolToApprove>,
 }
 
 /// A tool to approve or to reject, with the reviewed definition.
@@ -175,9 +174,9 @@ pub(crate) struct PinApproval {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolToApprove {
     /// `server/tool`.
-    name: String,
+    pub(crate) name: String,
     /// The fingerprint of the reviewed definition. Rejected if the definition has changed since.
-    fingerprint: String,
+    pub(crate) fingerprint: String,
 }
 
 /// The decided tools.
@@ -205,8 +204,7 @@ pub(crate) struct DecidedTools {
     responses((status = 200, body = Page<Pin>))
 ))]
 pub(crate) async fn list_pins(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<Admin>,
     Query(query): Query<PinsQuery>,
 ) -> Result<Json<Page<Pin>>, Problem> {
     let actor = make_actor(&caller);
@@ -235,8 +233,7 @@ pub(crate) async fn list_pins(
     )
 ))]
 pub(crate) async fn list_pin_differences(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<Admin>,
     Query(query): Query<PinsQuery>,
 ) -> Result<Json<Page<PinDifference>>, Problem> {
     let actor = make_actor(&caller);
@@ -267,12 +264,10 @@ pub(crate) async fn list_pin_differences(
     )
 ))]
 pub(crate) async fn approve_pins(
-    State(state): Shared,
-    caller: Caller,
-    Query(query): Query<ChangeQuery>,
+    By { state, caller, options, .. }: By<Admin>,
     Body(body): Body<PinApproval>,
 ) -> Result<Json<DecidedTools>, Problem> {
-    decide(state, caller, &query, body, Standing::Approved).await
+    decide(state, caller, options.dry_run, body, Standing::Approved).await
 }
 
 /// Rejects tools with the reviewed definitions: all of them, or none.
@@ -292,19 +287,17 @@ pub(crate) async fn approve_pins(
     )
 ))]
 pub(crate) async fn reject_pins(
-    State(state): Shared,
-    caller: Caller,
-    Query(query): Query<ChangeQuery>,
+    By { state, caller, options, .. }: By<Admin>,
     Body(body): Body<PinApproval>,
 ) -> Result<Json<DecidedTools>, Problem> {
-    decide(state, caller, &query, body, Standing::Rejected).await
+    decide(state, caller, options.dry_run, body, Standing::Rejected).await
 }
 
 /// Approves or rejects tools.
 async fn decide(
     state: Arc<ApiState>,
     caller: Caller,
-    query: &ChangeQuery,
+    dry_run: bool,
     body: PinApproval,
     decision: Standing,
 ) -> Result<Json<DecidedTools>, Problem> {
@@ -313,7 +306,6 @@ async fn decide(
     let is_approved = decision == Standing::Approved;
     let names = body.tools.into_iter().map(|tool| tool.name).collect();
     let (approved, rejected) = if is_approved { (names, Vec::new()) } else { (Vec::new(), names) };
-    let dry_run = query.is_trial();
     let decided = DecidedTools { approved, rejected, dry_run };
     if dry_run {
         return Ok(Json(decided));

@@ -4,21 +4,20 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use lockgate_authn::{Identity, KEY, Principal};
-use lockgate_policy::TargetKind;
 use lockgate_policy::cases::{Caller as Subject, Case};
+use lockgate_policy::{Step, TargetKind};
 use lockgate_proxy::transport::{AgentPath, Endpoint};
 use lockgate_proxy::{DecisionQuestion, TargetState, TooManyJudgements};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::access::Caller;
+use super::access::{By, Caller, Operator};
 use super::body::Body;
 use super::keys::read_clock;
 use super::problem::Problem;
-use super::state::{ApiState, Shared};
+use super::state::ApiState;
 
 /// Maximum number of cases per request.
 const MAX_CASES: usize = 200;
@@ -69,28 +68,40 @@ pub(crate) struct Explain {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Explanation {
     /// `allow`, `ask`, `deny` or `hidden`.
-    decision: &'static str,
+    pub(crate) decision: &'static str,
     /// The deciding policy, or `default`.
-    rule: String,
+    pub(crate) rule: String,
     /// Whether the caller has a key or a console session. Other callers need a valid token.
-    knows_caller: bool,
+    pub(crate) knows_caller: bool,
     /// The state of the called tool for the caller at the endpoint, regardless of policies:
     /// `known`, `unknown-endpoint`, `unknown-server`, `unknown-tool`, `unavailable`,
     /// `quarantined`, `unassigned` (the endpoint does not offer the server), `switched-off` (for
     /// the agent) or `missing-scope`. Calls reach only `known` tools.
-    target: &'static str,
+    pub(crate) target: &'static str,
     /// The path of the endpoint.
-    at: String,
+    pub(crate) at: String,
     /// The caller of the explained request.
     #[cfg_attr(test, schema(value_type = Object))]
-    caller: Value,
+    pub(crate) caller: AskedCaller,
     #[serde(skip_serializing_if = "Option::is_none")]
-    words: Option<String>,
+    pub(crate) words: Option<String>,
     /// The policies that apply to it, each with its effect.
     #[cfg_attr(test, schema(value_type = Vec<Object>))]
-    policies: Value,
+    pub(crate) policies: Vec<Step>,
     /// Changes that would change the decision.
-    changes: Vec<String>,
+    pub(crate) changes: Vec<String>,
+}
+
+/// The caller of an explained request.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AskedCaller {
+    pub(crate) name: Option<String>,
+    pub(crate) issuer: String,
+    pub(crate) subject: String,
+    pub(crate) organization_id: Option<String>,
+    pub(crate) roles: Vec<String>,
+    pub(crate) scopes: Vec<String>,
 }
 
 /// The parts of a decision that the response contains.
@@ -98,15 +109,15 @@ struct Decided {
     decision: &'static str,
     rule: String,
     words: Option<String>,
-    policies: Value,
+    policies: Vec<Step>,
     changes: Vec<String>,
 }
 
 impl Decided {
     /// Returns the decision on a name that no server offers.
     fn hidden() -> Self {
-        let policies = Value::Array(Vec::new());
         let rule = "default".to_owned();
+        let policies = Vec::new();
         Self { decision: "hidden", rule, words: None, policies, changes: Vec::new() }
     }
 }
@@ -117,7 +128,7 @@ impl From<lockgate_policy::Explanation> for Decided {
             decision: explained.decision,
             rule: explained.rule,
             words: explained.words,
-            policies: serde_json::to_value(&explained.policies).unwrap_or(Value::Null),
+            policies: explained.policies,
             changes: explained.changes,
         }
     }
@@ -138,9 +149,9 @@ pub(crate) struct Cases {
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[cfg_attr(test, schema(as = CasesResult))]
 pub(crate) struct Tested {
-    passed: usize,
-    failed: usize,
-    cases: Vec<TestedCase>,
+    pub(crate) passed: usize,
+    pub(crate) failed: usize,
+    pub(crate) cases: Vec<TestedCase>,
 }
 
 /// The result of a case.
@@ -148,10 +159,10 @@ pub(crate) struct Tested {
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[cfg_attr(test, schema(as = CaseResult))]
 pub(crate) struct TestedCase {
-    name: String,
-    passed: bool,
+    pub(crate) name: String,
+    pub(crate) passed: bool,
     /// The differences from the case.
-    differences: Vec<String>,
+    pub(crate) differences: Vec<String>,
 }
 
 impl Explain {
@@ -256,20 +267,20 @@ fn known_callers(state: &ApiState, caller: &Caller) -> Vec<(String, Subject)> {
 }
 
 /// Describes a caller for the response: its name and the properties that policies use.
-fn describe_subject(state: &ApiState, caller: &Caller, subject: &Subject) -> Value {
+fn describe_subject(state: &ApiState, caller: &Caller, subject: &Subject) -> AskedCaller {
     let known = known_callers(state, caller);
     let name = known.iter().find(|(_, one)| is_same(one, subject)).map(|(name, _)| name);
-    json!({
-        "name": name,
-        "issuer": subject.issuer,
-        "subject": subject.subject,
-        "organizationId": subject.organisation,
-        "roles": join(&subject.roles),
-        "scopes": join(&subject.scopes),
-    })
+    AskedCaller {
+        name: name.cloned(),
+        issuer: subject.issuer.clone(),
+        subject: subject.subject.clone(),
+        organization_id: subject.organisation.clone(),
+        roles: list(&subject.roles),
+        scopes: list(&subject.scopes),
+    }
 }
 
-fn join(words: &[Arc<str>]) -> Value {
+fn list(words: &[Arc<str>]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
 }
 
@@ -323,8 +334,7 @@ fn make_principal(subject: &Subject) -> Principal {
     responses((status = 200, body = Explanation), (status = 400, description = "A mistake"))
 ))]
 pub(crate) async fn explain_decision(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<Operator>,
     Body(question): Body<Explain>,
 ) -> Result<Json<Explanation>, Problem> {
     let (kind, name) = question.asked()?;
@@ -373,8 +383,7 @@ pub(crate) async fn explain_decision(
     responses((status = 200, body = Tested), (status = 400, description = "A mistake"))
 ))]
 pub(crate) async fn test_cases(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<Operator>,
     Body(Cases { cases }): Body<Cases>,
 ) -> Result<Json<Tested>, Problem> {
     if cases.len() > MAX_CASES {

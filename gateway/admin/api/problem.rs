@@ -125,8 +125,29 @@ impl Problem {
         self
     }
 
+    /// Returns whether the error concerns submitted input, so that a form is shown again with it.
+    pub(crate) fn is_of_form(&self) -> bool {
+        matches!(self.0.status.as_u16(), 400 | 409 | 412 | 422)
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         self.0.status
+    }
+
+    pub(crate) fn code(&self) -> &'static str {
+        self.0.code
+    }
+
+    /// Returns the location of the error in the body; empty for the whole body.
+    pub(crate) fn pointer(&self) -> &str {
+        self.0.pointer.as_deref().unwrap_or("")
+    }
+
+    /// Returns the reason for the audit record of a refusal.
+    pub(crate) fn refusal(&self) -> Option<RefusedBecause> {
+        let Parts { status, code, detail, .. } = &*self.0;
+        let is_refusal = *status == StatusCode::FORBIDDEN || *code == ELSEWHERE;
+        is_refusal.then(|| RefusedBecause(format!("{code}: {detail}").into()))
     }
 
     pub(crate) fn detail(&self) -> &str {
@@ -155,6 +176,7 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
+        let refusal = self.refusal();
         let parts = *self.0;
         let mut errors = Vec::new();
         if let Some(pointer) = &parts.pointer {
@@ -178,9 +200,8 @@ impl IntoResponse for Problem {
         if let Some(challenge) = parts.challenge {
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         }
-        if parts.status == StatusCode::FORBIDDEN || parts.code == ELSEWHERE {
-            let words = format!("{}: {}", parts.code, parts.detail);
-            response.extensions_mut().insert(RefusedBecause(words.into()));
+        if let Some(refusal) = refusal {
+            response.extensions_mut().insert(refusal);
         }
         response
     }

@@ -1,5 +1,6 @@
 //! Strict parsing of queries: unknown and repeated parameters are errors.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -16,17 +17,26 @@ use super::problem::Problem;
 /// A query as `T`, which rejects unknown parameters. `organizationId` is excluded.
 pub(crate) struct Query<T>(pub(crate) T);
 
+/// Parses parameters that are not empty.
+pub(crate) fn query<T: DeserializeOwned>(given: &[(&str, &str)]) -> Result<Query<T>, Problem> {
+    let given = given.iter().filter(|(_, value)| !value.is_empty());
+    Ok(Query(parse(given.map(|(name, value)| ((*name).into(), (*value).into())))?))
+}
+
 impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        Ok(Self(parse(parts.uri.query().unwrap_or(""))?))
+        let query = parts.uri.query().unwrap_or("");
+        Ok(Self(parse(form_urlencoded::parse(query.as_bytes()))?))
     }
 }
 
-fn parse<T: DeserializeOwned>(query: &str) -> Result<T, Problem> {
+fn parse<'a, T: DeserializeOwned>(
+    query: impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)>,
+) -> Result<T, Problem> {
     let mut all = Map::new();
-    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+    for (name, value) in query {
         if name == ORGANISATION {
             continue;
         }

@@ -4,27 +4,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
 use lockgate_telemetry::RecentCalls;
 use lockgate_upstream::Upstream;
 use serde::Serialize;
 
-use super::access::Caller;
+use super::access::{By, User};
 #[cfg(test)]
 use super::conditions::OrganisationQuery;
 use super::figures::{RecentStep, may_see_figures};
 use super::servers::visible_servers;
-use super::state::Shared;
 
 /// Outcomes of recent calls at several servers.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Figures {
     /// The number of servers counted.
-    servers: usize,
+    pub(crate) servers: usize,
     /// Calls that ended in the last half hour, in steps of 30 s from the oldest to the current one.
     /// Empty before the first call.
-    recent: Vec<RecentStep>,
+    pub(crate) recent: Vec<RecentStep>,
 }
 
 /// Calls of several servers within a step.
@@ -66,7 +64,7 @@ impl Sum {
     params(OrganisationQuery),
     responses((status = 200, body = Figures))
 ))]
-pub(crate) async fn show_figures(State(state): Shared, caller: Caller) -> Json<Figures> {
+pub(crate) async fn show_figures(By { state, caller, .. }: By<User>) -> Json<Figures> {
     let servers: Vec<Arc<dyn Upstream>> = visible_servers(&state, &caller);
     let mut counted = Vec::new();
     for server in &servers {

@@ -1,9 +1,9 @@
-//! Audit records of requests that the caller is not permitted to make, as for refusals of MCP
-//! requests.
+//! Audit records of requests to the API or the console that the caller is not permitted to make, as
+//! for refusals of MCP requests.
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::{OriginalUri, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use lockgate_authn::Principal;
@@ -11,7 +11,7 @@ use lockgate_authn::Principal;
 use super::state::ApiState;
 
 /// The reason for a refusal, for the audit record.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct RefusedBecause(pub(crate) Arc<str>);
 
 /// Records refused requests in the audit trail.
@@ -22,10 +22,13 @@ pub(crate) async fn record_rejection(
 ) -> Response {
     let principal = request.extensions().get::<Principal>().cloned();
     let method = request.method().clone();
-    let uri = request.uri().clone();
+    let uri = match request.extensions().get() {
+        Some(OriginalUri(uri)) => uri.clone(),
+        None => request.uri().clone(),
+    };
     let response = next.run(request).await;
     if let Some(RefusedBecause(words)) = response.extensions().get() {
-        let path = format!("{method} /api{}", uri.path());
+        let path = format!("{method} {}", uri.path());
         state.gateway.record_forbidden(words, principal.as_ref(), &path);
     }
     response

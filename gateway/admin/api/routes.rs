@@ -8,10 +8,11 @@ use axum::http::StatusCode;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, on};
 use lockgate_admission::{Bounds, Charge, ConcurrencyLimit};
-use lockgate_authn::Role;
 use serde_json::Value;
 
-use super::access::{Permission, identify_caller};
+#[cfg(test)]
+use super::access::LeastRole;
+use super::access::{Admin, Operator, Permission, User, identify_caller, permission_of};
 use super::answer::count_answer;
 use super::guard::check_request;
 use super::journal::Journal;
@@ -29,11 +30,6 @@ use super::{
 use crate::console::sessions::Sessions;
 use lockgate_proxy::Gateway;
 
-const PUBLIC: Permission = Permission::Public;
-const USER: Permission = Permission::AtLeast(Role::User);
-const ADMIN: Permission = Permission::AtLeast(Role::Admin);
-const OPERATOR: Permission = Permission::AtLeast(Role::Operator);
-
 /// Changes of the keys file run one at a time.
 const KEY_TURNS: Bounds = Bounds { running: 1, waiting: 64 };
 
@@ -46,93 +42,101 @@ const USAGE_READS: (usize, usize) = (2, 3);
 
 /// Defines the table of operations, and for tests the description that `openapi.json` contains.
 macro_rules! operations {
-    ($($permission:ident $module:ident::$name:ident,)+) => {
+    (public: $($public:ident),+; $($role:ident $module:ident::$name:ident,)+) => {
         pub(crate) fn table(document: &Value) -> Table {
             Table::new(document)
-                $(.add($permission, stringify!($name), |method| on(method, $module::$name)))+
+                $(.add(Permission::Public, stringify!($public), |method| {
+                    on(method, document::$public)
+                }))+
+                $(.add(permission_of::<$role, _>($module::$name), stringify!($name), |method| {
+                    on(method, $module::$name)
+                }))+
         }
 
         #[cfg(test)]
         pub(crate) fn describe() -> (utoipa::openapi::OpenApi, Vec<(&'static str, Permission)>) {
             let router = utoipa_axum::router::OpenApiRouter::<Arc<ApiState>>::new()
+                $(.routes(utoipa_axum::routes!(document::$public)))+
                 $(.routes(utoipa_axum::routes!($module::$name)))+;
-            let permissions = vec![$((stringify!($name), $permission)),+];
+            let mut permissions = vec![$((stringify!($public), Permission::Public)),+];
+            permissions.extend([
+                $((stringify!($name), Permission::AtLeast(<$role as LeastRole>::ROLE))),+
+            ]);
             (router.into_openapi(), permissions)
         }
     };
 }
 
 operations! {
-    PUBLIC document::show_page,
-    PUBLIC document::show_document,
-    USER me::show_me,
-    USER servers::list_servers,
-    ADMIN server_set::replace_servers,
-    USER servers::show_server,
-    USER recent::show_figures,
-    ADMIN switch::connect_server,
-    ADMIN switch::disconnect_server,
-    ADMIN switch::toggle_server,
-    ADMIN switch::reconnect_server,
-    USER tools::list_tools,
-    USER tools::show_tool,
-    USER tools::execute_tool,
-    ADMIN tools::reset_metrics,
-    USER offers::list_prompts,
-    USER offers::list_resources,
-    USER mcp::call_method,
-    OPERATOR policies::explain_decision,
-    OPERATOR policies::test_cases,
-    ADMIN keys::list_keys,
-    ADMIN keys::create_key,
-    ADMIN keys::revoke_key,
-    ADMIN sessions::list_sessions,
-    ADMIN sessions::end_session,
-    ADMIN usage::show_usage,
-    ADMIN audit::search_audit,
-    OPERATOR audit::verify_audit,
-    USER approvals::list_approvals,
-    USER approvals::list_ended_approvals,
-    USER approvals::show_approval,
-    USER approvals::approve_call,
-    USER approvals::deny_call,
-    ADMIN pins::list_pins,
-    ADMIN pins::list_pin_differences,
-    ADMIN pins::approve_pins,
-    ADMIN pins::reject_pins,
-    USER connections::list_connections,
-    USER connections::show_connection,
-    USER connections::delete_connection,
-    USER events::follow_events,
-    USER integrations::list_integrations,
-    ADMIN integrations::create_custom_integration,
-    USER integrations::list_catalogue,
-    ADMIN integrations::create_predefined_integration,
-    USER integrations::show_integration,
-    USER integrations::list_calls,
-    ADMIN integrations::change_integration,
-    ADMIN integrations::delete_integration,
-    ADMIN integrations::enable_integration,
-    ADMIN integrations::disable_integration,
-    ADMIN integrations::validate_integration,
-    ADMIN integrations::reconnect_integration,
-    ADMIN integrations::check_mcp,
-    USER agents::list_agents,
-    USER agents::create_agent,
-    USER agent_servers::list_agent_servers,
-    USER agent_servers::show_agent_server,
-    USER agent_servers::change_agent_server,
-    USER agents::show_agent,
-    USER agents::change_agent,
-    USER agents::delete_agent,
-    USER assignments::list_assigned,
-    USER assignments::list_available,
-    USER assignments::assign_integration,
-    USER assignments::unassign_integration,
-    OPERATOR organisations::list_organisations,
-    OPERATOR organisations::create_organisation,
-    OPERATOR organisations::delete_organisation,
-    OPERATOR settings::list_settings,
+    public: show_page, show_document;
+    User me::show_me,
+    User servers::list_servers,
+    Admin server_set::replace_servers,
+    User servers::show_server,
+    User recent::show_figures,
+    Admin switch::connect_server,
+    Admin switch::disconnect_server,
+    Admin switch::toggle_server,
+    Admin switch::reconnect_server,
+    User tools::list_tools,
+    User tools::show_tool,
+    User tools::execute_tool,
+    Admin tools::reset_metrics,
+    User offers::list_prompts,
+    User offers::list_resources,
+    User mcp::call_method,
+    Operator policies::explain_decision,
+    Operator policies::test_cases,
+    Admin keys::list_keys,
+    Admin keys::create_key,
+    Admin keys::revoke_key,
+    Admin sessions::list_sessions,
+    Admin sessions::end_session,
+    Admin usage::show_usage,
+    Admin audit::search_audit,
+    Operator audit::verify_audit,
+    User approvals::list_approvals,
+    User approvals::list_ended_approvals,
+    User approvals::show_approval,
+    User approvals::approve_call,
+    User approvals::deny_call,
+    Admin pins::list_pins,
+    Admin pins::list_pin_differences,
+    Admin pins::approve_pins,
+    Admin pins::reject_pins,
+    User connections::list_connections,
+    User connections::show_connection,
+    User connections::delete_connection,
+    User events::follow_events,
+    User integrations::list_integrations,
+    Admin integrations::create_custom_integration,
+    User integrations::list_catalogue,
+    Admin integrations::create_predefined_integration,
+    User integrations::show_integration,
+    User integrations::list_calls,
+    Admin integrations::change_integration,
+    Admin integrations::delete_integration,
+    Admin integrations::enable_integration,
+    Admin integrations::disable_integration,
+    Admin integrations::validate_integration,
+    Admin integrations::reconnect_integration,
+    Admin integrations::check_mcp,
+    User agents::list_agents,
+    User agents::create_agent,
+    User agent_servers::list_agent_servers,
+    User agent_servers::show_agent_server,
+    User agent_servers::change_agent_server,
+    User agents::show_agent,
+    User agents::change_agent,
+    User agents::delete_agent,
+    User assignments::list_assigned,
+    User assignments::list_available,
+    User assignments::assign_integration,
+    User assignments::unassign_integration,
+    Operator organisations::list_organisations,
+    Operator organisations::create_organisation,
+    Operator organisations::delete_organisation,
+    Operator settings::list_settings,
 }
 
 /// Builds the router from the table, and the state that its requests share.

@@ -3,21 +3,19 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use axum::Json;
-use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
 use lockgate_registry::{
     Changed, IntegrationSet, Secret, WantedIntegration, WantedSource, Warning as Said,
 };
 use serde::{Deserialize, Serialize};
 
+use super::access::{Admin, By};
 use super::body::Body;
-use super::change::Change;
+use super::change::{Change, Reply};
 #[cfg(test)]
 use super::conditions::{ChangeHeaders, ChangeQuery, OrganisationQuery};
-use super::integrations::{AuthMethod, Warning, entity_tag, secret};
+use super::integrations::{AuthMethod, Warning, secret};
 use super::problem::Problem;
-use super::state::Shared;
 
 /// The complete set of an organisation's own servers.
 #[derive(Deserialize)]
@@ -154,10 +152,10 @@ impl WantedServer {
     )
 ))]
 pub(crate) async fn replace_servers(
-    State(state): Shared,
-    change: Change,
+    by: By<Admin>,
     Body(body): Body<ServerSet>,
-) -> Result<Response, Problem> {
+) -> Result<Reply<ServerSetChange>, Problem> {
+    let change = by.change()?;
     let mut wanted = Vec::with_capacity(body.servers.len());
     for (at, server) in body.servers.into_iter().enumerate() {
         match server.read() {
@@ -170,8 +168,8 @@ pub(crate) async fn replace_servers(
             terms.registry.replace_integrations(&terms.actor, wanted, &terms.options).await
         })
         .await?;
-    let tag = entity_tag(state.registry()?.set_version(change.organisation()));
-    Ok((tag, Json(describe_change(&change, changed))).into_response())
+    let version = Some(change.state.registry()?.set_version(change.organisation()));
+    Ok(Reply { value: describe_change(&change, changed), status: StatusCode::OK, version })
 }
 
 fn describe_change(change: &Change, changed: Changed<IntegrationSet>) -> ServerSetChange {

@@ -5,24 +5,24 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use axum::Json;
-use axum::extract::{Path, State};
-use axum::http::HeaderMap;
+use axum::extract::Path;
+use axum::http::StatusCode;
 use lockgate_authn::Role;
 use lockgate_upstream::{ListKind, Upstream, UpstreamState as ServerState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::access::Caller;
+use super::access::{By, Caller, User};
+use super::change::Reply;
 #[cfg(test)]
 use super::conditions::OrganisationQuery;
 use super::figures::{
     RecentStep, ServerMetrics, list_recent, may_see_figures, rank_ms, rank_number, write_time,
 };
-use super::integrations::entity_tag;
 use super::page::{Page, PageQuery, SortOrder, Sorting};
 use super::problem::Problem;
 use super::query::{Query, number};
-use super::state::{ApiState, Shared, Switch};
+use super::state::{ApiState, Switch};
 use crate::fault::Fault;
 
 /// A server.
@@ -33,37 +33,37 @@ pub(crate) struct Server {
     pub(crate) name: String,
     /// Its organisation; absent for servers of the configuration, which all organisations share.
     #[serde(skip_serializing_if = "Option::is_none")]
-    organization_id: Option<String>,
+    pub(crate) organization_id: Option<String>,
     /// `pending`, `connected`, `unresponsive`, `needs-auth`, `failed`, `disabled` or
     /// `resting`.
-    state: &'static str,
+    pub(crate) state: &'static str,
     /// The stage that failed: `start`, `dns`, `connect`, `tls`, `http`, `auth`, `handshake`,
     /// `list`, `run` or `call`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    stage: Option<String>,
+    pub(crate) stage: Option<String>,
     /// The cause of this state.
-    reason: String,
+    pub(crate) reason: String,
     /// The failure, its cause and the fix; absent if the server works. A connected server has a
     /// fault if its lists or at least half of its recent calls fail.
     #[serde(skip_serializing_if = "Option::is_none")]
-    fault: Option<Fault>,
+    pub(crate) fault: Option<Fault>,
     /// The start of this state (RFC 3339).
-    since: String,
+    pub(crate) since: String,
     /// The time it was last connected (RFC 3339); for a connected server, its last message.
     #[serde(skip_serializing_if = "Option::is_none")]
-    last_good: Option<String>,
+    pub(crate) last_good: Option<String>,
     /// The time of its last message (RFC 3339), except for built-in servers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    last_heard: Option<String>,
+    pub(crate) last_heard: Option<String>,
     /// `stdio`, `http`, `sse` or `builtin`, once it has connected.
     #[serde(skip_serializing_if = "Option::is_none")]
-    transport: Option<&'static str>,
+    pub(crate) transport: Option<&'static str>,
     /// The negotiated revision of MCP.
     #[serde(skip_serializing_if = "Option::is_none")]
-    revision: Option<&'static str>,
-    capabilities: Capabilities,
+    pub(crate) revision: Option<&'static str>,
+    pub(crate) capabilities: Capabilities,
     /// Restarts and reconnections.
-    restarts: u64,
+    pub(crate) restarts: u64,
     /// Outcomes of the calls of its tools, for operators and for members of its organisation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) metrics: Option<ServerMetrics>,
@@ -74,19 +74,19 @@ pub(crate) struct Server {
     /// For operators: the original error of the server, the end of its standard error, and its load
     /// and limits.
     #[serde(skip_serializing_if = "Option::is_none")]
-    operator: Option<Internals>,
+    pub(crate) operator: Option<Internals>,
     /// Set if this was a dry run: `state` and `reason` are those after the change.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
 /// The number of items that a server offers.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Capabilities {
-    tools: usize,
-    prompts: usize,
-    resources: usize,
+    pub(crate) tools: usize,
+    pub(crate) prompts: usize,
+    pub(crate) resources: usize,
 }
 
 /// Details for operators only.
@@ -94,13 +94,13 @@ pub(crate) struct Capabilities {
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Internals {
     #[serde(skip_serializing_if = "Option::is_none")]
-    trouble: Option<String>,
-    stderr: Vec<String>,
+    pub(crate) trouble: Option<String>,
+    pub(crate) stderr: Vec<String>,
     /// Items omitted from its lists, with the reasons.
-    omitted: Vec<String>,
+    pub(crate) omitted: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(value_type = Option<Object>))]
-    load: Option<Value>,
+    pub(crate) load: Option<Value>,
 }
 
 impl Server {
@@ -327,6 +327,14 @@ pub(crate) fn unknown_server() -> Problem {
     Problem::not_found("SERVER_NOT_FOUND", detail)
 }
 
+/// Returns all servers that the caller may see, with this part in their names.
+pub(crate) fn list_visible(By { state, caller, .. }: &By<User>, search: &str) -> Vec<Server> {
+    let mut servers = visible_servers(state, caller);
+    servers.retain(|server| server.slug().contains(search));
+    servers.sort_by(|one, other| one.slug().cmp(other.slug()));
+    servers.iter().map(|server| Server::new(state, caller, &**server)).collect()
+}
+
 /// Lists the servers that the caller may see.
 ///
 /// Those of the configuration, as far as policy allows, and those of the caller's organisation.
@@ -342,21 +350,18 @@ pub(crate) fn unknown_server() -> Problem {
     ))
 ))]
 pub(crate) async fn list_servers(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Query(query): Query<ServersQuery>,
-) -> Result<(HeaderMap, Json<Page<Server>>), Problem> {
+) -> Result<Reply<Page<Server>>, Problem> {
+    let registry = state.operations.registry();
+    let version = registry.map(|registry| registry.set_version(caller.organisation()));
     let mut all = Vec::new();
-    let tag = match state.operations.registry() {
-        Some(registry) => entity_tag(registry.set_version(caller.organisation())),
-        None => HeaderMap::new(),
-    };
     for server in visible_servers(&state, &caller) {
         if query.admits(&*server) {
             all.push(Server::new(&state, &caller, &*server));
         }
     }
-    Ok((tag, Json(query.cut(all)?)))
+    Ok(Reply { value: query.cut(all)?, status: StatusCode::OK, version })
 }
 
 /// Returns a server.
@@ -368,8 +373,7 @@ pub(crate) async fn list_servers(
     responses((status = 200, body = Server), (status = 404, description = "No such server"))
 ))]
 pub(crate) async fn show_server(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Path(name): Path<String>,
 ) -> Result<Json<Server>, Problem> {
     let server = find_server(&state, &caller, &name)?;

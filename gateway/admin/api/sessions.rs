@@ -4,22 +4,21 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use lockgate_authn::{Principal, Role};
 use lockgate_text::date;
 use serde::Serialize;
 
-use super::access::Caller;
-use super::conditions::ChangeQuery;
+use super::access::{Admin, By, Caller};
+use super::change::Deletion;
 #[cfg(test)]
-use super::conditions::OrganisationQuery;
+use super::conditions::{ChangeQuery, OrganisationQuery};
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
 use super::query::Query;
 use super::recorded::{ChangeRecord, make_recorded};
-use super::state::{ApiState, Shared};
+use super::state::ApiState;
 use crate::console::sessions::OpenSession;
 
 /// A session of the console.
@@ -27,21 +26,21 @@ use crate::console::sessions::OpenSession;
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ConsoleSession {
-    id: String,
+    pub(crate) id: String,
     /// The issuer of its user. The subject of a key is the key's id.
-    issuer: String,
-    subject: String,
+    pub(crate) issuer: String,
+    pub(crate) subject: String,
     /// The name of its key.
     #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    organization_id: String,
+    pub(crate) name: Option<String>,
+    pub(crate) organization_id: String,
     /// RFC 3339.
-    began_at: String,
+    pub(crate) began_at: String,
     /// The time of its last request, RFC 3339.
-    used_at: String,
+    pub(crate) used_at: String,
     /// The sort key of lists.
     #[serde(skip)]
-    place: String,
+    pub(crate) place: String,
 }
 
 impl ConsoleSession {
@@ -76,8 +75,7 @@ impl ConsoleSession {
     responses((status = 200, body = Page<ConsoleSession>))
 ))]
 pub(crate) async fn list_sessions(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<Admin>,
     Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<ConsoleSession>>, Problem> {
     let mut sessions = Vec::new();
@@ -105,11 +103,9 @@ pub(crate) async fn list_sessions(
     )
 ))]
 pub(crate) async fn end_session(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, options, .. }: By<Admin>,
     Path(id): Path<String>,
-    Query(query): Query<ChangeQuery>,
-) -> Result<Response, Problem> {
+) -> Result<Deletion<ConsoleSession>, Problem> {
     let mut sessions = state.sessions.list().into_iter();
     let known = sessions.find(|one| one.name == id && may_see(&caller, &one.principal));
     let Some(known) = known else { return Err(unknown_session()) };
@@ -119,8 +115,8 @@ pub(crate) async fn end_session(
         return Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail));
     }
     let session = ConsoleSession::new(known);
-    if query.is_trial() {
-        return Ok(Json(session).into_response());
+    if options.dry_run {
+        return Ok(Deletion(Some(session)));
     }
     let changing = Arc::clone(&state);
     make_recorded(&state, &caller.principal, async move {
@@ -136,7 +132,7 @@ pub(crate) async fn end_session(
         Ok(((), Some(record)))
     })
     .await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    Ok(Deletion(None))
 }
 
 fn may_see(caller: &Caller, principal: &Principal) -> bool {

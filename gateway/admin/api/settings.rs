@@ -4,15 +4,15 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::access::{By, Operator};
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
 use super::query::{Query, number};
-use super::state::{EffectiveSetting, Shared};
+use super::state::EffectiveSetting;
 
 /// A key of the configuration.
 #[derive(Debug, Serialize)]
@@ -20,17 +20,17 @@ use super::state::{EffectiveSetting, Shared};
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Setting {
     /// Such as `servers.time.timeout`.
-    key: String,
+    pub(crate) key: String,
     /// Null if not set; a secret is shown as its reference, or not at all.
     #[serde(skip_serializing_if = "Value::is_null")]
     #[cfg_attr(test, schema(value_type = Option<Value>))]
-    value: Value,
+    pub(crate) value: Value,
     /// The behaviour if not set, as text.
     #[serde(skip_serializing_if = "Option::is_none")]
-    otherwise: Option<String>,
+    pub(crate) otherwise: Option<String>,
     /// The file with line and column, the variable or the flag that sets it; absent for a default.
     #[serde(skip_serializing_if = "Option::is_none")]
-    origin: Option<String>,
+    pub(crate) origin: Option<String>,
 }
 
 impl Setting {
@@ -86,7 +86,7 @@ pub(crate) enum Only {
     )
 ))]
 pub(crate) async fn list_settings(
-    State(state): Shared,
+    By { state, .. }: By<Operator>,
     Query(query): Query<SettingsQuery>,
 ) -> Result<Json<Page<Setting>>, Problem> {
     let operations = Arc::clone(&state.operations);

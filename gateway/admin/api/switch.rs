@@ -5,21 +5,19 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use lockgate_authn::Role;
 use lockgate_upstream::{Upstream, UpstreamState as ServerState};
 use serde_json::json;
 
-use super::access::Caller;
-use super::conditions::ChangeQuery;
+use super::access::{Admin, By, Caller};
 #[cfg(test)]
-use super::conditions::OrganisationQuery;
+use super::conditions::{ChangeQuery, OrganisationQuery};
 use super::problem::Problem;
-use super::query::Query;
 use super::recorded::{ChangeRecord, make_recorded};
 use super::servers::{Server, find_server, unknown_server};
-use super::state::{ApiState, Shared, Switch};
+use super::state::{ApiState, Switch};
 
 /// Connects a server that was disconnected, is disabled, or has failed.
 ///
@@ -32,13 +30,11 @@ use super::state::{ApiState, Shared, Switch};
     responses((status = 200, body = Server), (status = 404, description = "No such server"))
 ))]
 pub(crate) async fn connect_server(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, options, .. }: By<Admin>,
     Path(name): Path<String>,
-    Query(query): Query<ChangeQuery>,
 ) -> Result<Json<Server>, Problem> {
     let server = find_controlled(&state, &caller, &name)?;
-    switch(&state, &caller, &*server, Switch::Connect, &query).await
+    switch(&state, &caller, &*server, Switch::Connect, options.dry_run).await
 }
 
 /// Disconnects a server until it is connected again.
@@ -54,13 +50,11 @@ pub(crate) async fn connect_server(
     responses((status = 200, body = Server), (status = 404, description = "No such server"))
 ))]
 pub(crate) async fn disconnect_server(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, options, .. }: By<Admin>,
     Path(name): Path<String>,
-    Query(query): Query<ChangeQuery>,
 ) -> Result<Json<Server>, Problem> {
     let server = find_controlled(&state, &caller, &name)?;
-    switch(&state, &caller, &*server, Switch::Disconnect, &query).await
+    switch(&state, &caller, &*server, Switch::Disconnect, options.dry_run).await
 }
 
 /// Connects a disconnected server, and disconnects any other.
@@ -72,17 +66,15 @@ pub(crate) async fn disconnect_server(
     responses((status = 200, body = Server), (status = 404, description = "No such server"))
 ))]
 pub(crate) async fn toggle_server(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, options, .. }: By<Admin>,
     Path(name): Path<String>,
-    Query(query): Query<ChangeQuery>,
 ) -> Result<Json<Server>, Problem> {
     let server = find_controlled(&state, &caller, &name)?;
     let to = match server.status().state {
         ServerState::Disabled => Switch::Connect,
         _ => Switch::Disconnect,
     };
-    switch(&state, &caller, &*server, to, &query).await
+    switch(&state, &caller, &*server, to, options.dry_run).await
 }
 
 /// Closes the connection to a server and reconnects.
@@ -100,17 +92,15 @@ pub(crate) async fn toggle_server(
     )
 ))]
 pub(crate) async fn reconnect_server(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, options, .. }: By<Admin>,
     Path(name): Path<String>,
-    Query(query): Query<ChangeQuery>,
 ) -> Result<Json<Server>, Problem> {
     let server = find_controlled(&state, &caller, &name)?;
     if server.status().state == ServerState::Disabled {
         let detail = "this server is disconnected: POST …/connect connects it";
         return Err(Problem::new(StatusCode::CONFLICT, "SERVER_DISCONNECTED", detail));
     }
-    switch(&state, &caller, &*server, Switch::Reconnect, &query).await
+    switch(&state, &caller, &*server, Switch::Reconnect, options.dry_run).await
 }
 
 /// Returns a server that the caller may see and change.
@@ -140,7 +130,7 @@ async fn switch(
     caller: &Caller,
     server: &dyn Upstream,
     to: Switch,
-    query: &ChangeQuery,
+    dry_run: bool,
 ) -> Result<Json<Server>, Problem> {
     let name = server.slug();
     let own = server.organisation().cloned();
@@ -148,7 +138,7 @@ async fn switch(
         let detail = "this server is built in: it has no connection";
         return Err(Problem::new(StatusCode::CONFLICT, "SERVER_BUILT_IN", detail));
     }
-    if query.is_trial() {
+    if dry_run {
         return Ok(Json(Server::new(state, caller, server).after_trial(to)));
     }
     let making = make_switch(Arc::clone(state), own.clone(), name.to_owned(), to);

@@ -2,14 +2,14 @@
 //! same decisions as for MCP clients.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use lockgate_protocol::method::Method;
 use lockgate_proxy::VisibleTool;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::access::Caller;
+use super::access::{Admin, By, Caller, User};
 use super::body::Body;
 use super::builtin_tools::{OwnWords, is_category, rename_arguments};
 use super::call::{CallOrigin, CallResult, Params, call, param};
@@ -20,7 +20,7 @@ use super::page::{Page, PageQuery, SortOrder, Sorting, find_named};
 use super::problem::Problem;
 use super::query::{Query, number};
 use super::recorded::{ChangeRecord, make_recorded};
-use super::state::{ApiState, Shared};
+use super::state::ApiState;
 use super::switch::require_control;
 
 /// A tool.
@@ -29,34 +29,34 @@ use super::switch::require_control;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Tool {
     /// Its name in calls.
-    name: String,
+    pub(crate) name: String,
     /// Its server.
-    server: String,
+    pub(crate) server: String,
     /// For built-in tools.
     #[serde(skip_serializing_if = "Option::is_none")]
-    version: Option<String>,
+    pub(crate) version: Option<String>,
     /// For built-in tools.
-    tags: Vec<String>,
+    pub(crate) tags: Vec<String>,
     /// The permissions that it requires, such as `file:write`; for built-in tools.
-    permissions: Vec<String>,
+    pub(crate) permissions: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    title: Option<String>,
+    pub(crate) title: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<String>,
+    pub(crate) description: Option<String>,
     /// The JSON Schema of its arguments.
     #[cfg_attr(test, schema(value_type = Object))]
-    input_schema: Value,
+    pub(crate) input_schema: Value,
     /// The JSON Schema of its structured results.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(value_type = Option<Object>))]
-    output_schema: Option<Value>,
+    pub(crate) output_schema: Option<Value>,
     /// The annotations of its server, which are not verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(value_type = Option<Object>))]
-    annotations: Option<Value>,
+    pub(crate) annotations: Option<Value>,
     /// Outcomes of its calls, for operators and for members of its server's organisation.
     #[serde(skip_serializing_if = "Option::is_none")]
-    metrics: Option<ToolMetrics>,
+    pub(crate) metrics: Option<ToolMetrics>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -67,30 +67,30 @@ pub(crate) struct ToolsQuery {
     /// The maximum number of items per page.
     #[serde(default, deserialize_with = "number")]
     #[cfg_attr(test, param(minimum = 1, maximum = 200))]
-    limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
     /// The start of the page: `nextCursor` of the previous page.
     #[serde(default)]
     #[cfg_attr(test, param(max_length = 1024))]
-    cursor: Option<String>,
+    pub(crate) cursor: Option<String>,
     /// Part of the name.
     #[serde(default)]
     #[cfg_attr(test, param(max_length = 256))]
-    search: Option<String>,
+    pub(crate) search: Option<String>,
     /// Only tools of this server.
     #[serde(default)]
     #[cfg_attr(test, param(max_length = 64))]
-    server: Option<String>,
+    pub(crate) server: Option<String>,
     /// Only tools of this category of built-in tools, such as `file`.
     #[serde(default)]
     #[cfg_attr(test, param(max_length = 64))]
-    category: Option<String>,
+    pub(crate) category: Option<String>,
     /// Default `name`.
     #[serde(default)]
     #[cfg_attr(test, param(inline))]
-    sort: Option<ToolSort>,
+    pub(crate) sort: Option<ToolSort>,
     #[serde(default)]
     #[cfg_attr(test, param(inline))]
-    order: Option<SortOrder>,
+    pub(crate) order: Option<SortOrder>,
 }
 
 /// The sort key of tools.
@@ -234,8 +234,7 @@ fn show(tool: SeenTool) -> Result<Json<Tool>, Problem> {
     responses((status = 200, body = Page<Tool>))
 ))]
 pub(crate) async fn list_tools(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Query(query): Query<ToolsQuery>,
 ) -> Result<Json<Page<Tool>>, Problem> {
     let mut all = Vec::new();
@@ -268,8 +267,7 @@ pub(crate) async fn list_tools(
     responses((status = 200, body = Tool), (status = 404, description = "No such tool"))
 ))]
 pub(crate) async fn show_tool(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Path(name): Path<String>,
 ) -> Result<Json<Tool>, Problem> {
     show(find_tool(&state, &caller, &name).await?)
@@ -286,8 +284,7 @@ pub(crate) async fn show_tool(
     responses((status = 200, body = Tool), (status = 404, description = "No such tool"))
 ))]
 pub(crate) async fn reset_metrics(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<Admin>,
     Path(name): Path<String>,
 ) -> Result<Json<Tool>, Problem> {
     let found = find_tool(&state, &caller, &name).await?;
@@ -327,8 +324,7 @@ pub(crate) async fn reset_metrics(
     )
 ))]
 pub(crate) async fn execute_tool(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Path(name): Path<String>,
     origin: CallOrigin,
     Body(execution): Body<Execution>,

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use lockgate_authn::Role;
 use lockgate_registry::{
@@ -16,7 +15,7 @@ use lockgate_telemetry::{DURATION_BUCKETS, Denial, estimate_percentile};
 use lockgate_text::date;
 use serde::{Deserialize, Serialize};
 
-use super::access::Caller;
+use super::access::{Admin, By, Caller};
 #[cfg(test)]
 use super::conditions::OrganisationQuery;
 use super::figures::to_ms;
@@ -24,7 +23,7 @@ use super::names::KeyNames;
 use super::problem::Problem;
 use super::query::Query;
 use super::servers::visible_servers;
-use super::state::{ApiState, Shared};
+use super::state::ApiState;
 
 const _: () = assert!(USAGE_BUCKETS == DURATION_BUCKETS);
 
@@ -282,18 +281,9 @@ impl HourState {
     responses((status = 200, body = Usage))
 ))]
 pub(crate) async fn show_usage(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<Admin>,
     Query(query): Query<UsageQuery>,
 ) -> Result<Json<Usage>, Problem> {
-    Ok(Json(load_usage(&state, &caller, &query).await?))
-}
-
-pub(crate) async fn load_usage(
-    state: &ApiState,
-    caller: &Caller,
-    query: &UsageQuery,
-) -> Result<Usage, Problem> {
     let registry = state.registry()?;
     let Some(_place) = state.usage_reads.enter(&Arc::from(caller.organisation())) else {
         let detail = "too many requests for usage are running: retry in a moment";
@@ -303,7 +293,7 @@ pub(crate) async fn load_usage(
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = i64::try_from(now.as_secs()).unwrap_or(0);
     let (step, count) = query.window.steps();
-    let filter = make_filter(caller, query, (step, count, now))?;
+    let filter = make_filter(&caller, &query, (step, count, now))?;
     let by = match query.by {
         UsageBy::Server => UsageGroup::Server,
         UsageBy::Tool => UsageGroup::Tool,
@@ -311,18 +301,18 @@ pub(crate) async fn load_usage(
     };
     let times = registry.sum_usage(UsageGroup::Time, &filter).await?;
     let rows = registry.sum_usage(by, &filter).await?;
-    let denials = list_denials(&registry, caller, &filter).await?;
-    let servers = list_days(state, caller, query, now).await?;
+    let denials = list_denials(&registry, &caller, &filter).await?;
+    let servers = list_days(&state, &caller, &query, now).await?;
     let mut total = UsageCounts::default();
     for row in &times {
         total.add(&row.counts);
     }
-    let names = KeyNames::of(state, caller);
+    let names = KeyNames::of(&state, &caller);
     let listed: i64 = rows.iter().map(|row| row.counts.calls).sum();
     let standing = registry.usage_standing();
     let since = standing.since.map(date::of_seconds);
     let written_at = standing.written.map(date::of_seconds);
-    Ok(Usage {
+    Ok(Json(Usage {
         window: query.window,
         step_seconds: step,
         from: date::of_seconds(filter.from),
@@ -335,7 +325,7 @@ pub(crate) async fn load_usage(
         other_calls: (total.calls - listed).max(0),
         denials,
         servers,
-    })
+    }))
 }
 
 /// Returns the filter for the last `count` steps.

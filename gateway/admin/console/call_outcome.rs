@@ -5,9 +5,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::api_client::{ApiError, ApiPath, TOO_LARGE};
 use super::diagnosis::Severity;
+use super::page_account::TOO_LARGE;
+use super::page_path::PagePath;
 use super::shown::{MOST_SHOWN, REST, show_json, show_text};
+use crate::api::problem::Problem;
 use crate::fault::Fault;
 
 /// Error code of a reached limit of the gateway.
@@ -57,7 +59,7 @@ impl CallPart {
 
     /// Returns the address of the page for a linked resource.
     pub(crate) fn address(uri: &str) -> String {
-        ApiPath::link(&["console", "resources", uri], "", "/console/servers")
+        PagePath::new(&["console", "resources", uri]).into_text()
     }
 }
 
@@ -114,13 +116,13 @@ impl CallOutcome {
     }
 
     /// Creates the outcome of a call without a result.
-    pub(crate) fn of_error(error: &ApiError, called: &Called<'_>) -> Self {
-        let fault = match find_denial(called.name, &error.detail) {
+    pub(crate) fn of_error(error: &Problem, called: &Called<'_>) -> Self {
+        let fault = match find_denial(called.name, error.detail()) {
             // A limit of waiting approvals is worded as a denial.
-            Some(denial) if error.code != OVERLOADED => denial,
+            Some(denial) if error.code() != OVERLOADED => denial,
             _ => {
                 let (stage, mark) = find_stage(error);
-                Fault::new(stage, called.name, mark, &error.detail)
+                Fault::new(stage, called.name, mark, error.detail())
             }
         };
         let next = match fault.stage.as_str() {
@@ -146,20 +148,20 @@ fn find_denial(name: &str, text: &str) -> Option<Fault> {
 impl Called<'_> {
     /// Returns the page that explains a decision, if the visitor may open it.
     fn explanation(&self) -> Option<(String, &'static str)> {
-        let path = ApiPath::new(&["console", "access"]).ok().filter(|_| self.can_explain)?;
+        let path = PagePath::new(&["console", "access"]);
         let path = path.with("call", self.name).with("arguments", &self.arguments.to_string());
-        Some((path.as_str().to_owned(), "Explain the decision"))
+        self.can_explain.then(|| (path.into_text(), "Explain the decision"))
     }
 
     fn server_page(&self) -> Option<(String, &'static str)> {
-        let path = ApiPath::new(&["console", "servers", self.server]).ok()?;
-        Some((path.as_str().to_owned(), "Open the server"))
+        let path = PagePath::new(&["console", "servers", self.server]);
+        Some((path.into_text(), "Open the server"))
     }
 }
 
 /// Returns the stage that failed, and the text that selects its row in the table of faults.
-fn find_stage(error: &ApiError) -> (&'static str, &'static str) {
-    match (error.status.as_u16(), error.code.as_str()) {
+fn find_stage(error: &Problem) -> (&'static str, &'static str) {
+    match (error.status().as_u16(), error.code()) {
         (_, TOO_LARGE) => ("answer", ""),
         (400 | 422, _) => ("schema", ""),
         (403, _) => ("policy", ""),

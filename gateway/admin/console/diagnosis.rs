@@ -1,69 +1,9 @@
 //! The state of a server as text: the problem, its cause, the fix and the visitor's next step. All
 //! of it comes from the response of the API.
 
-use std::collections::BTreeMap;
-
-use serde::Deserialize;
-
+use crate::api::figures::ServerMetrics;
+use crate::api::servers::Server;
 use crate::fault::{Fault, sentence};
-
-/// The state of a server, as returned by the API.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct ServerState {
-    pub(crate) name: String,
-    pub(crate) organization_id: Option<String>,
-    pub(crate) state: String,
-    pub(crate) fault: Option<Fault>,
-    pub(crate) reason: String,
-    pub(crate) since: String,
-    pub(crate) last_heard: Option<String>,
-    pub(crate) last_good: Option<String>,
-    pub(crate) transport: Option<String>,
-    pub(crate) revision: Option<String>,
-    pub(crate) capabilities: Capabilities,
-    pub(crate) restarts: u64,
-    pub(crate) metrics: Option<Metrics>,
-    pub(crate) recent: Vec<RecentStep>,
-    pub(crate) operator: Option<Internals>,
-}
-
-/// Calls that ended within one time step.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct RecentStep {
-    pub(crate) calls: u64,
-    pub(crate) failed: u64,
-    pub(crate) average_ms: Option<f64>,
-}
-
-/// The number of tools, prompts and resources of a server.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Capabilities {
-    pub(crate) tools: usize,
-    pub(crate) prompts: usize,
-    pub(crate) resources: usize,
-}
-
-/// Outcomes of calls.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Metrics {
-    pub(crate) calls: u64,
-    errors: BTreeMap<String, u64>,
-    pub(crate) p95_ms: Option<f64>,
-}
-
-/// Details for operators only.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Internals {
-    pub(crate) trouble: Option<String>,
-    pub(crate) stderr: Vec<String>,
-    pub(crate) omitted: Vec<String>,
-    pub(crate) load: Option<serde_json::Value>,
-}
 
 /// The severity of a state. Each is drawn with a mark of a different shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -98,7 +38,7 @@ impl NextStep {
     }
 }
 
-impl Metrics {
+impl ServerMetrics {
     pub(crate) fn error_count(&self) -> u64 {
         self.errors.values().sum()
     }
@@ -111,6 +51,15 @@ impl Severity {
             "pending" | "unresponsive" => Self::Waiting,
             "disabled" => Self::Off,
             _ => Self::Bad,
+        }
+    }
+
+    /// Returns the severity of a server. With a fault it is failing, even if it is connected (its
+    /// lists or calls fail) or Lockgate waits for it.
+    pub(crate) fn of_server(state: &str, fault: Option<&Fault>) -> Self {
+        match Self::of(state) {
+            Self::Good | Self::Waiting if fault.is_some() => Self::Bad,
+            severity => severity,
         }
     }
 
@@ -156,27 +105,25 @@ pub(crate) fn say_state(state: &str) -> &str {
     }
 }
 
-impl ServerState {
-    /// Returns the severity. A server with a fault is failing even if it is connected, because its
-    /// lists or calls fail, or if Lockgate waits for it.
+/// Returns the label of a server's state.
+pub(crate) fn say_server_state<'a>(state: &'a str, fault: Option<&Fault>) -> &'a str {
+    match fault {
+        Some(fault) if Severity::of(state) == Severity::Good => match fault.stage.as_str() {
+            "call" => "calls fail",
+            "list" => "lists fail",
+            _ => "failed",
+        },
+        _ => say_state(state),
+    }
+}
+
+impl Server {
     pub(crate) fn severity(&self) -> Severity {
-        match Severity::of(&self.state) {
-            Severity::Good | Severity::Waiting if self.fault.is_some() => Severity::Bad,
-            severity => severity,
-        }
+        Severity::of_server(self.state, self.fault.as_ref())
     }
 
     pub(crate) fn state_text(&self) -> &str {
-        match &self.fault {
-            Some(fault) if Severity::of(&self.state) == Severity::Good => {
-                match fault.stage.as_str() {
-                    "call" => "calls fail",
-                    "list" => "lists fail",
-                    _ => "failed",
-                }
-            }
-            _ => say_state(&self.state),
-        }
+        say_server_state(self.state, self.fault.as_ref())
     }
 
     /// Returns the stage that failed; empty if none did.
@@ -193,7 +140,7 @@ impl ServerState {
     /// Returns a sentence about the state.
     pub(crate) fn headline(&self) -> String {
         let name = &self.name;
-        match (&self.fault, self.state.as_str()) {
+        match (&self.fault, self.state) {
             (Some(fault), _) => fault.summary.clone(),
             (None, "connected") => format!("{name} is connected."),
             (None, "resting") => format!("{name} is idle. Lockgate connects at the next call."),
@@ -214,7 +161,7 @@ impl ServerState {
 
     /// Returns the fix.
     pub(crate) fn advice(&self) -> &str {
-        match (&self.fault, self.state.as_str()) {
+        match (&self.fault, self.state) {
             (Some(fault), _) => &fault.fix,
             (None, "disabled") => "The configuration disables it, or an operator disconnected it.",
             _ => "",
@@ -223,8 +170,8 @@ impl ServerState {
 
     /// Returns the action that the visitor can take.
     pub(crate) fn next_step(&self, is_operator: bool) -> NextStep {
-        let is_builtin = self.transport.as_deref() == Some("builtin");
-        match (self.state.as_str(), is_operator) {
+        let is_builtin = self.transport == Some("builtin");
+        match (self.state, is_operator) {
             _ if is_builtin => NextStep::None,
             ("disabled", false) => NextStep::None,
             ("disabled", true) => NextStep::Connect,

@@ -6,6 +6,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 
 use super::shown::BoundedText;
+use crate::api::rejection::RefusedBecause;
 
 /// Maximum size of a page, in bytes; such a page renders within milliseconds.
 const MAX_PAGE: usize = 4 << 20;
@@ -17,6 +18,8 @@ pub(crate) struct PageError {
     pub(crate) title: String,
     /// The cause and the fix.
     pub(crate) detail: String,
+    /// The reason for an audit record, if the API refused the visitor.
+    pub(crate) refusal: Option<RefusedBecause>,
 }
 
 /// The result of a page handler.
@@ -28,7 +31,7 @@ impl PageError {
         title: impl Into<String>,
         detail: impl Into<String>,
     ) -> Self {
-        Self { status, title: title.into(), detail: detail.into() }
+        Self { status, title: title.into(), detail: detail.into(), refusal: None }
     }
 
     pub(crate) fn signed_out() -> Self {
@@ -54,6 +57,9 @@ impl IntoResponse for PageError {
     /// Returns an empty response with the error as an extension: `layout` renders the page.
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
+        if let Some(refusal) = &self.refusal {
+            response.extensions_mut().insert(refusal.clone());
+        }
         response.extensions_mut().insert(self);
         response
     }

@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::Router;
 use axum::extract::{FromRequestParts, OriginalUri, Request, State};
 use axum::http::header::{
     CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
@@ -18,7 +17,7 @@ use axum::response::{IntoResponse, Response};
 use lockgate_authn::{KEY, LOCAL, Role};
 use lockgate_text::hex;
 
-use super::api_client::{ApiClient, ApiPath};
+use super::api::Api;
 use super::assets::{ADDRESSES, Addresses};
 use super::call_outcome::CallOutcome;
 use super::diagnosis::Severity;
@@ -26,6 +25,7 @@ use super::error::{PageError, render};
 use super::fields::Fields;
 use super::kept_call::KeptCall;
 use super::page_account::PageAccount;
+use super::page_path::PagePath;
 use super::redirect::redirect;
 use super::results::{Kept, Notice, Results};
 use super::sent_forms::SentForms;
@@ -33,7 +33,9 @@ use super::sessions::{Sessions, mask, random};
 use super::visitor::Visitor;
 use crate::api::access::Caller;
 use crate::api::call_messages::CallMessages;
-use crate::api::me::Me;
+use crate::api::me::{Me, MeQuery, show_me};
+use crate::api::query::Query;
+use crate::api::state::ApiState;
 
 /// The address, label and minimum role of a section.
 type SectionRow = (&'static str, &'static str, Role);
@@ -87,7 +89,7 @@ const SAID: &str = "said";
 
 pub(crate) struct ConsoleState {
     pub(crate) results: Arc<Results>,
-    pub(crate) routes: Router,
+    pub(crate) api: Arc<ApiState>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) sent_forms: SentForms,
     pub(crate) account: PageAccount,
@@ -270,21 +272,20 @@ impl Layout {
     }
 
     /// Redirects to a page that shows the result of a form.
-    pub(crate) fn redirect_with(&self, page: ApiPath, severity: Severity, text: &str) -> Response {
+    pub(crate) fn redirect_with(&self, page: PagePath, severity: Severity, text: &str) -> Response {
         let notice = Notice { severity, text: text.to_owned() };
         let name = self.keep(Kept::Notice(notice));
         redirect(&format!("{}#said", page.with(SAID, &name).as_str()))
     }
 
     /// Loads the visitor and the result of the last form.
-    async fn complete(mut self, api: Option<&ApiClient>, query: &str) -> Self {
+    async fn complete(mut self, api: Option<&Api>, query: &str) -> Self {
         if let Some(api) = api
-            && let Ok(path) = ApiPath::new(&["api", "me"])
+            && let Ok(by) = api.by()
         {
             // Read before the content of the page, so that its stream continues from there.
-            let decisions = if self.address.starts_with(ACTIVITY) { "true" } else { "" };
-            let me = api.get(&path.with("decisions", decisions)).await;
-            self.me = Arc::new(me.unwrap_or_default());
+            let decisions = Some(self.address.starts_with(ACTIVITY));
+            self.me = Arc::new(show_me(by, Query(MeQuery { decisions })).await.0);
         }
         let fields = Fields::parse(query.as_bytes());
         if let Some(Kept::Notice(notice)) = self.find_kept(fields.get(SAID)) {
@@ -338,11 +339,9 @@ pub(crate) async fn put_around(
     let Some(layout) = Layout::new(&state, &request) else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
-    if let Some(visitor) = request.extensions().get::<Visitor>() {
-        let principal = visitor.principal.clone();
-        let routes = state.routes.clone();
-        let client = ApiClient::new(routes, principal, request.headers(), &state.account);
-        request.extensions_mut().insert(client);
+    if let Some(caller) = request.extensions().get::<Arc<Caller>>() {
+        let api = Api::new(&state.api, caller, request.headers(), &state.account);
+        request.extensions_mut().insert(api);
     }
     request.extensions_mut().insert(layout.clone());
     let mut response = next.run(request).await;
@@ -391,7 +390,7 @@ impl<S: Sync> FromRequestParts<S> for Layout {
         let Some(layout) = parts.extensions.get::<Self>() else {
             return Err(PageError::signed_out());
         };
-        let api = parts.extensions.get::<ApiClient>();
+        let api = parts.extensions.get::<Api>();
         Ok(layout.clone().complete(api, parts.uri.query().unwrap_or("")).await)
     }
 }

@@ -1,6 +1,6 @@
 //! A part of a list that a page has read as a whole, with the addresses of the parts beside it.
 
-use super::api_client::ApiPath;
+use super::page_path::PagePath;
 
 /// Number of items per page.
 const PAGE: usize = 100;
@@ -16,7 +16,7 @@ pub(crate) struct ListPart<T> {
 
 impl<T> ListPart<T> {
     /// Returns the page of this number, from 1; the nearest if there is no such page.
-    pub(crate) fn cut(all: Vec<T>, page: &str, path: &ApiPath) -> Self {
+    pub(crate) fn cut(all: Vec<T>, page: &str, path: &PagePath) -> Self {
         let total = all.len();
         let page: usize = page.parse().unwrap_or(1);
         let page = page.clamp(1, total.div_ceil(PAGE).max(1));
@@ -32,8 +32,8 @@ impl<T> ListPart<T> {
     }
 }
 
-fn write_page(path: &ApiPath, page: usize) -> String {
-    path.clone().with("page", &page.to_string()).as_str().to_owned()
+fn write_page(path: &PagePath, page: usize) -> String {
+    path.clone().with("page", &page.to_string()).into_text()
 }
 
 #[cfg(test)]

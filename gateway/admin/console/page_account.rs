@@ -1,4 +1,4 @@
-//! Charges console pages to the bytes-in-flight budget: memory for a parsed API response is
+//! Charges console pages to the bytes-in-flight budget: memory for the parsed result of a call is
 //! reserved before parsing, and a rendered page is charged until its last byte is sent.
 
 use std::sync::Arc;
@@ -10,28 +10,28 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use lockgate_admission::budget::Budget;
 use lockgate_admission::reader::{NoMemory, Reader};
-use lockgate_admission::{CallerId, ConcurrencyError, CpuPool};
+use lockgate_admission::{CallerId, CpuPool};
+use serde_json::Value;
 use tokio::sync::Mutex;
 
 use super::compress::{accepts_gzip, compress};
 use super::error::PageError;
 use super::visitor::Visitor;
 use crate::api::answer::estimate_tree;
+use crate::api::problem::Problem;
 
-/// Larger responses are parsed on a separate thread.
+/// Larger results are parsed on a separate thread.
 const LARGE: usize = 1 << 20;
+/// Maximum size of the result of a call that a page reads, in bytes.
+const MAX_RESULT: usize = 8 << 20;
+/// Error code of a result above [`MAX_RESULT`].
+pub(crate) const TOO_LARGE: &str = "ANSWER_TOO_LARGE";
 
 /// The budget and threads shared by the pages of all visitors.
 #[derive(Clone)]
 pub(crate) struct PageAccount {
     pub(crate) budget: Arc<Budget>,
     pub(crate) cpu_pool: Arc<CpuPool>,
-}
-
-/// The reason that a response cannot be read.
-pub(crate) enum ReadError {
-    Busy,
-    Json,
 }
 
 /// The memory held by the page of one request, released on drop.
@@ -54,36 +54,34 @@ impl PageAccount {
 }
 
 impl PageHold {
-    /// Parses a response of the API once there is memory for its tree.
-    pub(crate) async fn read<T>(&self, text: Bytes) -> Result<T, ReadError>
-    where
-        T: serde::de::DeserializeOwned + Send + 'static,
-    {
+    /// Parses the result of a call once there is memory for its tree.
+    /// `path` is its path in the API.
+    pub(crate) async fn read(&self, text: Bytes, path: &str) -> Result<Value, Problem> {
+        if text.len() > MAX_RESULT {
+            let detail = format!("the answer is larger than 8 MiB: use the API at {path}");
+            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, TOO_LARGE, detail));
+        }
         let mut held = self.held.lock().await;
         let bytes = held.bytes.saturating_add(estimate_tree(&text));
-        held.reader.hold(bytes).await?;
+        held.reader.hold(bytes).await.map_err(|NoMemory| busy())?;
         held.bytes = bytes;
         drop(held);
         let read = if text.len() <= LARGE {
             serde_json::from_slice(&text)
         } else {
-            let turn = self.account.cpu_pool.turn(self.caller).await?;
+            let turn = self.account.cpu_pool.turn(self.caller).await.map_err(|_| busy())?;
             turn.run(move || serde_json::from_slice(&text)).await
         };
-        read.map_err(|_| ReadError::Json)
+        read.map_err(|_| {
+            let detail = "the page cannot read an answer of the gateway; the log of the gateway \
+                has the cause";
+            Problem::new(StatusCode::BAD_GATEWAY, "INTERNAL", detail)
+        })
     }
 }
 
-impl From<NoMemory> for ReadError {
-    fn from(NoMemory: NoMemory) -> Self {
-        Self::Busy
-    }
-}
-
-impl From<ConcurrencyError> for ReadError {
-    fn from(_: ConcurrencyError) -> Self {
-        Self::Busy
-    }
+fn busy() -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", PageError::busy().detail)
 }
 
 /// Counts the pages of identified visitors, except streams.
@@ -110,3 +108,6 @@ pub(crate) async fn count_page(
         Err(NoMemory) => PageError::busy().into_response(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Small bar charts as SVG, over equal time steps. Values are also given as text and as a table,
 //! for screen readers.
 
-use super::diagnosis::RecentStep;
+use crate::api::figures::RecentStep;
 
 /// Width of a bar with its gap, and without it, in units of the drawing.
 const STEP: f64 = 4.0;

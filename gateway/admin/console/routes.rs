@@ -28,6 +28,7 @@ use super::sent_forms::SentForms;
 use super::sessions::Sessions;
 use super::sign_in::{show_sign_in, sign_out};
 use crate::api::access::{Permission, identify_caller};
+use crate::api::rejection::record_rejection;
 use crate::api::state::ApiState;
 use crate::headers::read_header;
 use crate::router::answer_nothing;
@@ -113,19 +114,16 @@ fn add_records(table: PageTable) -> PageTable {
 }
 
 /// Returns the router of the console. Requests carry their visitor and principal as extensions,
-/// unless [`is_public`]. `routes` are those of the API.
-pub(crate) fn console_router(
-    routes: Router,
-    state: Arc<ApiState>,
-    sessions: Arc<Sessions>,
-) -> Router {
+/// unless [`is_public`].
+pub(crate) fn console_router(api: Arc<ApiState>, sessions: Arc<Sessions>) -> Router {
     let sent_forms = SentForms::default();
     let account = PageAccount {
-        budget: Arc::clone(state.gateway.budget()),
-        cpu_pool: Arc::clone(state.gateway.cpu_pool()),
+        budget: Arc::clone(api.gateway.budget()),
+        cpu_pool: Arc::clone(api.gateway.cpu_pool()),
     };
     let results = Arc::default();
-    let console = Arc::new(ConsoleState { results, routes, sessions, sent_forms, account });
+    let state = Arc::clone(&api);
+    let console = Arc::new(ConsoleState { results, api, sessions, sent_forms, account });
     let pages = make_pages(console).layer(from_fn_with_state(state, identify_caller));
     Router::new().route("/", any(answer_root)).nest("/console", pages)
 }
@@ -147,6 +145,7 @@ fn make_pages(console: Arc<ConsoleState>) -> Router {
         .method_not_allowed_fallback(answer_unknown)
         .layer(from_fn_with_state(Arc::clone(&console), check_form))
         .layer(from_fn_with_state(console.account.clone(), count_page))
+        .layer(from_fn_with_state(Arc::clone(&console.api), record_rejection))
         .layer(from_fn_with_state(Arc::clone(&console), put_around))
         .with_state(console)
 }

@@ -8,6 +8,7 @@ mod schema;
 use serde_json::{Map, Value};
 
 use super::fields::Fields;
+use super::pages::offers::Argument;
 pub(crate) use input::{FieldKind, Rules};
 use schema::{default_text, describe, kind_of, resolve, rules_of};
 
@@ -355,10 +356,11 @@ pub(crate) fn note_mistake(fields: &mut [FormField], words: &str) -> bool {
 }
 
 /// Returns the schema for the arguments of a prompt, which are strings.
-pub(crate) fn text_schema(arguments: &[(String, String, bool)]) -> Value {
+pub(crate) fn text_schema(arguments: &[Argument]) -> Value {
     let mut properties = Map::new();
     let mut required = Vec::new();
-    for (name, description, is_required) in arguments {
+    for Argument { name, description, required: is_required } in arguments {
+        let description = description.as_deref().unwrap_or("");
         let property = serde_json::json!({"type": "string", "description": description});
         properties.insert(name.clone(), property);
         if *is_required {

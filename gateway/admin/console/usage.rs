@@ -1,11 +1,10 @@
 //! Usage as returned by the API, with its texts: figures with units, plots of the time span, and
 //! strips that draw the state of a server over the day.
 
-use super::api_client::{ApiClient, ApiError, ApiPath};
 use super::plot::{Plot, PlotSpan};
-pub(crate) use crate::api::usage::Usage;
 use crate::api::usage::{
-    CallFigures, HourState, ServerDay, ServerHour, UsageDenial, UsageItem, UsageStep, UsageWindow,
+    CallFigures, HourState, ServerDay, ServerHour, Usage, UsageDenial, UsageItem, UsageStep,
+    UsageWindow,
 };
 
 /// Width of a cell of a strip with its gap, in units of the drawing.
@@ -20,18 +19,6 @@ pub(crate) struct Cell {
     pub(crate) x: usize,
     pub(crate) y: usize,
     pub(crate) height: usize,
-}
-
-/// Returns the usage of a time span, with these filters of the API.
-pub(crate) async fn load_usage(
-    api: &ApiClient,
-    filters: &[(&str, &str)],
-) -> Result<Usage, ApiError> {
-    let mut path = ApiPath::new(&["api", "usage"])?;
-    for (name, value) in filters {
-        path = path.with(name, value);
-    }
-    api.get(&path).await
 }
 
 impl CallFigures {

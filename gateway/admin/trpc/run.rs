@@ -1,6 +1,9 @@
 //! The actions of procedures: the caller's view, and tool calls through the request path of MCP on
 //! behalf of the caller. Authorization happens there, and there is no other way to a server.
 
+use std::sync::Arc;
+
+use axum::Json;
 use axum::http::{HeaderMap, StatusCode};
 use lockgate_admission::reader::Reader;
 use lockgate_authn::Role;
@@ -14,23 +17,23 @@ use super::answer::Outcome;
 use super::code::Code;
 use super::failure::TrpcError;
 use super::procedures::{Action, Procedure};
-use crate::api::access::{Caller, Permission, check_permission};
+use crate::api::access::{By, Caller};
 use crate::api::answer::{count, estimate_tree};
 use crate::api::builtin_tools::{find_spellings, is_category};
 use crate::api::call::{CallError, CallOrigin, CallResult, Params, param, send};
-use crate::api::page::PageQuery;
 use crate::api::problem::Problem;
+use crate::api::query::Query;
 use crate::api::servers::{Server, visible_servers};
 use crate::api::state::ApiState;
-use crate::api::tools::{SeenTool, Tool};
-use crate::api::usage::load_usage;
+use crate::api::tools::{self, ToolsQuery};
+use crate::api::usage;
 
 /// Tools per page.
 const MAX_PAGE: usize = 200;
 
 /// Runs a query or a mutation with its input.
 pub(crate) async fn run(
-    state: &ApiState,
+    state: &Arc<ApiState>,
     caller: &Caller,
     headers: &HeaderMap,
     procedure: &Procedure,
@@ -142,32 +145,34 @@ async fn describe_status(state: &ApiState, caller: &Caller) -> Value {
     status
 }
 
-async fn show_usage(state: &ApiState, caller: &Caller, members: Map<String, Value>) -> Outcome {
-    check_permission(Permission::AtLeast(Role::Admin), Some(caller))?;
+async fn show_usage(
+    state: &Arc<ApiState>,
+    caller: &Caller,
+    members: Map<String, Value>,
+) -> Outcome {
+    let by = By::new(state, caller.clone())?;
     let query = match serde_json::from_value(Value::Object(members)) {
         Ok(query) => query,
         Err(error) => return Err(TrpcError::bad_request(error.to_string())),
     };
-    write(state, &load_usage(state, caller, &query).await?).await
+    write(state, &usage::show_usage(by, Query(query)).await?.0).await
 }
 
-async fn list_tools(state: &ApiState, caller: &Caller, members: &Map<String, Value>) -> Outcome {
-    let mut visible = state.gateway.visible_tools(&caller.principal).await;
-    if let Some(server) = read_text(members, "server") {
-        visible.retain(|item| item.server.slug() == server);
-    }
-    if let Some(category) = read_text(members, "category") {
-        let is_there = is_category(state, caller, category) == Some(true);
-        visible.retain(|item| is_there && item.server.slug() == category);
-    }
-    let cursor = copy_text(members, "cursor");
-    let query = PageQuery { limit: Some(MAX_PAGE), cursor, search: None };
-    let page = query.cut(visible, |item| &item.exposed)?;
-    let mut tools = Vec::new();
-    for tool in page.items {
-        tools.extend(Tool::new(SeenTool::new(caller, tool)));
-    }
-    let mut list = json!({"tools": tools, "total": page.total});
+async fn list_tools(
+    state: &Arc<ApiState>,
+    caller: &Caller,
+    members: &Map<String, Value>,
+) -> Outcome {
+    let query = ToolsQuery {
+        limit: Some(MAX_PAGE),
+        cursor: copy_text(members, "cursor"),
+        server: copy_text(members, "server"),
+        category: copy_text(members, "category"),
+        ..ToolsQuery::default()
+    };
+    let by = By::new(state, caller.clone())?;
+    let Json(page) = tools::list_tools(by, Query(query)).await?;
+    let mut list = json!({"tools": page.items, "total": page.total});
     if let Some(cursor) = page.next_cursor {
         list["nextCursor"] = cursor.into();
     }

@@ -1,18 +1,17 @@
 //! Daily counts of calls to an integration's tools.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use lockgate_registry::{DailyCalls, KEPT_DAYS};
 use lockgate_text::date;
 use serde::{Deserialize, Serialize};
 
-use crate::api::access::Caller;
+use crate::api::access::{By, User};
 #[cfg(test)]
 use crate::api::conditions::OrganisationQuery;
 use crate::api::conditions::make_actor;
 use crate::api::problem::Problem;
 use crate::api::query::{Query, number};
-use crate::api::state::Shared;
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
@@ -66,8 +65,7 @@ impl CallsOfDay {
     responses((status = 200, body = IntegrationCalls), (status = 404, description = "Not found"))
 ))]
 pub(crate) async fn list_calls(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<User>,
     Path(id): Path<String>,
     Query(query): Query<CallsQuery>,
 ) -> Result<Json<IntegrationCalls>, Problem> {

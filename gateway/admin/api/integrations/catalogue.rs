@@ -2,41 +2,37 @@
 //! them. The servers' addresses are for operators only.
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
 use lockgate_registry::CatalogueEntry;
 use serde::Serialize;
 
 use super::input::NewPredefinedIntegration;
 use super::validate::validate_predefined;
-#[cfg(test)]
-use super::view::Integration;
-use super::view::{answer_changed, describe_auth};
+use super::view::{Integration, answer_changed, describe_auth};
+use crate::api::access::{Admin, By, User};
 use crate::api::body::Body;
-use crate::api::change::Change;
+use crate::api::change::Reply;
 #[cfg(test)]
 use crate::api::conditions::{ChangeQuery, CreationHeaders, OrganisationQuery};
 use crate::api::page::{Page, PageQuery};
 use crate::api::problem::Problem;
 use crate::api::query::Query;
-use crate::api::state::Shared;
 
 /// An entry of the operator's catalogue.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PredefinedIntegration {
-    slug: String,
+    pub(crate) slug: String,
     /// Display name.
-    name: String,
+    pub(crate) name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<String>,
+    pub(crate) description: Option<String>,
     /// The required `credentials`: `none`, `api_key` or `bearer_token`.
-    auth_method: &'static str,
+    pub(crate) auth_method: &'static str,
     /// The header that carries the key, with `api_key`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    header_name: Option<String>,
+    pub(crate) header_name: Option<String>,
 }
 
 impl PredefinedIntegration {
@@ -61,7 +57,7 @@ impl PredefinedIntegration {
     responses((status = 200, body = Page<PredefinedIntegration>))
 ))]
 pub(crate) async fn list_catalogue(
-    State(state): Shared,
+    By { state, .. }: By<User>,
     Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<PredefinedIntegration>>, Problem> {
     let catalogue = state.registry()?.catalogue();
@@ -91,10 +87,10 @@ pub(crate) async fn list_catalogue(
     )
 ))]
 pub(crate) async fn create_predefined_integration(
-    State(state): Shared,
-    change: Change,
+    by: By<Admin>,
     Body(body): Body<NewPredefinedIntegration>,
-) -> Result<Response, Problem> {
+) -> Result<Reply<Integration>, Problem> {
+    let change = by.change()?;
     let is_tried = body.is_tried();
     let new = body.read();
     if is_tried {
@@ -103,7 +99,7 @@ pub(crate) async fn create_predefined_integration(
             terms.registry.create_predefined(&terms.actor, like, &terms.options).await
         });
         if !rehearsed.await?.is_replayed {
-            validate_predefined(&state, change.organisation(), &new).await?;
+            validate_predefined(&change.state, change.organisation(), &new).await?;
         }
     }
     let changed = change
@@ -111,5 +107,5 @@ pub(crate) async fn create_predefined_integration(
             terms.registry.create_predefined(&terms.actor, new, &terms.options).await
         })
         .await?;
-    Ok(answer_changed(&state, &change, StatusCode::CREATED, changed))
+    answer_changed(&change, StatusCode::CREATED, changed)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use lockgate_registry::{
     Auth, CredentialState, IntegrationSnapshot, NewIntegration, NewPredefined, RegistryError,
@@ -14,13 +14,13 @@ use lockgate_registry::{
 use serde::Serialize;
 use url::Url;
 
-use crate::api::access::Caller;
+use crate::api::access::{Admin, By};
 #[cfg(test)]
 use crate::api::conditions::OrganisationQuery;
 use crate::api::conditions::make_actor;
 use crate::api::probe::{Candidate, Offered, ProbeFailure, ProbeStage};
 use crate::api::problem::Problem;
-use crate::api::state::{ApiState, Shared};
+use crate::api::state::ApiState;
 use crate::fault::Fault;
 
 /// Retry delay while other servers are being tested, in seconds.
@@ -30,17 +30,17 @@ const RETRY_SECONDS: u64 = 5;
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Validation {
-    valid: bool,
+    pub(crate) valid: bool,
     /// The cause of the failure.
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
+    pub(crate) error: Option<String>,
     /// The first stage that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    stage: Option<ProbeStage>,
+    pub(crate) stage: Option<ProbeStage>,
     /// The failure, its cause and the fix.
     #[serde(skip_serializing_if = "Option::is_none")]
-    fault: Option<Fault>,
-    capabilities: Offered,
+    pub(crate) fault: Option<Fault>,
+    pub(crate) capabilities: Offered,
 }
 
 impl Validation {
@@ -76,8 +76,7 @@ impl Validation {
     )
 ))]
 pub(crate) async fn validate_integration(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<Admin>,
     Path(id): Path<String>,
 ) -> Result<Json<Validation>, Problem> {
     let actor = make_actor(&caller);
@@ -130,8 +129,7 @@ static NEXT_SAMPLE: AtomicUsize = AtomicUsize::new(0);
     responses((status = 200, body = McpHealth))
 ))]
 pub(crate) async fn check_mcp(
-    State(state): Shared,
-    caller: Caller,
+    By { state, caller, .. }: By<Admin>,
 ) -> Result<Json<McpHealth>, Problem> {
     let actor = make_actor(&caller);
     let snapshot = state.registry()?.snapshot(&actor.organisation);

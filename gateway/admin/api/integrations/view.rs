@@ -4,10 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::Json;
-use axum::http::header::{ETAG, HeaderValue};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
 use lockgate_authn::Role;
 use lockgate_registry::{
     Auth, Changed, CredentialState, Integration as Stored, IntegrationKind, Warning as Said,
@@ -16,7 +13,9 @@ use lockgate_text::date;
 use lockgate_upstream::Upstream;
 use serde::Serialize;
 
-use crate::api::change::Change;
+use crate::api::answer::broken;
+use crate::api::change::{Change, Deletion, Reply};
+use crate::api::problem::Problem;
 use crate::api::refusal::name_member;
 use crate::api::state::ApiState;
 use crate::fault::Fault;
@@ -26,52 +25,52 @@ use crate::fault::Fault;
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Integration {
-    id: String,
-    name: String,
+    pub(crate) id: String,
+    pub(crate) name: String,
     /// `custom` or `predefined`.
-    r#type: &'static str,
+    pub(crate) r#type: &'static str,
     /// The namespace of its tools. It does not change. A predefined integration has that of its
     /// entry in the catalogue, unless it was taken.
-    slug: String,
+    pub(crate) slug: String,
     /// For custom integrations; shown to administrators.
     #[serde(skip_serializing_if = "Option::is_none")]
-    server_url: Option<String>,
+    pub(crate) server_url: Option<String>,
     /// Its entry in the operator's catalogue.
     #[serde(skip_serializing_if = "Option::is_none")]
-    predefined: Option<String>,
+    pub(crate) predefined: Option<String>,
     /// `none`, `api_key` or `bearer_token`.
-    auth_method: &'static str,
+    pub(crate) auth_method: &'static str,
     /// Shown to administrators.
     #[serde(skip_serializing_if = "Option::is_none")]
-    header_name: Option<String>,
-    has_credentials: bool,
-    enabled: bool,
-    organization_id: String,
+    pub(crate) header_name: Option<String>,
+    pub(crate) has_credentials: bool,
+    pub(crate) enabled: bool,
+    pub(crate) organization_id: String,
     /// Increases with each change; also the `ETag` of the response, for `If-Match`.
-    version: i64,
+    pub(crate) version: i64,
     /// RFC 3339.
-    created_at: String,
+    pub(crate) created_at: String,
     /// RFC 3339.
-    updated_at: String,
+    pub(crate) updated_at: String,
     /// As for servers; `disabled` if it is switched off.
-    state: &'static str,
+    pub(crate) state: &'static str,
     /// The stage that failed, as for servers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    stage: Option<String>,
+    pub(crate) stage: Option<String>,
     /// The cause of this state.
-    reason: String,
+    pub(crate) reason: String,
     /// The failure, its cause and the fix; absent if the server works.
     #[serde(skip_serializing_if = "Option::is_none")]
-    fault: Option<Fault>,
+    pub(crate) fault: Option<Fault>,
     /// Warnings about accepted values, in the response to a change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    warnings: Vec<Warning>,
+    pub(crate) warnings: Vec<Warning>,
     /// Set if this was a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
     /// Ids of the agents that the change would affect, in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    affected_agents: Option<Vec<String>>,
+    pub(crate) affected_agents: Option<Vec<String>>,
 }
 
 /// A warning about an accepted value.
@@ -79,10 +78,10 @@ pub(crate) struct Integration {
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[cfg_attr(test, schema(as = IntegrationWarning))]
 pub(crate) struct Warning {
-    code: String,
+    pub(crate) code: String,
     /// Its location in the body, such as `#/serverUrl`.
-    pointer: String,
-    message: String,
+    pub(crate) pointer: String,
+    pub(crate) message: String,
 }
 
 /// The current states of an organisation's servers.
@@ -246,50 +245,31 @@ pub(crate) fn write_time(milliseconds: i64) -> String {
 
 /// Returns the response to a change, except a deletion.
 pub(super) fn answer_changed(
-    state: &ApiState,
     change: &Change,
     status: StatusCode,
     changed: Changed<Stored>,
-) -> Response {
-    let is_dry_run = changed.is_dry_run;
-    let Some(stored) = changed.after else { return StatusCode::NO_CONTENT.into_response() };
-    let version = stored.version;
-    let mut shown = show(state, change, stored);
-    shown.warnings = changed.warnings.into_iter().map(Warning::new).collect();
-    let status = if is_dry_run { StatusCode::OK } else { status };
-    if is_dry_run {
+) -> Result<Reply<Integration>, Problem> {
+    let mut value = show(change, changed.after.ok_or_else(broken)?);
+    value.warnings = changed.warnings.into_iter().map(Warning::new).collect();
+    if changed.is_dry_run {
+        value.note_trial(change);
+    }
+    let status = if changed.is_dry_run { StatusCode::OK } else { status };
+    Ok(Reply { version: Some(value.version), value, status })
+}
+
+pub(super) fn answer_deleted(change: &Change, changed: Changed<Stored>) -> Deletion<Integration> {
+    let stored = changed.before.filter(|_| changed.is_dry_run);
+    Deletion(stored.map(|stored| {
+        let mut shown = show(change, stored);
         shown.note_trial(change);
-    }
-    (status, entity_tag(version), Json(shown)).into_response()
+        shown
+    }))
 }
 
-pub(super) fn answer_deleted(
-    state: &ApiState,
-    change: &Change,
-    changed: Changed<Stored>,
-) -> Response {
-    match changed.before {
-        Some(stored) if changed.is_dry_run => {
-            let mut shown = show(state, change, stored);
-            shown.note_trial(change);
-            Json(shown).into_response()
-        }
-        _ => StatusCode::NO_CONTENT.into_response(),
-    }
-}
-
-fn show(state: &ApiState, change: &Change, stored: Stored) -> Integration {
-    let states = States::of(state, &stored.organisation);
+fn show(change: &Change, stored: Stored) -> Integration {
+    let states = States::of(&change.state, &stored.organisation);
     Integration::new(&states, stored, change.caller.role)
-}
-
-/// Returns the version as an `ETag` header.
-pub(crate) fn entity_tag(version: i64) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    if let Ok(tag) = HeaderValue::from_str(&format!("\"{version}\"")) {
-        headers.insert(ETAG, tag);
-    }
-    headers
 }
 
 impl Warning {

@@ -16,23 +16,23 @@ pub(super) const RETRY_SECONDS: u64 = 2;
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ApiKey {
-    pub(super) id: String,
-    name: String,
-    organization_id: String,
-    roles: Vec<String>,
-    scopes: Vec<String>,
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) organization_id: String,
+    pub(crate) roles: Vec<String>,
+    pub(crate) scopes: Vec<String>,
     /// `active`, `expired` or `revoked`; `pending` in the response to its creation, if the gateway
     /// has not applied the changed file yet.
-    pub(super) state: &'static str,
+    pub(crate) state: &'static str,
     /// RFC 3339.
-    created_at: String,
+    pub(crate) created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    expires_at: Option<String>,
+    pub(crate) expires_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    revoked_at: Option<String>,
+    pub(crate) revoked_at: Option<String>,
     /// Set if this was a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
 impl ApiKey {

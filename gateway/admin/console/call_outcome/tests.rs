@@ -5,19 +5,12 @@ use serde_json::json;
 
 use super::*;
 
-fn outcome(status: u16, code: &str, can_explain: bool) -> CallOutcome {
+fn outcome(status: u16, code: &'static str, can_explain: bool) -> CallOutcome {
     outcome_of((status, code), "it is so", can_explain)
 }
 
-fn outcome_of((status, code): (u16, &str), detail: &str, can_explain: bool) -> CallOutcome {
-    let error = ApiError {
-        status: StatusCode::from_u16(status).unwrap(),
-        code: code.to_owned(),
-        detail: detail.to_owned(),
-        pointer: String::new(),
-        stage: String::new(),
-        fault: None,
-    };
+fn outcome_of((status, code): (u16, &'static str), detail: &str, can_explain: bool) -> CallOutcome {
+    let error = Problem::new(StatusCode::from_u16(status).unwrap(), code, detail.to_owned());
     let arguments = json!({"words": "a b"});
     let called = Called { server: "s", name: "s__t", arguments: &arguments, can_explain };
     CallOutcome::of_error(&error, &called)
@@ -139,4 +132,28 @@ fn images_beyond_the_bound_are_not_decoded() {
     let parts = shown(&json!({"content": [image(MAX_IMAGE), image(30_000)]}));
     assert!(parts[0].starts_with("image/png"), "{}", &parts[0][..20]);
     assert!(parts[1].starts_with('|'), "there is no room for another one");
+}
+
+/// Returns a value that is short as compact JSON but long when indented.
+fn deep_list() -> Value {
+    let mut deep = json!(vec![1; 100_000]);
+    for _ in 0..58 {
+        deep = json!([deep]);
+    }
+    deep
+}
+
+#[test]
+fn of_what_others_write_a_page_shows_a_bounded_part() {
+    let parts: Vec<Value> = (0..10_000).map(|_| json!({"type": "text", "text": "x"})).collect();
+    for result in [
+        json!({"structuredContent": deep_list()}),
+        json!({"content": [deep_list(), deep_list(), deep_list()]}),
+        json!({"content": parts}),
+    ] {
+        let outcome = of_result(&result, false);
+        assert!(outcome.bytes() < 2 * MOST_SHOWN, "{}", outcome.bytes());
+        let Some(CallPart::Text(_, text)) = outcome.parts.last() else { panic!("no text") };
+        assert!(text.ends_with(REST.trim_start()));
+    }
 }

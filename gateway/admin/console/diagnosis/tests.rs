@@ -1,10 +1,28 @@
 //! Tests of `diagnosis`.
 
 use super::*;
+use crate::api::servers::Capabilities;
 
-fn server(state: &str, stage: &str) -> ServerState {
-    let fault = (!stage.is_empty()).then(|| Fault::new(stage, "search", "", "it is so"));
-    ServerState { name: "search".into(), state: state.into(), fault, ..ServerState::default() }
+fn server(state: &'static str, stage: &str) -> Server {
+    Server {
+        name: "search".into(),
+        organization_id: None,
+        state,
+        stage: None,
+        reason: String::new(),
+        fault: (!stage.is_empty()).then(|| Fault::new(stage, "search", "", "it is so")),
+        since: String::new(),
+        last_good: None,
+        last_heard: None,
+        transport: None,
+        revision: None,
+        capabilities: Capabilities { tools: 0, prompts: 0, resources: 0 },
+        restarts: 0,
+        metrics: None,
+        recent: Vec::new(),
+        operator: None,
+        dry_run: false,
+    }
 }
 
 #[test]
@@ -42,6 +60,6 @@ fn no_button_is_offered_that_would_do_nothing() {
     assert_eq!(server("disabled", "").next_step(false), NextStep::None);
     assert_eq!(server("resting", "").next_step(true), NextStep::None);
     assert_eq!(server("connected", "").next_step(false), NextStep::None);
-    let builtin = ServerState { transport: Some("builtin".into()), ..server("connected", "") };
+    let builtin = Server { transport: Some("builtin"), ..server("connected", "") };
     assert_eq!(builtin.next_step(true), NextStep::None);
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn cut(count: usize, page: &str) -> ListPart<usize> {
-    let path = ApiPath::new(&["list"]).unwrap().with("q", "a");
+    let path = PagePath::new(&["list"]).with("q", "a");
     ListPart::cut((1..=count).collect(), page, &path)
 }
 

@@ -2,56 +2,26 @@
 //! can be shared.
 
 use askama::Template;
+use axum::Json;
 use axum::http::StatusCode;
 use lockgate_authn::KEY;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::agents::Agent;
-use super::keys::load_keys;
-use crate::console::api_client::{ApiClient, ApiError, ApiPath, List, sentence};
+use crate::api::agents::{Agent, list_agents};
+use crate::api::body::body;
+use crate::api::keys::list_visible;
+use crate::api::page::PageQuery;
+use crate::api::policies::{AskedCaller, Explanation, explain_decision};
+use crate::api::problem::Problem;
+use crate::api::query::{Query, query};
+use crate::api::sessions::list_sessions;
+use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, render, show};
 use crate::console::fields::{Fields, QueryFields};
 use crate::console::layout::Layout;
-
-/// An explanation as returned by the API.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Explanation {
-    decision: String,
-    rule: String,
-    knows_caller: bool,
-    target: String,
-    at: String,
-    caller: AskedCaller,
-    words: Option<String>,
-    policies: Vec<PolicyWord>,
-    changes: Vec<String>,
-}
-
-/// The caller in the question.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct AskedCaller {
-    name: Option<String>,
-    issuer: String,
-    subject: String,
-    organization_id: Option<String>,
-    roles: Vec<String>,
-    scopes: Vec<String>,
-}
-
-/// The decision of one policy.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct PolicyWord {
-    policy: String,
-    place: String,
-    effect: String,
-    dry_run: bool,
-    says: String,
-}
+use crate::console::page_path::PagePath;
+use crate::fault::sentence;
 
 #[derive(Template)]
 #[template(path = "access.html")]
@@ -101,9 +71,7 @@ impl AccessPage<'_> {
 
     /// Returns the address of the page that creates a test case from the question.
     fn case_address(&self, decision: &str) -> String {
-        let Ok(mut path) = ApiPath::new(&["console", "access", "cases"]) else {
-            return String::new();
-        };
+        let mut path = PagePath::new(&["console", "access", "cases"]);
         for name in ["call", "arguments", "at"] {
             path = path.with(name, self.question.get(name));
         }
@@ -113,14 +81,23 @@ impl AccessPage<'_> {
             let caller = &explanation.caller;
             path = path.with("issuer", &caller.issuer).with("subject", &caller.subject);
         }
-        path.with("decision", decision).as_str().to_owned()
+        path.with("decision", decision).into_text()
+    }
+}
+
+impl AskedCaller {
+    fn text(&self) -> String {
+        match &self.name {
+            Some(name) => name.clone(),
+            None => format!("{}|{}", self.issuer, self.subject),
+        }
     }
 }
 
 impl Explanation {
     /// Returns the outcome of a real call.
     fn headline(&self) -> &'static str {
-        match (self.knows_caller, self.target.as_str(), self.decision.as_str()) {
+        match (self.knows_caller, self.target, self.decision) {
             (_, "unknown-endpoint", _) => "Unknown endpoint: the caller cannot open it",
             (_, "unassigned", _) => "Not assigned: this endpoint does not offer the server",
             (_, "switched-off", _) => "Switched off for the agent: not listed and not callable",
@@ -139,8 +116,8 @@ impl Explanation {
 
     /// Returns the decision of the policies alone, if it does not determine the outcome of a call.
     fn policy_headline(&self) -> Option<&'static str> {
-        let is_answer = self.knows_caller && matches!(self.target.as_str(), "known");
-        (!is_answer).then_some(match self.decision.as_str() {
+        let is_answer = self.knows_caller && self.target == "known";
+        (!is_answer).then_some(match self.decision {
             "allow" => "The policies alone would allow it.",
             "ask" => "The policies alone would ask for approval.",
             "deny" => "The policies deny it as well.",
@@ -158,7 +135,7 @@ impl Explanation {
     }
 
     fn severity(&self) -> Severity {
-        match (self.knows_caller, self.target.as_str(), self.decision.as_str()) {
+        match (self.knows_caller, self.target, self.decision) {
             (_, "missing-scope", _) => Severity::Denied,
             (_, "unknown-endpoint" | "unassigned" | "switched-off", _) => Severity::Off,
             (_, "unknown-server" | "unknown-tool", _) | (false, ..) => Severity::Off,
@@ -171,27 +148,18 @@ impl Explanation {
     }
 }
 
-impl AskedCaller {
-    fn text(&self) -> String {
-        match &self.name {
-            Some(name) => name.clone(),
-            None => format!("{}|{}", self.issuer, self.subject),
-        }
-    }
-}
-
 /// Maximum number of suggested callers.
 const MAX_SUGGESTED: usize = 200;
 
 /// Returns the names of active keys and of signed-in accounts.
-async fn list_callers(api: &ApiClient) -> Result<Vec<String>, ApiError> {
+async fn list_callers(api: &Api) -> Result<Vec<String>, Problem> {
     let mut callers = Vec::new();
-    for key in load_keys(api).await?.items {
+    for key in list_visible(&api.by()?) {
         if key.state == "active" {
             callers.push(key.name);
         }
     }
-    let sessions: List<Signed> = api.get(&ApiPath::new(&["api", "sessions"])?).await?;
+    let Json(sessions) = list_sessions(api.by()?, Query(PageQuery::default())).await?;
     for session in sessions.items {
         if session.issuer != KEY {
             callers.push(format!("{}|{}", session.issuer, session.subject));
@@ -204,24 +172,15 @@ async fn list_callers(api: &ApiClient) -> Result<Vec<String>, ApiError> {
 }
 
 /// Returns agents of the visitor's organisation; none while the store is unavailable.
-async fn list_agents(api: &ApiClient) -> Vec<Agent> {
-    let Ok(path) = ApiPath::new(&["api", "agents"]) else { return Vec::new() };
-    let found: Result<List<Agent>, ApiError> = api.get(&path.with("limit", "200")).await;
-    found.map(|found| found.items).unwrap_or_default()
-}
-
-/// A session as returned by the API.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Signed {
-    issuer: String,
-    subject: String,
+async fn find_agents(api: &Api) -> Result<Vec<Agent>, Problem> {
+    let found = list_agents(api.by()?, query(&[("limit", "200")])?).await;
+    Ok(found.map(|Json(found)| found.items).unwrap_or_default())
 }
 
 /// Shows the question, and the explanation once the form is sent.
 pub(crate) async fn explain(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     QueryFields(question): QueryFields,
 ) -> PageResult {
     let mut page = AccessPage {
@@ -231,7 +190,7 @@ pub(crate) async fn explain(
         arguments_mistake: "",
         caller_mistake: "",
         callers: list_callers(&api).await?,
-        agents: list_agents(&api).await,
+        agents: find_agents(&api).await?,
         explanation: None,
         is_described: false,
     };
@@ -245,33 +204,36 @@ pub(crate) async fn explain(
             return render(StatusCode::UNPROCESSABLE_ENTITY, &page);
         }
     };
-    let path = ApiPath::new(&["api", "policies", "explain"])?;
-    let mut answer: Result<Explanation, ApiError> = api.ask(&path, &asked).await;
+    let mut answer = ask(&api, &asked).await;
     // The caller of a recorded call may have no key or session any more, or never had one.
-    if matches!(&answer, Err(error) if error.pointer == "/caller")
+    if matches!(&answer, Err(problem) if problem.pointer() == "/caller")
         && question.get("caller") == described_name(&question)
     {
         asked["caller"] = Value::Null;
         asked["as"] = describe_caller(&question);
         page.is_described = true;
-        answer = api.ask(&path, &asked).await;
+        answer = ask(&api, &asked).await;
     }
     match answer {
         Ok(mut explanation) => {
             explanation.words = explanation.words.as_deref().map(sentence);
             page.explanation = Some(explanation);
         }
-        Err(error) if error.is_of_form() => {
-            let mistake = sentence(&error.detail);
-            match error.pointer.as_str() {
+        Err(problem) if problem.is_of_form() => {
+            let mistake = sentence(problem.detail());
+            match problem.pointer() {
                 "/caller" => page.caller_mistake = &mistake,
                 _ => page.mistake = &mistake,
             }
             return render(StatusCode::UNPROCESSABLE_ENTITY, &page);
         }
-        Err(error) => return Err(error.into()),
+        Err(problem) => return Err(problem.into()),
     }
     show(&page)
+}
+
+async fn ask(api: &Api, asked: &Value) -> Result<Explanation, Problem> {
+    Ok(explain_decision(api.by()?, body(asked.clone())?).await?.0)
 }
 
 /// Returns the question in the format of the API. Without a caller it concerns the visitor.

@@ -6,8 +6,8 @@ use askama::Template;
 use axum::http::StatusCode;
 use lockgate_text::date;
 
-use super::audit::{AuditRecord, search_records};
-use crate::console::api_client::ApiClient;
+use super::audit::{AuditRecord, search_records, view_records};
+use crate::console::api::Api;
 use crate::console::error::{PageResult, show};
 use crate::console::fields::QueryFields;
 use crate::console::layout::Layout;
@@ -33,13 +33,14 @@ struct ActivityPage<'a> {
 
 pub(crate) async fn show_activity(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     QueryFields(fields): QueryFields,
 ) -> PageResult {
     let server = fields.get("server");
     let decision = fields.get("decision");
     let is_live = fields.get("live") != "no";
-    let filters = [("kind", "decision"), ("server", server), ("decision", decision)];
+    let filters =
+        [("limit", SHOWN), ("kind", "decision"), ("server", server), ("decision", decision)];
     let mut page = ActivityPage {
         layout: &layout,
         calls: Vec::new(),
@@ -51,12 +52,12 @@ pub(crate) async fn show_activity(
         address: &layout.address,
         other: write_other(server, decision, is_live),
     };
-    match search_records(&api, &filters, SHOWN).await {
-        Ok(found) => page.calls = found.records,
-        Err(error) if error.status == StatusCode::CONFLICT => {
+    match search_records(&api, &filters).await {
+        Ok(found) => page.calls = view_records(found.items),
+        Err(problem) if problem.status() == StatusCode::CONFLICT => {
             page.missing = "Activity is read from the audit trail, which must be in a file.";
         }
-        Err(error) => return Err(error.into()),
+        Err(problem) => return Err(problem.into()),
     }
     show(&page)
 }

@@ -1,46 +1,39 @@
 //! An agent: a switch for each available server, and the configuration of its clients.
 
+use std::collections::BTreeMap;
+
 use askama::Template;
+use axum::Json;
 use axum::extract::Path;
-use axum::http::{HeaderMap, Method, StatusCode};
-use serde::Deserialize;
+use axum::http::{HeaderMap, StatusCode};
 use serde_json::json;
 
-use super::agents::Agent;
-use crate::console::api_client::{ApiClient, ApiError, ApiPath, List, sentence};
-use crate::console::diagnosis::{ServerState, Severity};
+use crate::api::agent_servers::{
+    AgentServer, AgentServerPatch, AgentTool, change_agent_server, list_agent_servers,
+    show_agent_server,
+};
+use crate::api::agents::{self, Agent};
+use crate::api::body::{Body, body};
+use crate::api::problem::Problem;
+use crate::console::api::Api;
+use crate::console::diagnosis::{Severity, say_server_state};
 use crate::console::error::{PageResult, render, show};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
 use crate::console::list_part::ListPart;
+use crate::console::page_path::PagePath;
 use crate::console::redirect::redirect;
 use crate::console::snippets::{Snippet, find_address, make_snippets};
-use crate::fault::Fault;
-
-/// A server that the agent has or could have, as returned by the API.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct AgentServer {
-    server: String,
-    name: String,
-    assigned: bool,
-    state: String,
-    fault: Option<Fault>,
-    hidden_tools: Vec<String>,
-    tools: Vec<AgentTool>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct AgentTool {
-    name: String,
-    enabled: bool,
-}
+use crate::fault::sentence;
 
 impl AgentServer {
+    fn severity(&self) -> Severity {
+        Severity::of_server(self.state, self.fault.as_ref())
+    }
+
     /// Returns the state as on the page of the server.
-    fn shown(&self) -> ServerState {
-        ServerState { state: self.state.clone(), fault: self.fault.clone(), ..Default::default() }
+    fn state_text(&self) -> &str {
+        say_server_state(self.state, self.fault.as_ref())
     }
 }
 
@@ -59,8 +52,10 @@ struct AgentPage<'a> {
     agent: Agent,
     address: String,
     servers: Vec<AgentServer>,
-    /// The server whose tools are shown, with the search in their names.
-    open: AgentServer,
+    /// The slug and the name of the server whose tools are shown; empty without one.
+    open: String,
+    open_name: String,
+    /// The search in the names of its tools.
     search: String,
     page: String,
     tools: ListPart<AgentTool>,
@@ -79,7 +74,7 @@ struct DeletePage<'a> {
 
 pub(crate) async fn show_agent(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     headers: HeaderMap,
     Path(id): Path<String>,
     QueryFields(fields): QueryFields,
@@ -89,24 +84,27 @@ pub(crate) async fn show_agent(
 
 async fn load_page<'a>(
     layout: &'a Layout,
-    api: &ApiClient,
+    api: &Api,
     headers: &HeaderMap,
     (id, fields): (&str, &Fields),
-) -> Result<AgentPage<'a>, ApiError> {
-    let agent: Agent = api.get(&agent_path(id)?).await?;
-    let path = ApiPath::new(&["api", "agents", id, "servers"])?;
-    let List { items: mut servers, .. }: List<AgentServer> = api.get(&path).await?;
+) -> Result<AgentPage<'a>, Problem> {
+    let agent = agents::show_agent(api.by()?, Path(id.to_owned())).await?.value;
+    let Json(found) = list_agent_servers(api.by()?, Path(id.to_owned())).await?;
+    let mut servers = found.items;
     servers.sort_by(|one, other| (!one.assigned, &one.name).cmp(&(!other.assigned, &other.name)));
     let slug = fields.get("server");
-    let mut open = AgentServer::default();
+    let mut open_name = String::new();
+    let mut tools = Vec::new();
     if !slug.is_empty() {
-        open = api.get(&ApiPath::new(&["api", "agents", id, "servers", slug])?).await?;
+        let names = (id.to_owned(), slug.to_owned());
+        let Json(open) = show_agent_server(api.by()?, Path(names)).await?;
+        open_name = open.name;
+        tools = open.tools.unwrap_or_default();
     }
     let search = fields.get("q").to_owned();
     let wanted = search.to_lowercase();
-    let mut tools = std::mem::take(&mut open.tools);
     tools.retain(|tool| tool.name.to_lowercase().contains(&wanted));
-    let tools = ListPart::cut(tools, fields.get("page"), &tools_path(id, slug, &search)?);
+    let tools = ListPart::cut(tools, fields.get("page"), &tools_path(id, slug, &search));
     let address = find_address(&agent.endpoint, headers);
     let needs_key = matches!(&layout.who, Some(who) if who.has_session);
     let snippets = make_snippets(&agent.name, &address, None, needs_key);
@@ -116,7 +114,8 @@ async fn load_page<'a>(
         agent,
         address,
         servers,
-        open,
+        open: slug.to_owned(),
+        open_name,
         search,
         page,
         tools,
@@ -127,77 +126,73 @@ async fn load_page<'a>(
 }
 
 /// Returns the page of an agent with the tools of a server.
-fn tools_path(id: &str, server: &str, search: &str) -> Result<ApiPath, ApiError> {
-    Ok(ApiPath::new(&["console", "agents", id])?.with("server", server).with("q", search))
-}
-
-fn agent_path(id: &str) -> Result<ApiPath, ApiError> {
-    ApiPath::new(&["api", "agents", id])
+fn tools_path(id: &str, server: &str, search: &str) -> PagePath {
+    PagePath::new(&["console", "agents", id]).with("server", server).with("q", search)
 }
 
 /// Renames an agent, or sets the form of its list of tools.
 pub(crate) async fn change_agent(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     headers: HeaderMap,
     Path(id): Path<String>,
     FormFields(fields): FormFields,
 ) -> PageResult {
     let name = fields.get("name");
     let tools = fields.get("tools");
-    let (body, done) = match tools {
+    let (patch, done) = match tools {
         "" => (json!({"name": name}), "The name was changed."),
         tools => (json!({"tools": tools}), "The list of tools was changed."),
     };
-    let changed = api.change(Method::PATCH, &agent_path(&id)?, Some(&body), None).await;
-    let error = match changed {
+    let problem = match agents::change_agent(api.by()?, Path(id.clone()), body(patch)?).await {
         Ok(_) => {
-            let page = ApiPath::new(&["console", "agents", &id])?;
+            let page = PagePath::new(&["console", "agents", &id]);
             return Ok(layout.redirect_with(page, Severity::Good, done));
         }
-        Err(error) if error.is_of_form() => error,
-        Err(error) => return Err(error.into()),
+        Err(problem) if problem.is_of_form() => problem,
+        Err(problem) => return Err(problem.into()),
     };
-    let mistake = sentence(&error.detail);
+    let mistake = sentence(problem.detail());
     let page = load_page(&layout, &api, &headers, (&id, &Fields::default())).await?;
     render(StatusCode::UNPROCESSABLE_ENTITY, &AgentPage { name, mistake: &mistake, ..page })
 }
 
 /// Asks for confirmation before an agent is deleted.
-pub(crate) async fn show_deletion(
-    layout: Layout,
-    api: ApiClient,
-    Path(id): Path<String>,
-) -> PageResult {
-    let agent: Agent = api.get(&agent_path(&id)?).await?;
+pub(crate) async fn show_deletion(layout: Layout, api: Api, Path(id): Path<String>) -> PageResult {
+    let agent = agents::show_agent(api.by()?, Path(id)).await?.value;
     show(&DeletePage { layout: &layout, agent })
 }
 
 /// Deletes an agent and its endpoint.
 pub(crate) async fn delete_agent(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     Path(id): Path<String>,
     FormFields(fields): FormFields,
 ) -> PageResult {
-    api.change(Method::DELETE, &agent_path(&id)?, None, Some(fields.get("version"))).await?;
-    let page = ApiPath::new(&["console", "agents"])?;
+    let by = api.by()?.expecting(fields.get("version"))?;
+    agents::delete_agent(by, Path(id)).await?;
+    let page = PagePath::new(&["console", "agents"]);
     Ok(layout.redirect_with(page, Severity::Good, "The agent was deleted."))
 }
 
 /// Assigns a server to an agent or unassigns it, or switches a tool of it on or off.
 pub(crate) async fn switch_server(
-    api: ApiClient,
+    api: Api,
     Path((id, server)): Path<(String, String)>,
     FormFields(fields): FormFields,
 ) -> PageResult {
     let is_on = fields.get("on") == "yes";
     let tool = fields.get("tool");
-    let body =
-        if tool.is_empty() { json!({"assigned": is_on}) } else { json!({"tools": {tool: is_on}}) };
-    let path = ApiPath::new(&["api", "agents", &id, "servers", &server])?;
-    api.change(Method::PATCH, &path, Some(&body), None).await?;
-    let page = tools_path(&id, fields.get("open"), fields.get("q"))?;
+    let assigned = tool.is_empty().then_some(is_on);
+    let mut tools = BTreeMap::new();
+    if !tool.is_empty() {
+        tools.insert(tool.to_owned(), is_on);
+    }
+    let names = (id.clone(), server.clone());
+    let patch = AgentServerPatch { assigned, tools };
+    let Json(_) = change_agent_server(api.by()?, Path(names), Body(patch)).await?;
+    let page = tools_path(&id, fields.get("open"), fields.get("q"));
     let page = page.with("page", fields.get("page"));
     let mark = match tool {
         "" => format!("switch-{server}"),

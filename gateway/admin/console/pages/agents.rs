@@ -1,30 +1,23 @@
 //! The agents of the visitor, or for administrators all agents of the organisation.
 
 use askama::Template;
+use axum::Json;
+use axum::extract::Path;
 use axum::http::StatusCode;
-use serde::Deserialize;
-use serde_json::json;
 
-use crate::console::api_client::{ApiClient, ApiError, ApiPath, List, sentence};
+use crate::api::agents::{self, Agent, AgentName};
+use crate::api::body::Body;
+use crate::api::change::Reply;
+use crate::api::page::Page;
+use crate::api::problem::Problem;
+use crate::api::query::query;
+use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, render, show};
 use crate::console::fields::{FormFields, QueryFields};
 use crate::console::layout::Layout;
-
-/// An agent as returned by the API.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Agent {
-    pub(crate) id: String,
-    pub(crate) name: String,
-    owner: String,
-    owner_name: Option<String>,
-    pub(crate) version: i64,
-    pub(crate) endpoint: String,
-    /// The form of its list of tools.
-    pub(crate) tools: String,
-    pub(crate) created_at: String,
-}
+use crate::console::page_path::PagePath;
+use crate::fault::sentence;
 
 impl Agent {
     /// Returns the path of the endpoint.
@@ -40,11 +33,11 @@ impl Agent {
 
 /// Returns the name of an agent; the id, or the text of another kind of agent, if the visitor may
 /// not see it.
-pub(crate) async fn name_agent(api: &ApiClient, id: &str) -> String {
-    if let Ok(path) = ApiPath::new(&["api", "agents", id])
-        && let Ok(agent) = api.get::<Agent>(&path).await
+pub(crate) async fn name_agent(api: &Api, id: &str) -> String {
+    if let Ok(by) = api.by()
+        && let Ok(agent) = agents::show_agent(by, Path(id.to_owned())).await
     {
-        return agent.name;
+        return agent.value.name;
     }
     id.to_owned()
 }
@@ -65,7 +58,7 @@ struct AgentsPage<'a> {
 /// Lists the visitor's agents, or for administrators all agents of the organisation.
 pub(crate) async fn list_agents(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     QueryFields(fields): QueryFields,
 ) -> PageResult {
     let page = load_page(&layout, &api, fields.get("q"), fields.get("after")).await?;
@@ -74,43 +67,36 @@ pub(crate) async fn list_agents(
 
 async fn load_page<'a>(
     layout: &'a Layout,
-    api: &ApiClient,
+    api: &Api,
     search: &'a str,
     after: &str,
-) -> Result<AgentsPage<'a>, ApiError> {
-    let path = ApiPath::new(&["api", "agents"])?
-        .with("limit", "100")
-        .with("search", search)
-        .with("cursor", after);
-    let found: List<Agent> = api.get(&path).await?;
-    let mut next = None;
-    if let Some(cursor) = &found.next_cursor {
-        let page = ApiPath::new(&["console", "agents"])?.with("q", search).with("after", cursor);
-        next = Some(page.as_str().to_owned());
-    }
-    let List { items: agents, total, .. } = found;
+) -> Result<AgentsPage<'a>, Problem> {
+    let filter = query(&[("limit", "100"), ("search", search), ("cursor", after)])?;
+    let Json(found) = agents::list_agents(api.by()?, filter).await?;
+    let next = PagePath::new(&["console", "agents"]).with("q", search);
+    let next = next.after(found.next_cursor.as_deref());
+    let Page { items: agents, total, .. } = found;
     Ok(AgentsPage { layout, search, agents, total, next, name: "", mistake: "" })
 }
 
 /// Creates an agent, which the visitor owns.
 pub(crate) async fn create_agent(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     FormFields(fields): FormFields,
 ) -> PageResult {
     let name = fields.get("name");
-    let path = ApiPath::new(&["api", "agents"])?;
-    let created: Result<Agent, ApiError> = api.ask(&path, &json!({"name": name})).await;
-    let error = match created {
-        Ok(agent) => {
-            let page = ApiPath::new(&["console", "agents", &agent.id])?;
+    let body = Body(AgentName { name: name.to_owned() });
+    let problem = match agents::create_agent(api.by()?, body).await {
+        Ok(Reply { value: agent, .. }) => {
+            let page = PagePath::new(&["console", "agents", &agent.id]);
             let text = format!("{} was created. Turn on the servers that it may use.", agent.name);
             return Ok(layout.redirect_with(page, Severity::Good, &text));
         }
-        Err(error) if error.is_of_form() => error,
-        Err(error) => return Err(error.into()),
+        Err(problem) if problem.is_of_form() => problem,
+        Err(problem) => return Err(problem.into()),
     };
-    let mistake = sentence(&error.detail);
+    let mistake = sentence(problem.detail());
     let page = load_page(&layout, &api, "", "").await?;
     render(StatusCode::UNPROCESSABLE_ENTITY, &AgentsPage { name, mistake: &mistake, ..page })
 }

@@ -1,17 +1,23 @@
 //! Approvals: calls that wait for the visitor's decision, a page for each, and finished approvals.
 
 use askama::Template;
+use axum::Json;
 use axum::extract::Path;
-use axum::http::{Method, StatusCode};
+use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::agents::name_agent;
-use crate::console::api_client::{ApiClient, ApiError, ApiPath, List, sentence};
+use crate::api::approvals::{self, WaitingApproval};
+use crate::api::problem::Problem;
+use crate::api::query::query;
+use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
-use crate::console::error::{PageResult, show};
+use crate::console::error::{PageError, PageResult, show};
 use crate::console::layout::Layout;
+use crate::console::page_path::PagePath;
 use crate::console::shown::{show_json, show_text};
+use crate::fault::sentence;
 
 /// A waiting or finished approval.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -66,6 +72,10 @@ struct ApprovalPage<'a> {
 }
 
 impl Approval {
+    fn read(approval: &WaitingApproval) -> Self {
+        Self::deserialize(&approval.0).unwrap_or_default()
+    }
+
     pub(crate) fn arguments_text(&self) -> String {
         match &self.arguments {
             Value::String(text) => show_text(text),
@@ -109,41 +119,34 @@ impl Approval {
 }
 
 /// Returns the calls that wait for the visitor, the oldest first.
-pub(crate) async fn load_approvals(api: &ApiClient) -> Result<Vec<Approval>, ApiError> {
-    let path = ApiPath::new(&["api", "approvals"])?.with("limit", "100");
-    let waiting: List<Approval> = api.get(&path).await?;
-    Ok(waiting.items)
+pub(crate) async fn load_approvals(api: &Api) -> Result<Vec<Approval>, Problem> {
+    let waiting = approvals::list_approvals(api.by()?, query(&[("limit", "100")])?).await?;
+    Ok(waiting.0.items.iter().map(Approval::read).collect())
 }
 
 /// Lists waiting and finished approvals.
-pub(crate) async fn list_approvals(layout: Layout, api: ApiClient) -> PageResult {
+pub(crate) async fn list_approvals(layout: Layout, api: Api) -> PageResult {
     let approvals = load_approvals(&api).await?;
     let ended = load_ended(&api).await?;
     show(&ApprovalsPage { address: &layout.address, layout: &layout, approvals, ended })
 }
 
 /// Returns finished approvals, the newest first.
-async fn load_ended(api: &ApiClient) -> Result<Vec<Approval>, ApiError> {
-    let path = ApiPath::new(&["api", "approvals", "ended"])?.with("limit", "100");
-    let ended: List<Approval> = api.get(&path).await?;
-    Ok(ended.items)
+async fn load_ended(api: &Api) -> Result<Vec<Approval>, Problem> {
+    let ended = approvals::list_ended_approvals(api.by()?, query(&[("limit", "100")])?).await?;
+    Ok(ended.0.items.iter().map(Approval::read).collect())
 }
 
 /// Shows a call and asks for a decision.
-pub(crate) async fn show_approval(
-    layout: Layout,
-    api: ApiClient,
-    Path(id): Path<String>,
-) -> PageResult {
-    let waiting = api.get(&ApiPath::new(&["api", "approvals", &id])?).await;
-    let approval = match waiting {
-        Ok(approval) => approval,
-        Err(error) if error.status == StatusCode::NOT_FOUND => {
+pub(crate) async fn show_approval(layout: Layout, api: Api, Path(id): Path<String>) -> PageResult {
+    let approval = match approvals::show_approval(api.by()?, Path(id.clone())).await {
+        Ok(Json(waiting)) => Approval::read(&waiting),
+        Err(problem) if problem.status() == StatusCode::NOT_FOUND => {
             let mut ended = load_ended(&api).await?.into_iter();
-            let Some(found) = ended.find(|one| one.id == id) else { return Err(error.into()) };
+            let Some(found) = ended.find(|one| one.id == id) else { return Err(problem.into()) };
             found
         }
-        Err(error) => return Err(error.into()),
+        Err(problem) => return Err(problem.into()),
     };
     let agent_name = match &approval.agent {
         Some(agent) => name_agent(&api, agent).await,
@@ -155,28 +158,30 @@ pub(crate) async fn show_approval(
 /// Approves or denies a call.
 pub(crate) async fn answer(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     Path((id, decision)): Path<(String, String)>,
 ) -> PageResult {
-    let path = ApiPath::new(&["api", "approvals", &id, &decision])?;
-    let answered = api.change(Method::POST, &path, None, None).await;
-    let list = ApiPath::new(&["console", "approvals"])?;
+    let answered = match decision.as_str() {
+        "approve" => approvals::approve_call(api.by()?, Path(id.clone())).await,
+        "deny" => approvals::deny_call(api.by()?, Path(id.clone())).await,
+        _ => return Err(PageError::not_found("A call is approved or denied, and nothing else.")),
+    };
+    let list = PagePath::new(&["console", "approvals"]);
     let (severity, text) = match answered {
-        Ok(text) => describe_answer(&text),
-        Err(error) if error.status == StatusCode::NOT_FOUND => {
+        Ok(Json(answered)) => describe_answer(&answered),
+        Err(problem) if problem.status() == StatusCode::NOT_FOUND => {
             let ended = load_ended(&api).await?.into_iter().find(|one| one.id == id);
             let how = ended.map_or(String::new(), |one| one.ending());
             (Severity::Waiting, format!("Your decision came too late. {how}"))
         }
-        Err(error) if error.is_of_form() => (Severity::Bad, sentence(&error.detail)),
-        Err(error) => return Err(error.into()),
+        Err(problem) if problem.is_of_form() => (Severity::Bad, sentence(problem.detail())),
+        Err(problem) => return Err(problem.into()),
     };
     Ok(layout.redirect_with(list, severity, &text))
 }
 
 /// Describes the effect of a decision.
-fn describe_answer(text: &[u8]) -> (Severity, String) {
-    let answered: Value = serde_json::from_slice(text).unwrap_or_default();
+fn describe_answer(answered: &Value) -> (Severity, String) {
     match answered["state"].as_str() {
         Some("approved") => (Severity::Good, "Approved. The call is being made.".to_owned()),
         Some("waiting") => {

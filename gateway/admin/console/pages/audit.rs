@@ -2,53 +2,49 @@
 //! the trail.
 
 use askama::Template;
+use axum::Json;
 use axum::extract::Path;
 use axum::http::StatusCode;
-use serde::Deserialize;
+use lockgate_telemetry::audit::Members;
 use serde::de::IgnoredAny;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::agents::name_agent;
-use crate::console::api_client::{ApiClient, ApiError, ApiPath, sentence};
+use crate::api::AuditReport;
+use crate::api::access::ORGANISATION;
+use crate::api::audit::{self, Integrity};
+use crate::api::problem::Problem;
+use crate::api::query::query;
+use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageError, PageResult, render, show};
 use crate::console::fields::{Fields, QueryFields};
 use crate::console::layout::Layout;
+use crate::console::page_path::PagePath;
 use crate::console::shown::show_json;
+use crate::fault::sentence;
 
 /// Number of records per page.
 const PART: &str = "50";
 /// Fields of the form, under the names of the API.
-const FILTERS: [&str; 8] =
-    ["principal", "tool", "server", "decision", "kind", "from", "to", "organizationId"];
+const FILTERS: [&str; 7] = ["principal", "tool", "server", "decision", "kind", "from", "to"];
 
 /// Rarely used filters.
-const SELDOM: [&str; 4] = ["kind", "from", "to", "organizationId"];
+const SELDOM: [&str; 4] = ["kind", "from", "to", ORGANISATION];
 
 /// A record of the trail, unmodified.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct AuditRecord(Map<String, Value>);
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct AuditPart {
-    #[serde(rename = "items")]
-    pub(crate) records: Vec<AuditRecord>,
-    next_cursor: Option<String>,
-    complete: bool,
-    /// No record of the searched part is missing or unreadable; set for operators only.
-    whole: Option<bool>,
-    unreadable: u64,
-    gaps: u64,
-}
+pub(crate) struct AuditRecord(Members);
 
 #[derive(Template)]
 #[template(path = "audit.html")]
 struct AuditPage<'a> {
     layout: &'a Layout,
     fields: &'a Fields,
-    found: AuditPart,
+    records: Vec<AuditRecord>,
+    /// All records that could be on this page were searched.
+    is_complete: bool,
+    /// Set for operators only.
+    integrity: Option<Integrity>,
     next: Option<String>,
     mistake: &'a str,
     /// A rarely used filter is set.
@@ -195,8 +191,7 @@ impl AuditRecord {
         let has_own_names = self.get("endpoint").starts_with("/servers/") && !server.is_empty();
         let call = if has_own_names { format!("{server}/{name}") } else { name.to_owned() };
         let (arguments, unknown) = self.arguments();
-        let path = ApiPath::new(&["console", "access"]).ok()?;
-        let path = path
+        let path = PagePath::new(&["console", "access"])
             .with("call", &call)
             .with("caller", &format!("{}|{}", self.get("issuer"), self.get("who")))
             .with("issuer", self.get("issuer"))
@@ -205,91 +200,97 @@ impl AuditRecord {
             .with("at", self.get("endpoint"))
             .with("arguments", arguments)
             .with("unknown", unknown);
-        Some(path.as_str().to_owned())
+        Some(path.into_text())
     }
 }
 
 /// Returns the newest matching records, at most 200.
 pub(crate) async fn search_records(
-    api: &ApiClient,
+    api: &Api,
     filters: &[(&str, &str)],
-    limit: &str,
-) -> Result<AuditPart, ApiError> {
-    let mut path = ApiPath::new(&["api", "audit"])?.with("limit", limit);
-    for (name, value) in filters {
-        path = path.with(name, value);
-    }
-    api.get(&path).await
+) -> Result<audit::AuditPage, Problem> {
+    search_in(api, "", filters).await
+}
+
+async fn search_in(
+    api: &Api,
+    organisation: &str,
+    filters: &[(&str, &str)],
+) -> Result<audit::AuditPage, Problem> {
+    let by = api.by_in(organisation).await?;
+    Ok(audit::search_audit(by, query(filters)?).await?.0)
+}
+
+pub(crate) fn view_records(records: Vec<Members>) -> Vec<AuditRecord> {
+    records.into_iter().map(AuditRecord).collect()
 }
 
 /// Shows the search and its results.
 pub(crate) async fn list_records(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     QueryFields(fields): QueryFields,
 ) -> PageResult {
-    let mut filters = Vec::new();
-    let mut again = ApiPath::new(&["console", "audit"])?;
+    let organisation = fields.get(ORGANISATION);
+    let mut filters = vec![("limit", PART), ("cursor", fields.get("after"))];
+    let mut again = PagePath::new(&["console", "audit"]).with(ORGANISATION, organisation);
     for name in FILTERS {
         filters.push((name, fields.get(name)));
         again = again.with(name, fields.get(name));
     }
-    filters.push(("cursor", fields.get("after")));
     let mut page = AuditPage {
         layout: &layout,
         fields: &fields,
-        found: AuditPart::default(),
+        records: Vec::new(),
+        is_complete: false,
+        integrity: None,
         next: None,
         mistake: "",
         fields_more: SELDOM.iter().any(|name| !fields.get(name).is_empty()),
         missing: "",
     };
-    match search_records(&api, &filters, PART).await {
+    match search_in(&api, organisation, &filters).await {
         Ok(found) => {
-            let next = found.next_cursor.as_deref();
-            page.next = next.map(|cursor| again.with("after", cursor).as_str().to_owned());
-            page.found = found;
+            page.next = again.after(found.next_cursor.as_deref());
+            page.records = view_records(found.items);
+            page.is_complete = found.complete;
+            page.integrity = found.integrity;
             show(&page)
         }
-        Err(error) if error.status == StatusCode::CONFLICT => {
-            page.missing = &error.detail;
+        Err(problem) if problem.status() == StatusCode::CONFLICT => {
+            page.missing = problem.detail();
             show(&page)
         }
-        Err(error) if error.is_of_form() => {
-            let mistake = sentence(&error.detail);
+        Err(problem) if problem.is_of_form() => {
+            let mistake = sentence(problem.detail());
             page.mistake = &mistake;
             render(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }
-        Err(error) => Err(error.into()),
+        Err(problem) => Err(problem.into()),
     }
 }
 
-pub(crate) async fn verify_trail(layout: Layout, api: ApiClient) -> PageResult {
-    let path = ApiPath::new(&["api", "audit", "verify"])?;
-    let report: Value = api.ask(&path, &Value::Null).await?;
-    let records = report["records"].as_u64().unwrap_or(0);
-    let first = report["first"].as_str().unwrap_or("");
-    let page = ApiPath::new(&["console", "audit"])?;
-    let (severity, text) = match report["intact"].as_bool() {
-        Some(true) => (
-            Severity::Good,
-            format!("The trail is intact: {records} records verified, none changed or missing."),
-        ),
-        _ => (Severity::Bad, format!("The trail is not intact. {}", sentence(first))),
+pub(crate) async fn verify_trail(layout: Layout, api: Api) -> PageResult {
+    let Json(AuditReport { intact, records, first }) = audit::verify_audit(api.by()?).await?;
+    let page = PagePath::new(&["console", "audit"]);
+    let (severity, text) = if intact {
+        let text =
+            format!("The trail is intact: {records} records verified, none changed or missing.");
+        (Severity::Good, text)
+    } else {
+        let first = sentence(first.as_deref().unwrap_or(""));
+        (Severity::Bad, format!("The trail is not intact. {first}"))
     };
     Ok(layout.redirect_with(page, severity, &text))
 }
 
 /// Shows the record of a time.
-pub(crate) async fn show_record(
-    layout: Layout,
-    api: ApiClient,
-    Path(time): Path<String>,
-) -> PageResult {
+pub(crate) async fn show_record(layout: Layout, api: Api, Path(time): Path<String>) -> PageResult {
     let missing = "The trail has no record of this time that you may see, or it was set aside.";
     let Some(next) = find_next_time(&time) else { return Err(PageError::not_found(missing)) };
-    let found = search_records(&api, &[("from", &time), ("to", &next)], "10").await?;
-    let Some(record) = found.records.iter().find(|record| record.get("time") == time) else {
+    let filters = [("limit", "10"), ("from", &*time), ("to", &*next)];
+    let records = view_records(search_records(&api, &filters).await?.items);
+    let Some(record) = records.iter().find(|record| record.get("time") == time) else {
         return Err(PageError::not_found(missing));
     };
     let agent_name = match record.get("agent") {

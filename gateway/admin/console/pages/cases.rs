@@ -1,31 +1,18 @@
 //! Test cases of policies, run against the current policies. Nothing is called or stored.
 
 use askama::Template;
+use axum::Json;
 use axum::http::StatusCode;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::console::api_client::{ApiClient, ApiPath, sentence};
+use crate::api::body::body;
+use crate::api::policies::{Tested, test_cases};
+use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, render, show};
 use crate::console::fields::{FormFields, QueryFields};
 use crate::console::layout::Layout;
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Tested {
-    passed: usize,
-    failed: usize,
-    cases: Vec<TestedCase>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct TestedCase {
-    name: String,
-    passed: bool,
-    differences: Vec<String>,
-}
+use crate::fault::sentence;
 
 #[derive(Template)]
 #[template(path = "cases.html")]
@@ -59,7 +46,7 @@ pub(crate) async fn show_form(layout: Layout, QueryFields(fields): QueryFields) 
 /// Runs the entered cases.
 pub(crate) async fn try_cases(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     FormFields(fields): FormFields,
 ) -> PageResult {
     let typed = fields.get_exact("cases");
@@ -70,13 +57,16 @@ pub(crate) async fn try_cases(
             return refuse(&layout, typed, &mistake);
         }
     };
-    let path = ApiPath::new(&["api", "policies", "test"])?;
-    match api.ask(&path, &json!({"cases": cases})).await {
-        Ok(tested) => {
+    let tested = match body(json!({"cases": cases})) {
+        Ok(cases) => test_cases(api.by()?, cases).await,
+        Err(problem) => Err(problem),
+    };
+    match tested {
+        Ok(Json(tested)) => {
             show(&CasesPage { layout: &layout, typed, mistake: "", tested: Some(tested) })
         }
-        Err(error) if error.is_of_form() => refuse(&layout, typed, &sentence(&error.detail)),
-        Err(error) => Err(error.into()),
+        Err(problem) if problem.is_of_form() => refuse(&layout, typed, &sentence(problem.detail())),
+        Err(problem) => Err(problem.into()),
     }
 }
 

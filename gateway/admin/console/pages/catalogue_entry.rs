@@ -6,23 +6,26 @@ use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
-use super::catalogue::{CatalogueEntry, load_catalogue};
-use super::integrations::{Added, FormError, is_of_script, open_added};
-use crate::console::api_client::{ApiClient, ApiError, ApiPath};
+use super::catalogue::load_catalogue;
+use super::integrations::{FormError, is_of_script, open_added};
+use crate::api::body::body;
+use crate::api::integrations::{Integration, PredefinedIntegration, create_predefined_integration};
+use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageError, PageResult, render, show};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
+use crate::console::page_path::PagePath;
 
 #[derive(Template)]
 #[template(path = "catalogue_entry.html")]
 struct EntryPage<'a> {
     layout: &'a Layout,
-    entry: &'a CatalogueEntry,
+    entry: &'a PredefinedIntegration,
     typed: &'a Fields,
     mistake: FormError,
     /// The form passed its test and would be accepted.
-    tried: Option<Added>,
+    tried: Option<Integration>,
     /// A script keeps the entered values.
     is_script: bool,
     organisation: &'a str,
@@ -31,7 +34,8 @@ struct EntryPage<'a> {
 impl EntryPage<'_> {
     /// Returns the target of the form.
     fn action(&self) -> String {
-        ApiPath::link(&["console", "catalogue", &self.entry.slug], self.organisation, "")
+        let path = PagePath::new(&["console", "catalogue", &self.entry.slug]);
+        path.with("organisation", self.organisation).into_text()
     }
 
     fn name(&self) -> &str {
@@ -42,7 +46,7 @@ impl EntryPage<'_> {
     }
 }
 
-async fn find_entry(api: &ApiClient, slug: &str) -> Result<CatalogueEntry, PageError> {
+async fn find_entry(api: &Api, slug: &str) -> Result<PredefinedIntegration, PageError> {
     let found = load_catalogue(api, slug).await?;
     match found.items.into_iter().find(|entry| entry.slug == slug) {
         Some(entry) => Ok(entry),
@@ -53,7 +57,7 @@ async fn find_entry(api: &ApiClient, slug: &str) -> Result<CatalogueEntry, PageE
 /// Shows the form, with values from the address.
 pub(crate) async fn show_form(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     Path(slug): Path<String>,
     QueryFields(typed): QueryFields,
 ) -> PageResult {
@@ -71,7 +75,7 @@ pub(crate) async fn show_form(
 /// Tests the connection, or adds the server.
 pub(crate) async fn create(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     Path(slug): Path<String>,
     QueryFields(query): QueryFields,
     headers: HeaderMap,
@@ -79,10 +83,10 @@ pub(crate) async fn create(
 ) -> PageResult {
     let is_trial = typed.get("action") == "try";
     let organisation = query.get("organisation");
-    let path = ApiPath::new(&["api", "mcp-integrations", "predefined"])?
-        .with("dryRun", if is_trial { "true" } else { "" })
-        .with("organizationId", organisation);
-    let answer: Result<Added, ApiError> = api.ask(&path, &write_body(&slug, &typed)).await;
+    let by = api.by_in(organisation).await?;
+    let by = if is_trial { by.trying() } else { by };
+    let answer = create_predefined_integration(by, body(write_body(&slug, &typed))?).await;
+    let answer = answer.map(|reply| reply.value);
     if !is_trial && let Ok(added) = &answer {
         return open_added(&layout, added, organisation);
     }
@@ -101,12 +105,12 @@ pub(crate) async fn create(
             page.tried = Some(added);
             show(&page)
         }
-        Err(error) if error.is_of_form() => {
-            page.mistake = error.into();
+        Err(problem) if problem.is_of_form() => {
+            page.mistake = problem.into();
             page.mistake.leave_address();
             render(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }
-        Err(error) => Err(error.into()),
+        Err(problem) => Err(problem.into()),
     }
 }
 

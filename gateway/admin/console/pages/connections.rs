@@ -2,33 +2,20 @@
 //! of all users, to disconnect.
 
 use askama::Template;
-use axum::http::Method;
-use serde::Deserialize;
+use axum::Json;
+use axum::extract::Path;
 
-use crate::console::api_client::{ApiClient, ApiPath, List};
+use crate::api::connections::{self, Connection};
+use crate::api::page::Page;
+use crate::api::query::query;
+use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, show};
 use crate::console::fields::{FormFields, QueryFields};
 use crate::console::layout::Layout;
+use crate::console::page_path::PagePath;
 
 const PART: &str = "200";
-
-/// A connection as returned by the API.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Connection {
-    id: String,
-    server: String,
-    state: String,
-    issuer: String,
-    subject: String,
-    organization_id: String,
-    connect_url: Option<String>,
-    authorization_server: Option<String>,
-    scopes: Vec<String>,
-    connected_at: Option<String>,
-    failure: Option<String>,
-}
 
 #[derive(Template)]
 #[template(path = "connections.html")]
@@ -71,42 +58,34 @@ impl Connection {
 /// Lists the visitor's connections; with `all`, those of all users.
 pub(crate) async fn list_connections(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     QueryFields(fields): QueryFields,
 ) -> PageResult {
     let search = fields.get("q");
     let is_of_all = layout.is_admin() && fields.get("all") == "true";
     let all = if is_of_all { "true" } else { "" };
-    let path = ApiPath::new(&["api", "connections"])?
-        .with("limit", PART)
-        .with("search", search)
-        .with("all", all)
-        .with("cursor", fields.get("after"));
-    let found: List<Connection> = api.get(&path).await?;
-    let mut next = None;
-    if let Some(cursor) = &found.next_cursor {
-        let page = ApiPath::new(&["console", "connections"])?;
-        let page = page.with("q", search).with("all", all).with("after", cursor);
-        next = Some(page.as_str().to_owned());
-    }
-    let connections = found.items;
-    let total = found.total;
+    let filter =
+        [("limit", PART), ("search", search), ("all", all), ("cursor", fields.get("after"))];
+    let Json(found) = connections::list_connections(api.by()?, query(&filter)?).await?;
+    let next = PagePath::new(&["console", "connections"]).with("q", search).with("all", all);
+    let next = next.after(found.next_cursor.as_deref());
+    let Page { items: connections, total, .. } = found;
     show(&ConnectionsPage { layout: &layout, search, is_of_all, connections, total, next })
 }
 
 /// Disconnects an account; ignores one that is gone already.
 pub(crate) async fn disconnect(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     QueryFields(query): QueryFields,
     FormFields(form): FormFields,
 ) -> PageResult {
-    let path = ApiPath::new(&["api", "connections", form.get("connection")])?;
-    match api.change(Method::DELETE, &path, None, None).await {
-        Err(error) if error.code != "CONNECTION_NOT_FOUND" => return Err(error.into()),
+    let id = form.get("connection").to_owned();
+    match connections::delete_connection(api.by()?, Path(id)).await {
+        Err(problem) if problem.code() != "CONNECTION_NOT_FOUND" => return Err(problem.into()),
         _ => {}
     }
-    let page = ApiPath::new(&["console", "connections"])?;
+    let page = PagePath::new(&["console", "connections"]);
     let page = page.with("q", query.get("q")).with("all", query.get("all"));
     Ok(layout.redirect_with(page, Severity::Good, "Disconnected. Calls no longer use the account."))
 }

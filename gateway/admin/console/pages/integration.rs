@@ -2,57 +2,27 @@
 //! credential can be replaced and is never shown.
 
 use askama::Template;
+use axum::Json;
 use axum::extract::Path;
-use axum::http::{Method, StatusCode};
-use serde::Deserialize;
+use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::integrations::FormError;
-use crate::console::api_client::{ApiClient, ApiError, ApiPath, List, sentence};
+use crate::api::Offered;
+use crate::api::access::{By, LeastRole};
+use crate::api::answer::broken;
+use crate::api::body::body;
+use crate::api::change::Deletion;
+use crate::api::integrations::{self, Integration};
+use crate::api::problem::Problem;
+use crate::api::query::query;
+use crate::console::api::Api;
 use crate::console::diagnosis::{Severity, find_cause, say_state};
 use crate::console::error::{PageError, PageResult, render, show};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
-use crate::fault::Fault;
-
-/// An integration as returned by the API.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Integration {
-    pub(crate) id: String,
-    pub(crate) name: String,
-    pub(crate) slug: String,
-    pub(crate) server_url: Option<String>,
-    auth_method: String,
-    header_name: Option<String>,
-    has_credentials: bool,
-    pub(crate) enabled: bool,
-    organization_id: String,
-    version: i64,
-    updated_at: String,
-    pub(crate) state: String,
-    pub(crate) fault: Option<Fault>,
-    reason: String,
-    /// Ids of the agents that a change would affect; set for dry runs.
-    affected_agents: Vec<String>,
-}
-
-/// The result of a connection test.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Trial {
-    valid: bool,
-    fault: Option<Fault>,
-    capabilities: Offered,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Offered {
-    tools: usize,
-    resources: usize,
-    prompts: usize,
-}
+use crate::console::page_path::PagePath;
+use crate::fault::{Fault, sentence};
 
 #[derive(Template)]
 #[template(path = "integration.html")]
@@ -71,16 +41,18 @@ struct IntegrationPage<'a> {
 struct DeletePage<'a> {
     layout: &'a Layout,
     integration: Integration,
+    /// Ids of the agents that lose it.
+    agents: Vec<String>,
     query: String,
 }
 
 impl Integration {
     pub(crate) fn severity(&self) -> Severity {
-        Severity::of(&self.state)
+        Severity::of(self.state)
     }
 
     pub(crate) fn state_text(&self) -> &str {
-        say_state(&self.state)
+        say_state(self.state)
     }
 
     /// Returns the stage that failed; empty if none did.
@@ -97,7 +69,8 @@ impl Integration {
     }
 
     pub(crate) fn address(&self, organisation: &str) -> String {
-        ApiPath::link(&["console", "integrations", &self.id], organisation, "/console/servers")
+        let path = PagePath::new(&["console", "integrations", &self.id]);
+        path.with("organisation", organisation).into_text()
     }
 }
 
@@ -111,35 +84,35 @@ impl IntegrationPage<'_> {
         match field {
             "name" => &integration.name,
             "serverUrl" => integration.server_url.as_deref().unwrap_or(""),
-            "authMethod" => &integration.auth_method,
+            "authMethod" => integration.auth_method,
             _ => integration.header_name.as_deref().unwrap_or(""),
         }
     }
 }
 
-/// Returns the integration of this slug in the named organisation, or in the visitor's.
+/// Returns the integration of this slug in the visitor's organisation.
 pub(crate) async fn find_integration(
-    api: &ApiClient,
+    api: &Api,
     slug: &str,
-    organisation: &str,
-) -> Result<Option<Integration>, ApiError> {
-    let path = ApiPath::new(&["api", "mcp-integrations"])?
-        .with("limit", "200")
-        .with("search", slug)
-        .with("organizationId", organisation);
-    let found: List<Integration> = api.get(&path).await?;
+) -> Result<Option<Integration>, Problem> {
+    let filter = query(&[("limit", "200"), ("search", slug)])?;
+    let Json(found) = integrations::list_integrations(api.by()?, filter).await?;
     Ok(found.items.into_iter().find(|integration| integration.slug == slug))
 }
 
-fn api_path(id: &str, rest: &[&str], query: &Fields) -> Result<ApiPath, ApiError> {
-    let mut segments = vec!["api", "mcp-integrations", id];
-    segments.extend(rest);
-    Ok(ApiPath::new(&segments)?.with("organizationId", query.get("organisation")))
+fn own_path(id: &str, query: &Fields) -> PagePath {
+    let path = PagePath::new(&["console", "integrations", id]);
+    path.with("organisation", query.get("organisation"))
 }
 
-fn own_path(id: &str, query: &Fields) -> Result<ApiPath, ApiError> {
-    let path = ApiPath::new(&["console", "integrations", id])?;
-    Ok(path.with("organisation", query.get("organisation")))
+/// Returns the visitor in the organisation of the address.
+async fn act<R: LeastRole>(api: &Api, query: &Fields) -> Result<By<R>, Problem> {
+    api.by_in(query.get("organisation")).await
+}
+
+async fn load(api: &Api, id: &str, query: &Fields) -> Result<Integration, Problem> {
+    let by = act(api, query).await?;
+    Ok(integrations::show_integration(by, Path(id.to_owned())).await?.value)
 }
 
 fn write_query(query: &Fields) -> String {
@@ -154,11 +127,11 @@ fn write_query(query: &Fields) -> String {
 
 pub(crate) async fn show_integration(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     Path(id): Path<String>,
     QueryFields(query): QueryFields,
 ) -> PageResult {
-    let integration: Integration = api.get(&api_path(&id, &[], &query)?).await?;
+    let integration = load(&api, &id, &query).await?;
     show(&IntegrationPage {
         layout: &layout,
         integration,
@@ -171,24 +144,26 @@ pub(crate) async fn show_integration(
 /// Edits an integration, unless another administrator changed it since the form was opened.
 pub(crate) async fn change_integration(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     Path(id): Path<String>,
     QueryFields(query): QueryFields,
     FormFields(typed): FormFields,
 ) -> PageResult {
-    let path = api_path(&id, &[], &query)?;
-    let body = write_patch(&typed);
-    let version = typed.get("version");
-    let error = match api.change(Method::PATCH, &path, Some(&body), Some(version)).await {
+    let by = act(&api, &query).await?.expecting(typed.get("version"))?;
+    let changed = match body(write_patch(&typed)) {
+        Ok(patch) => integrations::change_integration(by, Path(id.clone()), patch).await,
+        Err(problem) => Err(problem),
+    };
+    let problem = match changed {
         Ok(_) => {
             let text = "The changes were saved.";
-            return Ok(layout.redirect_with(own_path(&id, &query)?, Severity::Good, text));
+            return Ok(layout.redirect_with(own_path(&id, &query), Severity::Good, text));
         }
-        Err(error) if error.is_of_form() => error,
-        Err(error) => return Err(error.into()),
+        Err(problem) if problem.is_of_form() => problem,
+        Err(problem) => return Err(problem.into()),
     };
-    let integration: Integration = api.get(&path).await?;
-    let is_outdated = error.status == StatusCode::PRECONDITION_FAILED;
+    let integration = load(&api, &id, &query).await?;
+    let is_outdated = problem.status() == StatusCode::PRECONDITION_FAILED;
     let mistake = if is_outdated {
         FormError::new(
             "",
@@ -196,7 +171,7 @@ pub(crate) async fn change_integration(
              here: save again to replace their change.",
         )
     } else {
-        FormError::from(error)
+        FormError::from(problem)
     };
     render(
         StatusCode::UNPROCESSABLE_ENTITY,
@@ -228,19 +203,18 @@ fn write_patch(typed: &Fields) -> Value {
 /// Tests the connection to a stored server.
 pub(crate) async fn try_integration(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     Path(id): Path<String>,
     QueryFields(query): QueryFields,
 ) -> PageResult {
-    let path = api_path(&id, &["validate"], &query)?;
-    let tried = api.change(Method::POST, &path, None, None).await?;
-    let trial: Trial = serde_json::from_slice(&tried).unwrap_or_default();
+    let by = act(&api, &query).await?;
+    let Json(trial) = integrations::validate_integration(by, Path(id.clone())).await?;
     if trial.valid {
         // Connect at once, instead of at the next scheduled retry.
-        let path = api_path(&id, &["reconnect"], &query)?;
-        api.change(Method::POST, &path, None, None).await?;
+        let by = act(&api, &query).await?;
+        let Json(_) = integrations::reconnect_integration(by, Path(id.clone())).await?;
     }
-    let page = own_path(&id, &query)?;
+    let page = own_path(&id, &query);
     let Offered { tools, prompts, resources } = trial.capabilities;
     match trial.fault {
         None => {
@@ -259,44 +233,50 @@ pub(crate) async fn try_integration(
 
 pub(crate) async fn switch_integration(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     Path((id, to)): Path<(String, String)>,
     QueryFields(query): QueryFields,
 ) -> PageResult {
-    if !matches!(to.as_str(), "enable" | "disable") {
-        return Err(PageError::not_found("A server is enabled or disabled, and nothing else."));
-    }
-    api.change(Method::POST, &api_path(&id, &[&to], &query)?, None, None).await?;
+    let by = act(&api, &query).await?;
+    match to.as_str() {
+        "enable" => integrations::enable_integration(by, Path(id.clone())).await?,
+        "disable" => integrations::disable_integration(by, Path(id.clone())).await?,
+        _ => {
+            let detail = "A server is enabled or disabled, and nothing else.";
+            return Err(PageError::not_found(detail));
+        }
+    };
     let text = format!("The server was {to}d.");
-    Ok(layout.redirect_with(own_path(&id, &query)?, Severity::Good, &text))
+    Ok(layout.redirect_with(own_path(&id, &query), Severity::Good, &text))
 }
 
 /// Asks for confirmation before an integration is removed, and lists the agents that lose it.
 pub(crate) async fn show_deletion(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     Path(id): Path<String>,
     QueryFields(query): QueryFields,
 ) -> PageResult {
-    let path = api_path(&id, &[], &query)?.with("dryRun", "true");
-    let tried = api.change(Method::DELETE, &path, None, None).await?;
-    let integration: Integration = serde_json::from_slice(&tried).unwrap_or_default();
-    show(&DeletePage { layout: &layout, integration, query: write_query(&query) })
+    let by = act(&api, &query).await?.trying();
+    let Deletion(integration) = integrations::delete_integration(by, Path(id)).await?;
+    let mut integration = integration.ok_or_else(broken)?;
+    let agents = integration.affected_agents.take().unwrap_or_default();
+    show(&DeletePage { layout: &layout, integration, agents, query: write_query(&query) })
 }
 
 /// Removes an integration, also from all agents.
 pub(crate) async fn delete_integration(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     Path(id): Path<String>,
     QueryFields(query): QueryFields,
     FormFields(fields): FormFields,
 ) -> PageResult {
-    let path = api_path(&id, &[], &query)?;
-    api.change(Method::DELETE, &path, None, Some(fields.get("version"))).await?;
+    let by = act(&api, &query).await?.expecting(fields.get("version"))?;
+    integrations::delete_integration(by, Path(id)).await?;
     let page = match query.get("organisation") {
-        "" => ApiPath::new(&["console", "servers"])?,
-        name => ApiPath::new(&["console", "organisations", name])?,
+        "" => PagePath::new(&["console", "servers"]),
+        name => PagePath::new(&["console", "organisations", name]),
     };
     Ok(layout.redirect_with(page, Severity::Good, "The server was removed."))
 }

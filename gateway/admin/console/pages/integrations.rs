@@ -6,28 +6,18 @@ use axum::http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::catalogue::{CatalogueEntry, load_catalogue};
-use crate::console::api_client::{ApiClient, ApiError, ApiPath, List, sentence};
+use super::catalogue::load_catalogue;
+use crate::api::body::body;
+use crate::api::integrations::{Integration, PredefinedIntegration, create_custom_integration};
+use crate::api::page::Page;
+use crate::api::problem::Problem;
+use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, render, show};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
-use crate::fault::Fault;
-
-/// A server that was added, or that a dry run would add.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Added {
-    pub(super) slug: String,
-    pub(super) warnings: Vec<Warning>,
-}
-
-/// A warning about an accepted value.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Warning {
-    pub(super) message: String,
-}
+use crate::console::page_path::PagePath;
+use crate::fault::{Fault, sentence};
 
 #[derive(Template)]
 #[template(path = "integration_new.html")]
@@ -36,24 +26,26 @@ struct NewIntegrationPage<'a> {
     typed: &'a Fields,
     mistake: FormError,
     /// The form passed its test and would be accepted.
-    tried: Option<Added>,
+    tried: Option<Integration>,
     /// A script keeps the entered values.
     is_script: bool,
     /// The target organisation; empty for the visitor's own.
     organisation: &'a str,
     /// Entries of the operator's catalogue, and the search text.
-    catalogue: List<CatalogueEntry>,
+    catalogue: Page<PredefinedIntegration>,
     search: &'a str,
 }
 
 impl NewIntegrationPage<'_> {
     /// Returns the target of the form.
     fn action(&self) -> String {
-        ApiPath::link(&["console", "integrations", "new"], self.organisation, "")
+        let path = PagePath::new(&["console", "integrations", "new"]);
+        path.with("organisation", self.organisation).into_text()
     }
 
-    fn entry_address(&self, entry: &CatalogueEntry) -> String {
-        ApiPath::link(&["console", "catalogue", &entry.slug], self.organisation, "")
+    fn entry_address(&self, entry: &PredefinedIntegration) -> String {
+        let path = PagePath::new(&["console", "catalogue", &entry.slug]);
+        path.with("organisation", self.organisation).into_text()
     }
 }
 
@@ -63,7 +55,7 @@ pub(super) struct FormError {
     field: String,
     pub(super) words: String,
     /// The failure, if the server failed.
-    pub(super) fault: Option<Box<Fault>>,
+    pub(super) fault: Option<Fault>,
 }
 
 impl FormError {
@@ -92,17 +84,17 @@ impl FormError {
     }
 }
 
-impl From<ApiError> for FormError {
-    fn from(error: ApiError) -> Self {
-        let mut field = error.pointer.trim_start_matches('/');
+impl From<Problem> for FormError {
+    fn from(problem: Problem) -> Self {
+        let mut field = problem.pointer().trim_start_matches('/');
         if field.is_empty() {
-            field = find_field(&error.stage);
+            field = find_field(problem.member("stage").and_then(Value::as_str).unwrap_or(""));
         }
-        let words = match &error.fault {
+        let mut fault = problem.member("fault").and_then(|fault| Fault::deserialize(fault).ok());
+        let words = match &fault {
             Some(fault) => fault.summary.clone(),
-            None => sentence(&error.detail),
+            None => sentence(problem.detail()),
         };
-        let mut fault = error.fault;
         if let Some(fault) = &mut fault {
             // A server that is not stored is not connected to.
             for later in
@@ -127,7 +119,7 @@ fn find_field(stage: &str) -> &'static str {
 /// Shows the form, with values from the address.
 pub(crate) async fn show_form(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     QueryFields(typed): QueryFields,
 ) -> PageResult {
     show(&NewIntegrationPage {
@@ -145,17 +137,19 @@ pub(crate) async fn show_form(
 /// Tests the connection, or adds the server.
 pub(crate) async fn create(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     QueryFields(query): QueryFields,
     headers: HeaderMap,
     FormFields(typed): FormFields,
 ) -> PageResult {
     let is_trial = typed.get("action") == "try";
     let organisation = query.get("organisation");
-    let path = ApiPath::new(&["api", "mcp-integrations", "custom"])?;
-    let path = path.with("dryRun", if is_trial { "true" } else { "" });
-    let path = path.with("organizationId", organisation);
-    let answer: Result<Added, ApiError> = api.ask(&path, &write_body(&typed)).await;
+    let by = api.by_in(organisation).await?;
+    let by = if is_trial { by.trying() } else { by };
+    let answer = match body(write_body(&typed)) {
+        Ok(new) => create_custom_integration(by, new).await.map(|reply| reply.value),
+        Err(problem) => Err(problem),
+    };
     if !is_trial && let Ok(added) = &answer {
         return open_added(&layout, added, organisation);
     }
@@ -174,11 +168,11 @@ pub(crate) async fn create(
             page.tried = Some(added);
             show(&page)
         }
-        Err(error) if error.is_of_form() => {
-            page.mistake = error.into();
+        Err(problem) if problem.is_of_form() => {
+            page.mistake = problem.into();
             render(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }
-        Err(error) => Err(error.into()),
+        Err(problem) => Err(problem.into()),
     }
 }
 
@@ -188,10 +182,10 @@ pub(super) fn is_of_script(headers: &HeaderMap) -> bool {
 }
 
 /// Redirects to the page of an added server.
-pub(super) fn open_added(layout: &Layout, added: &Added, organisation: &str) -> PageResult {
+pub(super) fn open_added(layout: &Layout, added: &Integration, organisation: &str) -> PageResult {
     let page = match organisation {
-        "" => ApiPath::new(&["console", "servers", &added.slug])?,
-        name => ApiPath::new(&["console", "organisations", name])?,
+        "" => PagePath::new(&["console", "servers", &added.slug]),
+        name => PagePath::new(&["console", "organisations", name]),
     };
     let text = format!("{} was added.", added.slug);
     Ok(layout.redirect_with(page, Severity::Good, &text))

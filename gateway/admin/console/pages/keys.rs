@@ -3,50 +3,27 @@
 use std::time::{Duration, SystemTime};
 
 use askama::Template;
+use axum::Json;
 use axum::extract::Path;
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
 use lockgate_text::date;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::agents::Agent;
-use crate::console::api_client::{ApiClient, ApiError, ApiPath, List, sentence};
+use crate::api::agents::{Agent, show_agent};
+use crate::api::body::body;
+use crate::api::keys::{self, ApiKey, MadeKey};
+use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageError, PageResult, render, show};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
+use crate::console::page_path::PagePath;
 use crate::console::snippets::{Snippet, find_address, make_snippets};
+use crate::fault::sentence;
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// The lifetime that the form suggests for a new key.
 const DEFAULT_LIFE: Duration = Duration::from_secs(90 * 86_400);
-
-/// Number of keys per page of the API.
-const PART: &str = "200";
-/// Maximum number of API pages to read.
-const MAX_PARTS: usize = 50;
-
-/// A key as returned by the API.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct ApiKey {
-    pub(crate) id: String,
-    pub(crate) name: String,
-    pub(crate) organization_id: String,
-    pub(crate) roles: Vec<String>,
-    pub(crate) scopes: Vec<String>,
-    pub(crate) state: String,
-    pub(crate) created_at: String,
-    pub(crate) expires_at: Option<String>,
-}
-
-/// A created key; only this response contains its secret.
-#[derive(Deserialize)]
-struct MadeKey {
-    key: String,
-    #[serde(flatten)]
-    about: ApiKey,
-}
 
 #[derive(Template)]
 #[template(path = "keys.html")]
@@ -74,6 +51,8 @@ struct NewKeyPage<'a> {
 struct MadeKeyPage<'a> {
     layout: &'a Layout,
     made: MadeKey,
+    /// The key itself.
+    secret: String,
     snippets: Vec<Snippet>,
     /// The agent that the key was created for.
     agent: Option<Agent>,
@@ -93,7 +72,7 @@ impl ApiKey {
     }
 
     pub(crate) fn severity(&self) -> Severity {
-        match self.state.as_str() {
+        match self.state {
             "active" => Severity::Good,
             "expired" => Severity::Bad,
             _ => Severity::Off,
@@ -118,31 +97,15 @@ impl NewKeyPage<'_> {
     }
 }
 
-/// Returns the keys that the visitor may see.
-pub(crate) async fn load_keys(api: &ApiClient) -> Result<List<ApiKey>, ApiError> {
-    let mut all = List { items: Vec::new(), total: 0, next_cursor: None };
-    for _ in 0..MAX_PARTS {
-        let cursor = all.next_cursor.take().unwrap_or_default();
-        let path = ApiPath::new(&["api", "keys"])?.with("limit", PART).with("cursor", &cursor);
-        let part: List<ApiKey> = api.get(&path).await?;
-        all.items.extend(part.items);
-        all.total = part.total;
-        all.next_cursor = part.next_cursor;
-        if all.next_cursor.is_none() {
-            break;
-        }
-    }
-    Ok(all)
-}
-
 /// Lists the keys, filtered by name or prefix of the id, the active keys first.
 pub(crate) async fn list_keys(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     QueryFields(fields): QueryFields,
 ) -> PageResult {
     let search = fields.get("q");
-    let List { items: mut keys, total, .. } = load_keys(&api).await?;
+    let mut keys = keys::list_visible(&api.by()?);
+    let total = keys.len();
     keys.retain(|key| key.fits(search));
     keys.sort_by_key(|key| key.state != "active");
     show(&KeysPage { layout: &layout, search, keys, total })
@@ -172,7 +135,7 @@ fn day_of(time: SystemTime) -> String {
 /// Creates a key and shows it once.
 pub(crate) async fn create_key(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     headers: HeaderMap,
     QueryFields(query): QueryFields,
     FormFields(typed): FormFields,
@@ -181,7 +144,7 @@ pub(crate) async fn create_key(
         "" => layout.me.organization_id.as_str(),
         other => other,
     };
-    let mut others = load_keys(&api).await?.items;
+    let mut others = keys::list_visible(&api.by()?);
     others.retain(|key| key.state == "active" && key.organization_id == organisation);
     if others.iter().any(|key| key.name == typed.get("name")) {
         let words = "An active key has this name. Choose another, so that records tell them apart.";
@@ -189,20 +152,27 @@ pub(crate) async fn create_key(
         return render(StatusCode::UNPROCESSABLE_ENTITY, &make_form(&layout, &typed, mistake));
     }
     // Before the key, because an error must not hide its secret.
-    let agent: Option<Agent> = match query.get("for") {
+    let agent = match query.get("for") {
         "" => None,
-        id => Some(api.get(&ApiPath::new(&["api", "agents", id])?).await?),
+        id => Some(show_agent(api.by()?, Path(id.to_owned())).await?.value),
     };
-    let path = ApiPath::new(&["api", "keys"])?;
-    let made: Result<MadeKey, ApiError> = api.ask(&path, &write_body(&typed)).await;
+    let made = match body(write_body(&typed)) {
+        Ok(new) => keys::create_key(api.by()?, new).await,
+        Err(problem) => Err(problem),
+    };
     match made {
-        Ok(made) => show_made(&layout, &headers, agent, made),
-        Err(error) if error.is_of_form() || !error.pointer.is_empty() => {
-            let field = error.pointer.trim_start_matches('/').to_owned();
-            let mistake = (field, sentence(&error.detail));
-            render(StatusCode::UNPROCESSABLE_ENTITY, &make_form(&layout, &typed, mistake))
+        Ok((_, Json(made))) => show_made(&layout, &headers, agent, made),
+        Err(problem) if problem.is_of_form() || !problem.pointer().is_empty() => {
+            let field = problem.pointer().trim_start_matches('/').to_owned();
+            let mistake = (field, sentence(problem.detail()));
+            let page = make_form(&layout, &typed, mistake);
+            let mut response = render(StatusCode::UNPROCESSABLE_ENTITY, &page)?;
+            if let Some(refusal) = problem.refusal() {
+                response.extensions_mut().insert(refusal);
+            }
+            Ok(response)
         }
-        Err(error) => Err(error.into()),
+        Err(problem) => Err(problem.into()),
     }
 }
 
@@ -211,16 +181,17 @@ fn show_made(
     layout: &Layout,
     headers: &HeaderMap,
     agent: Option<Agent>,
-    made: MadeKey,
+    mut made: MadeKey,
 ) -> PageResult {
+    let secret = made.key.take().unwrap_or_default();
     let (name, endpoint) = match &agent {
         Some(agent) => (agent.name.as_str(), &agent.endpoint),
         None => ("lockgate", &layout.me.endpoint),
     };
     let address = find_address(endpoint, headers);
-    let snippets = make_snippets(name, &address, Some(&made.key), true);
+    let snippets = make_snippets(name, &address, Some(&secret), true);
     // Unlike a page that shows a form again, this one is remembered as sent.
-    render(StatusCode::CREATED, &MadeKeyPage { layout, made, snippets, agent })
+    render(StatusCode::CREATED, &MadeKeyPage { layout, made, secret, snippets, agent })
 }
 
 fn write_body(typed: &Fields) -> Value {
@@ -245,23 +216,19 @@ fn write_body(typed: &Fields) -> Value {
 /// Asks for confirmation before a key is revoked.
 pub(crate) async fn show_revocation(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     Path(id): Path<String>,
 ) -> PageResult {
-    let found = load_keys(&api).await?.items.into_iter().find(|key| key.id == id);
-    let Some(key) = found else {
+    let mut known = keys::list_visible(&api.by()?).into_iter();
+    let Some(key) = known.find(|key| key.id == id) else {
         return Err(PageError::not_found("There is no key of this id that you may see."));
     };
     show(&RevokePage { layout: &layout, key })
 }
 
-pub(crate) async fn revoke_key(
-    layout: Layout,
-    api: ApiClient,
-    Path(id): Path<String>,
-) -> PageResult {
-    api.change(Method::DELETE, &ApiPath::new(&["api", "keys", &id])?, None, None).await?;
-    let page = ApiPath::new(&["console", "keys"])?;
+pub(crate) async fn revoke_key(layout: Layout, api: Api, Path(id): Path<String>) -> PageResult {
+    keys::revoke_key(api.by()?, Path(id)).await?;
+    let page = PagePath::new(&["console", "keys"]);
     let text = "The key was revoked. Requests and sessions that use it are refused.";
     Ok(layout.redirect_with(page, Severity::Good, text))
 }

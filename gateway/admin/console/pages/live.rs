@@ -12,9 +12,11 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use futures_util::stream::{empty, once, select};
 
-use crate::console::api_client::{ApiClient, ApiPath};
-use crate::console::error::PageError;
-use crate::console::fields::QueryFields;
+use crate::api::events;
+use crate::api::problem::Problem;
+use crate::api::query::query;
+use crate::console::api::Api;
+use crate::console::fields::{Fields, QueryFields};
 use crate::console::layout::ConsoleState;
 use crate::console::results::Kept;
 use crate::console::sign_in::SIGNED_OUT;
@@ -27,21 +29,15 @@ const CALL_CHANGED: Bytes = Bytes::from_static(b"event: called\ndata: {}\n\n");
 pub(crate) async fn follow_events(
     State(console): State<Arc<ConsoleState>>,
     Extension(visitor): Extension<Visitor>,
-    api: ApiClient,
+    api: Api,
     QueryFields(fields): QueryFields,
 ) -> Response {
-    let path = match ApiPath::new(&["api", "events"]) {
-        Ok(path) => {
-            path.with("decisions", fields.get("decisions")).with("position", fields.get("position"))
-        }
-        Err(error) => return PageError::from(error).into_response(),
-    };
     let owner = console.sessions.form_token(&visitor);
     let changes = match console.results.find(&owner, fields.get("call")) {
         Some(Kept::Call(call)) => call.changes().left_stream(),
         _ => empty().right_stream(),
     };
-    let (head, events) = api.open(&path).await.into_parts();
+    let (head, events) = open_events(&api, &fields).await.into_response().into_parts();
     if head.status != StatusCode::OK {
         return Response::from_parts(head, events);
     }
@@ -57,4 +53,10 @@ pub(crate) async fn follow_events(
     let events = select(events, changes).take_while(|event| ready(event.is_some()));
     let events = events.filter_map(ready).take_until(end);
     Response::from_parts(head, Body::from_stream(events.chain(last)))
+}
+
+async fn open_events(api: &Api, fields: &Fields) -> Result<impl IntoResponse, Problem> {
+    let names = ["decisions", "position"];
+    let position = query(&names.map(|name| (name, fields.get(name))))?;
+    events::follow_events(api.by()?, api.call_origin().headers, position).await
 }

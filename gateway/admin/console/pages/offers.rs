@@ -1,23 +1,16 @@
 //! The prompts and resources of a server that the visitor may use.
 
+use axum::Json;
 use serde::Deserialize;
 
-use crate::console::api_client::{ApiClient, ApiError, ApiPath, List};
+use crate::api::offers::{Prompt, Resource, list_prompts, list_resources};
+use crate::api::page::Page;
+use crate::api::problem::Problem;
+use crate::api::query::query;
+use crate::console::api::Api;
+use crate::console::page_path::PagePath;
 
 const PART: &str = "50";
-
-/// A prompt or a resource as returned by the API.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Offer {
-    pub(crate) name: String,
-    pub(crate) uri: String,
-    pub(crate) server: String,
-    pub(crate) title: Option<String>,
-    pub(crate) description: Option<String>,
-    pub(crate) mime_type: Option<String>,
-    pub(crate) arguments: Vec<Argument>,
-}
 
 /// An argument of a prompt.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -28,56 +21,77 @@ pub(crate) struct Argument {
     pub(crate) required: bool,
 }
 
-impl Offer {
-    pub(crate) fn prompt_address(&self) -> String {
-        ApiPath::link(&["console", "prompts", &self.name], "", "/console/servers")
-    }
-
-    pub(crate) fn resource_address(&self) -> String {
-        ApiPath::link(&["console", "resources", &self.uri], "", "/console/servers")
+impl Prompt {
+    pub(crate) fn address(&self) -> String {
+        PagePath::new(&["console", "prompts", &self.name]).into_text()
     }
 
     /// Returns the first line of the description, or the title or name.
     pub(crate) fn first_line(&self) -> &str {
-        let words = self.description.as_deref().or(self.title.as_deref()).unwrap_or(&self.name);
-        words.lines().next().unwrap_or("")
+        find_first_line([&self.description, &self.title], &self.name)
+    }
+
+    /// Returns the arguments; none if they cannot be parsed.
+    pub(crate) fn list_arguments(&self) -> Vec<Argument> {
+        self.arguments.as_ref().and_then(|all| Vec::deserialize(all).ok()).unwrap_or_default()
     }
 }
 
-/// Maximum number of API pages to search for a prompt or resource.
+impl Resource {
+    pub(crate) fn address(&self) -> String {
+        PagePath::new(&["console", "resources", &self.uri]).into_text()
+    }
+
+    /// Returns the first line of the description, or the title or name.
+    pub(crate) fn first_line(&self) -> &str {
+        find_first_line([&self.description, &self.title], self.name.as_deref().unwrap_or(""))
+    }
+}
+
+fn find_first_line<'a>(texts: [&'a Option<String>; 2], name: &'a str) -> &'a str {
+    let text = texts.into_iter().flatten().next().map_or(name, String::as_str);
+    text.lines().next().unwrap_or("")
+}
+
+/// Maximum number of pages of a list to search for a prompt or resource.
 const MAX_PARTS: usize = 20;
 
-/// Returns the prompt of this name, or the resource of this URI, if the visitor may use it.
-pub(crate) async fn find_offer(
-    api: &ApiClient,
-    list: &str,
-    name: &str,
-) -> Result<Option<Offer>, ApiError> {
+/// Returns the prompt of this name, if the visitor may use it.
+pub(crate) async fn find_prompt(api: &Api, name: &str) -> Result<Option<Prompt>, Problem> {
     let mut cursor = String::new();
     for _ in 0..MAX_PARTS {
-        let path = ApiPath::new(&["api", list])?
-            .with("limit", "200")
-            .with("search", name)
-            .with("cursor", &cursor);
-        let found: List<Offer> = api.get(&path).await?;
-        let mut items = found.items.into_iter();
-        if let Some(offer) = items.find(|offer| offer.name == name || offer.uri == name) {
-            return Ok(Some(offer));
+        let filter = query(&[("limit", "200"), ("search", name), ("cursor", &cursor)])?;
+        let Json(found) = list_prompts(api.by()?, filter).await?;
+        if let Some(prompt) = found.items.into_iter().find(|prompt| prompt.name == name) {
+            return Ok(Some(prompt));
         }
-        match found.next_cursor {
-            Some(next) => cursor = next,
-            None => break,
+        let Some(next) = found.next_cursor else { break };
+        cursor = next;
+    }
+    Ok(None)
+}
+
+/// Returns the resource of this URI, if the visitor may use it.
+pub(crate) async fn find_resource(api: &Api, uri: &str) -> Result<Option<Resource>, Problem> {
+    let mut cursor = String::new();
+    for _ in 0..MAX_PARTS {
+        let filter = query(&[("limit", "200"), ("search", uri), ("cursor", &cursor)])?;
+        let Json(found) = list_resources(api.by()?, filter).await?;
+        if let Some(resource) = found.items.into_iter().find(|resource| resource.uri == uri) {
+            return Ok(Some(resource));
         }
+        let Some(next) = found.next_cursor else { break };
+        cursor = next;
     }
     Ok(None)
 }
 
 /// Returns the first prompts of a server.
-pub(crate) async fn load_prompts(api: &ApiClient, server: &str) -> Result<List<Offer>, ApiError> {
-    api.get(&ApiPath::new(&["api", "prompts"])?.with("limit", PART).with("server", server)).await
+pub(crate) async fn load_prompts(api: &Api, server: &str) -> Result<Page<Prompt>, Problem> {
+    Ok(list_prompts(api.by()?, query(&[("limit", PART), ("server", server)])?).await?.0)
 }
 
 /// Returns the first resources of a server.
-pub(crate) async fn load_resources(api: &ApiClient, server: &str) -> Result<List<Offer>, ApiError> {
-    api.get(&ApiPath::new(&["api", "resources"])?.with("limit", PART).with("server", server)).await
+pub(crate) async fn load_resources(api: &Api, server: &str) -> Result<Page<Resource>, Problem> {
+    Ok(list_resources(api.by()?, query(&[("limit", PART), ("server", server)])?).await?.0)
 }

@@ -3,9 +3,11 @@
 use askama::Template;
 use axum::extract::Path;
 
-use super::agents::Agent;
-use super::integration::Integration;
-use crate::console::api_client::{ApiClient, ApiPath, List};
+use crate::api::agents::{Agent, list_agents};
+use crate::api::integrations::{Integration, list_integrations};
+use crate::api::page::Page;
+use crate::api::query::query;
+use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, show};
 use crate::console::layout::Layout;
@@ -18,25 +20,19 @@ const PART: &str = "200";
 struct OrganisationPage<'a> {
     layout: &'a Layout,
     name: &'a str,
-    integrations: List<Integration>,
-    agents: List<Agent>,
+    integrations: Page<Integration>,
+    agents: Page<Agent>,
 }
 
 /// Shows an organisation. An unknown name is shown as an empty organisation, because its first
 /// server creates it.
 pub(crate) async fn show_organisation(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     Path(name): Path<String>,
 ) -> PageResult {
-    let integrations = ApiPath::new(&["api", "mcp-integrations"])?;
-    let integrations = integrations.with("limit", PART).with("organizationId", &name);
-    let agents = ApiPath::new(&["api", "agents"])?;
-    let agents = agents.with("limit", PART).with("organizationId", &name);
-    show(&OrganisationPage {
-        layout: &layout,
-        name: &name,
-        integrations: api.get(&integrations).await?,
-        agents: api.get(&agents).await?,
-    })
+    let filter = [("limit", PART)];
+    let integrations = list_integrations(api.by_in(&name).await?, query(&filter)?).await?.0;
+    let agents = list_agents(api.by_in(&name).await?, query(&filter)?).await?.0;
+    show(&OrganisationPage { layout: &layout, name: &name, integrations, agents })
 }

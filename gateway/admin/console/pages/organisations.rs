@@ -1,22 +1,16 @@
 //! Organisations with their own servers or agents.
 
 use askama::Template;
-use serde::Deserialize;
+use axum::Json;
 
-use crate::console::api_client::{ApiClient, ApiPath, List};
+use crate::api::organisations::{self, Organisation};
+use crate::api::page::Page;
+use crate::api::query::query;
+use crate::console::api::Api;
 use crate::console::error::{PageResult, show};
 use crate::console::fields::QueryFields;
 use crate::console::layout::Layout;
-
-/// An organisation as returned by the API.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Organisation {
-    id: String,
-    integrations: usize,
-    agents: usize,
-    created_at: String,
-}
+use crate::console::page_path::PagePath;
 
 #[derive(Template)]
 #[template(path = "organisations.html")]
@@ -30,20 +24,14 @@ struct OrganisationsPage<'a> {
 
 pub(crate) async fn list_organisations(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     QueryFields(fields): QueryFields,
 ) -> PageResult {
     let search = fields.get("q");
-    let path = ApiPath::new(&["api", "organisations"])?
-        .with("limit", "100")
-        .with("search", search)
-        .with("cursor", fields.get("after"));
-    let found: List<Organisation> = api.get(&path).await?;
-    let mut next = None;
-    if let Some(cursor) = &found.next_cursor {
-        let page = ApiPath::new(&["console", "organisations"])?;
-        next = Some(page.with("q", search).with("after", cursor).as_str().to_owned());
-    }
-    let List { items: organisations, total, .. } = found;
+    let filter = [("limit", "100"), ("search", search), ("cursor", fields.get("after"))];
+    let Json(found) = organisations::list_organisations(api.by()?, query(&filter)?).await?;
+    let next = PagePath::new(&["console", "organisations"]).with("q", search);
+    let next = next.after(found.next_cursor.as_deref());
+    let Page { items: organisations, total, .. } = found;
     show(&OrganisationsPage { layout: &layout, search, organisations, total, next })
 }

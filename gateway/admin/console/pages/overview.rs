@@ -3,22 +3,28 @@
 use std::time::{Duration, SystemTime};
 
 use askama::Template;
+use axum::Json;
 use axum::http::HeaderMap;
 use lockgate_text::date;
-use serde::Deserialize;
 
-use super::agents::Agent;
 use super::approvals::load_approvals;
-use super::keys::{ApiKey, load_keys};
 use super::pins::find_pins;
-use super::servers::{count_states, load_servers};
-use crate::console::api_client::{ApiClient, ApiError, ApiPath, List};
-use crate::console::diagnosis::{RecentStep, ServerState, Severity};
+use super::servers::count_states;
+use super::usage::load_usage;
+use crate::api::agents::list_agents;
+use crate::api::keys::{ApiKey, list_visible};
+use crate::api::problem::Problem;
+use crate::api::query::query;
+use crate::api::recent::{Figures, show_figures};
+use crate::api::servers::{self, Server};
+use crate::api::usage::Usage;
+use crate::console::api::Api;
+use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, show};
 use crate::console::layout::Layout;
+use crate::console::page_path::PagePath;
 use crate::console::plot::{Plot, plot_calls};
 use crate::console::snippets::{Snippet, find_address, make_snippets};
-use crate::console::usage::{Usage, load_usage};
 
 /// Maximum number of problems of one kind that are listed.
 const MAX_SHOWN: usize = 16;
@@ -58,14 +64,6 @@ impl Step {
     }
 }
 
-/// Recent calls of the servers with metrics that the visitor may see.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Figures {
-    servers: usize,
-    recent: Vec<RecentStep>,
-}
-
 impl Figures {
     /// Returns the calls and failures of the current and the previous step.
     fn last_minute(&self) -> (u64, u64) {
@@ -92,29 +90,25 @@ struct Matter {
     action: &'static str,
 }
 
-pub(crate) async fn show_overview(
-    layout: Layout,
-    api: ApiClient,
-    headers: HeaderMap,
-) -> PageResult {
-    let (servers, server_count) = load_servers(&api, "").await?;
+pub(crate) async fn show_overview(layout: Layout, api: Api, headers: HeaderMap) -> PageResult {
+    let servers = servers::list_visible(&api.by()?, "");
     let mut matters = Vec::new();
     add_approvals(&mut matters, &api).await?;
-    add_servers(&mut matters, &servers, layout.is_operator())?;
+    add_servers(&mut matters, &servers, layout.is_operator());
     if layout.is_admin() {
         add_changed(&mut matters, &api).await?;
-        add_keys(&mut matters, &load_keys(&api).await?.items);
+        add_keys(&mut matters, &list_visible(&api.by()?));
     }
-    let now: Figures = api.get(&ApiPath::new(&["api", "figures"])?).await?;
+    let Json(now) = show_figures(api.by()?).await;
     // Partial updates leave the day as it is.
     let is_whole = !headers.contains_key("hx-request");
     let mut usage = None;
     if layout.is_admin() && is_whole {
         usage = load_usage(&api, &[]).await.ok();
     }
-    let agents = ApiPath::new(&["api", "agents"])?.with("limit", "1");
-    let agents: List<Agent> = api.get(&agents).await.unwrap_or_else(|_| List::empty());
-    let steps = list_steps(&layout, &servers, agents.total > 0);
+    let agents = list_agents(api.by()?, query(&[("limit", "1")])?).await;
+    let has_agent = agents.is_ok_and(|Json(agents)| agents.total > 0);
+    let steps = list_steps(&layout, &servers, has_agent);
     let address = find_address(&layout.me.endpoint, &headers);
     let needs_key = matches!(&layout.who, Some(who) if who.has_session);
     show(&OverviewPage {
@@ -124,7 +118,7 @@ pub(crate) async fn show_overview(
         usage,
         counts: count_states(&servers),
         matters,
-        server_count,
+        server_count: servers.len(),
         tool_count: servers.iter().map(|server| server.capabilities.tools).sum(),
         address: &layout.address,
         layout: &layout,
@@ -133,8 +127,8 @@ pub(crate) async fn show_overview(
 }
 
 /// Returns the first steps; empty once all are done.
-fn list_steps(layout: &Layout, servers: &[ServerState], has_agent: bool) -> Vec<Step> {
-    let mut others = servers.iter().filter(|one| one.transport.as_deref() != Some("builtin"));
+fn list_steps(layout: &Layout, servers: &[Server], has_agent: bool) -> Vec<Step> {
+    let mut others = servers.iter().filter(|one| one.transport != Some("builtin"));
     let has_server = others.any(|one| one.state == "connected" || one.state == "resting");
     let has_calls = servers.iter().any(|one| one.metrics.as_ref().is_some_and(|m| m.calls > 0));
     if has_server && has_calls && has_agent {
@@ -165,12 +159,8 @@ fn list_steps(layout: &Layout, servers: &[ServerState], has_agent: bool) -> Vec<
 
 /// Adds failed servers: a line for each server that the visitor can repair, and a single line for
 /// servers that only an operator can repair.
-fn add_servers(
-    matters: &mut Vec<Matter>,
-    servers: &[ServerState],
-    is_operator: bool,
-) -> Result<(), ApiError> {
-    let mut broken: Vec<&ServerState> = Vec::new();
+fn add_servers(matters: &mut Vec<Matter>, servers: &[Server], is_operator: bool) {
+    let mut broken: Vec<&Server> = Vec::new();
     let mut shared = 0;
     for server in servers {
         let is_connecting = server.state == "pending" && server.fault.is_none();
@@ -191,7 +181,7 @@ fn add_servers(
             stage: server.stage().to_owned(),
             detail: format!("{} {}", server.cause(), server.advice()),
             since: server.failing_since().to_owned(),
-            address: ApiPath::new(&["console", "servers", &server.name])?.as_str().to_owned(),
+            address: PagePath::new(&["console", "servers", &server.name]).into_text(),
             action: "Fix",
         });
     }
@@ -211,10 +201,9 @@ fn add_servers(
             });
         }
     }
-    Ok(())
 }
 
-async fn add_approvals(matters: &mut Vec<Matter>, api: &ApiClient) -> Result<(), ApiError> {
+async fn add_approvals(matters: &mut Vec<Matter>, api: &Api) -> Result<(), Problem> {
     let waiting = load_approvals(api).await?;
     if let Some(first) = waiting.first() {
         let count = waiting.len();
@@ -238,7 +227,7 @@ async fn add_approvals(matters: &mut Vec<Matter>, api: &ApiClient) -> Result<(),
     Ok(())
 }
 
-async fn add_changed(matters: &mut Vec<Matter>, api: &ApiClient) -> Result<(), ApiError> {
+async fn add_changed(matters: &mut Vec<Matter>, api: &Api) -> Result<(), Problem> {
     let (total, first) = find_pins(api, "").await?;
     if let Some(first) = first {
         let noun = if total == 1 { "tool" } else { "tools" };

@@ -4,36 +4,25 @@
 use std::collections::BTreeSet;
 
 use askama::Template;
-use axum::http::{Method, StatusCode};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use axum::Json;
+use axum::http::StatusCode;
 
-use crate::console::api_client::{ApiClient, ApiError, ApiPath, List};
+use crate::api::body::Body;
+use crate::api::pins::{self, Pin, PinApproval, PinDifference, ToolToApprove};
+use crate::api::problem::Problem;
+use crate::api::query::query;
+use crate::console::api::Api;
 use crate::console::comparison::Comparison;
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, render};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
+use crate::console::page_path::PagePath;
 
 /// Number of tools per page: each must be reviewed.
 const PART: &str = "10";
 /// Maximum number of tools with suspicious text listed beside them.
 const MAX_NAMED: &str = "200";
-
-/// A tool as returned by the API to approvers.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Pin {
-    pub(crate) name: String,
-    pub(crate) server: String,
-    organization_id: Option<String>,
-    standing: Option<String>,
-    fingerprint: String,
-    pub(crate) quarantined: bool,
-    findings: Vec<String>,
-    before: Option<Value>,
-    after: Value,
-}
 
 #[derive(Template)]
 #[template(path = "pins.html")]
@@ -74,7 +63,7 @@ impl Pin {
     }
 
     pub(crate) fn standing_text(&self) -> &'static str {
-        match self.standing.as_deref() {
+        match self.standing {
             Some("new") => "not approved yet",
             Some("changed") => "changed since it was approved",
             Some("rejected") => "kept hidden",
@@ -88,7 +77,7 @@ impl Pin {
     }
 
     fn waits(&self) -> bool {
-        matches!(self.standing.as_deref(), Some("new" | "changed"))
+        matches!(self.standing, Some("new" | "changed"))
     }
 }
 
@@ -131,20 +120,16 @@ impl PinsPage<'_> {
 }
 
 /// Returns the number of tools to review, and the first of them.
-pub(crate) async fn find_pins(
-    api: &ApiClient,
-    server: &str,
-) -> Result<(usize, Option<Pin>), ApiError> {
-    let path = ApiPath::new(&["api", "pins"])?.with("limit", "1").with("server", server);
-    let path = path.with("sort", "findings");
-    let found: List<Pin> = api.get(&path).await?;
+pub(crate) async fn find_pins(api: &Api, server: &str) -> Result<(usize, Option<Pin>), Problem> {
+    let filter = query(&[("limit", "1"), ("server", server), ("sort", "findings")])?;
+    let Json(found) = pins::list_pins(api.by()?, filter).await?;
     Ok((found.total, found.items.into_iter().next()))
 }
 
 /// Shows the tools to review.
 pub(crate) async fn list_pins(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     QueryFields(fields): QueryFields,
 ) -> PageResult {
     show_pins(&layout, &api, &fields, StatusCode::OK, "").await
@@ -152,7 +137,7 @@ pub(crate) async fn list_pins(
 
 async fn show_pins(
     layout: &Layout,
-    api: &ApiClient,
+    api: &Api,
     fields: &Fields,
     status: StatusCode,
     refusal: &'static str,
@@ -160,12 +145,13 @@ async fn show_pins(
     let search = fields.get("q");
     let server = fields.get("server");
     let after = fields.get("after");
-    let path = ApiPath::new(&["api", "pins", "diff"])?
-        .with("search", search)
-        .with("server", server)
-        .with("limit", PART)
-        .with("sort", "findings")
-        .with("cursor", after);
+    let filter = [
+        ("search", search),
+        ("server", server),
+        ("limit", PART),
+        ("sort", "findings"),
+        ("cursor", after),
+    ];
     let mut page = PinsPage {
         layout,
         search,
@@ -178,47 +164,34 @@ async fn show_pins(
         is_unpinned: false,
         refusal,
     };
-    match api.get::<List<Pin>>(&path).await {
-        Ok(found) => {
+    match pins::list_pin_differences(api.by()?, query(&filter)?).await {
+        Ok(Json(found)) => {
+            let next = PagePath::new(&["console", "pins"]).with("q", search).with("server", server);
             page.total = found.total;
-            page.next = write_next(search, server, found.next_cursor.as_deref())?;
+            page.next = next.after(found.next_cursor.as_deref());
             page.changed = compare(found.items);
         }
-        Err(error) if error.code == "NOTHING_PINNED" => page.is_unpinned = true,
-        Err(error) => return Err(error.into()),
+        Err(problem) if problem.code() == "NOTHING_PINNED" => page.is_unpinned = true,
+        Err(problem) => return Err(problem.into()),
     }
     if after.is_empty() {
-        let path = ApiPath::new(&["api", "pins"])?
-            .with("search", search)
-            .with("server", server)
-            .with("limit", MAX_NAMED);
-        let found: List<Pin> = api.get(&path).await?;
-        page.suspects = found.items;
+        let filter = [("search", search), ("server", server), ("limit", MAX_NAMED)];
+        page.suspects = pins::list_pins(api.by()?, query(&filter)?).await?.0.items;
         page.suspects.retain(|pin| !pin.waits());
-        let found: List<Pin> = api.get(&path.with("rejected", "true")).await?;
-        page.rejected = found.items;
+        let filter = [filter[0], filter[1], filter[2], ("rejected", "true")];
+        page.rejected = pins::list_pins(api.by()?, query(&filter)?).await?.0.items;
     }
     render(status, &page)
 }
 
-fn compare(pins: Vec<Pin>) -> Vec<Changed> {
+fn compare(differences: Vec<PinDifference>) -> Vec<Changed> {
     let mut changed = Vec::new();
-    for pin in pins {
-        let comparison = Comparison::new(pin.before.as_ref(), &pin.after);
+    for PinDifference { pin, before, after, .. } in differences {
+        let comparison = Comparison::new(before.as_ref(), &after);
         let found = find_rows(&comparison, &pin.findings);
         changed.push(Changed { pin, comparison, found });
     }
     changed
-}
-
-fn write_next(
-    search: &str,
-    server: &str,
-    cursor: Option<&str>,
-) -> Result<Option<String>, ApiError> {
-    let Some(cursor) = cursor else { return Ok(None) };
-    let page = ApiPath::new(&["console", "pins"])?.with("q", search).with("server", server);
-    Ok(Some(page.with("after", cursor).as_str().to_owned()))
 }
 
 fn describe_count(count: usize) -> String {
@@ -228,30 +201,31 @@ fn describe_count(count: usize) -> String {
 /// Approves all displayed definitions or none of them, or keeps them hidden.
 pub(crate) async fn decide(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     QueryFields(query): QueryFields,
     FormFields(form): FormFields,
 ) -> PageResult {
     let mut tools = Vec::new();
     for reference in form.all("tool") {
         let Some((fingerprint, name)) = reference.split_once(' ') else { continue };
-        tools.push(json!({"name": name, "fingerprint": fingerprint}));
+        let fingerprint = fingerprint.to_owned();
+        tools.push(ToolToApprove { name: name.to_owned(), fingerprint });
     }
     let count = describe_count(tools.len());
-    let page = ApiPath::new(&["console", "pins"])?
+    let page = PagePath::new(&["console", "pins"])
         .with("server", query.get("server"))
         .with("q", query.get("q"));
-    let (action, severity, text) = if form.get("action") == "hide" {
+    let body = Body(PinApproval { tools });
+    let decided = if form.get("action") == "hide" {
         let text = format!("Kept hidden: {count}, until the definition changes again.");
-        ("reject", Severity::Off, text)
+        pins::reject_pins(api.by()?, body).await.map(|_| (Severity::Off, text))
     } else {
-        ("approve", Severity::Good, format!("Approved: {count} as shown."))
+        let text = format!("Approved: {count} as shown.");
+        pins::approve_pins(api.by()?, body).await.map(|_| (Severity::Good, text))
     };
-    let path = ApiPath::new(&["api", "pins", action])?;
-    let body = json!({"tools": tools});
-    let refusal = match api.change(Method::POST, &path, Some(&body), None).await {
-        Ok(_) => return Ok(layout.redirect_with(page, severity, &text)),
-        Err(error) => match error.code.as_str() {
+    let refusal = match decided {
+        Ok((severity, text)) => return Ok(layout.redirect_with(page, severity, &text)),
+        Err(problem) => match problem.code() {
             "PIN_CHANGED" => {
                 "A tool changed again while you were reading. Nothing was approved. The current \
                     definition is below."
@@ -260,7 +234,7 @@ pub(crate) async fn decide(
                 "A tool no longer waits: it was approved by another administrator, or its old \
                     definition is back. Your form changed nothing."
             }
-            _ => return Err(error.into()),
+            _ => return Err(problem.into()),
         },
     };
     show_pins(&layout, &api, &query, StatusCode::CONFLICT, refusal).await

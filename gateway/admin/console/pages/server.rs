@@ -1,31 +1,41 @@
 //! A server: its state, the cause and the fix of a failure, and its tools, prompts and resources.
 
 use askama::Template;
+use axum::Json;
 use axum::extract::Path;
-use axum::http::Method;
+use axum::response::Response;
 use serde_json::Value;
 
-use super::integration::{Integration, find_integration};
-use super::offers::{Offer, load_prompts, load_resources};
-use super::pins::{Pin, find_pins};
-use super::tools::{ToolSummary, load_tools_of};
-use crate::console::api_client::{ApiClient, ApiPath, List};
-use crate::console::diagnosis::{NextStep, ServerState, Severity};
+use super::integration::find_integration;
+use super::offers::{load_prompts, load_resources};
+use super::pins::find_pins;
+use super::tools::load_tools_of;
+use super::usage::load_usage;
+use crate::api::integrations::Integration;
+use crate::api::offers::{Prompt, Resource};
+use crate::api::page::Page;
+use crate::api::pins::Pin;
+use crate::api::servers::{self, Server};
+use crate::api::switch::{connect_server, reconnect_server};
+use crate::api::tools::Tool;
+use crate::api::usage::Usage;
+use crate::console::api::Api;
+use crate::console::diagnosis::{NextStep, Severity};
 use crate::console::error::{PageResult, show};
 use crate::console::layout::Layout;
+use crate::console::page_path::PagePath;
 use crate::console::plot::{Plot, plot_calls};
-use crate::console::usage::{Usage, load_usage};
 
 #[derive(Template)]
 #[template(path = "server.html")]
 struct ServerPage<'a> {
     layout: &'a Layout,
-    server: &'a ServerState,
+    server: &'a Server,
     next_step: NextStep,
     load: Vec<(&'static str, String)>,
-    tools: Vec<ToolSummary>,
-    prompts: List<Offer>,
-    resources: List<Offer>,
+    tools: Vec<Tool>,
+    prompts: Page<Prompt>,
+    resources: Page<Resource>,
     address: &'a str,
     /// Empty before the first call.
     plots: Vec<Plot>,
@@ -37,15 +47,11 @@ struct ServerPage<'a> {
     pins: (usize, Option<Pin>),
 }
 
-pub(crate) async fn show_server(
-    layout: Layout,
-    api: ApiClient,
-    Path(name): Path<String>,
-) -> PageResult {
-    let server: ServerState = api.get(&ApiPath::new(&["api", "servers", &name])?).await?;
+pub(crate) async fn show_server(layout: Layout, api: Api, Path(name): Path<String>) -> PageResult {
+    let Json(server) = servers::show_server(api.by()?, Path(name.clone())).await?;
     let tools = load_tools_of(&api, &name).await?;
     let integration = match server.organization_id {
-        Some(_) if layout.is_admin() => find_integration(&api, &name, "").await?,
+        Some(_) if layout.is_admin() => find_integration(&api, &name).await?,
         _ => None,
     };
     let pins = if layout.is_admin() { find_pins(&api, &name).await? } else { (0, None) };
@@ -73,7 +79,7 @@ pub(crate) async fn show_server(
 }
 
 /// Returns the usage of the server over the day. Without it, the page shows the rest.
-async fn load_day(layout: &Layout, api: &ApiClient, name: &str) -> Option<Usage> {
+async fn load_day(layout: &Layout, api: &Api, name: &str) -> Option<Usage> {
     if !layout.is_admin() {
         return None;
     }
@@ -108,33 +114,18 @@ fn read_number(load: &Value, name: &str) -> u64 {
 }
 
 /// Ends the connection and reconnects.
-pub(crate) async fn reconnect(
-    layout: Layout,
-    api: ApiClient,
-    Path(name): Path<String>,
-) -> PageResult {
-    let done = format!("Reconnecting to {name}. This page follows.");
-    switch((&layout, &api), &name, "reconnect", &done).await
+pub(crate) async fn reconnect(layout: Layout, api: Api, Path(name): Path<String>) -> PageResult {
+    let Json(_) = reconnect_server(api.by()?, Path(name.clone())).await?;
+    Ok(follow(&layout, &name, &format!("Reconnecting to {name}. This page follows.")))
 }
 
 /// Connects a disconnected server.
-pub(crate) async fn connect(
-    layout: Layout,
-    api: ApiClient,
-    Path(name): Path<String>,
-) -> PageResult {
-    let done = format!("Connecting to {name}. This page follows.");
-    switch((&layout, &api), &name, "connect", &done).await
+pub(crate) async fn connect(layout: Layout, api: Api, Path(name): Path<String>) -> PageResult {
+    let Json(_) = connect_server(api.by()?, Path(name.clone())).await?;
+    Ok(follow(&layout, &name, &format!("Connecting to {name}. This page follows.")))
 }
 
-async fn switch(
-    (layout, api): (&Layout, &ApiClient),
-    name: &str,
-    action: &str,
-    done: &str,
-) -> PageResult {
-    let path = ApiPath::new(&["api", "servers", name, action])?;
-    api.change(Method::POST, &path, None, None).await?;
-    let page = ApiPath::new(&["console", "servers", name])?;
-    Ok(layout.redirect_with(page, Severity::Waiting, done))
+/// Redirects to the page of a server whose state changes.
+fn follow(layout: &Layout, name: &str, done: &str) -> Response {
+    layout.redirect_with(PagePath::new(&["console", "servers", name]), Severity::Waiting, done)
 }

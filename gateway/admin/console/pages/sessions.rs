@@ -1,34 +1,24 @@
 //! Sessions of people signed in to the console, which can be ended.
 
 use askama::Template;
-use axum::http::Method;
-use serde::Deserialize;
+use axum::Json;
+use axum::extract::Path;
 
-use crate::console::api_client::{ApiClient, ApiPath, List};
+use crate::api::query::query;
+use crate::api::sessions::{self, ConsoleSession};
+use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, show};
 use crate::console::fields::{FormFields, QueryFields};
 use crate::console::layout::Layout;
+use crate::console::page_path::PagePath;
 
 const PART: &str = "200";
 /// Maximum number of sessions that one form ends: those of one person.
 const MAX_ENDED: usize = 64;
 
-/// A session as returned by the API.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Session {
-    id: String,
-    issuer: String,
-    subject: String,
-    name: Option<String>,
-    organization_id: String,
-    began_at: String,
-    used_at: String,
-}
-
 struct Person {
-    sessions: Vec<Session>,
+    sessions: Vec<ConsoleSession>,
 }
 
 #[derive(Template)]
@@ -41,7 +31,7 @@ struct SessionsPage<'a> {
     next: Option<String>,
 }
 
-impl Session {
+impl ConsoleSession {
     /// Returns the name of the key, or the subject of the account.
     fn text(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.subject)
@@ -64,20 +54,14 @@ impl Session {
 /// Lists the sessions by person.
 pub(crate) async fn list_sessions(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     QueryFields(fields): QueryFields,
 ) -> PageResult {
     let search = fields.get("q");
-    let path = ApiPath::new(&["api", "sessions"])?
-        .with("limit", PART)
-        .with("search", search)
-        .with("cursor", fields.get("after"));
-    let found: List<Session> = api.get(&path).await?;
-    let mut next = None;
-    if let Some(cursor) = &found.next_cursor {
-        let page = ApiPath::new(&["console", "sessions"])?;
-        next = Some(page.with("q", search).with("after", cursor).as_str().to_owned());
-    }
+    let filter = [("limit", PART), ("search", search), ("cursor", fields.get("after"))];
+    let Json(found) = sessions::list_sessions(api.by()?, query(&filter)?).await?;
+    let next = PagePath::new(&["console", "sessions"]).with("q", search);
+    let next = next.after(found.next_cursor.as_deref());
     let mut people: Vec<Person> = Vec::new();
     for session in found.items {
         match people.last_mut() {
@@ -93,17 +77,16 @@ pub(crate) async fn list_sessions(
 /// Ends sessions; ignores those that have already ended.
 pub(crate) async fn end_sessions(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     QueryFields(query): QueryFields,
     FormFields(form): FormFields,
 ) -> PageResult {
     for id in form.all("session").take(MAX_ENDED) {
-        let path = ApiPath::new(&["api", "sessions", id])?;
-        match api.change(Method::DELETE, &path, None, None).await {
-            Err(error) if error.code != "SESSION_NOT_FOUND" => return Err(error.into()),
+        match sessions::end_session(api.by()?, Path(id.to_owned())).await {
+            Err(problem) if problem.code() != "SESSION_NOT_FOUND" => return Err(problem.into()),
             _ => {}
         }
     }
-    let page = ApiPath::new(&["console", "sessions"])?.with("q", query.get("q"));
+    let page = PagePath::new(&["console", "sessions"]).with("q", query.get("q"));
     Ok(layout.redirect_with(page, Severity::Good, "Signed out. The sessions have ended."))
 }

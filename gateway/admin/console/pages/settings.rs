@@ -1,27 +1,20 @@
 //! Settings: the current configuration with the source of each value, read-only.
 
 use askama::Template;
+use axum::Json;
 use axum::http::StatusCode;
-use serde::Deserialize;
 use serde_json::Value;
 
-use crate::console::api_client::{ApiClient, ApiError, ApiPath, List};
+use crate::api::query::query;
+use crate::api::settings::{Setting, list_settings};
+use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, show};
 use crate::console::fields::QueryFields;
 use crate::console::layout::Layout;
+use crate::console::page_path::PagePath;
 
 const PART: &str = "200";
-
-/// A key as returned by the API.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Setting {
-    key: String,
-    value: Value,
-    otherwise: Option<String>,
-    origin: Option<String>,
-}
 
 struct Section {
     name: String,
@@ -63,16 +56,14 @@ impl Setting {
 /// Shows the configured values, or all values.
 pub(crate) async fn show_settings(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     QueryFields(fields): QueryFields,
 ) -> PageResult {
     let search = fields.get("q");
     let is_whole = fields.get("all") == "yes";
-    let path = ApiPath::new(&["api", "settings"])?
-        .with("limit", PART)
-        .with("search", search)
-        .with("only", if is_whole { "" } else { "given" })
-        .with("cursor", fields.get("after"));
+    let only = if is_whole { "" } else { "given" };
+    let filter =
+        [("limit", PART), ("search", search), ("only", only), ("cursor", fields.get("after"))];
     let mut page = SettingsPage {
         layout: &layout,
         search,
@@ -82,14 +73,18 @@ pub(crate) async fn show_settings(
         mistakes: String::new(),
         next: None,
     };
-    match api.get::<List<Setting>>(&path).await {
-        Ok(found) => {
+    match list_settings(api.by()?, query(&filter)?).await {
+        Ok(Json(found)) => {
+            let next = PagePath::new(&["console", "settings"]).with("q", search);
+            let next = next.with("all", if is_whole { "yes" } else { "" });
             page.total = found.total;
-            page.next = write_next(search, is_whole, found.next_cursor.as_deref())?;
+            page.next = next.after(found.next_cursor.as_deref());
             page.sections = divide(found.items);
         }
-        Err(error) if error.status == StatusCode::CONFLICT => page.mistakes = error.detail,
-        Err(error) => return Err(error.into()),
+        Err(problem) if problem.status() == StatusCode::CONFLICT => {
+            page.mistakes = problem.detail().to_owned();
+        }
+        Err(problem) => return Err(problem.into()),
     }
     show(&page)
 }
@@ -104,17 +99,4 @@ fn divide(settings: Vec<Setting>) -> Vec<Section> {
         }
     }
     sections
-}
-
-fn write_next(
-    search: &str,
-    is_whole: bool,
-    cursor: Option<&str>,
-) -> Result<Option<String>, ApiError> {
-    let Some(cursor) = cursor else { return Ok(None) };
-    let page = ApiPath::new(&["console", "settings"])?
-        .with("q", search)
-        .with("all", if is_whole { "yes" } else { "" })
-        .with("after", cursor);
-    Ok(Some(page.as_str().to_owned()))
 }

@@ -5,21 +5,27 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use askama::Template;
+use axum::Json;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::offers::{Offer, find_offer};
-use crate::console::api_client::{ApiClient, ApiError, ApiPath};
+use super::offers::{find_prompt, find_resource};
+use crate::api::body::body;
+use crate::api::mcp::call_method;
+use crate::api::offers::{Prompt, Resource};
+use crate::api::problem::Problem;
+use crate::api::tools::{self, Tool, execute_tool};
+use crate::console::api::Api;
 use crate::console::call_outcome::{CallOutcome, CallPart, Called};
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageError, PageResult, render, show};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::kept_call::KeptCall;
 use crate::console::layout::Layout;
+use crate::console::page_path::PagePath;
 use crate::console::redirect::redirect;
 use crate::console::results::Kept;
 use crate::console::shown::{show_json, show_text};
@@ -37,8 +43,7 @@ pub(crate) enum Callable {
 }
 
 /// A tool with the schema of its arguments.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, Debug)]
 struct ToolDefinition {
     name: String,
     server: String,
@@ -119,7 +124,7 @@ impl ToolPage<'_> {
 
 pub(crate) async fn show_tool(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     Path(name): Path<String>,
     QueryFields(query): QueryFields,
 ) -> PageResult {
@@ -128,7 +133,7 @@ pub(crate) async fn show_tool(
 
 pub(crate) async fn show_prompt(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     Path(name): Path<String>,
     QueryFields(query): QueryFields,
 ) -> PageResult {
@@ -137,7 +142,7 @@ pub(crate) async fn show_prompt(
 
 pub(crate) async fn show_resource(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     Path(uri): Path<String>,
     QueryFields(query): QueryFields,
 ) -> PageResult {
@@ -146,7 +151,7 @@ pub(crate) async fn show_resource(
 
 async fn show_callable(
     layout: &Layout,
-    api: &ApiClient,
+    api: &Api,
     (kind, name): (Callable, &str),
     query: &Fields,
 ) -> PageResult {
@@ -168,7 +173,7 @@ async fn show_callable(
 
 pub(crate) async fn try_tool(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     Path(name): Path<String>,
     FormFields(typed): FormFields,
 ) -> PageResult {
@@ -177,7 +182,7 @@ pub(crate) async fn try_tool(
 
 pub(crate) async fn render_prompt(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     Path(name): Path<String>,
     FormFields(typed): FormFields,
 ) -> PageResult {
@@ -186,7 +191,7 @@ pub(crate) async fn render_prompt(
 
 pub(crate) async fn read_resource(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     Path(uri): Path<String>,
     FormFields(typed): FormFields,
 ) -> PageResult {
@@ -195,7 +200,7 @@ pub(crate) async fn read_resource(
 
 async fn call(
     layout: &Layout,
-    api: &ApiClient,
+    api: &Api,
     (kind, name): (Callable, &str),
     typed: Fields,
 ) -> PageResult {
@@ -248,7 +253,7 @@ async fn call(
 }
 
 fn redirect_to_call(kind: Callable, name: &str, id: &str) -> PageResult {
-    let page = ApiPath::new(&["console", kind.segment(), name])?.with("call", id);
+    let page = PagePath::new(&["console", kind.segment(), name]).with("call", id);
     Ok(redirect(&format!("{}#outcome", page.as_str())))
 }
 
@@ -278,64 +283,62 @@ fn find_focus(fields: &[FormField], typed: &Fields) -> String {
 }
 
 async fn make_call(
-    api: &ApiClient,
+    api: &Api,
     can_explain: bool,
     (kind, tool): (Callable, &ToolDefinition),
     arguments: &Value,
 ) -> CallOutcome {
-    let name = &tool.name;
-    let (path, body) = match kind {
-        Callable::Tool => {
-            (ApiPath::new(&["api", "tools", name, "execute"]), json!({"arguments": arguments}))
-        }
-        Callable::Prompt => (
-            ApiPath::new(&["api", "mcp", "prompts", "get"]),
-            json!({"name": name, "arguments": arguments}),
-        ),
-        Callable::Resource => {
-            (ApiPath::new(&["api", "mcp", "resources", "read"]), json!({"uri": name}))
-        }
-    };
-    let answer: Result<Value, ApiError> = match &path {
-        Ok(path) => api.ask(path, &body).await,
-        Err(error) => Err(error.clone()),
-    };
-    let called = Called { server: &tool.server, name, arguments, can_explain };
-    match answer {
+    let called = Called { server: &tool.server, name: &tool.name, arguments, can_explain };
+    match send_call(api, (kind, &tool.name), arguments).await {
         Ok(result) => CallOutcome::of_result(&called, &result),
-        Err(error) => CallOutcome::of_error(&error, &called),
+        Err(problem) => CallOutcome::of_error(&problem, &called),
     }
 }
 
-async fn load(api: &ApiClient, kind: Callable, name: &str) -> Result<ToolDefinition, PageError> {
-    let mut tool: ToolDefinition = match kind {
-        Callable::Tool => api.get(&ApiPath::new(&["api", "tools", name])?).await?,
-        Callable::Prompt | Callable::Resource => {
-            let list = kind.segment();
-            let Some(offer) = find_offer(api, list, name).await? else {
-                let detail = "No server offers it to you: it was removed or renamed.";
-                return Err(PageError::not_found(detail));
-            };
-            read_offer(name, offer)
+async fn send_call(
+    api: &Api,
+    (kind, name): (Callable, &str),
+    arguments: &Value,
+) -> Result<Value, Problem> {
+    let origin = api.call_origin();
+    let (method, params) = match kind {
+        Callable::Tool => {
+            let execution = body(json!({"arguments": arguments}))?;
+            let by = api.by()?;
+            let result = execute_tool(by, Path(name.to_owned()), origin, execution).await?;
+            return api.read(result, &format!("/api/tools/{name}/execute")).await;
+        }
+        Callable::Prompt => ("prompts/get", json!({"name": name, "arguments": arguments})),
+        Callable::Resource => ("resources/read", json!({"uri": name})),
+    };
+    let result = call_method(api.by()?, Path(method.to_owned()), origin, body(params)?).await?;
+    api.read(result, &format!("/api/mcp/{method}")).await
+}
+
+async fn load(api: &Api, kind: Callable, name: &str) -> Result<ToolDefinition, PageError> {
+    let missing = "No server offers it to you: it was removed or renamed.";
+    let mut tool = match kind {
+        Callable::Tool => {
+            let Json(tool) = tools::show_tool(api.by()?, Path(name.to_owned())).await?;
+            let Tool { name, server, title, description, input_schema, .. } = tool;
+            ToolDefinition { name, server, title, description, input_schema }
+        }
+        Callable::Prompt => {
+            let prompt = find_prompt(api, name).await?;
+            let prompt = prompt.ok_or_else(|| PageError::not_found(missing))?;
+            let input_schema = text_schema(&prompt.list_arguments());
+            let Prompt { name, server, title, description, .. } = prompt;
+            ToolDefinition { name, server, title, description, input_schema }
+        }
+        Callable::Resource => {
+            let resource = find_resource(api, name).await?;
+            let resource = resource.ok_or_else(|| PageError::not_found(missing))?;
+            let Resource { uri: name, server, title, description, .. } = resource;
+            ToolDefinition { name, server, title, description, input_schema: text_schema(&[]) }
         }
     };
     tool.description = tool.description.as_deref().map(show_text);
     Ok(tool)
-}
-
-fn read_offer(name: &str, offer: Offer) -> ToolDefinition {
-    let mut arguments = Vec::new();
-    for argument in &offer.arguments {
-        let description = argument.description.clone().unwrap_or_default();
-        arguments.push((argument.name.clone(), description, argument.required));
-    }
-    ToolDefinition {
-        name: name.to_owned(),
-        input_schema: text_schema(&arguments),
-        server: offer.server,
-        title: offer.title,
-        description: offer.description,
-    }
 }
 
 fn make_page<'a>(

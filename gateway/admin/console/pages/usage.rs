@@ -3,13 +3,15 @@
 
 use askama::Template;
 
-use crate::api::usage::UsageItem;
-use crate::console::api_client::{ApiClient, ApiError, ApiPath};
+use crate::api::problem::Problem;
+use crate::api::query::query;
+use crate::api::usage::{self, Usage, UsageItem};
+use crate::console::api::Api;
 use crate::console::error::{PageResult, show};
 use crate::console::fields::QueryFields;
 use crate::console::layout::Layout;
+use crate::console::page_path::PagePath;
 use crate::console::plot::Plot;
-use crate::console::usage::{Usage, load_usage};
 
 const WINDOWS: [(&str, &str); 3] = [("1h", "1 hour"), ("24h", "24 hours"), ("7d", "7 days")];
 const GROUPS: [(&str, &str); 3] = [("server", "Servers"), ("tool", "Tools"), ("caller", "Callers")];
@@ -47,13 +49,13 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    fn address(&self) -> Result<String, ApiError> {
-        let path = ApiPath::new(&["console", "usage"])?
+    fn address(&self) -> String {
+        PagePath::new(&["console", "usage"])
             .with("window", self.window)
             .with("by", self.by)
             .with("server", self.server)
-            .with("principal", self.principal);
-        Ok(path.as_str().to_owned())
+            .with("principal", self.principal)
+            .into_text()
     }
 
     /// Returns the address of the parts of an item; empty for items that are counted together.
@@ -65,13 +67,13 @@ impl View<'_> {
             "server" => View { by: "tool", server: &item.server, ..*self },
             _ => View { by: "caller", server: &item.server, ..*self },
         };
-        view.address().unwrap_or_default()
+        view.address()
     }
 }
 
 pub(crate) async fn show_usage(
     layout: Layout,
-    api: ApiClient,
+    api: Api,
     QueryFields(fields): QueryFields,
 ) -> PageResult {
     let view = View {
@@ -92,18 +94,18 @@ pub(crate) async fn show_usage(
     .await?;
     let mut windows = Vec::new();
     for (window, label) in WINDOWS {
-        let address = View { window, ..view }.address()?;
+        let address = View { window, ..view }.address();
         windows.push(Tab { label, address, is_chosen: window == view.window });
     }
     let mut groups = Vec::new();
     for (by, label) in GROUPS {
-        let address = View { by, ..view }.address()?;
+        let address = View { by, ..view }.address();
         groups.push(Tab { label, address, is_chosen: by == view.by });
     }
     show(&UsagePage {
         plots: usage.plots(),
         caller: name_caller(&api, &view).await,
-        unfiltered: View { server: "", principal: "", ..view }.address()?,
+        unfiltered: View { server: "", principal: "", ..view }.address(),
         layout: &layout,
         usage: &usage,
         windows,
@@ -114,8 +116,13 @@ pub(crate) async fn show_usage(
     })
 }
 
+/// Returns the usage of a time span, with these filters of the API.
+pub(crate) async fn load_usage(api: &Api, filters: &[(&str, &str)]) -> Result<Usage, Problem> {
+    Ok(usage::show_usage(api.by()?, query(filters)?).await?.0)
+}
+
 /// Returns the name of the caller of the filter, or its subject.
-async fn name_caller(api: &ApiClient, view: &View<'_>) -> String {
+async fn name_caller(api: &Api, view: &View<'_>) -> String {
     let Some((_, subject)) = view.principal.split_once('|') else { return String::new() };
     let filters = [("window", view.window), ("by", "caller"), ("principal", view.principal)];
     let usage = load_usage(api, &filters).await.unwrap_or_default();
