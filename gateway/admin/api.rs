@@ -2,7 +2,6 @@
 //! the permission of every route and is the source of the OpenAPI document. Callers are
 //! authenticated beforehand; calls use the request path of MCP.
 
-mod accepted;
 pub(crate) mod access;
 pub(crate) mod agent_servers;
 pub(crate) mod agents;
@@ -11,7 +10,6 @@ pub(crate) mod approvals;
 mod assignments;
 pub(crate) mod audit;
 pub(crate) mod body;
-pub(crate) mod builtin_tools;
 pub(crate) mod call;
 pub(crate) mod call_messages;
 pub(crate) mod change;
@@ -19,15 +17,12 @@ mod conditions;
 pub(crate) mod connections;
 pub(crate) mod document;
 pub(crate) mod events;
-mod failure;
 pub(crate) mod figures;
 pub(crate) mod guard;
 pub(crate) mod integrations;
 mod journal;
 pub(crate) mod keys;
-pub(crate) mod mcp;
 pub(crate) mod me;
-mod names;
 pub(crate) mod offers;
 pub(crate) mod organisations;
 pub(crate) mod page;
@@ -40,7 +35,6 @@ pub(crate) mod query;
 pub(crate) mod recent;
 mod recorded;
 mod refusal;
-pub(crate) mod rejection;
 pub(crate) mod routes;
 mod server_set;
 pub(crate) mod servers;

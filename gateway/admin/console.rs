@@ -12,21 +12,17 @@ mod diagnosis;
 mod error;
 pub(crate) mod fields;
 pub(crate) mod form_guard;
-mod kept_call;
 mod layout;
 mod list_part;
 mod page_account;
 mod page_path;
-mod page_table;
 mod pages;
 mod plot;
 mod provider_sign_in;
-mod provider_words;
 pub(crate) mod redirect;
 mod results;
 mod routes;
 mod sent_forms;
-mod session_record;
 pub(crate) mod sessions;
 mod shown;
 mod sign_in;
@@ -37,11 +33,11 @@ pub(crate) mod visitor;
 
 pub use attempts::Attempts;
 pub use provider_sign_in::{Arrival, ProviderStep, follow_provider, is_provider_step};
-pub use provider_words::Offer;
 pub(crate) use routes::console_router;
 pub use routes::is_public;
-pub use session_record::SessionRecord;
+pub use sessions::SessionRecord;
 pub use sessions::{NoRandomness, Sessions};
+pub use sign_in::Offer;
 pub use sign_in::{
     IsSecure, SignIn, is_sign_in, is_sign_out, read_sign_in, show_refusal, sign_in_redirect,
 };

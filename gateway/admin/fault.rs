@@ -10,9 +10,8 @@ use serde::Serialize;
 
 /// A failure in words for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = Fault))]
 #[serde(default)]
-#[cfg_attr(test, schema(as = Fault))]
 pub struct Fault {
     /// The stage that failed: `start`, `dns`, `connect`, `tls`, `http`, `auth`, `handshake`,
     /// `list`, `run`, `call`, `schema`, `policy`, `approval`, `pin`, `limit` or `answer`.

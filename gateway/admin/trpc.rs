@@ -3,7 +3,6 @@
 //! There is no transformer: values are plain JSON.
 
 mod answer;
-mod code;
 mod endpoint;
 mod envelope;
 mod failure;

@@ -158,7 +158,7 @@ fn read_organisation(query: &str) -> Result<Option<String>, Problem> {
         }
         if named.replace(value.into_owned()).is_some() {
             let detail = "the parameter `organizationId` is repeated";
-            return Err(Problem::new(StatusCode::BAD_REQUEST, "INVALID_QUERY", detail));
+            return Err(Problem::in_query(detail));
         }
     }
     Ok(named)

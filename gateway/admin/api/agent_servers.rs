@@ -68,7 +68,6 @@ pub(crate) struct AgentTool {
 #[serde(deny_unknown_fields)]
 pub(crate) struct AgentServerPatch {
     /// Whether the agent's endpoint offers the server.
-    #[serde(default)]
     pub(crate) assigned: Option<bool>,
     /// Tools to switch on (`true`) or off (`false`), by the server's own names.
     #[serde(default)]
@@ -186,14 +185,9 @@ fn list_stored(
 /// Lists the servers that an agent has or could have: those of the configuration, as far as policy
 /// lets the caller see them, and those of the organisation.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/agents/{id}/servers",
-    tag = "agents",
+    get, path = "/agents/{id}/servers", tag = "agents",
     params(("id" = String, Path), OrganisationQuery),
-    responses(
-        (status = 200, body = Page<AgentServer>),
-        (status = 404, description = "Not found"),
-    )
+    responses((status = 200, body = Page<AgentServer>), (status = 404, description = "Not found")),
 ))]
 pub(crate) async fn list_agent_servers(
     By { state, caller, .. }: By<User>,
@@ -215,11 +209,9 @@ pub(crate) async fn list_agent_servers(
 
 /// Returns a server of an agent, with its tools.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/agents/{id}/servers/{server}",
-    tag = "agents",
+    get, path = "/agents/{id}/servers/{server}", tag = "agents",
     params(("id" = String, Path), ("server" = String, Path), OrganisationQuery),
-    responses((status = 200, body = AgentServer), (status = 404, description = "Not found"))
+    responses((status = 200, body = AgentServer), (status = 404, description = "Not found")),
 ))]
 pub(crate) async fn show_agent_server(
     By { state, caller, .. }: By<User>,
@@ -236,14 +228,9 @@ pub(crate) async fn show_agent_server(
 ///
 /// A tool that is off answers at the agent's endpoint like one that does not exist.
 #[cfg_attr(test, utoipa::path(
-    patch,
-    path = "/agents/{id}/servers/{server}",
-    tag = "agents",
+    patch, path = "/agents/{id}/servers/{server}", tag = "agents",
     params(
-        ("id" = String, Path),
-        ("server" = String, Path),
-        ChangeQuery,
-        OrganisationQuery,
+        ("id" = String, Path), ("server" = String, Path), ChangeQuery, OrganisationQuery,
         CreationHeaders,
     ),
     request_body = AgentServerPatch,
@@ -252,7 +239,7 @@ pub(crate) async fn show_agent_server(
         (status = 400, description = "The integration is disabled"),
         (status = 404, description = "No such agent, server or tool"),
         (status = 409, description = "A limit is reached"),
-    )
+    ),
 ))]
 pub(crate) async fn change_agent_server(
     by: By<User>,

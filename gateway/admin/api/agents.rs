@@ -15,7 +15,7 @@ use super::conditions::make_actor;
 #[cfg(test)]
 use super::conditions::{ChangeHeaders, ChangeQuery, CreationHeaders, OrganisationQuery};
 use super::integrations::write_time;
-use super::names::KeyNames;
+use super::keys::KeyNames;
 use super::page::{Page, Part, SortOrder, StoredSort};
 use super::problem::Problem;
 use super::query::{Query, number};
@@ -93,9 +93,7 @@ impl AgentTools {
 #[serde(deny_unknown_fields)]
 pub(crate) struct AgentChange {
     /// Display name; unique among the agents of its owner.
-    #[serde(default)]
     pub(crate) name: Option<String>,
-    #[serde(default)]
     pub(crate) tools: Option<AgentTools>,
 }
 
@@ -109,19 +107,15 @@ pub(crate) struct AgentName {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct AgentListQuery {
     /// Part of the name, case-insensitive.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 256))]
     search: Option<String>,
     /// Default `name`.
-    #[serde(default)]
     #[cfg_attr(test, param(inline))]
     sort: Option<StoredSort>,
-    #[serde(default)]
     #[cfg_attr(test, param(inline))]
     order: Option<SortOrder>,
     /// The maximum number of items per page.
@@ -129,7 +123,6 @@ pub(crate) struct AgentListQuery {
     #[cfg_attr(test, param(minimum = 1, maximum = 200))]
     limit: Option<usize>,
     /// The start of the page: `nextCursor` of the previous page.
-    #[serde(default)]
     cursor: Option<String>,
 }
 
@@ -172,11 +165,8 @@ fn answer_changed(
 
 /// Lists the caller's agents; for administrators, all agents of the organisation.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/agents",
-    tag = "agents",
-    params(AgentListQuery, OrganisationQuery),
-    responses((status = 200, body = Page<Agent>))
+    get, path = "/agents", tag = "agents", params(AgentListQuery, OrganisationQuery),
+    responses((status = 200, body = Page<Agent>)),
 ))]
 pub(crate) async fn list_agents(
     By { state, caller, .. }: By<User>,
@@ -199,16 +189,12 @@ pub(crate) async fn list_agents(
 
 /// Creates an agent owned by the caller.
 #[cfg_attr(test, utoipa::path(
-    post,
-    path = "/agents",
-    tag = "agents",
-    params(ChangeQuery, OrganisationQuery, CreationHeaders),
+    post, path = "/agents", tag = "agents", params(ChangeQuery, OrganisationQuery, CreationHeaders),
     request_body = AgentName,
     responses(
-        (status = 201, body = Agent),
-        (status = 200, body = Agent, description = "`dryRun`"),
+        (status = 201, body = Agent), (status = 200, body = Agent, description = "`dryRun`"),
         (status = 409, description = "The name is taken"),
-    )
+    ),
 ))]
 pub(crate) async fn create_agent(
     by: By<User>,
@@ -225,11 +211,8 @@ pub(crate) async fn create_agent(
 
 /// Returns an agent.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/agents/{id}",
-    tag = "agents",
-    params(("id" = String, Path), OrganisationQuery),
-    responses((status = 200, body = Agent), (status = 404, description = "Not found"))
+    get, path = "/agents/{id}", tag = "agents", params(("id" = String, Path), OrganisationQuery),
+    responses((status = 200, body = Agent), (status = 404, description = "Not found")),
 ))]
 pub(crate) async fn show_agent(
     By { state, caller, .. }: By<User>,
@@ -244,16 +227,13 @@ pub(crate) async fn show_agent(
 
 /// Renames an agent, or sets the form of its list of tools.
 #[cfg_attr(test, utoipa::path(
-    patch,
-    path = "/agents/{id}",
-    tag = "agents",
+    patch, path = "/agents/{id}", tag = "agents",
     params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
     request_body = AgentChange,
     responses(
-        (status = 200, body = Agent),
-        (status = 404, description = "Not found"),
+        (status = 200, body = Agent), (status = 404, description = "Not found"),
         (status = 412, description = "Changed since the version in `If-Match`"),
-    )
+    ),
 ))]
 pub(crate) async fn change_agent(
     by: By<User>,
@@ -272,16 +252,14 @@ pub(crate) async fn change_agent(
 
 /// Deletes an agent and its endpoint.
 #[cfg_attr(test, utoipa::path(
-    delete,
-    path = "/agents/{id}",
-    tag = "agents",
+    delete, path = "/agents/{id}", tag = "agents",
     params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
     responses(
         (status = 204, description = "Deleted"),
         (status = 200, body = Agent, description = "`dryRun`"),
         (status = 404, description = "Not found"),
         (status = 412, description = "Changed since the version in `If-Match`"),
-    )
+    ),
 ))]
 pub(crate) async fn delete_agent(
     by: By<User>,

@@ -159,8 +159,7 @@ pub(crate) async fn count_answer(
 }
 
 fn no_memory() -> Problem {
-    let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", DROPPED);
-    problem.retry_after(RETRY_SECONDS)
+    Problem::overloaded(DROPPED, RETRY_SECONDS)
 }
 
 pub(crate) fn broken() -> Problem {

@@ -9,14 +9,15 @@ use serde_json::Value;
 
 use super::access::{By, Caller, User};
 use super::page::{Page, PageQuery};
+#[cfg(test)]
+use super::page::{PartQuery, SearchQuery};
 use super::problem::Problem;
 use super::query::Query;
 use super::state::ApiState;
 
 /// A waiting call, as described in [policy.md](policy.md#approvals).
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[cfg_attr(test, schema(value_type = Object))]
+#[cfg_attr(test, derive(utoipa::ToSchema), schema(value_type = Object))]
 pub(crate) struct WaitingApproval(pub(crate) Value);
 
 impl WaitingApproval {
@@ -30,20 +31,15 @@ impl WaitingApproval {
 
 /// Lists the calls that the caller may approve.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/approvals",
-    tag = "approvals",
-    params(PageQuery),
-    responses((status = 200, body = Page<WaitingApproval>))
+    get, path = "/approvals", tag = "approvals", params(PartQuery, SearchQuery),
+    responses((status = 200, body = Page<WaitingApproval>)),
 ))]
 pub(crate) async fn list_approvals(
     By { state, caller, .. }: By<User>,
     Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<WaitingApproval>>, Problem> {
-    let mut waiting = Vec::new();
-    for call in state.gateway.list_approvals(&caller.principal) {
-        waiting.push(WaitingApproval(call));
-    }
+    let waiting = state.gateway.list_approvals(&caller.principal);
+    let waiting = waiting.into_iter().map(WaitingApproval).collect();
     Ok(Json(query.cut(waiting, WaitingApproval::id)?))
 }
 
@@ -52,30 +48,22 @@ pub(crate) async fn list_approvals(
 ///
 /// `state` is `approved`, `denied`, `expired` or `left`; `by` has the names of the approvers.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/approvals/ended",
-    tag = "approvals",
-    params(PageQuery),
-    responses((status = 200, body = Page<WaitingApproval>))
+    get, path = "/approvals/ended", tag = "approvals", params(PartQuery, SearchQuery),
+    responses((status = 200, body = Page<WaitingApproval>)),
 ))]
 pub(crate) async fn list_ended_approvals(
     By { state, caller, .. }: By<User>,
     Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<WaitingApproval>>, Problem> {
-    let mut ended = Vec::new();
-    for call in state.gateway.list_ended_approvals(&caller.principal) {
-        ended.push(WaitingApproval(call));
-    }
+    let ended = state.gateway.list_ended_approvals(&caller.principal);
+    let ended = ended.into_iter().map(WaitingApproval).collect();
     Ok(Json(query.cut(ended, WaitingApproval::id)?))
 }
 
 /// Returns a call that the caller may approve.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/approvals/{id}",
-    tag = "approvals",
-    params(("id" = String, Path)),
-    responses((status = 200, body = WaitingApproval), (status = 404, description = "Not found"))
+    get, path = "/approvals/{id}", tag = "approvals", params(("id" = String, Path)),
+    responses((status = 200, body = WaitingApproval), (status = 404, description = "Not found")),
 ))]
 pub(crate) async fn show_approval(
     By { state, caller, .. }: By<User>,
@@ -92,15 +80,12 @@ pub(crate) async fn show_approval(
 
 /// Approves a call.
 #[cfg_attr(test, utoipa::path(
-    post,
-    path = "/approvals/{id}/approve",
-    tag = "approvals",
-    params(("id" = String, Path)),
+    post, path = "/approvals/{id}/approve", tag = "approvals", params(("id" = String, Path)),
     responses(
         (status = 200, body = Object, description = "The state of the call"),
         (status = 404, description = "Not found"),
         (status = 409, description = "The decision does not count"),
-    )
+    ),
 ))]
 pub(crate) async fn approve_call(
     By { state, caller, .. }: By<User>,
@@ -111,15 +96,12 @@ pub(crate) async fn approve_call(
 
 /// Denies a call.
 #[cfg_attr(test, utoipa::path(
-    post,
-    path = "/approvals/{id}/deny",
-    tag = "approvals",
-    params(("id" = String, Path)),
+    post, path = "/approvals/{id}/deny", tag = "approvals", params(("id" = String, Path)),
     responses(
         (status = 200, body = Object, description = "The state of the call"),
         (status = 404, description = "Not found"),
         (status = 409, description = "The decision does not count"),
-    )
+    ),
 ))]
 pub(crate) async fn deny_call(
     By { state, caller, .. }: By<User>,

@@ -14,30 +14,22 @@ use super::conditions::make_actor;
 #[cfg(test)]
 use super::conditions::{ChangeQuery, CreationHeaders, OrganisationQuery};
 use super::integrations::{Integration, States};
-use super::page::{Page, Part};
+#[cfg(test)]
+use super::page::PartQuery;
+use super::page::{Page, Paged, Part};
 use super::problem::Problem;
-use super::query::{Query, number};
+use super::query::Query;
 
 /// Default items per page: most agents have fewer.
 const DEFAULT_PAGE: usize = MAX_PAGE;
 
 #[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct AssignedQuery {
     /// Part of the name or the slug, case-insensitive.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 256))]
     search: Option<String>,
-    /// The maximum number of items per page.
-    #[serde(default, deserialize_with = "number")]
-    #[cfg_attr(test, param(minimum = 1, maximum = 200))]
-    limit: Option<usize>,
-    /// The start of the page: `nextCursor` of the previous page.
-    #[serde(default)]
-    #[cfg_attr(test, param(max_length = 1024))]
-    cursor: Option<String>,
 }
 
 /// An agent, with the integration that was assigned or unassigned.
@@ -54,15 +46,15 @@ pub(crate) struct AgentIntegration {
     dry_run: bool,
 }
 
-impl AssignedQuery {
+impl Paged<AssignedQuery> {
     /// Returns a page of the integrations that match the search, in their order.
     fn cut(
         &self,
         mut found: Vec<Stored>,
         show: impl FnMut(Stored) -> Integration,
     ) -> Result<Page<Integration>, Problem> {
-        let part = Part::read(self.limit, self.cursor.as_deref())?;
-        if let Some(search) = self.search.as_deref().map(str::to_lowercase) {
+        let part = Part::read(self.part.limit, self.part.cursor.as_deref())?;
+        if let Some(search) = self.filter.search.as_deref().map(str::to_lowercase) {
             found.retain(|one| {
                 one.name.to_lowercase().contains(&search) || one.slug.contains(&search)
             });
@@ -90,16 +82,14 @@ fn answer(
 
 /// Lists the integrations of an agent.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/agents/{id}/mcp-integrations",
-    tag = "agents",
-    params(("id" = String, Path), AssignedQuery, OrganisationQuery),
-    responses((status = 200, body = Page<Integration>), (status = 404, description = "Not found"))
+    get, path = "/agents/{id}/mcp-integrations", tag = "agents",
+    params(("id" = String, Path), AssignedQuery, PartQuery, OrganisationQuery),
+    responses((status = 200, body = Page<Integration>), (status = 404, description = "Not found")),
 ))]
 pub(crate) async fn list_assigned(
     By { state, caller, .. }: By<User>,
     Path(id): Path<String>,
-    Query(query): Query<AssignedQuery>,
+    Query(query): Query<Paged<AssignedQuery>>,
 ) -> Result<Json<Page<Integration>>, Problem> {
     let actor = make_actor(&caller);
     let found = state.registry()?.list_assigned(&actor, &id)?;
@@ -109,16 +99,14 @@ pub(crate) async fn list_assigned(
 
 /// Lists the integrations that can be assigned to an agent: enabled, and not assigned yet.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/agents/{id}/mcp-integrations/available",
-    tag = "agents",
-    params(("id" = String, Path), AssignedQuery, OrganisationQuery),
-    responses((status = 200, body = Page<Integration>), (status = 404, description = "Not found"))
+    get, path = "/agents/{id}/mcp-integrations/available", tag = "agents",
+    params(("id" = String, Path), AssignedQuery, PartQuery, OrganisationQuery),
+    responses((status = 200, body = Page<Integration>), (status = 404, description = "Not found")),
 ))]
 pub(crate) async fn list_available(
     By { state, caller, .. }: By<User>,
     Path(id): Path<String>,
-    Query(query): Query<AssignedQuery>,
+    Query(query): Query<Paged<AssignedQuery>>,
 ) -> Result<Json<Page<Integration>>, Problem> {
     let actor = make_actor(&caller);
     let found = state.registry()?.list_available(&actor, &id)?;
@@ -163,21 +151,16 @@ pub(crate) async fn assign_integration(
 
 /// Unassigns an integration from an agent.
 #[cfg_attr(test, utoipa::path(
-    delete,
-    path = "/agents/{id}/mcp-integrations/{integrationId}",
-    tag = "agents",
+    delete, path = "/agents/{id}/mcp-integrations/{integrationId}", tag = "agents",
     params(
-        ("id" = String, Path),
-        ("integrationId" = String, Path),
-        ChangeQuery,
-        OrganisationQuery,
+        ("id" = String, Path), ("integrationId" = String, Path), ChangeQuery, OrganisationQuery,
         CreationHeaders,
     ),
     responses(
         (status = 204, description = "Unassigned"),
         (status = 200, body = AgentIntegration, description = "`dryRun`"),
         (status = 404, description = "Not found, or not assigned"),
-    )
+    ),
 ))]
 pub(crate) async fn unassign_integration(
     by: By<User>,

@@ -28,43 +28,34 @@ const DEFAULT_RECORDS: usize = 50;
 const MAX_RECORDS: usize = 200;
 
 #[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct AuditQuery {
     /// The maximum number of records per page.
     #[serde(default, deserialize_with = "number")]
     #[cfg_attr(test, param(minimum = 1, maximum = 200))]
     limit: Option<usize>,
     /// The start of the page: `nextCursor` of the previous page.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 1024))]
     cursor: Option<String>,
     /// Not before this time: RFC 3339 in UTC, such as `2026-11-23T06:00:00Z`.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 32))]
     from: Option<String>,
     /// Before this time.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 32))]
     to: Option<String>,
     /// The caller: `issuer|subject`, a subject, or the name of a key.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 512))]
     principal: Option<String>,
     /// The requested name or URI.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 512))]
     tool: Option<String>,
     /// The server of the request.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 512))]
     server: Option<String>,
-    #[serde(default)]
     #[cfg_attr(test, param(inline))]
     decision: Option<DecisionName>,
     /// `decision`, `change`, `approval`, `refusal`, …
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 32))]
     kind: Option<String>,
 }
@@ -233,14 +224,11 @@ impl Reader {
 /// A search reads at most 64 MiB of the trail, including rotated files, for at most 2 s. `complete`
 /// reports whether that was enough.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/audit",
-    tag = "audit",
-    params(AuditQuery, OrganisationQuery),
+    get, path = "/audit", tag = "audit", params(AuditQuery, OrganisationQuery),
     responses(
         (status = 200, body = AuditPage),
         (status = 409, description = "The audit trail is not written to a file"),
-    )
+    ),
 ))]
 pub(crate) async fn search_audit(
     By { state, caller, .. }: By<Admin>,
@@ -248,12 +236,12 @@ pub(crate) async fn search_audit(
 ) -> Result<Json<AuditPage>, Problem> {
     let limit = query.limit.unwrap_or(DEFAULT_RECORDS);
     if !(1..=MAX_RECORDS).contains(&limit) {
-        return Err(invalid("`limit`: must be from 1 to 200"));
+        return Err(Problem::in_query("`limit`: must be from 1 to 200"));
     }
     for time in [&mut query.from, &mut query.to].into_iter().flatten() {
         if !is_time(time) {
             let detail = "`from`, `to`: must be times in UTC such as 2026-11-23T06:00:00Z";
-            return Err(invalid(detail));
+            return Err(Problem::in_query(detail));
         }
         // Record times within the same second begin with the remaining text.
         time.truncate(time.trim_end_matches('Z').len());
@@ -273,8 +261,7 @@ pub(crate) async fn search_audit(
     };
     let Some(place) = places.enter(&Arc::from(caller.organisation())) else {
         let detail = "too many searches of the audit trail are running: retry in a moment";
-        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail);
-        return Err(problem.retry_after(2));
+        return Err(Problem::overloaded(detail, 2));
     };
     let reader = Reader::new(&caller);
     let found = run_search(path, filter, (before, limit), place).await?;
@@ -302,21 +289,18 @@ pub(crate) async fn search_audit(
 
 /// Verifies the sequence numbers and hashes of all records of the audit trail.
 #[cfg_attr(test, utoipa::path(
-    post,
-    path = "/audit/verify",
-    tag = "audit",
+    post, path = "/audit/verify", tag = "audit",
     responses(
         (status = 200, body = AuditReport),
         (status = 409, description = "The trail is not written to a file"),
-    )
+    ),
 ))]
 pub(crate) async fn verify_audit(
     By { state, caller, .. }: By<Operator>,
 ) -> Result<Json<AuditReport>, Problem> {
     let Some(place) = state.operator_searches.enter(&Arc::from(caller.organisation())) else {
         let detail = "too many searches of the audit trail are running: retry in a moment";
-        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail);
-        return Err(problem.retry_after(2));
+        return Err(Problem::overloaded(detail, 2));
     };
     if state.operations.audit_file().is_none() {
         let detail = "the audit trail of this gateway is not written to a file: verify it where \
@@ -360,7 +344,7 @@ fn read_cursor(
     let Some(cursor) = cursor else { return Ok(None) };
     match state.gateway.open_cursor(LIST, &caller.principal, cursor) {
         Some(before) => Ok(Some(before)),
-        None => Err(invalid("`cursor`: is not from a response to this caller")),
+        None => Err(Problem::in_query("`cursor`: is not from a response to this caller")),
     }
 }
 
@@ -396,8 +380,4 @@ fn is_time(text: &str) -> bool {
             Some(b'0') => byte.is_ascii_digit(),
             shape => shape == Some(byte),
         })
-}
-
-fn invalid(detail: &'static str) -> Problem {
-    Problem::new(StatusCode::BAD_REQUEST, "INVALID_QUERY", detail)
 }

@@ -51,8 +51,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<ApiState>> for Body<T
         }
         let Ok(turn) = state.gateway.cpu_pool().turn(caller).await else {
             let detail = "too many large bodies are being read: retry in a moment";
-            let busy = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail);
-            return Err(busy.retry_after(1));
+            return Err(Problem::overloaded(detail, 1));
         };
         Ok(Self(turn.run(move || parse(&headers, &text)).await?))
     }

@@ -6,17 +6,18 @@ use std::convert::Infallible;
 
 use axum::Extension;
 use axum::body::Bytes;
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, Path};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use lockgate_authn::Peer;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::modern::{METHOD_HEADER, NAME_HEADER, VERSION_HEADER};
-use lockgate_protocol::revision::Revision;
-use lockgate_protocol::{header, meta};
+use lockgate_protocol::revision::{Era, Revision};
+use lockgate_protocol::{code, header, meta};
+use lockgate_proxy::classify_failure;
 use lockgate_proxy::transport::{
     Endpoint, Events, Exchange, ExchangeKind, ReplyBody, Text, Transport,
 };
@@ -25,10 +26,12 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use super::access::Caller;
+use super::access::{By, Caller, User};
 use super::answer::{CountsItself, GatewayAnswer, broken, read_answer};
+use super::body::Body;
 use super::call_messages::CallMessages;
-use super::failure::describe_failure;
+#[cfg(test)]
+use super::conditions::OrganisationQuery;
 use super::problem::Problem;
 use super::state::ApiState;
 
@@ -244,3 +247,125 @@ async fn take_answer(mut events: Events, messages: Option<&CallMessages>) -> Tex
     }
     last
 }
+
+/// Converts a JSON-RPC error and its status to a problem.
+pub(crate) fn describe_failure(status: StatusCode, error: &Value) -> Problem {
+    let code = match error.get("code") {
+        Some(code) => code.as_i64().unwrap_or(code::INTERNAL),
+        None => code::INTERNAL,
+    };
+    let message = match error.get("message") {
+        Some(Value::String(message)) => message,
+        _ => "the call failed",
+    };
+    let data = error.get("data");
+    let problem = match (read_text(data, "upstream"), read_text(data, "reason")) {
+        // A server that keeps failing is not called for a while.
+        (Some(_), Some("unavailable")) if is_left_alone(data) => {
+            describe_server("unavailable", StatusCode::SERVICE_UNAVAILABLE, message)
+        }
+        (Some(_), Some(reason)) => describe_server(reason, status_of(reason), message),
+        _ => describe_request(status, code, message, error),
+    };
+    match read_wait(data) {
+        Some(wait) => problem.retry_after(wait.div_ceil(1000)),
+        None => problem,
+    }
+}
+
+fn read_text<'a>(data: Option<&'a Value>, name: &str) -> Option<&'a str> {
+    data?.get(name)?.as_str()
+}
+
+/// Returns the retry delay in milliseconds.
+fn read_wait(data: Option<&Value>) -> Option<u64> {
+    data?.get("retryAfterMs")?.as_u64()
+}
+
+/// Returns whether a connected server is not called for a while.
+fn is_left_alone(data: Option<&Value>) -> bool {
+    let Some(data) = data else { return false };
+    data.get("retryAfterMs").is_some() && data.get("state").is_none()
+}
+
+fn status_of(reason: &str) -> StatusCode {
+    match reason {
+        "timeout" | "stalled" => StatusCode::GATEWAY_TIMEOUT,
+        "client_connections" | "gateway_overloaded" | "memory" | "overloaded" | "shutdown" => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+        _ => StatusCode::BAD_GATEWAY,
+    }
+}
+
+/// Describes the failure of a server to respond correctly.
+fn describe_server(reason: &str, status: StatusCode, message: &str) -> Problem {
+    let kind = classify_failure(reason);
+    Problem::new(status, "SERVER_FAILED", message.to_owned())
+        .of_kind(kind.as_str())
+        .with("reason", reason.into())
+}
+
+/// Describes a refused request, or the error of a server's tool.
+fn describe_request(status: StatusCode, code: i64, message: &str, error: &Value) -> Problem {
+    let message = message.to_owned();
+    if message.starts_with("unknown ") || message == "resource not found" {
+        return Problem::new(StatusCode::NOT_FOUND, "NOT_FOUND", message);
+    }
+    match code {
+        code::INVALID_PARAMS => {
+            Problem::new(StatusCode::BAD_REQUEST, "INVALID_PARAMS", message).of_kind("validation")
+        }
+        code::INVALID_REQUEST if status == StatusCode::BAD_REQUEST => {
+            Problem::new(status, "INVALID_REQUEST", message).of_kind("validation")
+        }
+        code::METHOD_NOT_FOUND => Problem::new(StatusCode::NOT_FOUND, "METHOD_NOT_FOUND", message),
+        code::MISSING_CAPABILITY => {
+            let code = "CLIENT_IS_ASKED";
+            Problem::new(StatusCode::PRECONDITION_REQUIRED, code, message)
+                .with("mcp", error.clone())
+        }
+        code::LIMITED => Problem::new(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED", message),
+        code::OVERLOADED => Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", message),
+        code::TOO_LARGE => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", message),
+        code::UNAUTHENTICATED => Problem::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", message),
+        code::FORBIDDEN => Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", message),
+        _ if status == StatusCode::SERVICE_UNAVAILABLE => {
+            Problem::new(status, "OVERLOADED", message)
+        }
+        _ => Problem::new(StatusCode::BAD_GATEWAY, "SERVER_ERROR", message)
+            .of_kind("execution")
+            .with("mcp", error.clone()),
+    }
+}
+
+/// Calls a method of MCP, such as `tools/call`, `resources/read` or `prompts/get`.
+///
+/// The body contains the parameters, and the response the result, as defined by the revision
+/// 2026-07-28. Names are those of `/mcp`.
+#[cfg_attr(test, utoipa::path(
+    post, path = "/mcp/{*method}", tag = "mcp",
+    params(("method" = String, Path, description = "Such as `tools/call`"), OrganisationQuery),
+    request_body(content = Object, description = "The parameters, without `_meta`"),
+    responses((status = 200, body = Object), (status = 404, description = "No such method")),
+))]
+pub(crate) async fn call_method(
+    By { state, caller, .. }: By<User>,
+    Path(method): Path<String>,
+    origin: CallOrigin,
+    Body(params): Body<Params>,
+) -> Result<CallResult, Problem> {
+    let known = Method::parse(&method);
+    let is_request = known.exists_in(Era::Modern) && known.as_str() == method;
+    if !is_request || known == Method::Listen || method.starts_with("notifications/") {
+        let detail = "there is no such method here; for changes use GET /api/events";
+        return Err(Problem::new(StatusCode::NOT_FOUND, "METHOD_NOT_FOUND", detail));
+    }
+    if params.contains_key("_meta") {
+        return Err(Problem::in_body("/_meta", "omit it: the gateway sets its own"));
+    }
+    call(&state, &caller, &origin, known, params).await
+}
+
+#[cfg(test)]
+mod tests;

@@ -15,9 +15,8 @@ use super::query::flag;
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 #[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct ChangeQuery {
     /// Return the result of the change and the affected agents, without making the change.
     #[serde(default, deserialize_with = "flag")]

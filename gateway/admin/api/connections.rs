@@ -15,9 +15,11 @@ use super::access::{By, Caller, User};
 use super::change::Deletion;
 #[cfg(test)]
 use super::conditions::{ChangeQuery, OrganisationQuery};
-use super::page::{Page, PageQuery};
+#[cfg(test)]
+use super::page::PartQuery;
+use super::page::{Page, Paged};
 use super::problem::Problem;
-use super::query::{Query, flag, number};
+use super::query::{Query, flag};
 use super::recorded::{ChangeRecord, make_recorded};
 use super::servers::visible_servers;
 use super::state::ApiState;
@@ -86,20 +88,10 @@ impl Connection {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct ConnectionsQuery {
-    /// The maximum number of items per page.
-    #[serde(default, deserialize_with = "number")]
-    #[cfg_attr(test, param(minimum = 1, maximum = 200))]
-    limit: Option<usize>,
-    /// The start of the page: `nextCursor` of the previous page.
-    #[serde(default)]
-    #[cfg_attr(test, param(max_length = 1024))]
-    cursor: Option<String>,
     /// Part of the server, the issuer or the subject.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 256))]
     search: Option<String>,
     /// For administrators: the accounts of all users instead of the caller's own.
@@ -112,17 +104,15 @@ pub(crate) struct ConnectionsQuery {
 /// Administrators see the users of their organisation, operators all users. At most 10,000 accounts
 /// are searched.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/connections",
-    tag = "connections",
-    params(ConnectionsQuery, OrganisationQuery),
-    responses((status = 200, body = Page<Connection>))
+    get, path = "/connections", tag = "connections",
+    params(PartQuery, ConnectionsQuery, OrganisationQuery),
+    responses((status = 200, body = Page<Connection>)),
 ))]
 pub(crate) async fn list_connections(
     By { state, caller, .. }: By<User>,
-    Query(query): Query<ConnectionsQuery>,
+    Query(query): Query<Paged<ConnectionsQuery>>,
 ) -> Result<Json<Page<Connection>>, Problem> {
-    let connections = if query.all.unwrap_or(false) {
+    let connections = if query.filter.all.unwrap_or(false) {
         if caller.role < Role::Admin {
             let detail = "only administrators list the accounts of other users: omit `all`";
             return Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail));
@@ -131,22 +121,16 @@ pub(crate) async fn list_connections(
     } else {
         list_own(&state, &caller).await?
     };
-    let ConnectionsQuery { limit, cursor, search, .. } = query;
-    let page = PageQuery { limit, cursor, search };
-    Ok(Json(page.cut(connections, |connection| &connection.place)?))
+    let search = query.filter.search.as_deref();
+    Ok(Json(query.part.cut(search, connections, |connection| &connection.place)?))
 }
 
 /// Returns an account: the caller's own by its id or its server, or for administrators that of a
 /// user by its id.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/connections/{id}",
-    tag = "connections",
+    get, path = "/connections/{id}", tag = "connections",
     params(("id" = String, Path), OrganisationQuery),
-    responses(
-        (status = 200, body = Connection),
-        (status = 404, description = "No such account"),
-    )
+    responses((status = 200, body = Connection), (status = 404, description = "No such account")),
 ))]
 pub(crate) async fn show_connection(
     By { state, caller, .. }: By<User>,
@@ -160,15 +144,13 @@ pub(crate) async fn show_connection(
 /// The tokens are deleted, calls and streams that use them end on every gateway, and the
 /// authorization server is asked to revoke them.
 #[cfg_attr(test, utoipa::path(
-    delete,
-    path = "/connections/{id}",
-    tag = "connections",
+    delete, path = "/connections/{id}", tag = "connections",
     params(("id" = String, Path), ChangeQuery, OrganisationQuery),
     responses(
         (status = 204, description = "Disconnected"),
         (status = 200, body = Connection, description = "`dryRun`"),
         (status = 404, description = "No such account"),
-    )
+    ),
 ))]
 pub(crate) async fn delete_connection(
     By { state, caller, options, .. }: By<User>,

@@ -28,10 +28,7 @@ pub(crate) fn write(mut document: Value) -> Document {
 
 /// The OpenAPI document of the API.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/openapi.json",
-    tag = "api",
-    responses((status = 200, body = Object))
+    get, path = "/openapi.json", tag = "api", responses((status = 200, body = Object)),
 ))]
 pub(crate) async fn show_document(State(state): Shared) -> impl IntoResponse {
     let head = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-cache")];
@@ -40,10 +37,8 @@ pub(crate) async fn show_document(State(state): Shared) -> impl IntoResponse {
 
 /// This page.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/",
-    tag = "api",
-    responses((status = 200, content_type = "text/html", body = String))
+    get, path = "/", tag = "api",
+    responses((status = 200, content_type = "text/html", body = String)),
 ))]
 pub(crate) async fn show_page(State(state): Shared) -> impl IntoResponse {
     let head = [

@@ -71,16 +71,14 @@ struct Decisions {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct EventsQuery {
     /// For administrators: include `decided`.
     #[serde(default, deserialize_with = "flag")]
     decisions: Option<bool>,
     /// The `position` of `GET /me`: events since then are sent first. Without effect on a reader
     /// that sends `Last-Event-ID`, except for `approvals`.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 64))]
     position: Option<String>,
 }
@@ -179,11 +177,8 @@ pub(crate) enum ReaderEvent {
 /// sends the id of its last event as `Last-Event-ID` continues after that event, except for
 /// `executed`, `decided` and `approvals`, which are sent only as they happen.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/events",
-    tag = "events",
-    params(EventsQuery),
-    responses((status = 200, content_type = "text/event-stream", body = String))
+    get, path = "/events", tag = "events", params(EventsQuery),
+    responses((status = 200, content_type = "text/event-stream", body = String)),
 ))]
 pub(crate) async fn follow_events(
     By { state, caller, .. }: By<User>,

@@ -15,9 +15,8 @@ use super::access::Caller;
 
 /// Outcomes of the calls of a server's tools.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = ServerMetrics))]
 #[serde(rename_all = "camelCase")]
-#[cfg_attr(test, schema(as = ServerMetrics))]
 pub(crate) struct ServerMetrics {
     /// Start of the count (RFC 3339).
     pub(crate) since: String,
@@ -60,9 +59,8 @@ pub(crate) fn list_recent(
 
 /// Outcomes of the calls of a tool.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = ToolMetrics))]
 #[serde(rename_all = "camelCase")]
-#[cfg_attr(test, schema(as = ToolMetrics))]
 pub(crate) struct ToolMetrics {
     /// Start of the count (RFC 3339).
     since: String,

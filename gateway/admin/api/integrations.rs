@@ -1,7 +1,6 @@
 //! Integrations: servers that an organisation's administrators add while the gateway runs. The
 //! registry decides and stores; this module converts requests and results.
 
-mod calls;
 mod catalogue;
 mod input;
 mod validate;
@@ -17,7 +16,7 @@ use serde_json::json;
 
 use super::access::{Admin, By, User};
 use super::body::Body;
-use super::change::{Deletion, Reply};
+use super::change::{Change, Deletion, Reply};
 use super::conditions::make_actor;
 #[cfg(test)]
 use super::conditions::{ChangeHeaders, ChangeQuery, CreationHeaders, OrganisationQuery};
@@ -28,8 +27,8 @@ use super::recorded::{ChangeRecord, make_recorded};
 use super::state::Switch;
 
 #[cfg(test)]
-pub(crate) use calls::__path_list_calls;
-pub(crate) use calls::list_calls;
+pub(crate) use catalogue::__path_list_calls;
+pub(crate) use catalogue::list_calls;
 #[cfg(test)]
 pub(crate) use catalogue::{__path_create_predefined_integration, __path_list_catalogue};
 pub(crate) use catalogue::{PredefinedIntegration, create_predefined_integration, list_catalogue};
@@ -44,11 +43,8 @@ use view::{answer_changed, answer_deleted};
 
 /// Lists the integrations of the caller's organisation.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/mcp-integrations",
-    tag = "integrations",
-    params(ListQuery, OrganisationQuery),
-    responses((status = 200, body = Page<Integration>))
+    get, path = "/mcp-integrations", tag = "integrations", params(ListQuery, OrganisationQuery),
+    responses((status = 200, body = Page<Integration>)),
 ))]
 pub(crate) async fn list_integrations(
     By { state, caller, .. }: By<User>,
@@ -63,17 +59,14 @@ pub(crate) async fn list_integrations(
 
 /// Adds an integration by its address.
 #[cfg_attr(test, utoipa::path(
-    post,
-    path = "/mcp-integrations/custom",
-    tag = "integrations",
-    params(ChangeQuery, OrganisationQuery, CreationHeaders),
-    request_body = NewCustomIntegration,
+    post, path = "/mcp-integrations/custom", tag = "integrations",
+    params(ChangeQuery, OrganisationQuery, CreationHeaders), request_body = NewCustomIntegration,
     responses(
         (status = 201, body = Integration),
         (status = 200, body = Integration, description = "`dryRun`"),
         (status = 400, description = "An error in the body, or the server failed its test"),
         (status = 409, description = "The name or the slug is taken"),
-    )
+    ),
 ))]
 pub(crate) async fn create_custom_integration(
     by: By<Admin>,
@@ -101,11 +94,9 @@ pub(crate) async fn create_custom_integration(
 
 /// Returns an integration.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/mcp-integrations/{id}",
-    tag = "integrations",
+    get, path = "/mcp-integrations/{id}", tag = "integrations",
     params(("id" = String, Path), OrganisationQuery),
-    responses((status = 200, body = Integration), (status = 404, description = "Not found"))
+    responses((status = 200, body = Integration), (status = 404, description = "Not found")),
 ))]
 pub(crate) async fn show_integration(
     By { state, caller, .. }: By<User>,
@@ -120,16 +111,13 @@ pub(crate) async fn show_integration(
 
 /// Changes an integration.
 #[cfg_attr(test, utoipa::path(
-    patch,
-    path = "/mcp-integrations/{id}",
-    tag = "integrations",
+    patch, path = "/mcp-integrations/{id}", tag = "integrations",
     params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
     request_body = IntegrationChange,
     responses(
-        (status = 200, body = Integration),
-        (status = 404, description = "Not found"),
+        (status = 200, body = Integration), (status = 404, description = "Not found"),
         (status = 412, description = "Changed since the version in `If-Match`"),
-    )
+    ),
 ))]
 pub(crate) async fn change_integration(
     by: By<Admin>,
@@ -148,16 +136,14 @@ pub(crate) async fn change_integration(
 
 /// Deletes an integration, and unassigns it from all agents.
 #[cfg_attr(test, utoipa::path(
-    delete,
-    path = "/mcp-integrations/{id}",
-    tag = "integrations",
+    delete, path = "/mcp-integrations/{id}", tag = "integrations",
     params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
     responses(
         (status = 204, description = "Deleted"),
         (status = 200, body = Integration, description = "`dryRun`"),
         (status = 404, description = "Not found"),
         (status = 412, description = "Changed since the version in `If-Match`"),
-    )
+    ),
 ))]
 pub(crate) async fn delete_integration(
     by: By<Admin>,
@@ -174,60 +160,54 @@ pub(crate) async fn delete_integration(
 
 /// Enables an integration.
 #[cfg_attr(test, utoipa::path(
-    post,
-    path = "/mcp-integrations/{id}/enable",
-    tag = "integrations",
+    post, path = "/mcp-integrations/{id}/enable", tag = "integrations",
     params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
-    responses((status = 200, body = Integration), (status = 404, description = "Not found"))
+    responses((status = 200, body = Integration), (status = 404, description = "Not found")),
 ))]
 pub(crate) async fn enable_integration(
     by: By<Admin>,
     Path(id): Path<String>,
 ) -> Result<Reply<Integration>, Problem> {
-    let change = by.change()?;
+    enable(&by.change()?, id, ("enable mcp-integration", true)).await
+}
+
+async fn enable(
+    change: &Change,
+    id: String,
+    (action, is_enabled): (&'static str, bool),
+) -> Result<Reply<Integration>, Problem> {
     let changed = change
-        .make("enable mcp-integration", |terms| async move {
-            terms.registry.enable_integration(&terms.actor, &id, true, &terms.options).await
+        .make(action, |terms| async move {
+            terms.registry.enable_integration(&terms.actor, &id, is_enabled, &terms.options).await
         })
         .await?;
-    answer_changed(&change, StatusCode::OK, changed)
+    answer_changed(change, StatusCode::OK, changed)
 }
 
 /// Disables an integration: it is disconnected, and its tools and other items are not listed.
 #[cfg_attr(test, utoipa::path(
-    post,
-    path = "/mcp-integrations/{id}/disable",
-    tag = "integrations",
+    post, path = "/mcp-integrations/{id}/disable", tag = "integrations",
     params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
-    responses((status = 200, body = Integration), (status = 404, description = "Not found"))
+    responses((status = 200, body = Integration), (status = 404, description = "Not found")),
 ))]
 pub(crate) async fn disable_integration(
     by: By<Admin>,
     Path(id): Path<String>,
 ) -> Result<Reply<Integration>, Problem> {
-    let change = by.change()?;
-    let changed = change
-        .make("disable mcp-integration", |terms| async move {
-            terms.registry.enable_integration(&terms.actor, &id, false, &terms.options).await
-        })
-        .await?;
-    answer_changed(&change, StatusCode::OK, changed)
+    enable(&by.change()?, id, ("disable mcp-integration", false)).await
 }
 
 /// Closes the connection to an integration and reconnects.
 ///
 /// Running calls are aborted.
 #[cfg_attr(test, utoipa::path(
-    post,
-    path = "/mcp-integrations/{id}/reconnect",
-    tag = "integrations",
+    post, path = "/mcp-integrations/{id}/reconnect", tag = "integrations",
     params(("id" = String, Path), ChangeQuery, OrganisationQuery),
     responses(
-        (status = 200, body = Integration),
-        (status = 400, description = "It is disabled"),
+        (status = 200, body = Integration), (status = 400, description = "It is disabled"),
         (status = 404, description = "Not found"),
         (status = 409, description = "Its stored credentials cannot be decrypted"),
-    )
+    ),
 ))]
 pub(crate) async fn reconnect_integration(
     By { state, caller, options, .. }: By<Admin>,

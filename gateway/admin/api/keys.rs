@@ -1,13 +1,18 @@
 //! API keys: of an organisation for its administrators, all for operators. A key's text is only in
 //! the response to its creation. Callers cannot create keys with more permissions than their own.
 
-mod api_key;
 mod change;
 mod input;
+
+use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::Path;
 use axum::http::StatusCode;
+use change::{Effect, change_keys, rehearse};
+use change::{RETRY_SECONDS, show_trial, unknown_key};
+use input::{NewKey, check_grants, role_of};
+use lockgate_authn::KEY;
 use lockgate_authn::key::Key;
 use serde::Serialize;
 
@@ -17,15 +22,14 @@ use super::change::Deletion;
 #[cfg(test)]
 use super::conditions::{ChangeQuery, OrganisationQuery};
 use super::page::{Page, PageQuery};
+#[cfg(test)]
+use super::page::{PartQuery, SearchQuery};
 use super::problem::Problem;
 use super::query::Query;
-use super::state::KeyChange;
+use super::state::{ApiState, KeyChange};
 
-pub(crate) use api_key::ApiKey;
-pub(in crate::api) use api_key::read_clock;
-use api_key::{RETRY_SECONDS, show_trial, unknown_key};
-use change::{Effect, change_keys, rehearse};
-use input::{NewKey, check_grants, role_of};
+pub(crate) use change::ApiKey;
+pub(in crate::api) use change::read_clock;
 
 /// A created key.
 #[derive(Debug, Serialize)]
@@ -40,11 +44,8 @@ pub(crate) struct MadeKey {
 
 /// Lists the API keys of the caller's organisation; for operators, all.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/keys",
-    tag = "keys",
-    params(PageQuery, OrganisationQuery),
-    responses((status = 200, body = Page<ApiKey>))
+    get, path = "/keys", tag = "keys", params(PartQuery, SearchQuery, OrganisationQuery),
+    responses((status = 200, body = Page<ApiKey>)),
 ))]
 pub(crate) async fn list_keys(
     by: By<Admin>,
@@ -74,18 +75,14 @@ fn may_see(caller: &Caller, key: &Key) -> bool {
 /// The key is in force when the response arrives. It is stored in the file `auth.keys_file`, as by
 /// `lockgate keys create`.
 #[cfg_attr(test, utoipa::path(
-    post,
-    path = "/keys",
-    tag = "keys",
-    params(ChangeQuery, OrganisationQuery),
+    post, path = "/keys", tag = "keys", params(ChangeQuery, OrganisationQuery),
     request_body = NewKey,
     responses(
-        (status = 201, body = MadeKey),
-        (status = 200, body = MadeKey, description = "`dryRun`"),
+        (status = 201, body = MadeKey), (status = 200, body = MadeKey, description = "`dryRun`"),
         (status = 202, body = MadeKey, description = "Created, but not in force yet"),
         (status = 400, description = "An error in the body"),
         (status = 409, description = "No keys file is configured, or it is full"),
-    )
+    ),
 ))]
 pub(crate) async fn create_key(
     By { state, caller, options, .. }: By<Admin>,
@@ -128,16 +125,14 @@ pub(crate) async fn create_key(
 ///
 /// It is no longer valid when the response arrives. A revoked key stays revoked.
 #[cfg_attr(test, utoipa::path(
-    delete,
-    path = "/keys/{id}",
-    tag = "keys",
+    delete, path = "/keys/{id}", tag = "keys",
     params(("id" = String, Path), ChangeQuery, OrganisationQuery),
     responses(
         (status = 204, description = "Revoked"),
         (status = 200, body = ApiKey, description = "`dryRun`"),
         (status = 404, description = "No such key"),
         (status = 503, description = "Not revoked, or not in force yet"),
-    )
+    ),
 ))]
 pub(crate) async fn revoke_key(
     By { state, caller, options, .. }: By<Admin>,
@@ -164,4 +159,30 @@ pub(crate) async fn revoke_key(
         return Err(problem.retry_after(RETRY_SECONDS));
     }
     Ok(Deletion(None))
+}
+
+pub(crate) struct KeyNames(HashMap<String, String>);
+
+impl KeyNames {
+    pub(crate) fn of(state: &ApiState, caller: &Caller) -> Self {
+        let mut names = HashMap::new();
+        for key in &*state.operations.keys() {
+            if caller.sees_all() || key.organisation_or_default() == caller.organisation() {
+                names.insert(key.id.clone(), key.name.clone());
+            }
+        }
+        Self(names)
+    }
+
+    /// Returns the name of a key by its issuer and subject.
+    pub(crate) fn find(&self, issuer: &str, subject: &str) -> Option<&str> {
+        let name = self.0.get(subject)?;
+        (issuer == KEY).then_some(name)
+    }
+
+    /// Returns the name of a key by `issuer|subject`.
+    pub(crate) fn find_whole(&self, principal: &str) -> Option<&str> {
+        let (issuer, subject) = principal.split_once('|')?;
+        self.find(issuer, subject)
+    }
 }

@@ -38,9 +38,8 @@ pub(crate) struct Me {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct MeQuery {
     /// For administrators: `position` includes `decided`.
     #[serde(default, deserialize_with = "flag")]
@@ -49,11 +48,7 @@ pub(crate) struct MeQuery {
 
 /// Returns the caller.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/me",
-    tag = "api",
-    params(MeQuery),
-    responses((status = 200, body = Me))
+    get, path = "/me", tag = "api", params(MeQuery), responses((status = 200, body = Me)),
 ))]
 pub(crate) async fn show_me(
     By { state, caller, .. }: By<User>,

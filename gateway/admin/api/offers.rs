@@ -10,9 +10,11 @@ use serde_json::{Map, Value};
 use super::access::{By, Caller, User};
 #[cfg(test)]
 use super::conditions::OrganisationQuery;
-use super::page::{Page, PageQuery};
+#[cfg(test)]
+use super::page::PartQuery;
+use super::page::{Page, Paged};
 use super::problem::Problem;
-use super::query::{Query, number};
+use super::query::Query;
 use super::state::ApiState;
 
 /// A prompt.
@@ -53,39 +55,25 @@ pub(crate) struct Resource {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct OffersQuery {
-    /// The maximum number of items per page.
-    #[serde(default, deserialize_with = "number")]
-    #[cfg_attr(test, param(minimum = 1, maximum = 200))]
-    limit: Option<usize>,
-    /// The start of the page: `nextCursor` of the previous page.
-    #[serde(default)]
-    #[cfg_attr(test, param(max_length = 1024))]
-    cursor: Option<String>,
     /// Part of the name or the URI.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 256))]
     search: Option<String>,
     /// Only items of this server.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 64))]
     server: Option<String>,
 }
 
 /// Lists the prompts that the caller may use.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/prompts",
-    tag = "tools",
-    params(OffersQuery, OrganisationQuery),
-    responses((status = 200, body = Page<Prompt>))
+    get, path = "/prompts", tag = "tools", params(PartQuery, OffersQuery, OrganisationQuery),
+    responses((status = 200, body = Page<Prompt>)),
 ))]
 pub(crate) async fn list_prompts(
     By { state, caller, .. }: By<User>,
-    Query(query): Query<OffersQuery>,
+    Query(query): Query<Paged<OffersQuery>>,
 ) -> Result<Json<Page<Prompt>>, Problem> {
     let found = find_offers(&state, &caller, query, ListKind::Prompts).await?;
     Ok(Json(found.map(|item, mut definition| Prompt {
@@ -99,15 +87,12 @@ pub(crate) async fn list_prompts(
 
 /// Lists the resources that the caller may use.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/resources",
-    tag = "tools",
-    params(OffersQuery, OrganisationQuery),
-    responses((status = 200, body = Page<Resource>))
+    get, path = "/resources", tag = "tools", params(PartQuery, OffersQuery, OrganisationQuery),
+    responses((status = 200, body = Page<Resource>)),
 ))]
 pub(crate) async fn list_resources(
     By { state, caller, .. }: By<User>,
-    Query(query): Query<OffersQuery>,
+    Query(query): Query<Paged<OffersQuery>>,
 ) -> Result<Json<Page<Resource>>, Problem> {
     let found = find_offers(&state, &caller, query, ListKind::Resources).await?;
     Ok(Json(found.map(|item, mut definition| Resource {
@@ -123,15 +108,14 @@ pub(crate) async fn list_resources(
 async fn find_offers(
     state: &ApiState,
     caller: &Caller,
-    query: OffersQuery,
+    query: Paged<OffersQuery>,
     kind: ListKind,
 ) -> Result<Page<VisibleItem>, Problem> {
     let mut all = state.gateway.visible_items(&caller.principal, kind).await;
-    if let Some(server) = &query.server {
+    if let Some(server) = &query.filter.server {
         all.retain(|item| item.server.slug() == server);
     }
-    let page = PageQuery { limit: query.limit, cursor: query.cursor, search: query.search };
-    page.cut(all, |item| &item.exposed)
+    query.part.cut(query.filter.search.as_deref(), all, |item| &item.exposed)
 }
 
 impl Page<VisibleItem> {

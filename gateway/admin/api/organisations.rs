@@ -16,6 +16,8 @@ use super::conditions::{ChangeQuery, CreationHeaders};
 use super::connections::disconnect_all;
 use super::integrations::write_time;
 use super::page::{Page, PageQuery};
+#[cfg(test)]
+use super::page::{PartQuery, SearchQuery};
 use super::problem::Problem;
 use super::query::Query;
 
@@ -53,11 +55,8 @@ impl Organisation {
 
 /// Lists the organisations that were created, or have integrations or agents.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/organisations",
-    tag = "organisations",
-    params(PageQuery),
-    responses((status = 200, body = Page<Organisation>))
+    get, path = "/organisations", tag = "organisations", params(PartQuery, SearchQuery),
+    responses((status = 200, body = Page<Organisation>)),
 ))]
 pub(crate) async fn list_organisations(
     By { state, .. }: By<Operator>,
@@ -73,17 +72,14 @@ pub(crate) async fn list_organisations(
 /// An organisation named by a key or a token need not be created: it is created when a member adds
 /// an integration or agent.
 #[cfg_attr(test, utoipa::path(
-    post,
-    path = "/organisations",
-    tag = "organisations",
-    params(ChangeQuery, CreationHeaders),
+    post, path = "/organisations", tag = "organisations", params(ChangeQuery, CreationHeaders),
     request_body = NewOrganisation,
     responses(
         (status = 201, body = Organisation),
         (status = 200, body = Organisation, description = "`dryRun`"),
         (status = 400, description = "The name is not valid"),
         (status = 409, description = "Already exists"),
-    )
+    ),
 ))]
 pub(crate) async fn create_organisation(
     by: By<Operator>,
@@ -103,16 +99,14 @@ pub(crate) async fn create_organisation(
 
 /// Deletes an organisation that has no integrations, agents and keys.
 #[cfg_attr(test, utoipa::path(
-    delete,
-    path = "/organisations/{id}",
-    tag = "organisations",
+    delete, path = "/organisations/{id}", tag = "organisations",
     params(("id" = String, Path), ChangeQuery, CreationHeaders),
     responses(
         (status = 204, description = "Deleted"),
         (status = 200, body = Organisation, description = "`dryRun`"),
         (status = 404, description = "No such organisation"),
         (status = 409, description = "It is not empty"),
-    )
+    ),
 ))]
 pub(crate) async fn delete_organisation(
     by: By<Operator>,

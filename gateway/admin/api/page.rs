@@ -3,12 +3,13 @@
 
 use std::cmp::Ordering;
 
-use axum::http::StatusCode;
 use lockgate_registry::{Page as Found, Sort};
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Map;
 
 use super::problem::Problem;
-use super::query::number;
+use super::query::{number, read};
 
 /// Default items per page.
 const DEFAULT_ITEMS: usize = 50;
@@ -16,22 +17,51 @@ const DEFAULT_ITEMS: usize = 50;
 const MAX_ITEMS: usize = 200;
 
 #[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(test, into_params(parameter_in = Query))]
-pub(crate) struct PageQuery {
+pub(crate) struct PartQuery {
     /// The maximum number of items per page.
     #[serde(default, deserialize_with = "number")]
     #[cfg_attr(test, param(minimum = 1, maximum = 200))]
     pub(crate) limit: Option<usize>,
     /// The start of the page: `nextCursor` of the previous page.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 1024))]
     pub(crate) cursor: Option<String>,
+}
+
+/// The query of a list: its part, and a filter.
+#[derive(Debug, Default)]
+pub(crate) struct Paged<F> {
+    pub(crate) part: PartQuery,
+    pub(crate) filter: F,
+}
+
+/// The query of a list that is filtered by its key only.
+pub(crate) type PageQuery = Paged<SearchQuery>;
+
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SearchQuery {
     /// Part of the name.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 256))]
-    pub(crate) search: Option<String>,
+    search: Option<String>,
+}
+
+impl<'de, F: DeserializeOwned> Deserialize<'de> for Paged<F> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut filter = Map::deserialize(deserializer)?;
+        let part = ["limit", "cursor"].into_iter().filter_map(|name| filter.remove_entry(name));
+        let part = read(part.collect()).map_err(D::Error::custom)?;
+        Ok(Self { part, filter: read(filter).map_err(D::Error::custom)? })
+    }
+}
+
+impl PageQuery {
+    /// Returns the requested page, sorted by `key`, which is unique in the list.
+    pub(crate) fn cut<T>(&self, all: Vec<T>, key: impl Fn(&T) -> &str) -> Result<Page<T>, Problem> {
+        self.part.cut(self.filter.search.as_deref(), all, key)
+    }
 }
 
 /// A part of a list.
@@ -75,26 +105,33 @@ pub(crate) struct Sorting<T> {
 /// A position in a list: rank and key.
 type ListPosition = (String, String);
 
-impl PageQuery {
-    /// Returns the requested page, sorted by `key`, which is unique in the list.
-    pub(crate) fn cut<T>(&self, all: Vec<T>, key: impl Fn(&T) -> &str) -> Result<Page<T>, Problem> {
-        self.cut_sorted(all, key, None)
+impl PartQuery {
+    /// Returns the requested page of the items with `search` in their key, sorted by the key, which
+    /// is unique in the list.
+    pub(crate) fn cut<T>(
+        &self,
+        search: Option<&str>,
+        all: Vec<T>,
+        key: impl Fn(&T) -> &str,
+    ) -> Result<Page<T>, Problem> {
+        self.cut_sorted(search, all, key, None)
     }
 
     /// Returns the requested page, sorted by the rank, if any, and then by the key. Fails if the
     /// cursor is for another sort order.
     pub(crate) fn cut_sorted<T>(
         &self,
+        search: Option<&str>,
         mut all: Vec<T>,
         key: impl Fn(&T) -> &str,
         sorting: Option<&Sorting<T>>,
     ) -> Result<Page<T>, Problem> {
         let limit = self.limit.unwrap_or(DEFAULT_ITEMS);
         if !(1..=MAX_ITEMS).contains(&limit) {
-            return Err(invalid("`limit`: must be from 1 to 200"));
+            return Err(Problem::in_query("`limit`: must be from 1 to 200"));
         }
-        if let Some(search) = &self.search {
-            all.retain(|item| key(item).contains(search.as_str()));
+        if let Some(search) = search {
+            all.retain(|item| key(item).contains(search));
         }
         let total = all.len();
         let descending = matches!(sorting, Some(sorting) if sorting.descending);
@@ -137,12 +174,12 @@ impl Part {
     /// Parses the limit and the cursor of a request.
     pub(crate) fn read(limit: Option<usize>, cursor: Option<&str>) -> Result<Self, Problem> {
         if matches!(limit, Some(limit) if !(1..=MAX_ITEMS).contains(&limit)) {
-            return Err(invalid("`limit`: must be from 1 to 200"));
+            return Err(Problem::in_query("`limit`: must be from 1 to 200"));
         }
         let offset = match cursor.map(str::parse) {
             None => 0,
             Some(Ok(offset)) => offset,
-            Some(Err(_)) => return Err(invalid("`cursor`: is not from a response")),
+            Some(Err(_)) => return Err(Problem::in_query("`cursor`: is not from a response")),
         };
         Ok(Self { offset, limit })
     }
@@ -207,12 +244,8 @@ fn read_cursor(cursor: &str, has_rank: bool) -> Result<ListPosition, Problem> {
     }
     match cursor.split_once('|') {
         Some((rank, key)) => Ok((rank.to_owned(), key.to_owned())),
-        None => Err(invalid("`cursor`: is from a list with another sort order")),
+        None => Err(Problem::in_query("`cursor`: is from a list with another sort order")),
     }
-}
-
-fn invalid(detail: &'static str) -> Problem {
-    Problem::new(StatusCode::BAD_REQUEST, "INVALID_QUERY", detail)
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use lockgate_authn::Role;
 use lockgate_policy::pin::{Standing, name};
 use lockgate_proxy::{FlaggedTool, PinChange};
 use lockgate_registry::Actor;
-use lockgate_telemetry::audit;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -22,9 +21,12 @@ use super::conditions::make_actor;
 #[cfg(test)]
 use super::conditions::{ChangeQuery, OrganisationQuery};
 use super::figures::rank_number;
-use super::page::{Page, PageQuery, Sorting};
+#[cfg(test)]
+use super::page::PartQuery;
+use super::page::{Page, Paged, Sorting};
 use super::problem::Problem;
-use super::query::{Query, flag, number};
+use super::query::{Query, flag};
+use super::recorded::{ChangeRecord, make_recorded};
 use super::state::{ApiState, ApprovalError, ApprovedPin};
 
 /// Maximum number of tools per approval.
@@ -72,31 +74,19 @@ impl Pin {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct PinsQuery {
-    /// The maximum number of items per page.
-    #[serde(default, deserialize_with = "number")]
-    #[cfg_attr(test, param(minimum = 1, maximum = 200))]
-    limit: Option<usize>,
-    /// The start of the page: `nextCursor` of the previous page.
-    #[serde(default)]
-    #[cfg_attr(test, param(max_length = 1024))]
-    cursor: Option<String>,
     /// Part of the name.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 256))]
     search: Option<String>,
     /// Only tools of this server.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 256))]
     server: Option<String>,
     /// Tools that were rejected, instead of those that need a review.
     #[serde(default, deserialize_with = "flag")]
     rejected: Option<bool>,
     /// Default `name`.
-    #[serde(default)]
     #[cfg_attr(test, param(inline))]
     sort: Option<PinSort>,
 }
@@ -117,12 +107,15 @@ impl PinsQuery {
         let is_of_server = self.server.as_ref().is_none_or(|server| *server == flagged_tool.slug);
         is_of_server && is_rejected == self.rejected.unwrap_or(false)
     }
+}
 
+impl Paged<PinsQuery> {
     fn cut<T: AsRef<Pin> + 'static>(self, all: Vec<T>) -> Result<Page<T>, Problem> {
-        let page = PageQuery { limit: self.limit, cursor: self.cursor, search: self.search };
         let sorting = Sorting { rank: Box::new(rank_findings::<T>), descending: true };
-        let is_ranked = matches!(self.sort, Some(PinSort::Findings));
-        page.cut_sorted(all, |one| &one.as_ref().name, is_ranked.then_some(&sorting))
+        let is_ranked = matches!(self.filter.sort, Some(PinSort::Findings));
+        let sorting = is_ranked.then_some(&sorting);
+        let search = self.filter.search.as_deref();
+        self.part.cut_sorted(search, all, |one| &one.as_ref().name, sorting)
     }
 }
 
@@ -197,15 +190,12 @@ pub(crate) struct DecidedTools {
 ///
 /// Those of the caller's organisation; for operators also those of the configuration.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/pins",
-    tag = "pins",
-    params(PinsQuery, OrganisationQuery),
-    responses((status = 200, body = Page<Pin>))
+    get, path = "/pins", tag = "pins", params(PartQuery, PinsQuery, OrganisationQuery),
+    responses((status = 200, body = Page<Pin>)),
 ))]
 pub(crate) async fn list_pins(
     By { state, caller, .. }: By<Admin>,
-    Query(query): Query<PinsQuery>,
+    Query(query): Query<Paged<PinsQuery>>,
 ) -> Result<Json<Page<Pin>>, Problem> {
     let actor = make_actor(&caller);
     let mut all = Vec::new();
@@ -213,7 +203,7 @@ pub(crate) async fn list_pins(
         all.extend(state.gateway.flagged_tools());
     }
     all.extend(state.gateway.flagged_tools_of(&actor.organisation));
-    all.retain(|flagged_tool| query.admits(flagged_tool));
+    all.retain(|flagged_tool| query.filter.admits(flagged_tool));
     let mut pins = Vec::with_capacity(all.len());
     for flagged_tool in all {
         pins.push(Pin::new(flagged_tool));
@@ -223,25 +213,22 @@ pub(crate) async fn list_pins(
 
 /// Lists the differences between tools and their approved definitions.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/pins/diff",
-    tag = "pins",
-    params(PinsQuery, OrganisationQuery),
+    get, path = "/pins/diff", tag = "pins", params(PartQuery, PinsQuery, OrganisationQuery),
     responses(
         (status = 200, body = Page<PinDifference>),
         (status = 409, description = "Pins are not configured"),
-    )
+    ),
 ))]
 pub(crate) async fn list_pin_differences(
     By { state, caller, .. }: By<Admin>,
-    Query(query): Query<PinsQuery>,
+    Query(query): Query<Paged<PinsQuery>>,
 ) -> Result<Json<Page<PinDifference>>, Problem> {
     let actor = make_actor(&caller);
     let mut all = Vec::new();
     for PinChange { flagged_tool, changes, before, pin, .. } in
         list_changes(&state, &caller, &actor)?
     {
-        if query.admits(&flagged_tool) {
+        if query.filter.admits(&flagged_tool) {
             let after = pin.definition;
             all.push(PinDifference { pin: Pin::new(flagged_tool), changes, before, after });
         }
@@ -310,35 +297,21 @@ async fn decide(
     if dry_run {
         return Ok(Json(decided));
     }
-    let place = reserve_change(&state)?;
-    // A separate task, so that a client that disconnects does not leave a change without a record.
-    let made = tokio::spawn(async move {
-        let operations = Arc::clone(&state.operations);
-        let pins = chosen.clone();
+    let record = describe_decision(&caller, &chosen, is_approved);
+    let operations = Arc::clone(&state.operations);
+    let pins = chosen.clone();
+    make_recorded(&state, &caller.principal, async move {
         let written =
             tokio::task::spawn_blocking(move || operations.decide_pins(&pins, is_approved));
         match written.await {
-            Ok(Ok(())) => {
-                record(place, &caller, &chosen, is_approved);
-                wait_until_applied(&state, &chosen, decision).await;
-                Ok(Json(decided))
-            }
+            Ok(Ok(())) => Ok(((), Some(record))),
             Ok(Err(error)) => Err(describe_error(error)),
             Err(_) => Err(unwritable()),
         }
-    });
-    match made.await {
-        Ok(made) => made,
-        Err(_) => Err(unwritable()),
-    }
-}
-
-/// Reserves space for the record of the change.
-fn reserve_change(state: &ApiState) -> Result<Option<audit::ChangePlace>, Problem> {
-    state.gateway.reserve_change().map_err(|unwritable| {
-        let detail = unwritable.to_string();
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "AUDIT_UNAVAILABLE", detail)
     })
+    .await?;
+    wait_until_applied(&state, &chosen, decision).await;
+    Ok(Json(decided))
 }
 
 fn describe_error(error: ApprovalError) -> Problem {
@@ -414,34 +387,17 @@ fn choose(all: &[PinChange], wanted: &[ToolToApprove]) -> Result<Vec<ApprovedPin
     Ok(chosen)
 }
 
-fn record(
-    place: Option<audit::ChangePlace>,
-    caller: &Caller,
-    chosen: &[ApprovedPin],
-    is_approved: bool,
-) {
+fn describe_decision(caller: &Caller, chosen: &[ApprovedPin], is_approved: bool) -> ChangeRecord {
     let (action, label) =
         if is_approved { ("approve pins", "approved") } else { ("reject pins", "rejected") };
-    let principal = &caller.principal;
-    let who = format!("{}|{}", principal.issuer, principal.subject);
-    let organisation = caller.organisation();
-    tracing::info!(target: "audit", action, who, organisation, "changed");
-    let Some(place) = place else { return };
     let mut tools = Vec::new();
     for one in chosen {
         let fingerprint = &one.pin.fingerprint;
         tools.push(json!({"name": name(&one.server, &one.tool), "fingerprint": fingerprint}));
     }
-    let after = json!({label: tools}).to_string();
-    place.record(&audit::Change {
-        action,
-        issuer: &principal.issuer,
-        subject: &principal.subject,
-        key: principal.key_name.as_deref(),
-        organisation: Some(organisation),
-        before: None,
-        after: Some(&after),
-    });
+    let organisation = Some(caller.organisation().to_owned());
+    let after = Some(json!({label: tools}).to_string());
+    ChangeRecord { action, organisation, before: None, after }
 }
 
 /// Waits until the gateway applies the file, which is watched like all files of the configuration.

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::http::StatusCode;
 use lockgate_authn::{Identity, KEY, Principal};
 use lockgate_policy::cases::{Caller as Subject, Case};
 use lockgate_policy::{Step, TargetKind};
@@ -24,9 +23,8 @@ const MAX_CASES: usize = 200;
 
 /// A request to explain: exactly one of `call`, `prompt`, `resource`, `completion` and `template`.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = ExplainRequest))]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(test, schema(as = ExplainRequest))]
 pub(crate) struct Explain {
     /// The caller of the request: `issuer`, `subject`, `organisation`, `roles`, `scopes`, `agent`,
     /// `certificates`. Default: the caller of the API.
@@ -35,29 +33,21 @@ pub(crate) struct Explain {
     subject: Option<Subject>,
     /// Instead of `as`: the name or id of a key, or `issuer|subject` of a key or console session.
     /// Its organisation, roles and scopes apply.
-    #[serde(default)]
     caller: Option<String>,
     /// The path of the endpoint. Default `/mcp`; for a key that was created for an agent, the
     /// agent's endpoint.
-    #[serde(default)]
     at: Option<String>,
     /// A tool, as `server/tool` or by its name at `/mcp`.
-    #[serde(default)]
     call: Option<String>,
     /// A prompt, as `server/prompt` or by its name at `/mcp`.
-    #[serde(default)]
     prompt: Option<String>,
     /// A resource, as `server/uri`.
-    #[serde(default)]
     resource: Option<String>,
     /// A prompt, for completion of its arguments.
-    #[serde(default)]
     completion: Option<String>,
     /// A resource template, for completion of its variables.
-    #[serde(default)]
     template: Option<String>,
     /// The arguments.
-    #[serde(default)]
     #[cfg_attr(test, schema(value_type = Option<Object>))]
     arguments: Option<Value>,
 }
@@ -136,9 +126,8 @@ impl From<lockgate_policy::Explanation> for Decided {
 
 /// Cases as in the case files of policies: `name`, `as`, `call`, `arguments`, `expect`, …
 #[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = CasesRequest))]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(test, schema(as = CasesRequest))]
 pub(crate) struct Cases {
     #[cfg_attr(test, schema(value_type = Vec<Object>, max_items = 200))]
     cases: Vec<Case>,
@@ -146,8 +135,7 @@ pub(crate) struct Cases {
 
 /// The results of cases.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[cfg_attr(test, schema(as = CasesResult))]
+#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = CasesResult))]
 pub(crate) struct Tested {
     pub(crate) passed: usize,
     pub(crate) failed: usize,
@@ -156,8 +144,7 @@ pub(crate) struct Tested {
 
 /// The result of a case.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[cfg_attr(test, schema(as = CaseResult))]
+#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = CaseResult))]
 pub(crate) struct TestedCase {
     pub(crate) name: String,
     pub(crate) passed: bool,
@@ -327,11 +314,8 @@ fn make_principal(subject: &Subject) -> Principal {
 
 /// Returns the policies that decide on a request, and changes that would change the decision.
 #[cfg_attr(test, utoipa::path(
-    post,
-    path = "/policies/explain",
-    tag = "policies",
-    request_body = Explain,
-    responses((status = 200, body = Explanation), (status = 400, description = "A mistake"))
+    post, path = "/policies/explain", tag = "policies", request_body = Explain,
+    responses((status = 200, body = Explanation), (status = 400, description = "A mistake")),
 ))]
 pub(crate) async fn explain_decision(
     By { state, caller, .. }: By<Operator>,
@@ -376,11 +360,8 @@ pub(crate) async fn explain_decision(
 
 /// Tests cases against the policies in force.
 #[cfg_attr(test, utoipa::path(
-    post,
-    path = "/policies/test",
-    tag = "policies",
-    request_body = Cases,
-    responses((status = 200, body = Tested), (status = 400, description = "A mistake"))
+    post, path = "/policies/test", tag = "policies", request_body = Cases,
+    responses((status = 200, body = Tested), (status = 400, description = "A mistake")),
 ))]
 pub(crate) async fn test_cases(
     By { state, caller, .. }: By<Operator>,
@@ -408,6 +389,5 @@ pub(crate) async fn test_cases(
 }
 
 fn overloaded(busy: &TooManyJudgements) -> Problem {
-    let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", busy.to_string());
-    problem.retry_after(busy.retry_after.as_secs())
+    Problem::overloaded(busy.to_string(), busy.retry_after.as_secs())
 }

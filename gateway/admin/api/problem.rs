@@ -2,14 +2,18 @@
 //! of the error in the body.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use axum::extract::{OriginalUri, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use lockgate_authn::Principal;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::rejection::RefusedBecause;
+use super::state::ApiState;
 
 const MEDIA_TYPE: &str = "application/problem+json";
 /// The type of problems that are fully described by their code (RFC 9457, 4.2.1).
@@ -84,6 +88,16 @@ impl Problem {
     /// Creates an error in the body, at a JSON Pointer such as `/name`; empty for the whole body.
     pub(crate) fn in_body(pointer: &str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "INVALID_BODY", detail).at(pointer)
+    }
+
+    /// Creates an error in the query.
+    pub(crate) fn in_query(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "INVALID_QUERY", detail)
+    }
+
+    /// Creates an error for a reached limit, with a retry delay in seconds.
+    pub(crate) fn overloaded(detail: impl Into<Cow<'static, str>>, seconds: u64) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail).retry_after(seconds)
     }
 
     /// Sets the location of the error in the body.
@@ -205,4 +219,28 @@ impl IntoResponse for Problem {
         }
         response
     }
+}
+
+/// The reason for a refusal, for the audit record.
+#[derive(Clone, Debug)]
+pub(crate) struct RefusedBecause(pub(crate) Arc<str>);
+
+/// Records refused requests in the audit trail.
+pub(crate) async fn record_rejection(
+    state: State<Arc<ApiState>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let principal = request.extensions().get::<Principal>().cloned();
+    let method = request.method().clone();
+    let uri = match request.extensions().get() {
+        Some(OriginalUri(uri)) => uri.clone(),
+        None => request.uri().clone(),
+    };
+    let response = next.run(request).await;
+    if let Some(RefusedBecause(words)) = response.extensions().get() {
+        let path = format!("{method} {}", uri.path());
+        state.gateway.record_forbidden(words, principal.as_ref(), &path);
+    }
+    response
 }

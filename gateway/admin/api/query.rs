@@ -5,7 +5,6 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use axum::extract::FromRequestParts;
-use axum::http::StatusCode;
 use axum::http::request::Parts;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
@@ -42,19 +41,20 @@ fn parse<'a, T: DeserializeOwned>(
         }
         if all.insert(name.to_string(), Value::String(value.into_owned())).is_some() {
             let name: String = name.chars().take(64).collect();
-            return Err(invalid(format!("the parameter `{name}` is repeated")));
+            return Err(Problem::in_query(format!("the parameter `{name}` is repeated")));
         }
     }
+    read(all).map_err(Problem::in_query)
+}
+
+/// Deserializes parameters; the error names the wrong one.
+pub(crate) fn read<T: DeserializeOwned>(all: Map<String, Value>) -> Result<T, String> {
     serde_path_to_error::deserialize(Value::Object(all)).map_err(|error| {
         let path = error.path().to_string();
         let words = error.into_inner().to_string();
         let name: String = path.chars().take(64).collect();
-        invalid(if path == "." { words } else { format!("`{name}`: {words}") })
+        if path == "." { words } else { format!("`{name}`: {words}") }
     })
-}
-
-fn invalid(detail: String) -> Problem {
-    Problem::new(StatusCode::BAD_REQUEST, "INVALID_QUERY", detail)
 }
 
 /// Deserializes a number from text.

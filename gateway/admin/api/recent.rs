@@ -58,11 +58,8 @@ impl Sum {
 /// The sum over all servers with figures that the caller may see: those of its organisation, and
 /// for operators also those of the configuration.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/figures",
-    tag = "servers",
-    params(OrganisationQuery),
-    responses((status = 200, body = Figures))
+    get, path = "/figures", tag = "servers", params(OrganisationQuery),
+    responses((status = 200, body = Figures)),
 ))]
 pub(crate) async fn show_figures(By { state, caller, .. }: By<User>) -> Json<Figures> {
     let servers: Vec<Arc<dyn Upstream>> = visible_servers(&state, &caller);

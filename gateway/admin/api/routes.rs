@@ -19,13 +19,13 @@ use super::journal::Journal;
 use super::places::Places;
 use super::probe::MAX_PROBES;
 use super::problem::Problem;
-use super::rejection::record_rejection;
+use super::problem::record_rejection;
 use super::state::{ApiState, Operations};
 use super::table::Table;
 use super::{
-    agent_servers, agents, approvals, assignments, audit, connections, document, events,
-    integrations, keys, mcp, me, offers, organisations, pins, policies, recent, server_set,
-    servers, sessions, settings, switch, tools, usage,
+    agent_servers, agents, approvals, assignments, audit, call, connections, document, events,
+    integrations, keys, me, offers, organisations, pins, policies, recent, server_set, servers,
+    sessions, settings, switch, tools, usage,
 };
 use crate::console::sessions::Sessions;
 use lockgate_proxy::Gateway;
@@ -84,7 +84,7 @@ operations! {
     Admin tools::reset_metrics,
     User offers::list_prompts,
     User offers::list_resources,
-    User mcp::call_method,
+    User call::call_method,
     Operator policies::explain_decision,
     Operator policies::test_cases,
     Admin keys::list_keys,

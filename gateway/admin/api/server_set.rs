@@ -32,17 +32,13 @@ pub(crate) struct ServerSet {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct WantedServer {
     /// Its identifier; if omitted, the server is identified by its name.
-    #[serde(default)]
     slug: Option<String>,
     name: String,
     /// The address of an MCP server.
-    #[serde(default)]
     server_url: Option<String>,
     /// Instead of an address: an entry of the operator's catalogue.
-    #[serde(default)]
     predefined: Option<String>,
     /// For a server by its address. Default `none`.
-    #[serde(default)]
     auth_method: Option<AuthMethod>,
     /// The header that carries the key, with `api_key`.
     #[serde(default, alias = "authHeaderName")]
@@ -52,7 +48,6 @@ pub(crate) struct WantedServer {
     #[cfg_attr(test, schema(write_only, value_type = Option<String>))]
     credentials: Option<Secret>,
     /// If omitted: unchanged, or `true` for a new server.
-    #[serde(default)]
     enabled: Option<bool>,
 }
 
@@ -138,10 +133,7 @@ impl WantedServer {
 /// are not changed, and omitted credentials are kept. All changes are made, or none. Servers of the
 /// configuration are not affected.
 #[cfg_attr(test, utoipa::path(
-    put,
-    path = "/servers",
-    tag = "servers",
-    params(ChangeQuery, OrganisationQuery, ChangeHeaders),
+    put, path = "/servers", tag = "servers", params(ChangeQuery, OrganisationQuery, ChangeHeaders),
     request_body = ServerSet,
     responses(
         (status = 200, body = ServerSetChange),
@@ -149,7 +141,7 @@ impl WantedServer {
         (status = 404, description = "The catalogue has no such entry"),
         (status = 409, description = "A slug or a name is taken"),
         (status = 412, description = "Changed since the version in `If-Match`"),
-    )
+    ),
 ))]
 pub(crate) async fn replace_servers(
     by: By<Admin>,

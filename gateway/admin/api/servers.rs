@@ -19,9 +19,11 @@ use super::conditions::OrganisationQuery;
 use super::figures::{
     RecentStep, ServerMetrics, list_recent, may_see_figures, rank_ms, rank_number, write_time,
 };
-use super::page::{Page, PageQuery, SortOrder, Sorting};
+#[cfg(test)]
+use super::page::PartQuery;
+use super::page::{Page, Paged, SortOrder, Sorting};
 use super::problem::Problem;
-use super::query::{Query, number};
+use super::query::Query;
 use super::state::{ApiState, Switch};
 use crate::fault::Fault;
 
@@ -205,41 +207,27 @@ fn last_heard(server: &dyn Upstream) -> Option<String> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct ServersQuery {
-    /// The maximum number of items per page.
-    #[serde(default, deserialize_with = "number")]
-    #[cfg_attr(test, param(minimum = 1, maximum = 200))]
-    limit: Option<usize>,
-    /// The start of the page: `nextCursor` of the previous page.
-    #[serde(default)]
-    #[cfg_attr(test, param(max_length = 1024))]
-    cursor: Option<String>,
     /// Part of the name.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 256))]
     search: Option<String>,
     /// Only servers in this state.
-    #[serde(default)]
     #[cfg_attr(test, param(inline))]
     state: Option<StateName>,
     /// Default `name`.
-    #[serde(default)]
     #[cfg_attr(test, param(inline))]
     sort: Option<ServerSort>,
     /// `desc`: in descending order.
-    #[serde(default)]
     #[cfg_attr(test, param(inline))]
     order: Option<SortOrder>,
 }
 
 /// States of servers.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = ServerState))]
 #[serde(rename_all = "kebab-case")]
-#[cfg_attr(test, schema(as = ServerState))]
 pub(crate) enum StateName {
     Pending,
     Connected,
@@ -277,16 +265,18 @@ impl ServersQuery {
         };
         server.status().state == wanted
     }
+}
 
+impl Paged<ServersQuery> {
     fn cut(self, all: Vec<Server>) -> Result<Page<Server>, Problem> {
-        let sort = self.sort.unwrap_or(ServerSort::Name);
-        let descending = SortOrder::is_descending(self.order);
+        let sort = self.filter.sort.unwrap_or(ServerSort::Name);
+        let descending = SortOrder::is_descending(self.filter.order);
         let sorting =
             Sorting { rank: Box::new(move |server: &Server| server.rank(sort)), descending };
-        let page = PageQuery { limit: self.limit, cursor: self.cursor, search: self.search };
         let is_plain = matches!(sort, ServerSort::Name) && !descending;
         let sorting = if is_plain { None } else { Some(&sorting) };
-        page.cut_sorted(all, |server| &server.name, sorting)
+        let search = self.filter.search.as_deref();
+        self.part.cut_sorted(search, all, |server| &server.name, sorting)
     }
 }
 
@@ -342,7 +332,7 @@ pub(crate) fn list_visible(By { state, caller, .. }: &By<User>, search: &str) ->
     get,
     path = "/servers",
     tag = "servers",
-    params(ServersQuery, OrganisationQuery),
+    params(PartQuery, ServersQuery, OrganisationQuery),
     responses((
         status = 200,
         body = Page<Server>,
@@ -351,13 +341,13 @@ pub(crate) fn list_visible(By { state, caller, .. }: &By<User>, search: &str) ->
 ))]
 pub(crate) async fn list_servers(
     By { state, caller, .. }: By<User>,
-    Query(query): Query<ServersQuery>,
+    Query(query): Query<Paged<ServersQuery>>,
 ) -> Result<Reply<Page<Server>>, Problem> {
     let registry = state.operations.registry();
     let version = registry.map(|registry| registry.set_version(caller.organisation()));
     let mut all = Vec::new();
     for server in visible_servers(&state, &caller) {
-        if query.admits(&*server) {
+        if query.filter.admits(&*server) {
             all.push(Server::new(&state, &caller, &*server));
         }
     }
@@ -366,11 +356,9 @@ pub(crate) async fn list_servers(
 
 /// Returns a server.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/servers/{name}",
-    tag = "servers",
+    get, path = "/servers/{name}", tag = "servers",
     params(("name" = String, Path), OrganisationQuery),
-    responses((status = 200, body = Server), (status = 404, description = "No such server"))
+    responses((status = 200, body = Server), (status = 404, description = "No such server")),
 ))]
 pub(crate) async fn show_server(
     By { state, caller, .. }: By<User>,

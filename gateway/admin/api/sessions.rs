@@ -15,6 +15,8 @@ use super::change::Deletion;
 #[cfg(test)]
 use super::conditions::{ChangeQuery, OrganisationQuery};
 use super::page::{Page, PageQuery};
+#[cfg(test)]
+use super::page::{PartQuery, SearchQuery};
 use super::problem::Problem;
 use super::query::Query;
 use super::recorded::{ChangeRecord, make_recorded};
@@ -68,11 +70,8 @@ impl ConsoleSession {
 ///
 /// `search` looks for a part of the organisation, the issuer, the name, the subject or the id.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/sessions",
-    tag = "sessions",
-    params(PageQuery, OrganisationQuery),
-    responses((status = 200, body = Page<ConsoleSession>))
+    get, path = "/sessions", tag = "sessions", params(PartQuery, SearchQuery, OrganisationQuery),
+    responses((status = 200, body = Page<ConsoleSession>)),
 ))]
 pub(crate) async fn list_sessions(
     By { state, caller, .. }: By<Admin>,
@@ -92,15 +91,13 @@ pub(crate) async fn list_sessions(
 /// Its user is signed out when the response arrives. To prevent another sign-in, revoke the key, or
 /// disable the account at the identity provider.
 #[cfg_attr(test, utoipa::path(
-    delete,
-    path = "/sessions/{id}",
-    tag = "sessions",
+    delete, path = "/sessions/{id}", tag = "sessions",
     params(("id" = String, Path), ChangeQuery, OrganisationQuery),
     responses(
         (status = 204, description = "Ended"),
         (status = 200, body = ConsoleSession, description = "`dryRun`"),
         (status = 404, description = "No such session"),
-    )
+    ),
 ))]
 pub(crate) async fn end_session(
     By { state, caller, options, .. }: By<Admin>,

@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::access::{By, Operator};
-use super::page::{Page, PageQuery};
+#[cfg(test)]
+use super::page::PartQuery;
+use super::page::{Page, Paged};
 use super::problem::Problem;
-use super::query::{Query, number};
+use super::query::Query;
 use super::state::EffectiveSetting;
 
 /// A key of the configuration.
@@ -41,24 +43,13 @@ impl Setting {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct SettingsQuery {
-    /// The maximum number of items per page.
-    #[serde(default, deserialize_with = "number")]
-    #[cfg_attr(test, param(minimum = 1, maximum = 200))]
-    limit: Option<usize>,
-    /// The start of the page: `nextCursor` of the previous page.
-    #[serde(default)]
-    #[cfg_attr(test, param(max_length = 1024))]
-    cursor: Option<String>,
     /// Only keys that contain this text.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 256))]
     search: Option<String>,
     /// `given`: only settings that are not defaults.
-    #[serde(default)]
     #[cfg_attr(test, param(inline))]
     only: Option<Only>,
 }
@@ -76,18 +67,15 @@ pub(crate) enum Only {
 /// As printed by `lockgate config show`. It is read again: if the files have errors, the gateway
 /// keeps the previous configuration, and the response lists the errors.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/settings",
-    tag = "settings",
-    params(SettingsQuery),
+    get, path = "/settings", tag = "settings", params(PartQuery, SettingsQuery),
     responses(
         (status = 200, body = Page<Setting>),
         (status = 409, description = "The configuration has errors"),
-    )
+    ),
 ))]
 pub(crate) async fn list_settings(
     By { state, .. }: By<Operator>,
-    Query(query): Query<SettingsQuery>,
+    Query(query): Query<Paged<SettingsQuery>>,
 ) -> Result<Json<Page<Setting>>, Problem> {
     let operations = Arc::clone(&state.operations);
     let read = tokio::task::spawn_blocking(move || operations.effective_settings()).await;
@@ -103,11 +91,10 @@ pub(crate) async fn list_settings(
     };
     let mut settings = Vec::new();
     for setting in all {
-        if query.only.is_none() || setting.origin.is_some() {
+        if query.filter.only.is_none() || setting.origin.is_some() {
             settings.push(Setting::new(setting));
         }
     }
-    let SettingsQuery { limit, cursor, search, .. } = query;
-    let page = PageQuery { limit, cursor, search };
-    Ok(Json(page.cut(settings, |setting| &setting.key)?))
+    let search = query.filter.search.as_deref();
+    Ok(Json(query.part.cut(search, settings, |setting| &setting.key)?))
 }

@@ -23,11 +23,9 @@ use super::state::{ApiState, Switch};
 ///
 /// A server that is connected or connecting is not changed.
 #[cfg_attr(test, utoipa::path(
-    post,
-    path = "/servers/{name}/connect",
-    tag = "servers",
+    post, path = "/servers/{name}/connect", tag = "servers",
     params(("name" = String, Path), ChangeQuery, OrganisationQuery),
-    responses((status = 200, body = Server), (status = 404, description = "No such server"))
+    responses((status = 200, body = Server), (status = 404, description = "No such server")),
 ))]
 pub(crate) async fn connect_server(
     By { state, caller, options, .. }: By<Admin>,
@@ -43,11 +41,9 @@ pub(crate) async fn connect_server(
 /// unless its own entry has changed, and until the gateway restarts. An integration is disconnected
 /// from this gateway only: `POST /mcp-integrations/{id}/disable` disables it for all gateways.
 #[cfg_attr(test, utoipa::path(
-    post,
-    path = "/servers/{name}/disconnect",
-    tag = "servers",
+    post, path = "/servers/{name}/disconnect", tag = "servers",
     params(("name" = String, Path), ChangeQuery, OrganisationQuery),
-    responses((status = 200, body = Server), (status = 404, description = "No such server"))
+    responses((status = 200, body = Server), (status = 404, description = "No such server")),
 ))]
 pub(crate) async fn disconnect_server(
     By { state, caller, options, .. }: By<Admin>,
@@ -59,11 +55,9 @@ pub(crate) async fn disconnect_server(
 
 /// Connects a disconnected server, and disconnects any other.
 #[cfg_attr(test, utoipa::path(
-    post,
-    path = "/servers/{name}/toggle",
-    tag = "servers",
+    post, path = "/servers/{name}/toggle", tag = "servers",
     params(("name" = String, Path), ChangeQuery, OrganisationQuery),
-    responses((status = 200, body = Server), (status = 404, description = "No such server"))
+    responses((status = 200, body = Server), (status = 404, description = "No such server")),
 ))]
 pub(crate) async fn toggle_server(
     By { state, caller, options, .. }: By<Admin>,
@@ -81,15 +75,12 @@ pub(crate) async fn toggle_server(
 ///
 /// Running calls are aborted. A disconnected server stays disconnected.
 #[cfg_attr(test, utoipa::path(
-    post,
-    path = "/servers/{name}/reconnect",
-    tag = "servers",
+    post, path = "/servers/{name}/reconnect", tag = "servers",
     params(("name" = String, Path), ChangeQuery, OrganisationQuery),
     responses(
-        (status = 200, body = Server),
-        (status = 404, description = "No such server"),
+        (status = 200, body = Server), (status = 404, description = "No such server"),
         (status = 409, description = "The server is disconnected, or built in"),
-    )
+    ),
 ))]
 pub(crate) async fn reconnect_server(
     By { state, caller, options, .. }: By<Admin>,

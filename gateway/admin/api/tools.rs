@@ -5,20 +5,22 @@ use axum::Json;
 use axum::extract::Path;
 use lockgate_protocol::method::Method;
 use lockgate_proxy::VisibleTool;
+use lockgate_upstream::Upstream;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::access::{Admin, By, Caller, User};
 use super::body::Body;
-use super::builtin_tools::{OwnWords, is_category, rename_arguments};
 use super::call::{CallOrigin, CallResult, Params, call, param};
 #[cfg(test)]
 use super::conditions::OrganisationQuery;
 use super::figures::{ToolMetrics, may_see_figures, rank_ms, rank_number};
-use super::page::{Page, PageQuery, SortOrder, Sorting, find_named};
+#[cfg(test)]
+use super::page::PartQuery;
+use super::page::{Page, Paged, SortOrder, Sorting, find_named};
 use super::problem::Problem;
-use super::query::{Query, number};
+use super::query::Query;
 use super::recorded::{ChangeRecord, make_recorded};
 use super::state::ApiState;
 use super::switch::require_control;
@@ -60,35 +62,21 @@ pub(crate) struct Tool {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct ToolsQuery {
-    /// The maximum number of items per page.
-    #[serde(default, deserialize_with = "number")]
-    #[cfg_attr(test, param(minimum = 1, maximum = 200))]
-    pub(crate) limit: Option<usize>,
-    /// The start of the page: `nextCursor` of the previous page.
-    #[serde(default)]
-    #[cfg_attr(test, param(max_length = 1024))]
-    pub(crate) cursor: Option<String>,
     /// Part of the name.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 256))]
     pub(crate) search: Option<String>,
     /// Only tools of this server.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 64))]
     pub(crate) server: Option<String>,
     /// Only tools of this category of built-in tools, such as `file`.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 64))]
     pub(crate) category: Option<String>,
     /// Default `name`.
-    #[serde(default)]
     #[cfg_attr(test, param(inline))]
     pub(crate) sort: Option<ToolSort>,
-    #[serde(default)]
     #[cfg_attr(test, param(inline))]
     pub(crate) order: Option<SortOrder>,
 }
@@ -107,16 +95,16 @@ pub(crate) enum ToolSort {
     LastInvoked,
 }
 
-impl ToolsQuery {
+impl Paged<ToolsQuery> {
     fn cut(self, all: Vec<SeenTool>) -> Result<Page<SeenTool>, Problem> {
-        let sort = self.sort.unwrap_or(ToolSort::Name);
-        let descending = SortOrder::is_descending(self.order);
+        let sort = self.filter.sort.unwrap_or(ToolSort::Name);
+        let descending = SortOrder::is_descending(self.filter.order);
         let sorting =
             Sorting { rank: Box::new(move |tool: &SeenTool| tool.rank(sort)), descending };
-        let page = PageQuery { limit: self.limit, cursor: self.cursor, search: self.search };
         let is_plain = matches!(sort, ToolSort::Name) && !descending;
         let sorting = if is_plain { None } else { Some(&sorting) };
-        page.cut_sorted(all, |tool| &tool.tool.exposed, sorting)
+        let search = self.filter.search.as_deref();
+        self.part.cut_sorted(search, all, |tool| &tool.tool.exposed, sorting)
     }
 }
 
@@ -158,14 +146,12 @@ impl SeenTool {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Execution {
     /// Its arguments by `inputSchema`. Default: an empty object.
-    #[serde(default)]
     #[cfg_attr(test, schema(value_type = Option<Object>))]
     arguments: Option<Box<RawValue>>,
 }
 
 /// The result of a tool: a `CallToolResult` of MCP.
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[cfg_attr(test, schema(as = ToolResult))]
+#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = ToolResult))]
 #[allow(dead_code, reason = "describes what is passed on as it came")]
 pub(crate) struct ToolResult {
     /// Texts, images and resources.
@@ -227,24 +213,21 @@ fn show(tool: SeenTool) -> Result<Json<Tool>, Problem> {
 
 /// Lists the tools that the caller may use.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/tools",
-    tag = "tools",
-    params(ToolsQuery, OrganisationQuery),
-    responses((status = 200, body = Page<Tool>))
+    get, path = "/tools", tag = "tools", params(PartQuery, ToolsQuery, OrganisationQuery),
+    responses((status = 200, body = Page<Tool>)),
 ))]
 pub(crate) async fn list_tools(
     By { state, caller, .. }: By<User>,
-    Query(query): Query<ToolsQuery>,
+    Query(query): Query<Paged<ToolsQuery>>,
 ) -> Result<Json<Page<Tool>>, Problem> {
     let mut all = Vec::new();
     let visible = state.gateway.visible_tools(&caller.principal).await;
-    let no_category = match &query.category {
+    let no_category = match &query.filter.category {
         Some(category) => is_category(&state, &caller, category) != Some(true),
         None => false,
     };
     for tool in visible {
-        let named = [&query.server, &query.category].into_iter().flatten();
+        let named = [&query.filter.server, &query.filter.category].into_iter().flatten();
         if no_category || named.into_iter().any(|slug| slug != tool.server.slug()) {
             continue;
         }
@@ -260,11 +243,8 @@ pub(crate) async fn list_tools(
 
 /// Returns a tool.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/tools/{name}",
-    tag = "tools",
-    params(("name" = String, Path), OrganisationQuery),
-    responses((status = 200, body = Tool), (status = 404, description = "No such tool"))
+    get, path = "/tools/{name}", tag = "tools", params(("name" = String, Path), OrganisationQuery),
+    responses((status = 200, body = Tool), (status = 404, description = "No such tool")),
 ))]
 pub(crate) async fn show_tool(
     By { state, caller, .. }: By<User>,
@@ -277,11 +257,9 @@ pub(crate) async fn show_tool(
 ///
 /// The values exported by `/metrics` are not affected.
 #[cfg_attr(test, utoipa::path(
-    post,
-    path = "/tools/{name}/metrics/reset",
-    tag = "tools",
+    post, path = "/tools/{name}/metrics/reset", tag = "tools",
     params(("name" = String, Path), OrganisationQuery),
-    responses((status = 200, body = Tool), (status = 404, description = "No such tool"))
+    responses((status = 200, body = Tool), (status = 404, description = "No such tool")),
 ))]
 pub(crate) async fn reset_metrics(
     By { state, caller, .. }: By<Admin>,
@@ -311,17 +289,13 @@ pub(crate) async fn reset_metrics(
 ///
 /// A result with `isError` is a response of the tool, and has status 200.
 #[cfg_attr(test, utoipa::path(
-    post,
-    path = "/tools/{name}/execute",
-    tag = "tools",
-    params(("name" = String, Path), OrganisationQuery),
-    request_body = Execution,
+    post, path = "/tools/{name}/execute", tag = "tools",
+    params(("name" = String, Path), OrganisationQuery), request_body = Execution,
     responses(
-        (status = 200, body = ToolResult),
-        (status = 404, description = "No such tool"),
+        (status = 200, body = ToolResult), (status = 404, description = "No such tool"),
         (status = 502, description = "Its server failed"),
         (status = 504, description = "Its server did not answer in time"),
-    )
+    ),
 ))]
 pub(crate) async fn execute_tool(
     By { state, caller, .. }: By<User>,
@@ -340,4 +314,89 @@ pub(crate) async fn execute_tool(
     params.insert("name".to_owned(), param(&Value::String(name))?);
     params.insert("arguments".to_owned(), arguments);
     call(&state, &caller, &origin, Method::ToolsCall, params).await
+}
+
+/// The transport of built-in servers.
+const BUILTIN: &str = "builtin";
+
+/// Aliases of arguments, each with the tool's own name.
+type Spellings = &'static [(&'static str, &'static str)];
+
+/// By the name of the tool.
+const SPELLINGS: &[(&str, Spellings)] = &[
+    ("file/list", &[("includeHidden", "hidden")]),
+    ("shell/execute", &[("timeout", "timeout_ms")]),
+    ("web/request", &[("timeout", "timeout_ms")]),
+    ("web/fetch", &[("timeout", "timeout_ms")]),
+    ("database/query", &[("query", "sql"), ("params", "parameters")]),
+];
+
+/// Returns the argument aliases of a built-in tool, by its name `category/name`.
+pub(crate) fn find_spellings(tool: &str) -> Spellings {
+    let found = SPELLINGS.iter().find(|(name, _)| *name == tool);
+    found.map_or(&[], |(_, spellings)| *spellings)
+}
+
+/// The gateway's metadata of its own tools, beside MCP.
+#[derive(Default, Deserialize)]
+pub(crate) struct OwnWords {
+    #[serde(rename = "lockgate/version")]
+    pub(crate) version: Option<String>,
+    #[serde(default, rename = "lockgate/tags")]
+    pub(crate) tags: Vec<String>,
+    #[serde(default, rename = "lockgate/permissions")]
+    pub(crate) permissions: Vec<String>,
+}
+
+impl OwnWords {
+    /// Reads the metadata of a built-in tool. Other servers could write anything there.
+    pub(crate) fn read(server: &dyn Upstream, meta: Option<&Value>) -> Self {
+        let status = server.status();
+        match (&status.peer, meta) {
+            (Some(peer), Some(meta)) if peer.transport == BUILTIN => {
+                Self::deserialize(meta).unwrap_or_default()
+            }
+            _ => Self::default(),
+        }
+    }
+}
+
+/// Returns whether the visible server of this name is a built-in server, which has the name of its
+/// category. `None` if the caller sees no server of this name.
+pub(crate) fn is_category(state: &ApiState, caller: &Caller, category: &str) -> Option<bool> {
+    let servers = state.gateway.visible_servers(&caller.principal);
+    let server = servers.iter().find(|server| server.slug() == category)?;
+    let status = server.status();
+    // The transport is unknown until the server has connected.
+    let is_builtin = status.peer.as_ref().is_none_or(|peer| peer.transport == BUILTIN);
+    Some(is_builtin && server.organisation().is_none())
+}
+
+/// Renames aliases of built-in tools' arguments, as in tRPC's procedures, to the tools' own names,
+/// which policies refer to.
+pub(crate) fn rename_arguments(
+    state: &ApiState,
+    caller: &Caller,
+    name: &str,
+    given: Box<RawValue>,
+) -> Result<Box<RawValue>, Problem> {
+    let gateway = &state.gateway;
+    let Some((server, own)) = gateway.find_target(&caller.principal, Method::ToolsCall, name)
+    else {
+        return Ok(given);
+    };
+    let is_builtin = server.status().peer.as_ref().is_some_and(|peer| peer.transport == BUILTIN);
+    let names = find_spellings(&format!("{}/{own}", server.slug()));
+    if !is_builtin || names.is_empty() {
+        return Ok(given);
+    }
+    let Ok(mut arguments) = serde_json::from_str::<Params>(given.get()) else { return Ok(given) };
+    for (spelling, own) in names {
+        let Some(value) = arguments.remove(*spelling) else { continue };
+        if arguments.insert((*own).to_owned(), value).is_some() {
+            let detail = format!("is another spelling of `{own}`: send only one of them");
+            return Err(Problem::in_body(&format!("/arguments/{spelling}"), detail));
+        }
+    }
+    to_raw_value(&arguments).or_else(|_| Ok(given))
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Json;
-use axum::http::StatusCode;
 use lockgate_authn::Role;
 use lockgate_registry::{
     Registry, USAGE_BUCKETS, UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow,
@@ -19,7 +18,7 @@ use super::access::{Admin, By, Caller};
 #[cfg(test)]
 use super::conditions::OrganisationQuery;
 use super::figures::to_ms;
-use super::names::KeyNames;
+use super::keys::KeyNames;
 use super::problem::Problem;
 use super::query::Query;
 use super::servers::visible_servers;
@@ -36,9 +35,8 @@ const MAX_SERVERS: usize = 100;
 const MIN_CALLS: i64 = 5;
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct UsageQuery {
     /// Default `24h`.
     #[serde(default)]
@@ -49,11 +47,9 @@ pub(crate) struct UsageQuery {
     #[cfg_attr(test, param(inline))]
     by: UsageBy,
     /// Only calls to this server.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 512))]
     server: Option<String>,
     /// Only calls of this caller: `issuer|subject`.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 1024))]
     principal: Option<String>,
 }
@@ -117,9 +113,8 @@ pub(crate) struct Usage {
 
 /// Outcomes and durations of calls.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = UsageFigures))]
 #[serde(rename_all = "camelCase")]
-#[cfg_attr(test, schema(as = UsageFigures))]
 pub(crate) struct CallFigures {
     pub(crate) calls: i64,
     pub(crate) failed: i64,
@@ -274,11 +269,8 @@ impl HourState {
 /// Those of the callers of the organisation; for operators, all. Includes all gateways on the same
 /// store, with a delay of a few seconds, and the last 8 days.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/usage",
-    tag = "usage",
-    params(UsageQuery, OrganisationQuery),
-    responses((status = 200, body = Usage))
+    get, path = "/usage", tag = "usage", params(UsageQuery, OrganisationQuery),
+    responses((status = 200, body = Usage)),
 ))]
 pub(crate) async fn show_usage(
     By { state, caller, .. }: By<Admin>,
@@ -287,8 +279,7 @@ pub(crate) async fn show_usage(
     let registry = state.registry()?;
     let Some(_place) = state.usage_reads.enter(&Arc::from(caller.organisation())) else {
         let detail = "too many requests for usage are running: retry in a moment";
-        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail);
-        return Err(problem.retry_after(2));
+        return Err(Problem::overloaded(detail, 2));
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = i64::try_from(now.as_secs()).unwrap_or(0);
@@ -342,7 +333,7 @@ fn make_filter(
             Some((issuer, subject)) if !issuer.is_empty() => (issuer, subject),
             _ => {
                 let detail = "`principal`: must be `issuer|subject`, as in `items`";
-                return Err(Problem::new(StatusCode::BAD_REQUEST, "INVALID_QUERY", detail));
+                return Err(Problem::in_query(detail));
             }
         },
     };

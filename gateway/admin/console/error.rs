@@ -6,7 +6,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 
 use super::shown::BoundedText;
-use crate::api::rejection::RefusedBecause;
+use crate::api::problem::RefusedBecause;
 
 /// Maximum size of a page, in bytes; such a page renders within milliseconds.
 const MAX_PAGE: usize = 4 << 20;

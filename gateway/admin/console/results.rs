@@ -3,14 +3,22 @@
 //! visitor.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+use futures_util::Stream;
+use futures_util::stream::unfold;
 use lockgate_text::hex;
 use parking_lot::Mutex;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
 
+use super::call_outcome::CallOutcome;
 use super::diagnosis::Severity;
-use super::kept_call::KeptCall;
+use super::fields::Fields;
 use super::sessions::random;
+use super::shown::show_text;
+use crate::api::call_messages::{CallMessages, CallProgress, MessageLog};
 
 /// Maximum number of results of all visitors; the oldest are dropped.
 const MAX_RESULTS: usize = 256;
@@ -92,6 +100,114 @@ impl Results {
         let entries = self.0.lock();
         let mut own = entries.iter().filter(|entry| entry.owner == owner);
         own.find(|entry| entry.name == name).map(|entry| entry.kept.clone())
+    }
+}
+
+/// Time after which the page of a running call is shown.
+const QUICK_CALL: Duration = Duration::from_secs(1);
+/// Minimum interval of signals that the messages of a call have changed.
+const MIN_SIGNAL_INTERVAL: Duration = Duration::from_millis(300);
+
+/// A call with its form.
+pub(crate) struct KeptCall {
+    /// The name of the tool or prompt, or the URI of the resource.
+    pub(crate) name: String,
+    pub(crate) typed: Fields,
+    messages: CallMessages,
+    outcome: Arc<OnceLock<CallOutcome>>,
+    task: AbortHandle,
+}
+
+impl KeptCall {
+    /// Starts a call. `at_end` runs once there is an outcome.
+    pub(super) fn start<F: Future<Output = CallOutcome> + Send + 'static>(
+        (name, typed): (&str, Fields),
+        make: impl FnOnce(CallMessages) -> F,
+        at_end: impl FnOnce() + Send + 'static,
+    ) -> Self {
+        let messages = CallMessages::default();
+        let outcome = Arc::new(OnceLock::new());
+        let call = make(messages.clone());
+        let ending = messages.clone();
+        let made = Arc::clone(&outcome);
+        let task = tokio::spawn(async move {
+            let _ = made.set(call.await);
+            ending.end();
+            at_end();
+        });
+        Self { name: name.to_owned(), typed, messages, outcome, task: task.abort_handle() }
+    }
+
+    /// Returns the outcome; `None` while the call runs.
+    pub(crate) fn outcome(&self) -> Option<&CallOutcome> {
+        self.outcome.get()
+    }
+
+    /// Waits until the call ends, but not longer than a page may take.
+    pub(crate) async fn wait_briefly(&self) {
+        let mut log = self.messages.subscribe();
+        let _ = timeout(QUICK_CALL, log.wait_for(|log| log.has_ended)).await;
+    }
+
+    /// Cancels the call if it still runs.
+    pub(crate) fn cancel(&self) {
+        self.task.abort();
+        let _ = self.outcome.set(CallOutcome::cancelled());
+        self.messages.end();
+    }
+
+    pub(crate) fn log(&self) -> MessageLog {
+        let mut log = self.messages.read();
+        for line in &mut log.lines {
+            line.text = show_text(&line.text);
+        }
+        log
+    }
+
+    /// Signals changes of the messages, the first immediately, until the call has ended.
+    pub(crate) fn changes(&self) -> impl Stream<Item = ()> + Send + use<> {
+        let mut log = self.messages.subscribe();
+        log.mark_changed();
+        unfold(Some(log), |log| async move {
+            let mut log = log?;
+            log.changed().await.ok()?;
+            sleep(MIN_SIGNAL_INTERVAL).await;
+            let has_ended = log.borrow_and_update().has_ended;
+            Some(((), (!has_ended).then_some(log)))
+        })
+    }
+
+    /// Returns the memory that the call occupies, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let lines: usize = self.messages.read().lines.iter().map(|line| line.text.len()).sum();
+        let outcome = self.outcome.get().map_or(0, CallOutcome::bytes);
+        self.typed.bytes() + lines + outcome
+    }
+}
+
+impl Drop for KeptCall {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl CallProgress {
+    /// Returns the position in percent, if the total is known.
+    pub(crate) fn percent(&self) -> Option<f64> {
+        let total = self.total.filter(|total| *total > 0.0)?;
+        Some((self.progress / total * 100.0).clamp(0.0, 100.0).round())
+    }
+
+    /// Returns the position in words.
+    pub(crate) fn text(&self) -> String {
+        let position = match self.total {
+            Some(total) => format!("{} of {total}", self.progress),
+            None => self.progress.to_string(),
+        };
+        match show_text(&self.message) {
+            message if message.is_empty() => position,
+            message => format!("{position}: {message}"),
+        }
     }
 }
 

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::OriginalUri;
+use axum::extract::{OriginalUri, Request};
+use axum::handler::Handler;
 use axum::http::header::ACCEPT;
-use axum::http::{HeaderMap, Method};
-use axum::middleware::from_fn_with_state;
-use axum::response::Response;
-use axum::routing::any;
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, any, get, post};
 use lockgate_authn::Role;
 
 use super::assets::show_asset;
@@ -17,18 +18,17 @@ use super::error::PageError;
 use super::form_guard::check_form;
 use super::layout::{ConsoleState, put_around};
 use super::page_account::{PageAccount, count_page};
-use super::page_table::PageTable;
 use super::pages::{
-    access, activity, agent, agents, approvals, audit, cases, catalogue_entry, connections,
-    integration, integrations, keys, live, organisation, organisations, overview, parts, pins,
-    server, servers, sessions, settings, tool, tools, usage,
+    access, agents, approvals, audit, catalogue_entry, connections, integration, integrations,
+    keys, live, organisations, overview, parts, pins, servers, sessions, settings, tool, tools,
+    usage,
 };
 use super::redirect::{SIGN_IN, redirect};
 use super::sent_forms::SentForms;
 use super::sessions::Sessions;
 use super::sign_in::{show_sign_in, sign_out};
-use crate::api::access::{Permission, identify_caller};
-use crate::api::rejection::record_rejection;
+use crate::api::access::{Caller, Permission, identify_caller};
+use crate::api::problem::record_rejection;
 use crate::api::state::ApiState;
 use crate::headers::read_header;
 use crate::router::answer_nothing;
@@ -53,9 +53,9 @@ fn add_catalog(table: PageTable) -> PageTable {
         .page(USER, "/", overview::show_overview)
         .page(USER, "/events", live::follow_events)
         .page(USER, "/servers", servers::list_servers)
-        .page(USER, "/servers/{name}", server::show_server)
-        .action(ADMIN, "/servers/{name}/reconnect", server::reconnect)
-        .action(ADMIN, "/servers/{name}/connect", server::connect)
+        .page(USER, "/servers/{name}", servers::show_server)
+        .action(ADMIN, "/servers/{name}/reconnect", servers::reconnect)
+        .action(ADMIN, "/servers/{name}/connect", servers::connect)
         .page(ADMIN, "/integrations/new", integrations::show_form)
         .action(ADMIN, "/integrations/new", integrations::create)
         .page(ADMIN, "/catalogue/{slug}", catalogue_entry::show_form)
@@ -78,26 +78,26 @@ fn add_catalog(table: PageTable) -> PageTable {
         .page(USER, "/results/{id}/{part}", tool::show_image)
         .page(USER, "/agents", agents::list_agents)
         .action(USER, "/agents", agents::create_agent)
-        .page(USER, "/agents/{id}", agent::show_agent)
-        .action(USER, "/agents/{id}", agent::change_agent)
-        .page(USER, "/agents/{id}/delete", agent::show_deletion)
-        .action(USER, "/agents/{id}/delete", agent::delete_agent)
-        .action(USER, "/agents/{id}/servers/{server}", agent::switch_server)
+        .page(USER, "/agents/{id}", agents::show_agent)
+        .action(USER, "/agents/{id}", agents::change_agent)
+        .page(USER, "/agents/{id}/delete", agents::show_deletion)
+        .action(USER, "/agents/{id}/delete", agents::delete_agent)
+        .action(USER, "/agents/{id}/servers/{server}", agents::switch_server)
 }
 
 fn add_records(table: PageTable) -> PageTable {
     table
         .page(OPERATOR, "/parts", parts::show_parts)
         .page(OPERATOR, "/access", access::explain)
-        .page(OPERATOR, "/access/cases", cases::show_form)
-        .action(OPERATOR, "/access/cases", cases::try_cases)
+        .page(OPERATOR, "/access/cases", access::show_form)
+        .action(OPERATOR, "/access/cases", access::try_cases)
         .page(USER, "/approvals", approvals::list_approvals)
         .page(USER, "/approvals/{id}", approvals::show_approval)
         .action(USER, "/approvals/{id}/{decision}", approvals::answer)
         .page(ADMIN, "/audit", audit::list_records)
         .action(OPERATOR, "/audit/verify", audit::verify_trail)
         .page(ADMIN, "/audit/{time}", audit::show_record)
-        .page(ADMIN, "/activity", activity::show_activity)
+        .page(ADMIN, "/activity", audit::show_activity)
         .page(ADMIN, "/usage", usage::show_usage)
         .page(ADMIN, "/keys", keys::list_keys)
         .page(ADMIN, "/keys/new", keys::show_form)
@@ -110,7 +110,7 @@ fn add_records(table: PageTable) -> PageTable {
         .action(ADMIN, "/sessions/end", sessions::end_sessions)
         .page(OPERATOR, "/settings", settings::show_settings)
         .page(OPERATOR, "/organisations", organisations::list_organisations)
-        .page(OPERATOR, "/organisations/{name}", organisation::show_organisation)
+        .page(OPERATOR, "/organisations/{name}", organisations::show_organisation)
 }
 
 /// Returns the router of the console. Requests carry their visitor and principal as extensions,
@@ -159,6 +159,84 @@ pub fn is_public(path: &str) -> bool {
 async fn answer_unknown(OriginalUri(uri): OriginalUri) -> PageError {
     let path: String = uri.path().chars().take(128).collect();
     PageError::not_found(format!("The console has nothing at {path}."))
+}
+
+/// The router and the list of its pages.
+pub(crate) struct PageTable {
+    router: Router<Arc<ConsoleState>>,
+    pub(crate) pages: Vec<PageRoute>,
+}
+
+/// A page, or the target of a form.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(test), allow(dead_code, reason = "read by the test of permissions"))]
+pub(crate) struct PageRoute {
+    pub(crate) method: &'static str,
+    /// The path below `/console`.
+    pub(crate) path: &'static str,
+    pub(crate) permission: Permission,
+}
+
+impl PageTable {
+    pub(crate) fn new() -> Self {
+        Self { router: Router::new(), pages: Vec::new() }
+    }
+
+    pub(crate) fn page<H, T>(self, permission: Permission, path: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, Arc<ConsoleState>>,
+        T: 'static,
+    {
+        self.add("get", permission, path, get(handler))
+    }
+
+    /// Adds the target of a form.
+    pub(crate) fn action<H, T>(self, permission: Permission, path: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, Arc<ConsoleState>>,
+        T: 'static,
+    {
+        self.add("post", permission, path, post(handler))
+    }
+
+    pub(crate) fn into_router(self) -> Router<Arc<ConsoleState>> {
+        self.router
+    }
+
+    fn add(
+        mut self,
+        method: &'static str,
+        permission: Permission,
+        path: &'static str,
+        routes: MethodRouter<Arc<ConsoleState>>,
+    ) -> Self {
+        self.pages.push(PageRoute { method, path, permission });
+        let require =
+            from_fn(move |request: Request, next: Next| require_role(permission, request, next));
+        self.router = self.router.route(path, routes.route_layer(require));
+        self
+    }
+}
+
+/// Rejects callers below the role that a page requires.
+async fn require_role(permission: Permission, request: Request, next: Next) -> Response {
+    let least = match permission {
+        Permission::Public => return next.run(request).await,
+        Permission::AtLeast(least) => least,
+    };
+    match request.extensions().get::<Arc<Caller>>() {
+        None => PageError::signed_out().into_response(),
+        Some(caller) if caller.role >= least => next.run(request).await,
+        Some(_) => {
+            let role = permission.as_str();
+            let detail = format!(
+                "This page requires the role {role}. The operator of the gateway grants it \
+                 (admin.{role}s)."
+            );
+            let title = "Access denied";
+            PageError::new(StatusCode::FORBIDDEN, title, detail).into_response()
+        }
+    }
 }
 
 #[cfg(test)]

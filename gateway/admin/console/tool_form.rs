@@ -8,7 +8,6 @@ mod schema;
 use serde_json::{Map, Value};
 
 use super::fields::Fields;
-use super::pages::offers::Argument;
 pub(crate) use input::{FieldKind, Rules};
 use schema::{default_text, describe, kind_of, resolve, rules_of};
 
@@ -353,21 +352,6 @@ pub(crate) fn note_mistake(fields: &mut [FormField], words: &str) -> bool {
         }
     }
     false
-}
-
-/// Returns the schema for the arguments of a prompt, which are strings.
-pub(crate) fn text_schema(arguments: &[Argument]) -> Value {
-    let mut properties = Map::new();
-    let mut required = Vec::new();
-    for Argument { name, description, required: is_required } in arguments {
-        let description = description.as_deref().unwrap_or("");
-        let property = serde_json::json!({"type": "string", "description": description});
-        properties.insert(name.clone(), property);
-        if *is_required {
-            required.push(Value::from(name.as_str()));
-        }
-    }
-    serde_json::json!({"type": "object", "properties": properties, "required": required})
 }
 
 #[cfg(test)]

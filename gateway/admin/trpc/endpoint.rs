@@ -15,8 +15,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answered, Outcome, answer_batch, answer_lines, answer_one, refuse};
-use super::code::Code;
 use super::envelope::{Call, Envelope, Inputs, MAX_CALLS, Query, read_path};
+use super::failure::Code;
 use super::failure::TrpcError;
 use super::procedures::{Action, Procedure, ProcedureKind};
 use super::run::{check_input, parse_input, run};

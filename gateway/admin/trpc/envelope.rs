@@ -12,7 +12,7 @@ use lockgate_text::json::Reader;
 use lockgate_text::percent;
 use serde_json::value::RawValue;
 
-use super::code::Code;
+use super::failure::Code;
 use super::failure::TrpcError;
 use super::procedures::{self, Procedure};
 use crate::headers::{is_json, read_header};

@@ -14,18 +14,19 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::answer::Outcome;
-use super::code::Code;
+use super::failure::Code;
 use super::failure::TrpcError;
 use super::procedures::{Action, Procedure};
 use crate::api::access::{By, Caller};
 use crate::api::answer::{count, estimate_tree};
-use crate::api::builtin_tools::{find_spellings, is_category};
 use crate::api::call::{CallError, CallOrigin, CallResult, Params, param, send};
+use crate::api::page::{Paged, PartQuery};
 use crate::api::problem::Problem;
 use crate::api::query::Query;
 use crate::api::servers::{Server, visible_servers};
 use crate::api::state::ApiState;
 use crate::api::tools::{self, ToolsQuery};
+use crate::api::tools::{find_spellings, is_category};
 use crate::api::usage;
 
 /// Tools per page.
@@ -163,15 +164,14 @@ async fn list_tools(
     caller: &Caller,
     members: &Map<String, Value>,
 ) -> Outcome {
-    let query = ToolsQuery {
-        limit: Some(MAX_PAGE),
-        cursor: copy_text(members, "cursor"),
+    let filter = ToolsQuery {
         server: copy_text(members, "server"),
         category: copy_text(members, "category"),
         ..ToolsQuery::default()
     };
+    let part = PartQuery { limit: Some(MAX_PAGE), cursor: copy_text(members, "cursor") };
     let by = By::new(state, caller.clone())?;
-    let Json(page) = tools::list_tools(by, Query(query)).await?;
+    let Json(page) = tools::list_tools(by, Query(Paged { part, filter })).await?;
     let mut list = json!({"tools": page.items, "total": page.total});
     if let Some(cursor) = page.next_cursor {
         list["nextCursor"] = cursor.into();
@@ -183,7 +183,6 @@ async fn list_tools(
 fn find_arguments(input: Option<&RawValue>) -> Result<Box<RawValue>, TrpcError> {
     #[derive(Deserialize)]
     struct Execution {
-        #[serde(default)]
         arguments: Option<Box<RawValue>>,
     }
     let given = match input {

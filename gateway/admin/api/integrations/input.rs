@@ -15,12 +15,10 @@ use crate::api::problem::Problem;
 use crate::api::query::{flag, number};
 
 #[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct ListQuery {
     /// Part of the name or the slug, case-insensitive.
-    #[serde(default)]
     #[cfg_attr(test, param(max_length = 256))]
     search: Option<String>,
     /// Only enabled, or only disabled integrations.
@@ -31,10 +29,8 @@ pub(crate) struct ListQuery {
     #[cfg_attr(test, param(inline))]
     kind: Option<IntegrationType>,
     /// Default `name`.
-    #[serde(default)]
     #[cfg_attr(test, param(inline))]
     sort: Option<StoredSort>,
-    #[serde(default)]
     #[cfg_attr(test, param(inline))]
     order: Option<SortOrder>,
     /// The maximum number of items per page.
@@ -42,7 +38,6 @@ pub(crate) struct ListQuery {
     #[cfg_attr(test, param(minimum = 1, maximum = 200))]
     limit: Option<usize>,
     /// The start of the page: `nextCursor` of the previous page.
-    #[serde(default)]
     cursor: Option<String>,
 }
 
@@ -75,13 +70,10 @@ pub(crate) struct NewCustomIntegration {
     #[cfg_attr(test, schema(write_only, value_type = Option<String>))]
     credentials: Option<Secret>,
     /// The namespace of its tools. Default: derived from the name.
-    #[serde(default)]
     slug: Option<String>,
     /// Default `true`.
-    #[serde(default)]
     enabled: Option<bool>,
     /// Test the server first, and store nothing if the test fails. Default `false`.
-    #[serde(default)]
     validate: Option<bool>,
 }
 
@@ -93,17 +85,14 @@ pub(crate) struct NewPredefinedIntegration {
     /// The entry of the catalogue.
     slug: String,
     /// Display name; unique in the organisation. Default: the title in the catalogue.
-    #[serde(default)]
     name: Option<String>,
     /// The key or the token, if the entry requires one. It is never shown again.
     #[serde(default, deserialize_with = "secret")]
     #[cfg_attr(test, schema(write_only, value_type = Option<String>))]
     credentials: Option<Secret>,
     /// Default `true`.
-    #[serde(default)]
     enabled: Option<bool>,
     /// Test the server first, and store nothing if the test fails. Default `false`.
-    #[serde(default)]
     validate: Option<bool>,
 }
 
@@ -112,21 +101,17 @@ pub(crate) struct NewPredefinedIntegration {
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct IntegrationChange {
-    #[serde(default)]
     name: Option<String>,
     /// A new address requires the credentials again. Integrations from the catalogue have none to
     /// change.
-    #[serde(default)]
     server_url: Option<String>,
     /// A new method requires the credentials again.
-    #[serde(default)]
     auth_method: Option<AuthMethod>,
     #[serde(default, alias = "authHeaderName")]
     header_name: Option<String>,
     #[serde(default, deserialize_with = "secret")]
     #[cfg_attr(test, schema(write_only, value_type = Option<String>))]
     credentials: Option<Secret>,
-    #[serde(default)]
     enabled: Option<bool>,
 }
 

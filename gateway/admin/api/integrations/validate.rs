@@ -65,15 +65,12 @@ impl Validation {
 /// The test passes if the server accepts the credentials and offers at least one tool, resource or
 /// prompt. It takes up to 30 s.
 #[cfg_attr(test, utoipa::path(
-    post,
-    path = "/mcp-integrations/{id}/validate",
-    tag = "integrations",
+    post, path = "/mcp-integrations/{id}/validate", tag = "integrations",
     params(("id" = String, Path), OrganisationQuery),
     responses(
-        (status = 200, body = Validation),
-        (status = 400, description = "It is disabled"),
+        (status = 200, body = Validation), (status = 400, description = "It is disabled"),
         (status = 404, description = "Not found"),
-    )
+    ),
 ))]
 pub(crate) async fn validate_integration(
     By { state, caller, .. }: By<Admin>,
@@ -107,8 +104,7 @@ pub(crate) struct McpHealth {
 
 /// The integration tested as a sample.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[cfg_attr(test, schema(as = SampleIntegration))]
+#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = SampleIntegration))]
 pub(crate) struct Sample {
     id: String,
     name: String,
@@ -122,11 +118,8 @@ static NEXT_SAMPLE: AtomicUsize = AtomicUsize::new(0);
 ///
 /// Takes up to 30 s.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/health/mcp",
-    tag = "integrations",
-    params(OrganisationQuery),
-    responses((status = 200, body = McpHealth))
+    get, path = "/health/mcp", tag = "integrations", params(OrganisationQuery),
+    responses((status = 200, body = McpHealth)),
 ))]
 pub(crate) async fn check_mcp(
     By { state, caller, .. }: By<Admin>,
@@ -258,8 +251,7 @@ async fn try_candidate(
 ) -> Result<Result<Offered, ProbeFailure>, Problem> {
     let Some(_place) = state.probes.enter(&candidate.organisation) else {
         let detail = "four servers of this organisation are already being tested; retry later";
-        let busy = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail);
-        return Err(busy.retry_after(RETRY_SECONDS));
+        return Err(Problem::overloaded(detail, RETRY_SECONDS));
     };
     let hidden = if candidate.is_predefined { Some(candidate.url.clone()) } else { None };
     let tried = state.operations.probe(candidate).await;

@@ -75,8 +75,7 @@ pub(crate) struct Integration {
 
 /// A warning about an accepted value.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[cfg_attr(test, schema(as = IntegrationWarning))]
+#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = IntegrationWarning))]
 pub(crate) struct Warning {
     pub(crate) code: String,
     /// Its location in the body, such as `#/serverUrl`.

@@ -27,7 +27,6 @@ pub(crate) struct NewKey {
     #[cfg_attr(test, schema(min_length = 1, max_length = 256))]
     pub(super) name: String,
     /// Only operators may set an organisation other than their own.
-    #[serde(default)]
     #[cfg_attr(test, schema(max_length = 256))]
     pub(super) organization_id: Option<String>,
     /// Administrators may grant only roles and scopes of their own credential.
@@ -38,11 +37,9 @@ pub(crate) struct NewKey {
     #[cfg_attr(test, schema(max_items = 256))]
     pub(super) scopes: Vec<String>,
     /// The software that uses it.
-    #[serde(default)]
     #[cfg_attr(test, schema(max_length = 256))]
     pub(super) agent: Option<String>,
     /// Its expiry: `2027-01-31`, or RFC 3339. Never expires if omitted.
-    #[serde(default)]
     expires_at: Option<String>,
 }
 

@@ -1,5 +1,7 @@
 //! Tests of `page`.
 
+use serde_json::json;
+
 use super::*;
 
 fn cut(query: &PageQuery) -> (Vec<String>, usize, Option<String>) {
@@ -10,20 +12,31 @@ fn cut(query: &PageQuery) -> (Vec<String>, usize, Option<String>) {
 
 #[test]
 fn pages_go_through_a_list_once_in_order() {
-    let mut query = PageQuery { limit: Some(3), ..PageQuery::default() };
+    let mut query = PageQuery::default();
+    query.part.limit = Some(3);
     let (items, total, next) = cut(&query);
     assert_eq!((items.concat().as_str(), total, next.as_deref()), ("abc", 4, Some("c")));
-    query.cursor = next;
+    query.part.cursor = next;
     let (items, total, next) = cut(&query);
     assert_eq!((items.concat().as_str(), total, next), ("d", 4, None));
-    let search = PageQuery { search: Some("b".into()), ..PageQuery::default() };
+    let search: PageQuery = serde_json::from_value(json!({"search": "b"})).unwrap();
     assert_eq!(cut(&search), (vec!["b".to_owned()], 1, None));
 }
 
 #[test]
 fn a_page_has_a_bounded_size() {
     for limit in [0, 201, usize::MAX] {
-        let query = PageQuery { limit: Some(limit), ..PageQuery::default() };
-        assert!(query.cut(vec![String::new()], String::as_str).is_err(), "{limit}");
+        let part = PartQuery { limit: Some(limit), cursor: None };
+        assert!(part.cut(None, vec![String::new()], String::as_str).is_err(), "{limit}");
+    }
+}
+
+#[test]
+fn the_part_and_the_filter_are_told_apart_and_mistakes_are_named() {
+    let query: PageQuery = serde_json::from_value(json!({"limit": "7", "search": "b"})).unwrap();
+    assert_eq!((query.part.limit, query.filter.search.as_deref()), (Some(7), Some("b")));
+    for (wrong, name) in [(json!({"limit": "x"}), "`limit`"), (json!({"other": "x"}), "`other`")] {
+        let error = serde_json::from_value::<PageQuery>(wrong).unwrap_err().to_string();
+        assert!(error.contains(name), "{error}");
     }
 }

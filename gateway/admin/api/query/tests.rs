@@ -22,7 +22,7 @@ fn parameters_are_known_once_and_well_formed() {
     assert!(read("").is_ok());
     for wrong in ["limit=x", "limit=-1", "limit=1&limit=2", "other=1", "limit=99999999999"] {
         let problem = read(wrong).unwrap_err();
-        assert_eq!(problem.status(), StatusCode::BAD_REQUEST, "{wrong}");
+        assert_eq!(problem.code(), "INVALID_QUERY", "{wrong}");
     }
 }
 

@@ -6,7 +6,7 @@ use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
-use super::catalogue::load_catalogue;
+use super::integrations::load_catalogue;
 use super::integrations::{FormError, is_of_script, open_added};
 use crate::api::body::body;
 use crate::api::integrations::{Integration, PredefinedIntegration, create_predefined_integration};

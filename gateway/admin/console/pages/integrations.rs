@@ -1,16 +1,18 @@
-//! Adding a server at run time by its address. The connection can be tested first; the credential
-//! is stored encrypted and never shown.
+//! Adding a server at run time by its address, or from the operator's catalogue. The connection can
+//! be tested first; the credential is stored encrypted and never shown.
 
 use askama::Template;
 use axum::http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::catalogue::load_catalogue;
 use crate::api::body::body;
-use crate::api::integrations::{Integration, PredefinedIntegration, create_custom_integration};
+use crate::api::integrations::{
+    Integration, PredefinedIntegration, create_custom_integration, list_catalogue,
+};
 use crate::api::page::Page;
 use crate::api::problem::Problem;
+use crate::api::query::query;
 use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, render, show};
@@ -209,4 +211,34 @@ fn write_body(typed: &Fields) -> Value {
         body["credentials"] = credentials.into();
     }
     body
+}
+
+/// Number of entries per page.
+const PART: &str = "200";
+
+impl PredefinedIntegration {
+    /// Returns the credential that the entry requires; empty if it requires none.
+    pub(crate) fn wants(&self) -> &'static str {
+        match self.auth_method {
+            "bearer_token" => "a token",
+            "api_key" => "a key",
+            _ => "",
+        }
+    }
+}
+
+/// Returns the first entries by name, and their total number.
+pub(crate) async fn load_catalogue(
+    api: &Api,
+    search: &str,
+) -> Result<Page<PredefinedIntegration>, Problem> {
+    let filter = query(&[("limit", PART), ("search", search)])?;
+    match list_catalogue(api.by()?, filter).await {
+        Ok(found) => Ok(found.0),
+        // Without a store there is nothing to choose.
+        Err(problem) if problem.status() == StatusCode::SERVICE_UNAVAILABLE => {
+            Ok(Page { items: Vec::new(), total: 0, next_cursor: None })
+        }
+        Err(problem) => Err(problem),
+    }
 }

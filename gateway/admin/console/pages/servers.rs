@@ -1,15 +1,33 @@
-//! Servers that the visitor may see, those that need attention first.
+//! Servers that the visitor may see, those that need attention first, and a page of each: its
+//! state, the cause and the fix of a failure, and its tools, prompts and resources.
 
 use askama::Template;
+use axum::Json;
+use axum::extract::Path;
+use axum::response::Response;
+use serde_json::Value;
 
+use super::integration::find_integration;
+use super::pins::find_pins;
+use super::tool::{load_prompts, load_resources};
+use super::tools::load_tools_of;
+use super::usage::load_usage;
+use crate::api::integrations::Integration;
+use crate::api::offers::{Prompt, Resource};
+use crate::api::page::Page;
+use crate::api::pins::Pin;
 use crate::api::servers::{self, Server};
+use crate::api::switch::{connect_server, reconnect_server};
+use crate::api::tools::Tool;
+use crate::api::usage::Usage;
 use crate::console::api::Api;
-use crate::console::diagnosis::Severity;
+use crate::console::diagnosis::{NextStep, Severity};
 use crate::console::error::{PageResult, show};
 use crate::console::fields::QueryFields;
 use crate::console::layout::Layout;
 use crate::console::list_part::ListPart;
 use crate::console::page_path::PagePath;
+use crate::console::plot::{Plot, plot_calls};
 
 /// States that the list can be filtered by.
 const STATES: [(&str, &str); 4] =
@@ -77,4 +95,108 @@ pub(crate) fn count_states(servers: &[Server]) -> Vec<(Severity, usize)> {
         counts.push((severity, of_same.count()));
     }
     counts
+}
+
+#[derive(Template)]
+#[template(path = "server.html")]
+struct ServerPage<'a> {
+    layout: &'a Layout,
+    server: &'a Server,
+    next_step: NextStep,
+    load: Vec<(&'static str, String)>,
+    tools: Vec<Tool>,
+    prompts: Page<Prompt>,
+    resources: Page<Resource>,
+    address: &'a str,
+    /// Empty before the first call.
+    plots: Vec<Plot>,
+    /// The last 24 hours, for administrators.
+    usage: Option<Usage>,
+    /// The integration, if the visitor's organisation added the server and the visitor may edit it.
+    integration: Option<Integration>,
+    /// The number of tools to review and the first of them, for visitors allowed to approve.
+    pins: (usize, Option<Pin>),
+}
+
+pub(crate) async fn show_server(layout: Layout, api: Api, Path(name): Path<String>) -> PageResult {
+    let Json(server) = servers::show_server(api.by()?, Path(name.clone())).await?;
+    let tools = load_tools_of(&api, &name).await?;
+    let integration = match server.organization_id {
+        Some(_) if layout.is_admin() => find_integration(&api, &name).await?,
+        _ => None,
+    };
+    let pins = if layout.is_admin() { find_pins(&api, &name).await? } else { (0, None) };
+    let usage = load_day(&layout, &api, &name).await;
+    let mut limits = Vec::new();
+    if let Some(internals) = &server.operator
+        && let Some(load) = &internals.load
+    {
+        limits = list_limits(load);
+    }
+    show(&ServerPage {
+        next_step: server.next_step(layout.is_operator()),
+        load: limits,
+        tools,
+        prompts: load_prompts(&api, &name).await?,
+        resources: load_resources(&api, &name).await?,
+        plots: plot_calls(&server.recent),
+        usage,
+        integration,
+        pins,
+        address: &layout.address,
+        layout: &layout,
+        server: &server,
+    })
+}
+
+/// Returns the usage of the server over the day. Without it, the page shows the rest.
+async fn load_day(layout: &Layout, api: &Api, name: &str) -> Option<Usage> {
+    if !layout.is_admin() {
+        return None;
+    }
+    load_usage(api, &[("server", name)]).await.ok()
+}
+
+/// Returns the limits of the server and their use.
+fn list_limits(load: &Value) -> Vec<(&'static str, String)> {
+    let running = (read_number(load, "running"), read_number(load, "concurrency"));
+    let waiting = (read_number(load, "waiting"), read_number(load, "queue"));
+    let mut limits = vec![
+        ("Calls running", format!("{} of {}", running.0, running.1)),
+        ("Calls waiting", format!("{} of {}", waiting.0, waiting.1)),
+        ("Call time limit", format!("{} s", read_number(load, "timeoutMs") / 1000)),
+        ("Start time limit", format!("{} s", read_number(load, "startTimeoutMs") / 1000)),
+    ];
+    if let Some(Value::String(state)) = load.pointer("/breaker/state") {
+        let words = match load.pointer("/breaker/why") {
+            Some(Value::String(why)) => format!("{state}: {why}"),
+            _ => state.clone(),
+        };
+        limits.push(("Breaker", words));
+    }
+    limits
+}
+
+fn read_number(load: &Value, name: &str) -> u64 {
+    match load.get(name) {
+        Some(figure) => figure.as_u64().unwrap_or(0),
+        None => 0,
+    }
+}
+
+/// Ends the connection and reconnects.
+pub(crate) async fn reconnect(layout: Layout, api: Api, Path(name): Path<String>) -> PageResult {
+    let Json(_) = reconnect_server(api.by()?, Path(name.clone())).await?;
+    Ok(follow(&layout, &name, &format!("Reconnecting to {name}. This page follows.")))
+}
+
+/// Connects a disconnected server.
+pub(crate) async fn connect(layout: Layout, api: Api, Path(name): Path<String>) -> PageResult {
+    let Json(_) = connect_server(api.by()?, Path(name.clone())).await?;
+    Ok(follow(&layout, &name, &format!("Connecting to {name}. This page follows.")))
+}
+
+/// Redirects to the page of a server whose state changes.
+fn follow(layout: &Layout, name: &str, done: &str) -> Response {
+    layout.redirect_with(PagePath::new(&["console", "servers", name]), Severity::Waiting, done)
 }

@@ -10,28 +10,29 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
-use super::offers::{find_prompt, find_resource};
 use crate::api::body::body;
-use crate::api::mcp::call_method;
-use crate::api::offers::{Prompt, Resource};
+use crate::api::call::call_method;
+use crate::api::offers::{Prompt, Resource, list_prompts, list_resources};
+use crate::api::page::Page;
 use crate::api::problem::Problem;
+use crate::api::query::query;
 use crate::api::tools::{self, Tool, execute_tool};
 use crate::console::api::Api;
 use crate::console::call_outcome::{CallOutcome, CallPart, Called};
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageError, PageResult, render, show};
 use crate::console::fields::{Fields, FormFields, QueryFields};
-use crate::console::kept_call::KeptCall;
 use crate::console::layout::Layout;
 use crate::console::page_path::PagePath;
 use crate::console::redirect::redirect;
 use crate::console::results::Kept;
+use crate::console::results::KeptCall;
 use crate::console::shown::{show_json, show_text};
 use crate::console::tool_form::{
     FieldKind, FormField, FormStep, list_steps, make_fields, note_mistake, read_arguments,
-    text_schema,
 };
 
 /// The kinds of targets of a call.
@@ -341,6 +342,21 @@ async fn load(api: &Api, kind: Callable, name: &str) -> Result<ToolDefinition, P
     Ok(tool)
 }
 
+/// Returns the schema for the arguments of a prompt, which are strings.
+fn text_schema(arguments: &[Argument]) -> Value {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for Argument { name, description, required: is_required } in arguments {
+        let description = description.as_deref().unwrap_or("");
+        let property = json!({"type": "string", "description": description});
+        properties.insert(name.clone(), property);
+        if *is_required {
+            required.push(Value::from(name.as_str()));
+        }
+    }
+    json!({"type": "object", "properties": properties, "required": required})
+}
+
 fn make_page<'a>(
     layout: &'a Layout,
     kind: Callable,
@@ -376,6 +392,92 @@ pub(crate) async fn show_image(
         }
         _ => Err(PageError::not_found(missing)),
     }
+}
+
+const PART: &str = "50";
+
+/// An argument of a prompt.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Argument {
+    pub(crate) name: String,
+    pub(crate) description: Option<String>,
+    pub(crate) required: bool,
+}
+
+impl Prompt {
+    pub(crate) fn address(&self) -> String {
+        PagePath::new(&["console", "prompts", &self.name]).into_text()
+    }
+
+    /// Returns the first line of the description, or the title or name.
+    pub(crate) fn first_line(&self) -> &str {
+        find_first_line([&self.description, &self.title], &self.name)
+    }
+
+    /// Returns the arguments; none if they cannot be parsed.
+    pub(crate) fn list_arguments(&self) -> Vec<Argument> {
+        self.arguments.as_ref().and_then(|all| Vec::deserialize(all).ok()).unwrap_or_default()
+    }
+}
+
+impl Resource {
+    pub(crate) fn address(&self) -> String {
+        PagePath::new(&["console", "resources", &self.uri]).into_text()
+    }
+
+    /// Returns the first line of the description, or the title or name.
+    pub(crate) fn first_line(&self) -> &str {
+        find_first_line([&self.description, &self.title], self.name.as_deref().unwrap_or(""))
+    }
+}
+
+fn find_first_line<'a>(texts: [&'a Option<String>; 2], name: &'a str) -> &'a str {
+    let text = texts.into_iter().flatten().next().map_or(name, String::as_str);
+    text.lines().next().unwrap_or("")
+}
+
+/// Maximum number of pages of a list to search for a prompt or resource.
+const MAX_PARTS: usize = 20;
+
+/// Returns the prompt of this name, if the visitor may use it.
+pub(crate) async fn find_prompt(api: &Api, name: &str) -> Result<Option<Prompt>, Problem> {
+    let mut cursor = String::new();
+    for _ in 0..MAX_PARTS {
+        let filter = query(&[("limit", "200"), ("search", name), ("cursor", &cursor)])?;
+        let Json(found) = list_prompts(api.by()?, filter).await?;
+        if let Some(prompt) = found.items.into_iter().find(|prompt| prompt.name == name) {
+            return Ok(Some(prompt));
+        }
+        let Some(next) = found.next_cursor else { break };
+        cursor = next;
+    }
+    Ok(None)
+}
+
+/// Returns the resource of this URI, if the visitor may use it.
+pub(crate) async fn find_resource(api: &Api, uri: &str) -> Result<Option<Resource>, Problem> {
+    let mut cursor = String::new();
+    for _ in 0..MAX_PARTS {
+        let filter = query(&[("limit", "200"), ("search", uri), ("cursor", &cursor)])?;
+        let Json(found) = list_resources(api.by()?, filter).await?;
+        if let Some(resource) = found.items.into_iter().find(|resource| resource.uri == uri) {
+            return Ok(Some(resource));
+        }
+        let Some(next) = found.next_cursor else { break };
+        cursor = next;
+    }
+    Ok(None)
+}
+
+/// Returns the first prompts of a server.
+pub(crate) async fn load_prompts(api: &Api, server: &str) -> Result<Page<Prompt>, Problem> {
+    Ok(list_prompts(api.by()?, query(&[("limit", PART), ("server", server)])?).await?.0)
+}
+
+/// Returns the first resources of a server.
+pub(crate) async fn load_resources(api: &Api, server: &str) -> Result<Page<Resource>, Problem> {
+    Ok(list_resources(api.by()?, query(&[("limit", PART), ("server", server)])?).await?.0)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use axum::http::header::LOCATION;
 
 use super::*;
-use crate::console::provider_words::explain;
+use crate::console::sign_in::explain;
 
 fn all_errors() -> Vec<SignInError> {
     use SignInError as E;

@@ -1,7 +1,7 @@
 //! Tests of `routes`: the permissions in the table.
 
 use super::*;
-use crate::console::page_table::PageRoute;
+use crate::console::routes::PageRoute;
 
 #[test]
 fn nothing_but_the_way_in_is_public() {

@@ -1,4 +1,4 @@
-//! Tests of `failure`.
+//! Tests of `call`.
 
 use axum::response::IntoResponse;
 use serde_json::json;
