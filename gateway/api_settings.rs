@@ -31,6 +31,6 @@ impl ApiSettings {
         let access = Arc::new(ApiConfig { clients_address, ..config.admin.api.clone() });
         let keys_file = config.authn.keys_file.clone();
         let audit_key = trail::find_key(&config.telemetry);
-        Self { access, keys, keys_file, pins_file: config.pins_file.clone(), audit_key }
+        Self { access, keys, keys_file, pins_file: config.proxy.pins.file.clone(), audit_key }
     }
 }

@@ -281,7 +281,7 @@ fn pins_command(
     command: pins::Command,
     json: bool,
 ) -> anyhow::Result<(String, ExitCode)> {
-    let Some(file) = loaded.config.pins_file.clone() else {
+    let Some(file) = loaded.config.proxy.pins.file.clone() else {
         anyhow::bail!("no lock file is configured; set pins: {{ file: lockgate.pins.json }}");
     };
     let lock = loaded.config.proxy.pins.lock.clone().unwrap_or_default();

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use http::HeaderName;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use lockgate_store::Secret;
+use lockgate_text::settings;
 use rustls_pki_types::PrivatePkcs8KeyDer;
 use rustls_pki_types::pem::PemObject;
 use serde_json::json;
@@ -49,31 +50,38 @@ pub struct ServerConfig {
     pub header: HeaderName,
 }
 
-/// Source of the credential of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    /// The gateway's own account, for all callers.
-    ClientCredentials,
-    /// Each caller's own account (authorization code).
-    User,
-    /// Each caller's own key, which the caller enters once.
-    UserKey,
-    /// The caller's own access token, exchanged at the server's authorization server (RFC 8693).
-    Exchange,
-    /// The caller's own access token, exchanged for an identity assertion of its provider.
-    IdJag,
-}
+settings! {
+    /// Source of the credential of a call.
+    #[serde(rename_all = "snake_case")]
+    pub enum Method {
+        // Each caller's own account (authorization code).
+        User,
+        // Each caller's own key, which the caller enters once.
+        #[serde(rename = "user_headers")]
+        UserKey,
+        // The gateway's own account, for all callers.
+        ClientCredentials,
+        // The caller's own access token, exchanged at the server's authorization server (RFC 8693).
+        Exchange,
+        // The caller's own access token, exchanged for an identity assertion of its provider.
+        IdJag,
+    }
 
-/// Source of the lists of a server with accounts of users.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Listing {
-    /// The server's lists without a credential, or with the headers of the configuration.
-    #[default]
-    Server,
-    /// The lists of the first user that connects.
-    FirstUser,
-    /// The server's lists with the gateway's own account.
-    OwnAccount,
+    /// Source of the lists of a server with accounts of users.
+    #[derive(Default)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Listing {
+        // The server's lists without a credential.
+        #[default]
+        None,
+        // The same, with the headers of the configuration.
+        Static,
+        // The lists of the first user that connects.
+        FirstUser,
+        // The server's lists with the gateway's own account.
+        #[serde(rename = "client_credentials")]
+        OwnAccount,
+    }
 }
 
 /// A client that the operator registered at an authorization server.

@@ -21,16 +21,12 @@ pub struct Config {
     pub scrape_token: Option<ScrapeToken>,
 }
 
-/// The condition under which the gateway is ready.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ready {
-    /// Every server is connected or has failed.
-    #[default]
-    Started,
-    /// At least one server is connected, or none is configured.
-    Any,
-    /// All servers are connected.
-    All,
+lockgate_text::settings! {
+    /// The condition under which the gateway is ready: every server is connected or has failed; at
+    /// least one is connected, or none is configured; all are connected.
+    #[derive(Default)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Ready { #[default] Started, Any, All }
 }
 
 /// The number of connected servers, out of all that should be connected.

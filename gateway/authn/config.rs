@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jsonwebtoken::Algorithm;
+use lockgate_text::setting::{List, Text, list_or};
+use lockgate_text::settings;
 use url::Url;
 
 use crate::key::Key;
@@ -54,17 +56,22 @@ pub struct SignIn {
     pub redirect: Url,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Anonymous {
-    /// The user of this machine if no credential is configured, none otherwise.
-    #[default]
-    Default,
-    Never,
-    /// Connections from this machine, as its user.
-    Loopback,
-    /// All callers: as the user of this machine on its own connections, else as a shared anonymous
-    /// principal.
-    Everywhere,
+settings! {
+    /// The callers that need no credential.
+    #[derive(Default)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Anonymous {
+        // The user of this machine if no credential is configured, none otherwise.
+        #[default]
+        #[serde(skip)]
+        Default,
+        Never,
+        // Connections from this machine, as its user.
+        Loopback,
+        // All callers: as the user of this machine on its own connections, else as a shared
+        // anonymous principal.
+        Everywhere,
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,25 +95,49 @@ pub struct Issuer {
     pub skew: Duration,
 }
 
-/// Locations of claims: a name, or a JSON Pointer if it begins with `/`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claims {
-    pub subject: String,
-    pub organisation: Option<String>,
-    pub roles: Option<String>,
-    /// The first present claim is used: a list, or text separated by spaces.
-    pub scopes: Vec<String>,
-    /// The first present claim is used.
-    pub agent: Vec<String>,
+settings! {
+    /// Names of claims, or JSON Pointers (`/realm_access/roles`).
+    #[derive(Debug)]
+    pub struct Claims as "Claims" {
+        /// Default `sub`.
+        pub subject: String = Option<Text> => or_sub,
+        /// Default none.
+        pub organisation: Option<String> = Option<Text>,
+        /// Default none.
+        pub roles: Option<String> = Option<Text>,
+        /// Default `scope`, else `scp`.
+        pub scopes: Vec<String> = Option<Text> => or_scope,
+        /// The software that acts on behalf of the subject. Default `client_id`, else `azp`.
+        pub agent: Vec<String> = Option<Text> => or_client,
+    }
+
+    #[derive(Debug)]
+    pub struct Scopes as "Scopes" {
+        /// For every request. Default none.
+        pub required: Vec<String> = List,
+        /// Further scopes for calls of tools: pattern over `server/tool` → scopes.
+        pub tools: Vec<ToolScopes> = BTreeMap<String, List> => tool_scopes,
+        /// Broad scope → scopes that it includes.
+        pub implies: BTreeMap<String, Vec<String>> = BTreeMap<String, List>,
+    }
 }
 
-/// The scopes that callers need.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scopes {
-    pub required: Vec<String>,
-    /// Additional scopes for calls of tools.
-    pub tools: Vec<ToolScopes>,
-    pub implies: BTreeMap<String, Vec<String>>,
+fn or_sub(given: Option<Text>) -> String {
+    given.map_or_else(|| "sub".into(), |Text(name)| name)
+}
+
+/// The first present claim is used: a list, or text separated by spaces.
+fn or_scope(given: Option<Text>) -> Vec<String> {
+    list_or(given.map(|Text(name)| List(vec![name])), &["scope", "scp"])
+}
+
+fn or_client(given: Option<Text>) -> Vec<String> {
+    list_or(given.map(|Text(name)| List(vec![name])), &["client_id", "azp"])
+}
+
+fn tool_scopes(given: BTreeMap<String, List>) -> Vec<ToolScopes> {
+    let all = given.into_iter();
+    all.map(|(glob, List(scopes))| ToolScopes { tools: vec![glob], scopes }).collect()
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -131,18 +162,6 @@ impl Config {
 
     pub(crate) fn takes_bearers(&self) -> bool {
         self.key.is_some() || self.keys.is_some() || !self.issuers.is_empty()
-    }
-}
-
-impl Default for Claims {
-    fn default() -> Self {
-        Self {
-            subject: "sub".into(),
-            organisation: None,
-            roles: None,
-            scopes: vec!["scope".into(), "scp".into()],
-            agent: vec!["client_id".into(), "azp".into()],
-        }
     }
 }
 

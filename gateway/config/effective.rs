@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use lockgate_egress::Route;
-use lockgate_telemetry::Format;
 use lockgate_upstream::Transport;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
@@ -184,14 +183,11 @@ impl<'a> Walk<'a> {
             ["listen"] => json!(config.listener.listen),
             ["limits", "bytes_in_flight"] => json!(config.proxy.limits.bytes_in_flight),
             ["limits", "sessions_per_principal"] => {
-                json!(config.proxy.limits.sessions_per_principal)
+                json!(config.proxy.limits.of_principal())
             }
             ["builtin", "example"] => json!(config.tools.names().any(|name| name == "example")),
             ["log", "level"] => json!(config.telemetry.level),
-            ["log", "format"] => match config.telemetry.format {
-                Format::Json => json!("json"),
-                Format::Text => json!("text"),
-            },
+            ["log", "format"] => json!(config.telemetry.format),
             ["store", "file"] => match &config.store.place {
                 lockgate_store::StorePlace::File(file) => json!(file),
                 lockgate_store::StorePlace::Postgres(_) => return None,

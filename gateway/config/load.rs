@@ -106,7 +106,7 @@ fn read_layers(sources: &Sources) -> (Loading<'_>, Layers, Option<PathBuf>) {
 
 fn named_files(config: &Config, cwd: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    files.extend(config.pins_file.clone());
+    files.extend(config.proxy.pins.file.clone());
     if let Some(file) = &config.authn.keys_file {
         files.push(cwd.join(file));
     }

@@ -68,8 +68,6 @@ pub struct Config {
     pub limits: Option<lockgate_limits::Config>,
     pub tools: lockgate_tools::Config,
     pub admin: lockgate_admin::Config,
-    /// The lock file of tools; a change requires a reload.
-    pub pins_file: Option<PathBuf>,
     /// By slug, in alphabetical order, including disabled servers.
     pub servers: Vec<lockgate_upstream::Config>,
     /// Accounts at those servers.

@@ -5,12 +5,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use lockgate_text::setting::HINT;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// Maximum number of listed problems in a report; further problems are only counted.
 pub const MAX_LISTED_PROBLEMS: usize = 200;
-/// Separator of problem and hint in messages of the raw types.
-pub const HINT: &str = " — ";
 
 /// The place of a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

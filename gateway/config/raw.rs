@@ -1,30 +1,19 @@
-//! The configuration as written: one file per section, every key optional with its default and
-//! range in its type. Editors show the doc comments. Nothing here implements `Debug`, because
+//! The configuration as written: the sections of layers, and here those that need conversion, with
+//! every key optional. Editors show the doc comments. Nothing here implements `Debug`, because
 //! values may be secrets.
 
-pub mod approvals;
 pub mod audit;
 mod auth;
 pub mod builtin;
 mod catalogue;
-mod compose;
-mod discovery;
 mod egress;
 pub mod given;
 mod http;
-mod identity;
-pub mod leaf;
-mod limits;
 mod log;
-mod names;
-pub mod pins;
 mod policy;
-mod redis;
-mod replicas;
 mod server;
 mod server_auth;
 mod store;
-mod tool_search;
 
 use std::collections::BTreeMap;
 
@@ -32,28 +21,21 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use approvals::Approvals;
 pub use audit::Audit;
-pub use auth::{Anonymous, Auth, Claims, Issuer, Scopes};
+pub use auth::{Auth, Identity, Issuer};
 pub use builtin::Builtin;
-pub use catalogue::{AuthMethod, CatalogueEntry};
-pub use compose::{Endpoint, Group};
-pub use discovery::{Discovery, Registry};
+pub use catalogue::{AuthMethod, CatalogueEntry, Endpoint};
 pub use egress::{Egress, Reach};
-pub use http::{Admin, ApiPlace, ClientAuth, ForwardedHeader, Http, Ready, SignIn};
-pub use identity::Identity;
+pub use http::{Admin, ApiPlace, Approvals, ClientAuth, Http, SignIn};
 use leaf::{List, Text};
-pub use limits::Limits;
-pub use log::{Format, Log, Telemetry};
-pub use names::{Names, Separator};
-pub use pins::Pins;
-pub use policy::{Allow, Policy};
-pub use redis::Redis;
-pub use replicas::Replicas;
-pub use server::{Era, Inherited, Server, Sessions, Transport};
-pub use server_auth::{AuthDiscovery, AuthProvider, AuthType, ServerAuth};
-pub use store::Store;
-pub use tool_search::{ToolSearch, ToolsMode};
+use lockgate_policy::pin::Pins;
+use lockgate_proxy::{Discovery, Group, Limits, Names, ToolSearch};
+pub use lockgate_text::setting as leaf;
+pub use log::{Log, Telemetry};
+pub use policy::Policy;
+pub use server::{Inherited, Server, Transport};
+pub use server_auth::{AuthProvider, ServerAuth};
+pub use store::{Redis, Replicas, Store};
 
 /// Configuration of Lockgate.
 #[derive(Default, Deserialize)]
@@ -66,7 +48,6 @@ pub struct Root {
     pub schema: Option<Text>,
     /// `development` or `production`. Production logs JSON, never runs the example server, and
     /// needs a credential (`auth`) and `policy.files` or `policy.tools.allow`.
-    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub profile: Profile,
     /// The name that clients see: `a-z`, `0-9` and `-`, at most 64 characters. Default `lockgate`.
     pub name: Option<Text>,
@@ -77,7 +58,6 @@ pub struct Root {
     /// Address and port to listen on, port 1024–65535; `[::]:3001` is every IPv6 and IPv4 address.
     /// Default `127.0.0.1:3001`. Without authentication of callers (`auth`) only a loopback
     /// address.
-    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub listen: Option<Text>,
     /// Further files of this configuration, such as one for each team: files, folders, or patterns
     /// such as `teams/*.yaml`, in or below this file's folder; at most 64. Different values for the
@@ -86,7 +66,6 @@ pub struct Root {
     pub include: List,
     /// Files with `mcpServers` (or VS Code's `servers`); their entries are added to `servers`.
     /// Relative to this file.
-    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub import: List,
     /// The MCP servers behind the gateway, by name: `a-z`, `0-9` and `-`, at most 64 characters; at
     /// most 256 of them.

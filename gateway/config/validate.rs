@@ -34,7 +34,7 @@ use crate::loaded::{Config, Sources};
 use crate::problem::{Problem, Problems, Severity, ValuePlace};
 use crate::raw::given::{text_of, text_or};
 use crate::raw::leaf::Text;
-use crate::raw::{self, Profile, Root};
+use crate::raw::{Profile, Root};
 use crate::source::layer::Layers;
 use crate::suggest;
 pub use egress::{NO_PROXY_VARIABLES, PROXY_VARIABLES};
@@ -64,8 +64,7 @@ pub fn config(
         production: root.profile == Profile::Production,
         privileged: root.http.privileged_ports.0,
     };
-    let (pins, pins_file) = check.pins(&root.pins);
-    let mut proxy = check.proxy(root, pins);
+    let mut proxy = check.proxy(root);
     proxy.limits.bytes_in_flight = check.bytes_in_flight(root);
     let mut authn = check.auth(root);
     let mut listener = check.listener(root, authn.admits_others());
@@ -75,7 +74,7 @@ pub fn config(
     authn.sign_in = check.sign_in(root, &authn, &admin);
     authn.signer = check.identity(root, authn.public_url.as_ref());
     admin.webhook = check.webhook(&root.approvals, root.http.public_url.as_ref());
-    proxy.discovery = check.discovery(root, authn.public_url.as_ref());
+    proxy.discovery = check.discovery(&root.discovery, authn.public_url.as_ref());
     let accounts = check.accounts(root, authn.public_url.as_ref());
     if let Some(listener) = &mut listener {
         adapt_listener(listener, &proxy, &admin, accounts.public_url.as_ref());
@@ -88,7 +87,7 @@ pub fn config(
     proxy.replicas = check.replicas(root, listener.as_ref());
     let catalogue = check.catalogue(&root.catalogue);
     let tools = check.tools(root);
-    let servers = check.servers(&root.servers, root.limits.depth.size(), &tools);
+    let servers = check.servers(&root.servers, root.limits.depth, &tools);
     let listener = listener.filter(|_| !check.wrong)?;
     Some(Config {
         production: check.production,
@@ -101,7 +100,6 @@ pub fn config(
         store,
         limits,
         tools,
-        pins_file,
         admin,
         servers,
         accounts,
@@ -195,7 +193,7 @@ impl Check<'_> {
         file
     }
 
-    fn proxy(&mut self, root: &Root, pins: lockgate_policy::pin::Pins) -> lockgate_proxy::Config {
+    fn proxy(&mut self, root: &Root) -> lockgate_proxy::Config {
         let name = text_or(&root.name, NAME);
         if !is_slug(name) {
             let shown = self.shown(&["name"]);
@@ -205,26 +203,26 @@ impl Check<'_> {
                 "set the display name in `title`",
             );
         }
+        self.check_groups(root);
+        self.check_tool_search(&root.tool_search);
         self.short(&["title"], root.title.as_ref(), TITLE_CHARS);
         self.short(&["instructions"], root.instructions.as_ref(), INSTRUCTIONS_BYTES);
         lockgate_proxy::Config {
             name: name.to_string(),
             title: text_of(&root.title),
             instructions: text_of(&root.instructions),
-            names: lockgate_proxy::Names {
-                separator: separator(root.names.separator).to_string(),
-                max_length: root.names.max_length.size(),
-            },
-            limits: limits(&root.limits, &root.http),
-            tool_search: self.tool_search(&root.tool_search),
-            groups: self.groups(root),
+            names: root.names.clone(),
+            limits: root.limits.clone(),
+            connections_per_address: root.http.most_of_address(),
+            tool_search: root.tool_search.clone(),
+            groups: root.groups.clone(),
             endpoints: self.endpoints(root),
             discovery: None,
             methods: self.methods(&root.methods),
             extensions: root.extensions.0.iter().cloned().collect(),
             secret: self.secret(root.secret.as_ref()),
             old_secrets: self.old_secrets(root),
-            pins,
+            pins: self.pins(&root.pins),
             replicas: None,
         }
     }
@@ -241,8 +239,9 @@ impl Check<'_> {
         let Root { log, telemetry, .. } = root;
         let audit = self.audit(&root.audit);
         let format = match (log.format, self.production) {
-            (Some(raw::Format::Json), _) | (None, true) => LogFormat::Json,
-            (Some(raw::Format::Text), _) | (None, false) => LogFormat::Text,
+            (Some(given), _) => given,
+            (None, true) => LogFormat::Json,
+            (None, false) => LogFormat::Text,
         };
         lockgate_telemetry::Config {
             level: self.level(&log.level),
@@ -289,37 +288,6 @@ impl Check<'_> {
     }
 }
 
-fn limits(raw: &raw::Limits, http: &raw::Http) -> lockgate_proxy::Limits {
-    let sessions = raw.sessions.size();
-    lockgate_proxy::Limits {
-        depth: raw.depth.size(),
-        sessions,
-        sessions_per_principal: match &raw.sessions_per_principal {
-            Some(given) => given.size(),
-            None => sessions.div_ceil(2),
-        },
-        session_idle: raw.session_idle.duration(),
-        bytes_in_flight: 0,
-        concurrent_requests: raw.concurrent_requests.size(),
-        queued_requests: raw.queued_requests.size(),
-        queued_judgements: raw.queued_judgements.size(),
-        page_items: raw.page_items.size(),
-        discovery_deadline: raw.discovery_deadline.duration(),
-        streams_per_principal: raw.streams_per_principal.size(),
-        connections_per_address: http.most_of_address(),
-        subscriptions: raw.subscriptions.size(),
-        stream_buffer: raw.stream_buffer.size(),
-        question_rounds: raw.question_rounds.size(),
-        question_timeout: raw.question_timeout.duration(),
-        parked_calls: raw.parked_calls.size(),
-        parked_calls_per_principal: raw.parked_calls_per_principal.size(),
-        answer_bytes: raw.answer_bytes.size(),
-        approvals: raw.approvals.size(),
-        approvals_per_principal: raw.approvals_per_principal.size(),
-        approval_timeout: raw.approval_timeout.duration(),
-    }
-}
-
 /// Checks for `^[a-z0-9-]+$`, at most 64 characters.
 fn is_slug(name: &str) -> bool {
     (1..=NAME_CHARS).contains(&name.len())
@@ -346,16 +314,6 @@ fn is_local(url: &url::Url) -> bool {
         Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
         Some(url::Host::Domain(name)) => name == "localhost",
         None => false,
-    }
-}
-
-fn separator(raw: raw::Separator) -> &'static str {
-    match raw {
-        raw::Separator::Underscores => "__",
-        raw::Separator::Underscore => "_",
-        raw::Separator::Dash => "-",
-        raw::Separator::Dot => ".",
-        raw::Separator::Slash => "/",
     }
 }
 

@@ -35,7 +35,7 @@ pub use http1::{Http1Error, MAX_READ_AHEAD, Payload, RequestHead, ResponseHead};
 pub use pool::{Origin, PostHead, PostRequest};
 pub use proxy::Proxy;
 pub use resolve::{Addresses, Resolve, System};
-pub use route::{Direct, Route};
+pub use route::{Direct, Route, parse_network};
 pub use stream::Stream;
 pub use target::Target;
 pub use tls::check_authorities;

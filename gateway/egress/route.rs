@@ -40,7 +40,7 @@ impl Direct {
     /// `:port`. A name includes its subdomains; `.name` and `*.name` stand for the subdomains
     /// alone.
     pub fn parse(text: &str) -> Option<Self> {
-        let (hosts, port) = match parse_network(text) {
+        let (hosts, port) = match parse_network(strip_brackets(text).unwrap_or(text)) {
             Some(network) => (Hosts::Network(network), None),
             None => {
                 let (host, port) = split_port(text)?;
@@ -119,10 +119,10 @@ fn is_here(host: &Host<String>) -> bool {
     }
 }
 
-fn parse_network(text: &str) -> Option<IpNet> {
-    let text = strip_brackets(text).unwrap_or(text);
+/// Parses a network, or an address as the network of a single host.
+pub fn parse_network(text: &str) -> Option<IpNet> {
     if let Ok(network) = text.parse::<IpNet>() {
-        return Some(network);
+        return Some(network.trunc());
     }
     let address: IpAddr = text.parse().ok()?;
     Some(IpNet::from(address))
@@ -144,7 +144,7 @@ fn parse_hosts(host: &str) -> Option<Hosts> {
     if host == "*" {
         return Some(Hosts::All);
     }
-    if let Some(network) = parse_network(host) {
+    if let Some(network) = parse_network(strip_brackets(host).unwrap_or(host)) {
         return Some(Hosts::Network(network));
     }
     let below = host.strip_prefix("*.").or_else(|| host.strip_prefix('.'));

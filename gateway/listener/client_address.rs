@@ -18,14 +18,17 @@ pub struct TrustedProxies {
     pub header: ForwardedHeader,
 }
 
-/// The header that proxies write. Proxies pass the other header on as their client sent it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ForwardedHeader {
-    /// `X-Forwarded-For`
-    #[default]
-    For,
-    /// `Forwarded` (RFC 7239)
-    Standard,
+lockgate_text::settings! {
+    /// The header that proxies write. Proxies pass the other header on as their client sent it.
+    #[derive(Default)]
+    pub enum ForwardedHeader {
+        #[default]
+        #[serde(rename = "x-forwarded-for")]
+        For,
+        // RFC 7239.
+        #[serde(rename = "forwarded")]
+        Standard,
+    }
 }
 
 /// The address of a request's client, and the port where it is present.

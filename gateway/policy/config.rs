@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use lockgate_text::setting::List;
+use lockgate_text::settings;
 use serde_json::Value;
 
 use crate::file;
@@ -75,12 +77,15 @@ fn write_rate(rate: Option<u32>) -> String {
     }
 }
 
-/// A list that allows a name if some `allow` glob and no `deny` glob matches.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Allow {
-    /// If `None`, every name is allowed without policy files, and no name with them.
-    pub allow: Option<Vec<String>>,
-    pub deny: Vec<String>,
+settings! {
+    /// An item is allowed if an `allow` pattern matches it and no `deny` pattern does.
+    #[derive(Debug)]
+    pub struct Allow as "Allow" {
+        /// Patterns with `*`, `?`, `[…]` and `{a,b}`. Default `["*"]`; beside `policy.files` none.
+        pub allow: Option<Vec<String>> = Option<List>,
+        /// Patterns that take precedence over `allow`. Default none.
+        pub deny: Vec<String> = List,
+    }
 }
 
 impl Allow {

@@ -6,7 +6,10 @@ mod text;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
+use lockgate_text::setting::Text;
+use lockgate_text::settings;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -17,27 +20,36 @@ pub use text::{Finding, inspect, is_clean, shown, strip};
 pub const MAX_PINS: usize = 100_000;
 const PIN_VERSION: u32 = 1;
 
-/// The reaction to a new or changed tool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reaction {
-    /// Neither listed nor callable until approved.
-    #[default]
-    Quarantine,
-    /// Listed and callable, and reported to operators.
-    Report,
-    Allow,
-}
+settings! {
+    /// A lock file and the reactions to deviations from it.
+    #[derive(Debug)]
+    pub struct Pins as "Pins" {
+        /// The lock file with approved tools, such as `lockgate.pins.json`; relative to this file.
+        /// Without it nothing is pinned. `lockgate pins approve` writes it.
+        pub file: Option<PathBuf> = Option<Text>,
+        /// Reaction to a tool whose definition differs from the approved one: `quarantine` (neither
+        /// listed nor callable), `report` or `allow`.
+        pub changed: Reaction,
+        /// Reaction to a tool that was never approved: `quarantine`, `report` or `allow`.
+        pub new: Reaction,
+        /// Handling of invisible characters in the servers' descriptions of tools, prompts and
+        /// resources: `strip` removes them, `quarantine` also hides such a tool, `report` keeps
+        /// them.
+        pub hidden_text: HiddenText,
+        /// The content of the lock file. If `None`, nothing is pinned.
+        @serde(skip)
+        pub lock: Option<Lock>,
+    }
 
-/// The reaction to invisible characters in the texts of servers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HiddenText {
-    /// The characters are removed.
-    #[default]
-    Strip,
-    /// The tool is neither listed nor callable, even if the lock file approves it.
-    Quarantine,
-    /// The characters are kept and reported to operators.
-    Report,
+    /// The reaction to a new or changed tool. Unless allowed, it is reported to operators.
+    #[derive(Default)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Reaction { #[default] Quarantine, Report, Allow }
+
+    /// The reaction to invisible characters in the texts of servers.
+    #[derive(Default)]
+    #[serde(rename_all = "lowercase")]
+    pub enum HiddenText { #[default] Strip, Quarantine, Report }
 }
 
 /// The status of a tool according to the lock file.
@@ -89,16 +101,6 @@ struct File {
     tools: BTreeMap<String, Pin>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     rejected: BTreeMap<String, String>,
-}
-
-/// A lock file and the reactions to deviations from it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pins {
-    /// If `None`, nothing is pinned.
-    pub lock: Option<Lock>,
-    pub changed: Reaction,
-    pub new: Reaction,
-    pub hidden_text: HiddenText,
 }
 
 impl Pin {

@@ -84,25 +84,28 @@ impl TryFrom<&str> for Slug {
     }
 }
 
-/// The separator between slug and own name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Separator {
-    #[default]
-    DoubleUnderscore,
-    Underscore,
-    Hyphen,
-    Dot,
-    /// Outside the characters that the specification recommends for names; some clients reject it.
-    Slash,
+lockgate_text::settings! {
+    /// The separator between slug and own name.
+    #[derive(Default)]
+    pub enum Separator {
+        #[default]
+        #[serde(rename = "__")]
+        DoubleUnderscore,
+        #[serde(rename = "_")]
+        Underscore,
+        #[serde(rename = "-")]
+        Hyphen,
+        #[serde(rename = ".")]
+        Dot,
+        // Outside the characters that the specification recommends; some clients reject it.
+        #[serde(rename = "/")]
+        Slash,
+    }
 }
 
-/// An error for a text that is not a separator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a separator is one of __ _ - . /")]
-pub struct BadSeparator;
-
 impl Separator {
-    pub const ALL: [Self; 5] =
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 5] =
         [Self::DoubleUnderscore, Self::Underscore, Self::Hyphen, Self::Dot, Self::Slash];
 
     #[must_use]
@@ -114,24 +117,6 @@ impl Separator {
             Self::Dot => ".",
             Self::Slash => "/",
         }
-    }
-}
-
-impl fmt::Display for Separator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for Separator {
-    type Err = BadSeparator;
-    fn from_str(text: &str) -> Result<Self, BadSeparator> {
-        for separator in Self::ALL {
-            if separator.as_str() == text {
-                return Ok(separator);
-            }
-        }
-        Err(BadSeparator)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Validated configuration of the request path.
+//! The configuration of the request path.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -8,8 +8,10 @@ use std::time::Duration;
 use lockgate_policy::Patterns;
 use lockgate_policy::pin::Pins;
 use lockgate_protocol::method::Method;
+use lockgate_protocol::name::Separator;
 use lockgate_protocol::{list, scan};
-use lockgate_search::Synonyms;
+use lockgate_text::setting::{List, Seconds, Size, Text, Toggle, Whole, list_or};
+use lockgate_text::settings;
 
 /// The gateway's own identity and the limits of the request path.
 #[derive(Clone, PartialEq, Eq)]
@@ -21,6 +23,9 @@ pub struct Config {
     pub instructions: Option<String>,
     pub names: Names,
     pub limits: Limits,
+    /// Connections per client address. The streams of an organisation other than `default` are
+    /// limited to half as many.
+    pub connections_per_address: usize,
     pub tool_search: ToolSearch,
     /// Tools of several servers that appear as one, by the name that takes the servers' place.
     pub groups: BTreeMap<String, Group>,
@@ -43,33 +48,136 @@ pub struct Config {
     pub replicas: Option<Replicas>,
 }
 
-/// Documents with which hosts find endpoints.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Discovery {
-    /// Whether there are server cards and a catalog of them.
-    pub cards: bool,
-    pub registry: Registry,
-    /// Parts of the public address: its host; scheme, host and port; the path before `/mcp`.
-    pub host: String,
-    pub origin: String,
-    pub prefix: String,
-}
+settings! {
+    /// Documents with which hosts find endpoints.
+    #[derive(Debug)]
+    pub struct Discovery as "Discovery" {
+        /// Publish a server card of each of the operator's endpoints, at its address followed by
+        /// `/server-card`, and their list at `/.well-known/ai-catalog.json`.
+        pub cards: bool = Toggle<false>,
+        /// List endpoints as a registry (`/v0.1/servers`): `off`; `members`, for authenticated
+        /// callers; `public`, also the operator's endpoints for callers without credentials.
+        pub registry: Registry,
+        /// Parts of the public address: its host; scheme, host and port; the path before `/mcp`.
+        @serde(skip)
+        pub host: String,
+        @serde(skip)
+        pub origin: String,
+        @serde(skip)
+        pub prefix: String,
+    }
 
-/// The readers of the list of endpoints in the form of a registry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Registry {
-    Off,
-    /// Authenticated callers, each with its own servers.
-    Members,
-    /// Also callers without credentials, with the operator's endpoints.
-    Public,
-}
+    /// The readers of the list of endpoints in the form of a registry.
+    #[derive(Default)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Registry { #[default] Off, Members, Public }
 
-/// Servers with equal tools. An argument selects the server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
-    pub servers: BTreeSet<String>,
-    pub argument: String,
+    /// Servers with equal tools. An argument selects the server.
+    #[derive(Debug)]
+    pub struct Group as "Group" {
+        /// Names of 2 to 100 servers with equal tools.
+        pub servers: BTreeSet<String> = List,
+        /// The argument that selects the server.
+        pub argument: String = Option<Text> => or_empty,
+    }
+
+    /// Rules for building exposed names from a server's slug and a tool's own name.
+    #[derive(Debug)]
+    pub struct Names as "Names" {
+        /// Separator between a server's name and a tool's: `__`, `_`, `-`, `.` or `/`.
+        pub separator: Separator,
+        /// Longest exposed name, 32–128 characters; longer ones end in a hash.
+        pub max_length: usize = Whole<32, 128, 64>,
+    }
+
+    /// How clients find tools that are not listed.
+    #[derive(Debug)]
+    pub struct ToolSearch as "ToolSearch" {
+        /// Tools that endpoints list: `full`, all of them; `search`, tools that find and call the
+        /// others; `auto`, as `search` from `threshold` tools, except for the clients in
+        /// `deferring`.
+        pub tools: ToolsMode,
+        /// Other values of `tools` for single endpoints, by path: `/mcp`, `/servers/NAME/mcp`,
+        /// `/agents/ID/mcp` or `/endpoints/NAME/mcp`; at most 1000.
+        pub endpoints: BTreeMap<String, ToolsMode>,
+        /// Number of tools from which `auto` searches, 1–100000.
+        pub threshold: usize = Whole<1, 100_000, 60>,
+        /// Names of tools, as the endpoint lists them, that stay listed.
+        pub always: BTreeSet<String> = List,
+        /// Words of queries, each with words of tools of the same meaning; at most 1000.
+        pub synonyms: BTreeMap<String, Vec<String>> = BTreeMap<String, List>,
+        /// Names of clients (`clientInfo.name`) that load definitions on demand. Default
+        /// `claude-code`.
+        pub deferring: BTreeSet<String> = Option<List> => or_claude_code,
+    }
+
+    /// The form of an endpoint's list of tools.
+    #[derive(Default)]
+    #[serde(rename_all = "lowercase")]
+    pub enum ToolsMode { #[default] Full, Search, Auto }
+
+    /// Limits of the request path.
+    #[derive(Debug)]
+    pub struct Limits as "Limits" {
+        /// Nesting of a message, 8–128.
+        pub depth: usize = Whole<8, 128, 64>,
+        /// Concurrent legacy sessions, 1–1000000.
+        pub sessions: usize = Whole<1, 1_000_000, 10_000>,
+        /// Concurrent legacy sessions of one caller, 1–1000000. Default: half of `sessions`.
+        pub sessions_per_principal: Option<usize> = Option<Whole<1, 1_000_000, 0>>,
+        /// Time without a request after which a legacy session ends, 10–86400 s.
+        pub session_idle: Duration = Seconds<10, 86_400, 1800>,
+        /// Concurrent calls of all servers together, 1–100000. Half of them is divided evenly among
+        /// the servers, at least one each; the rest is first come, first served.
+        pub concurrent_requests: usize = Whole<1, 100_000, 100>,
+        /// Waiting calls of all servers together, 0–100000, divided in the same way; one more is
+        /// answered with 503.
+        pub queued_requests: usize = Whole<0, 100_000, 1000>,
+        /// Requests that wait for evaluation on a separate thread, because they are large or slow
+        /// to evaluate, 0–10000; one more is answered with 503. Half of the processors are used for
+        /// this.
+        pub queued_judgements: usize = Whole<0, 10_000, 256>,
+        /// Limit of the gateway's resident memory in bytes, 96MiB–1024GiB; not including the
+        /// servers that it starts. Default: three quarters of the cgroup's limit; without one
+        /// 512MiB, or half of the machine's memory if that is less.
+        pub memory: Option<u64> = Option<Size<0x600_0000, 0x100_0000_0000, 0>>,
+        /// Bytes of messages, over all connections: request bodies, responses until their clients
+        /// have read them, and messages kept for clients that resume a stream, 1MiB–16GiB; at least
+        /// `http.body_bytes`, and at most the remainder of `memory` if that is set. Default: half
+        /// of `memory` less 64MiB. A larger message is rejected.
+        pub bytes_in_flight: usize = Option<Size<0x10_0000, 0x4_0000_0000, 0>> => or_zero,
+        /// Items of one page of a list, 1–10000.
+        pub page_items: usize = Whole<1, 10_000, 1000>,
+        /// How long the first list waits for servers that are still starting, 1–300 s.
+        pub discovery_deadline: Duration = Seconds<1, 300, 5>,
+        /// Concurrent event streams per caller, 1–10000.
+        pub streams_per_principal: usize = Whole<1, 10_000, 64>,
+        /// Resources that one session may subscribe to, 1–10000.
+        pub subscriptions: usize = Whole<1, 10_000, 256>,
+        /// Messages kept for a client that reads slowly or resumes later, per stream, 1–10000; 4
+        /// MiB of them at most, and always the newest. The oldest are dropped first.
+        pub stream_buffer: usize = Whole<1, 10_000, 256>,
+        /// Rounds of questions to a client within one call, 1–100.
+        pub question_rounds: usize = Whole<1, 100, 10>,
+        /// How long a client may take to answer one question, 1–300 s.
+        pub question_timeout: Duration = Seconds<1, 300, 120>,
+        /// Concurrent calls of modern clients to legacy servers that wait for answers to the
+        /// servers' questions, 1–100000.
+        pub parked_calls: usize = Whole<1, 100_000, 1_024>,
+        /// The same for one caller, 1–100000.
+        pub parked_calls_per_principal: usize = Whole<1, 100_000, 256>,
+        /// Bytes of a client's answers to the questions of one round, 1KiB–64MiB; longer ones are
+        /// rejected.
+        pub answer_bytes: usize = Size<0x400, 0x400_0000, 0x10_0000>,
+        /// Calls that wait for approval by others than their callers, and as many questions to
+        /// callers, 1–100000; one more is rejected.
+        pub approvals: usize = Whole<1, 100_000, 1000>,
+        /// The same for one caller, 1–1000; one more call is rejected, and one more question
+        /// replaces the oldest.
+        pub approvals_per_principal: usize = Whole<1, 1000, 16>,
+        /// How long a call may wait for its approval, 1–3600 s; `expires` of a policy may be less.
+        pub approval_timeout: Duration = Seconds<1, 3600, 300>,
+    }
 }
 
 /// The items of a composed endpoint. Keys are `server/name` with the server's own name.
@@ -103,42 +211,6 @@ pub struct Replicas {
     pub tls_name: Option<String>,
 }
 
-/// Rules for building exposed names from a server's slug and a tool's own name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Names {
-    /// One of `__`, `_`, `-`, `.`, `/`.
-    pub separator: String,
-    /// Longest exposed name, 32–128 characters; longer names get a hash suffix.
-    pub max_length: usize,
-}
-
-/// The form of an endpoint's list of tools.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ToolsMode {
-    /// All tools.
-    #[default]
-    Full,
-    /// Tools that find and call the others.
-    Search,
-    /// As `Search` for many tools, except for clients that load definitions on demand.
-    Auto,
-}
-
-/// How clients find tools that are not listed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ToolSearch {
-    pub tools: ToolsMode,
-    /// Modes of single endpoints, by path.
-    pub endpoints: BTreeMap<String, ToolsMode>,
-    /// Number of tools from which `Auto` searches.
-    pub threshold: usize,
-    /// Names of tools that stay listed.
-    pub always: BTreeSet<String>,
-    pub synonyms: Synonyms,
-    /// Names of clients that load definitions on demand.
-    pub deferring: BTreeSet<String>,
-}
-
 impl ToolSearch {
     /// Returns the mode of the endpoint at a path: that of the operator for this path, its agent's,
     /// or that for all.
@@ -154,54 +226,25 @@ impl ToolSearch {
     }
 }
 
-/// Limits of the request path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Nesting of a message (arrays and objects).
-    pub depth: usize,
-    /// Concurrent legacy sessions; further `initialize` requests get a 503.
-    pub sessions: usize,
-    /// Concurrent legacy sessions per principal; further `initialize` requests get a 503.
-    pub sessions_per_principal: usize,
-    /// Idle time after which a legacy session ends.
-    pub session_idle: Duration,
-    /// Bytes of request bodies and responses in flight, over all clients.
-    pub bytes_in_flight: usize,
-    /// Concurrent calls, over all servers.
-    pub concurrent_requests: usize,
-    /// Queued calls, over all servers.
-    pub queued_requests: usize,
-    /// Queued large or complex requests that await a policy decision.
-    pub queued_judgements: usize,
-    /// Items per page of a list.
-    pub page_items: usize,
-    /// Longest wait of the first list for servers that are still starting.
-    pub discovery_deadline: Duration,
-    /// Concurrent `subscriptions/listen` streams and legacy GET streams per principal.
-    pub streams_per_principal: usize,
-    /// Connections per client address. The streams of an organisation other than `default` are
-    /// limited to half as many.
-    pub connections_per_address: usize,
-    /// Resource URIs per session or `subscriptions/listen`.
-    pub subscriptions: usize,
-    /// Messages buffered per stream for a client that reads slowly or resumes later.
-    pub stream_buffer: usize,
-    /// Rounds of questions to a client within a call.
-    pub question_rounds: usize,
-    /// Time for a client to answer a question.
-    pub question_timeout: Duration,
-    /// Calls of modern clients at legacy servers that wait for answers to questions.
-    pub parked_calls: usize,
-    /// Limit of the same calls per principal.
-    pub parked_calls_per_principal: usize,
-    /// Bytes of a client's answers to the questions of a round.
-    pub answer_bytes: usize,
-    /// Calls that wait for approvers, and likewise open approval questions to callers.
-    pub approvals: usize,
-    /// Limit of the same calls and questions per principal.
-    pub approvals_per_principal: usize,
-    /// Longest wait of a call for its approval.
-    pub approval_timeout: Duration,
+impl Limits {
+    /// Returns the maximum legacy sessions of a caller: half of all, unless configured.
+    #[must_use]
+    pub fn of_principal(&self) -> usize {
+        self.sessions_per_principal.unwrap_or(self.sessions.div_ceil(2))
+    }
+}
+
+/// The value 0 is replaced according to `memory`.
+fn or_zero(given: Option<Size<0x10_0000, 0x4_0000_0000, 0>>) -> usize {
+    given.map_or(0, |given| given.size())
+}
+
+fn or_empty(given: Option<Text>) -> String {
+    given.unwrap_or_default().0
+}
+
+fn or_claude_code(given: Option<List>) -> BTreeSet<String> {
+    list_or(given, &["claude-code"]).into_iter().collect()
 }
 
 /// Omits the secret.

@@ -212,8 +212,9 @@ impl Gateway {
     /// # Errors
     /// The limit of the caller or of its organisation is reached.
     pub fn stream(&self, caller: &Principal) -> Result<OpenStream, TooManyStreams> {
-        let limits = &self.snapshot().config.limits;
-        self.streams.open(caller, limits.streams_per_principal, limits.connections_per_address)
+        let config = &self.snapshot().config;
+        let own = config.limits.streams_per_principal;
+        self.streams.open(caller, own, config.connections_per_address)
     }
 
     /// Reserves room in the audit trail for a change; `None` without a trail.

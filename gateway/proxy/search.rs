@@ -137,7 +137,7 @@ fn find_tools(context: &RequestContext) -> Result<String, String> {
             _ => return Err(format!("`limit` must be a whole number from 1 to {MAX_FOUND}")),
         },
     };
-    let synonyms = &context.snapshot.config.tool_search.synonyms;
+    let synonyms = &context.snapshot.synonyms;
     let query = Query::parse(query, synonyms).map_err(|error| format!("`query`: {error}"))?;
     let Some(search) = context.search() else { return Ok(String::new()) };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);

@@ -164,7 +164,7 @@ impl Sessions {
         if self.table.len() >= limits.sessions {
             return Err(TooMany::All);
         }
-        let own = limits.sessions_per_principal;
+        let own = limits.of_principal();
         let share = self.shares.take_of_all(&principal, own, limits.sessions)?;
         let Some(id) = id.or_else(random_id) else { return Err(TooMany::All) };
         let Opening { revision, capabilities, defers_loading } = opening;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use lockgate_authn::{Authenticator, Signer};
 use lockgate_policy::{Limiter, Policy};
-use lockgate_protocol::name::{Naming, Separator};
+use lockgate_protocol::name::Naming;
 use lockgate_protocol::sealed::{Sealer, SecretError};
+use lockgate_search::Synonyms;
 
 use crate::Config;
 
@@ -28,8 +29,6 @@ pub enum RulesError {
     Policy(String),
     #[error("secret: {0}")]
     Secret(#[from] SecretError),
-    #[error("names.separator: {0:?} is not one of __ _ - . /")]
-    Separator(String),
 }
 
 pub(crate) struct Snapshot {
@@ -39,6 +38,7 @@ pub(crate) struct Snapshot {
     pub(crate) limiter: Arc<dyn Limiter>,
     pub(crate) signer: Option<Arc<Signer>>,
     pub(crate) naming: Naming,
+    pub(crate) synonyms: Synonyms,
     pub(crate) sealer: Arc<Sealer>,
     /// JSON text of our `Implementation`.
     pub(crate) info: Arc<[u8]>,
@@ -49,9 +49,6 @@ impl Snapshot {
     /// reload.
     pub(crate) fn new(rules: Rules, old: Option<&Self>) -> Result<Self, RulesError> {
         let Rules { config, authn, policy, limiter, signer } = rules;
-        let Ok(separator) = config.names.separator.parse::<Separator>() else {
-            return Err(RulesError::Separator(config.names.separator));
-        };
         let sealer = match (&config.secret, old) {
             (Some(secret), _) => {
                 let ring = std::iter::once(secret).chain(&config.old_secrets);
@@ -66,12 +63,18 @@ impl Snapshot {
         if let Some(title) = &config.title {
             info["title"] = title.as_str().into();
         }
+        let synonyms = config.tool_search.synonyms.iter();
+        let synonyms = synonyms.map(|(word, meanings)| (word.as_str(), meanings.as_slice()));
         Ok(Self {
             authenticator: authn,
             limiter,
             signer,
             policy: Arc::new(compile(&policy)?),
-            naming: Naming { separator, max_length: config.names.max_length },
+            naming: Naming {
+                separator: config.names.separator,
+                max_length: config.names.max_length,
+            },
+            synonyms: Synonyms::new(synonyms),
             sealer,
             info: info.to_string().into_bytes().into(),
             config,

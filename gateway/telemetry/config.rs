@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use lockgate_text::settings;
+
 /// Logs, traces and the bounds of metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -55,11 +57,9 @@ impl fmt::Debug for Export {
     }
 }
 
-/// The format of log lines on stderr.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Readable text, in colour on a terminal.
-    Text,
-    /// One JSON object per line.
-    Json,
+settings! {
+    /// The format of log lines on stderr: readable text, in colour on a terminal, or one JSON
+    /// object per line.
+    #[serde(rename_all = "lowercase")]
+    pub enum Format { Text, Json }
 }

@@ -1,6 +1,6 @@
 //! Text formats shared by all layers: invisible characters, escapes, hexadecimal digits, dates,
-//! names of organisations, PEM files, and unambiguous JSON. Each rule is implemented here once, so
-//! that layers cannot differ. Independent of any protocol.
+//! names of organisations, PEM files, unambiguous JSON, and settings. Each rule is implemented here
+//! once, so that layers cannot differ. Independent of any protocol.
 
 pub mod count;
 pub mod date;
@@ -10,4 +10,5 @@ pub mod list;
 pub mod organisation;
 pub mod pem;
 pub mod percent;
+pub mod setting;
 pub mod unseen;

@@ -9,7 +9,7 @@ mod template;
 mod words;
 
 pub use config::{
-    Argument, ArgumentKind, Body, Config, Message, Problem, Prompt, Resource, Role, Template,
+    Argument, ArgumentKind, Config, Message, Problem, Prompt, Resource, Role, Template,
 };
 
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ const LASTING_MS: u64 = 5000;
 pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     let compiled = Compiled::new(config).map_err(|problem| problem.to_string())?;
     let folder =
-        config.folder.as_ref().map(|path| Folder::open(path, config.file_bytes)).transpose()?;
+        config.folder.as_ref().map(|path| Folder::open(path, config.file_size)).transpose()?;
     let content = Content {
         shared: Arc::new(Shared { compiled, folder, watched: Mutex::default() }),
         teller: OnceLock::new(),
@@ -251,7 +251,7 @@ fn write_all<T>(all: &[T], write: fn(&T) -> Value) -> Vec<Value> {
 
 fn resource(resource: &Resource) -> Value {
     let mut item =
-        json!({"uri": resource.uri, "name": resource.name, "mimeType": resource.mime_type});
+        json!({"uri": resource.uri, "name": resource.name, "mimeType": resource.mime_type()});
     described(&mut item, resource.title.as_deref(), resource.description.as_deref());
     item
 }
@@ -260,7 +260,7 @@ fn template(template: &Template) -> Value {
     let mut item = json!({
         "uriTemplate": template.template,
         "name": template.name,
-        "mimeType": template.mime_type,
+        "mimeType": template.mime_type(),
     });
     described(&mut item, template.title.as_deref(), template.description.as_deref());
     item

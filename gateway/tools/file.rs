@@ -22,6 +22,7 @@ use crate::server::ServerDefinition;
 use crate::tool::{AnyTool, Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};
 use config::Config;
 use place::Files;
+pub(crate) use place::media_type;
 
 type Work = fn(&Files, &Arguments, &CancellationToken) -> Result<Output, ToolError>;
 
@@ -47,7 +48,7 @@ impl Tool for FileTool {
 
 /// Completes a spec with what all file tools share.
 fn tool(files: &Arc<Files>, spec: fn(&Files) -> ToolSpec, work: Work) -> Box<dyn AnyTool> {
-    let spec = spec(files).tags(&["files"]).timeout(files.config.limits.timeout);
+    let spec = spec(files).tags(&["files"]).timeout(files.config.timeout);
     let spec = match spec.effect {
         Effect::Reads => spec.permissions(&["file:read"]),
         Effect::Writes { .. } => spec.permissions(&["file:write"]),

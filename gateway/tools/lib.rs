@@ -26,8 +26,8 @@ pub use database::{
     Config as Database, Connection as DatabaseConnection, DatabasePlace, EMBEDDED,
     Limits as DatabaseLimits, Network as DatabaseNetwork,
 };
-pub use file::config::{Config as File, Limits as FileLimits, ORDERS, Root as FileRoot};
-pub use shell::{Config as Shell, Landlock, Limits as ShellLimits, Root as ShellRoot, confined};
+pub use file::config::{Config as File, Root as FileRoot};
+pub use shell::{Config as Shell, Landlock, Root as ShellRoot, confined};
 pub use web::Config as Web;
 
 use std::collections::BTreeMap;

@@ -13,13 +13,13 @@ mod plan;
 mod program;
 mod run;
 
-pub use config::{Config, Landlock, Limits, Root};
+pub use config::{Config, Landlock, Root};
 pub use guard::confined;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use lockgate_policy::command::Command;
+use lockgate_policy::command::{Command, Spec};
 use lockgate_text::list::JsonList;
 use tokio::sync::Semaphore;
 
@@ -43,8 +43,7 @@ struct Shell {
 pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     let landlock = confine::wanted(config.landlock, confine::found())?;
     let folders = Folders::open(&config.roots)?;
-    let mut spec = config.rule.clone();
-    spec.roots = folders.paths();
+    let spec = Spec { roots: folders.paths(), ..config.rule() };
     let rule = Command::compile(&spec)?;
     let mut programs = BTreeMap::new();
     let mut missing = Vec::new();
@@ -68,8 +67,8 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     if !missing.is_empty() {
         tracing::info!(programs = %JsonList(&missing), "builtin.shell: not installed");
     }
-    let places = Arc::new(Semaphore::new(config.limits.concurrent));
-    let launchers = match Launchers::new(config.launcher.clone(), config.limits.concurrent) {
+    let places = Arc::new(Semaphore::new(config.concurrent));
+    let launchers = match Launchers::new(config.launcher.clone(), config.concurrent) {
         Ok(launchers) => Arc::new(launchers),
         Err(error) => {
             return Err(format!("the thread for its launchers cannot be started: {error}"));

@@ -16,7 +16,7 @@ pub use config::Config;
 use std::sync::Arc;
 
 use http::HeaderValue;
-use lockgate_egress::{Guard, GuardedClient, Resolve, System};
+use lockgate_egress::{Guard, GuardedClient, Resolve, System, parse_network};
 use lockgate_policy::url::Url as Rule;
 
 use crate::About;
@@ -41,7 +41,8 @@ fn resolving(
     about: &About,
     resolver: Arc<dyn Resolve>,
 ) -> Result<ServerDefinition, String> {
-    let guard = Guard::new(config.networks.clone());
+    let networks = config.addresses.iter().filter_map(|text| parse_network(text));
+    let guard = Guard::new(networks.collect());
     let Ok(user_agent) = HeaderValue::from_str(&config.user_agent) else {
         return Err("user_agent: is not a valid header value".into());
     };
@@ -51,7 +52,7 @@ fn resolving(
             Arc::clone(&about.connector),
             resolver,
             guard,
-            config.proxy.clone(),
+            config.open_proxy()?,
         ),
         headers: Headers::compile(&config.headers)?,
         user_agent,

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_egress::Policy;
+use lockgate_text::setting::{Seconds, Size, Whole};
+use lockgate_text::settings;
 
 /// An MCP server that the gateway calls. A reload changes nothing if the values are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,61 +66,69 @@ pub enum Transport {
     Sse { url: url::Url, headers: BTreeMap<String, String> },
 }
 
-/// The protocol era to use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EraChoice {
-    Auto,
-    Modern,
-    Legacy,
-}
+settings! {
+    /// The protocol era to use.
+    #[derive(Default)]
+    #[serde(rename_all = "lowercase")]
+    pub enum EraChoice { #[default] Auto, Modern, Legacy }
 
-/// The sharing of connections to a legacy server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sessions {
-    /// Each interactive client has its own; the others share one.
-    Auto,
-    /// One connection for all clients; the server may not ask clients anything.
-    Shared,
-    /// One connection (over stdio: one process) per legacy client session.
-    Client,
-}
+    /// The sharing of connections to a legacy server.
+    #[derive(Default)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Sessions {
+        // Each interactive client has its own; the others share one.
+        #[default]
+        Auto,
+        // One connection for all clients; the server may not ask clients anything.
+        Shared,
+        // One connection (over stdio: one process) per legacy client session.
+        Client,
+    }
 
-/// Limits on the messages and lists of an upstream, and on calls to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of a response message.
-    pub response_bytes: usize,
-    /// Bytes of an SSE event.
-    pub event_bytes: usize,
-    /// Bytes of a stdio line.
-    pub line_bytes: usize,
-    /// Nesting of a message.
-    pub depth: usize,
-    /// Concurrent calls.
-    pub concurrency: usize,
-    /// Calls waiting for a permit.
-    pub queue: usize,
-    /// Connections that belong to one client each.
-    pub client_connections: usize,
-    /// Items per list.
-    pub list_items: usize,
-    /// Pages per list.
-    pub list_pages: usize,
-    /// Bytes of a description or title of an item, also within its schemas.
-    pub description_bytes: usize,
+    /// Limits on the messages and lists of an upstream, and on calls to it.
+    #[derive(Debug)]
+    pub struct Limits as "ServerLimits" {
+        /// Bytes of one response, 1KiB–1GiB.
+        pub response_bytes: usize = Size<1024, 0x4000_0000, 100_000_000>,
+        /// Bytes of one event of an event stream, 1KiB–1GiB.
+        pub event_bytes: usize = Size<1024, 0x4000_0000, 16_000_000>,
+        /// Bytes of one line over stdio, 1KiB–1GiB.
+        pub line_bytes: usize = Size<1024, 0x4000_0000, 16_000_000>,
+        /// Items of each list, 1–100000.
+        pub list_items: usize = Whole<1, 100_000, 5000>,
+        /// Pages of each list, 1–10000.
+        pub list_pages: usize = Whole<1, 10_000, 100>,
+        /// Bytes of one description or title of an item, also within its schemas, 256–16MiB; an
+        /// item with a longer one is omitted.
+        pub description_bytes: usize = Size<256, 0x100_0000, 0x8000>,
+        /// Nesting of a message. This limit and the following are not keys of `limits`.
+        @serde(skip)
+        pub depth: usize,
+        /// Concurrent calls.
+        @serde(skip)
+        pub concurrency: usize,
+        /// Calls waiting for a permit.
+        @serde(skip)
+        pub queue: usize,
+        /// Connections that belong to one client each.
+        @serde(skip)
+        pub client_connections: usize,
+    }
+
+    /// Opens after `failures` consecutive transport failures; admits a trial call after `cooldown`.
+    #[derive(Debug)]
+    pub struct Breaker as "Breaker" {
+        /// Consecutive transport failures that open it, 1–1000.
+        pub failures: u32 = Whole<1, 1000, 5>,
+        /// How long it stays open, 1–300 s.
+        pub cooldown: Duration = Seconds<1, 300, 30>,
+    }
 }
 
 /// Default of [`Limits::client_connections`] over stdio, where each is a process.
 pub const CLIENT_PROCESSES: usize = 16;
 /// Default of [`Limits::client_connections`] over HTTP.
 pub const CLIENT_CONNECTIONS: usize = 1024;
-
-/// Opens after `failures` consecutive transport failures; admits a trial call after `cooldown`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Breaker {
-    pub failures: u32,
-    pub cooldown: Duration,
-}
 
 /// Health checks: a server that was silent for `interval` is pinged, and becomes unresponsive if it
 /// sends nothing within `timeout`.
@@ -210,18 +220,13 @@ impl Config {
             start_timeout: seconds(30),
             rests_after: Some(DEFAULT_IDLE_TIMEOUT),
             limits: Limits {
-                response_bytes: 100_000_000,
-                event_bytes: 16_000_000,
-                line_bytes: 16_000_000,
                 depth: 64,
                 concurrency: 32,
                 queue: 128,
                 client_connections: CLIENT_CONNECTIONS,
-                list_items: 5000,
-                list_pages: 100,
-                description_bytes: 32 << 10,
+                ..Limits::default()
             },
-            breaker: Breaker { failures: 5, cooldown: seconds(30) },
+            breaker: Breaker::default(),
             health: None,
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::tree::{File, files, hold};
 
-/// Each layer with the layers it may import. `config` imports every layer for its `Config` type;
+/// Each layer with the layers it may import. `config` imports the layers that have settings;
 /// the root package imports all of them.
 const TABLE: [(&str, &[&str]); 19] = [
     ("text", &[]),
@@ -21,7 +21,7 @@ const TABLE: [(&str, &[&str]); 19] = [
     ("upstream", &["text", "admission", "protocol", "egress", "telemetry"]),
     ("tools", &["text", "admission", "protocol", "policy", "postgres", "egress", "upstream"]),
     ("store", &["text", "postgres"]),
-    ("accounts", &["egress", "store"]),
+    ("accounts", &["text", "egress", "store"]),
     ("registry", &["text", "admission", "store"]),
     (
         "proxy",
@@ -51,7 +51,6 @@ const TABLE: [(&str, &[&str]); 19] = [
             "protocol",
             "policy",
             "postgres",
-            "search",
             "telemetry",
             "egress",
             "authn",
@@ -181,7 +180,7 @@ fn the_architecture_page_shows_the_table() {
     for (layer, imports) in TABLE {
         let cell = match imports.len() {
             0 => "nothing".into(),
-            n if n + 1 == TABLE.len() => "every layer, for its `Config` type alone".into(),
+            n if n + 2 == TABLE.len() => "every layer but `search`, for its settings".into(),
             _ => imports.iter().map(|import| format!("`{import}`")).collect::<Vec<_>>().join(", "),
         };
         let row = format!("| `{layer}` | {cell} |");

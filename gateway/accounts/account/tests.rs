@@ -35,7 +35,7 @@ fn account(storage: Option<Storage>) -> Arc<Account> {
         issuer: None,
         client: None,
         scopes: None,
-        listing: Listing::Server,
+        listing: Listing::None,
         waits: Duration::ZERO,
         audience: None,
         provider: None,

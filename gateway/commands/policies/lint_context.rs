@@ -29,7 +29,7 @@ impl LintContext {
         let mut naming = Naming::default();
         if let Some(context) = &context {
             let names = &context.proxy.names;
-            naming.separator = names.separator.parse().unwrap_or_default();
+            naming.separator = names.separator;
             naming.max_length = names.max_length;
         }
         Self { context, naming, built_in: RefCell::default() }

@@ -131,7 +131,7 @@ fn tool(
     context: &LintContext,
     config: &Config,
 ) -> Option<Words> {
-    if !may_name_server(text, servers, &config.proxy.names.separator) {
+    if !may_name_server(text, servers, config.proxy.names.separator.as_str()) {
         return Some(without_server(text, servers));
     }
     if text.contains(OPEN) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lockgate_telemetry::audit::{Arguments, Facility, OnFull};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,6 @@ pub struct Audit {
     /// `audit.file`, else `off`, in production `stdout`.
     pub output: Option<Output>,
     /// The file, with mode 0600; relative to this file. Rotated files are kept next to it.
-    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub file: Option<Text>,
     /// At least 32 characters. With it every hash is keyed, so that write access to the file is not
     /// enough to forge it. A reference: `${LOCKGATE_AUDIT_KEY}` or `file:PATH`.
@@ -78,25 +78,6 @@ pub struct Webhook {
     pub client_key: Option<Text>,
 }
 
-#[derive(Clone, Copy, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "lowercase")]
-#[cfg_attr(test, schemars(inline))]
-pub enum Facility {
-    #[default]
-    Audit,
-    Auth,
-    Authpriv,
-    Local0,
-    Local1,
-    Local2,
-    Local3,
-    Local4,
-    Local5,
-    Local6,
-    Local7,
-}
-
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -105,25 +86,4 @@ pub enum Output {
     Off,
     Stdout,
     File,
-}
-
-#[derive(Clone, Copy, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "lowercase")]
-#[cfg_attr(test, schemars(inline))]
-pub enum OnFull {
-    #[default]
-    Deny,
-    Drop,
-}
-
-#[derive(Clone, Copy, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "lowercase")]
-#[cfg_attr(test, schemars(inline))]
-pub enum Arguments {
-    #[default]
-    Digest,
-    Redacted,
-    Omitted,
 }

@@ -1,10 +1,12 @@
-//! `auth`: authentication of callers. Contains a secret and so has no `Debug`.
+//! `auth` and `identity`: authentication of callers, and signing of their identities. Contains
+//! secrets and so has no `Debug`.
 
 use std::collections::BTreeMap;
 
+use lockgate_authn::{Anonymous, Claims, Scopes};
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::leaf::{List, Seconds, Text, Whole};
 
@@ -14,11 +16,9 @@ use super::leaf::{List, Seconds, Text, Whole};
 pub struct Auth {
     /// The bearer key that every caller must send, 16–4096 characters. A reference:
     /// `${LOCKGATE_KEY}` or `file:PATH`.
-    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub key: Option<Text>,
     /// File of API keys (YAML or JSON), read again when it changes; `lockgate keys` writes it.
     /// Relative to this file.
-    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub keys_file: Option<Text>,
     /// Callers accepted without a credential: `never` none, `loopback` those on this machine,
     /// `everywhere` all. By default those on this machine, unless an authentication method is
@@ -32,23 +32,12 @@ pub struct Auth {
     pub scopes: Scopes,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "lowercase")]
-#[cfg_attr(test, schemars(inline))]
-pub enum Anonymous {
-    Never,
-    Loopback,
-    Everywhere,
-}
-
 /// Tokens are accepted if they are signed by this issuer for the endpoint that is called.
 #[derive(Default, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Issuer {
     /// The `iss` of its tokens, exactly: an https:// URL.
-    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub issuer: Option<Text>,
     /// Address of its keys; by default taken from its metadata.
     pub jwks_uri: Option<Text>,
@@ -69,31 +58,12 @@ pub struct Issuer {
     pub clock_skew: Seconds<0, 300, 30>,
 }
 
-/// Names of claims, or JSON Pointers (`/realm_access/roles`).
 #[derive(Default, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
-pub struct Claims {
-    /// Default `sub`.
-    pub subject: Option<Text>,
-    /// Default none.
-    pub organisation: Option<Text>,
-    /// Default none.
-    pub roles: Option<Text>,
-    /// Default `scope`, else `scp`.
-    pub scopes: Option<Text>,
-    /// The software that acts on behalf of the subject. Default `client_id`, else `azp`.
-    pub agent: Option<Text>,
-}
-
-#[derive(Default, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(deny_unknown_fields, default)]
-pub struct Scopes {
-    /// For every request. Default none.
-    pub required: List,
-    /// Further scopes for calls of tools: pattern over `server/tool` → scopes.
-    pub tools: BTreeMap<String, List>,
-    /// Broad scope → scopes that it includes.
-    pub implies: BTreeMap<String, List>,
+pub struct Identity {
+    /// Private keys (P-256, PEM, PKCS #8), 8 at most, for `servers.NAME.identity`: the first signs,
+    /// all are published at `/.well-known/jwks.json`. References: `file:PATH` or `${IDENTITY_KEY}`.
+    /// The same on every replica.
+    pub keys: Vec<Text>,
 }

@@ -1,10 +1,6 @@
 //! `builtin`: the list of built-in servers.
 
-pub mod content;
 pub mod database;
-pub mod file;
-pub mod shell;
-pub mod web;
 
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -22,13 +18,13 @@ pub struct Builtin {
     /// server nor another category is configured.
     pub example: Option<Toggle<false>>,
     /// Reads and changes files in folders; off until it is configured.
-    pub file: Option<file::File>,
+    pub file: Option<lockgate_tools::File>,
     /// Resources and prompts that the gateway itself offers; off until it is configured.
-    pub content: Option<content::Content>,
+    pub content: Option<lockgate_tools::content::Config>,
     /// Reads databases; off until it is configured.
     pub database: Option<database::Database>,
     /// Runs allowed programs, confined; off until it is configured.
-    pub shell: Option<shell::Shell>,
+    pub shell: Option<lockgate_tools::Shell>,
     /// Requests to web servers and pages as text; off until it is configured.
-    pub web: Option<web::Web>,
+    pub web: Option<lockgate_tools::Web>,
 }

@@ -1,10 +1,13 @@
-//! `catalogue.NAME`: a server that organisations may add without its address.
+//! `catalogue.NAME` and `endpoints.NAME`: servers that organisations may add, and composed
+//! endpoints.
+
+use std::collections::BTreeMap;
 
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::leaf::Text;
+use super::leaf::{List, Text};
 
 #[derive(Default, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
@@ -32,4 +35,21 @@ pub enum AuthMethod {
     None,
     ApiKey,
     BearerToken,
+}
+
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Endpoint {
+    /// Patterns of its tools: `server/name`, with `*`, `?`, `[…]` and `{a,b}`.
+    pub tools: List,
+    /// Patterns of its prompts, likewise.
+    pub prompts: List,
+    /// Patterns of its resources, templates and skills: `server/uri`, or the URI.
+    pub resources: List,
+    /// Other names of tools and prompts, by `server/name`: 1 to 64 letters, digits, `_`, `-` and
+    /// `.`.
+    pub rename: BTreeMap<String, Text>,
+    /// Other descriptions, by `server/name` or `server/uri`; at most 4096 bytes.
+    pub describe: BTreeMap<String, Text>,
 }

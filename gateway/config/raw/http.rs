@@ -1,5 +1,7 @@
-//! `http` and `admin`: the interfaces for clients and operators.
+//! `http`, `admin` and `approvals`: the interfaces for clients and operators.
 
+use lockgate_admin::Ready;
+use lockgate_listener::ForwardedHeader;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,7 +25,6 @@ pub struct Http {
     pub forwarded_header: ForwardedHeader,
     /// Address at which clients reach the gateway, such as `https://mcp.example.com`: the audience
     /// of OAuth tokens. By default `listen`, if that is a loopback address.
-    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub public_url: Option<Text>,
     /// Certificate and key; plain HTTP without it.
     pub tls: Option<Tls>,
@@ -82,27 +83,14 @@ impl Http {
     }
 }
 
-/// The header in which proxies report their clients.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-#[cfg_attr(test, schemars(inline))]
-pub enum ForwardedHeader {
-    #[default]
-    XForwardedFor,
-    Forwarded,
-}
-
 /// PEM files, read again whenever they change.
 #[derive(Default, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Tls {
     /// PEM file of the certificate chain; relative to this file.
-    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub cert: Option<Text>,
     /// PEM file of the private key; relative to this file.
-    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub key: Option<Text>,
     /// PEM file of the authorities of client certificates, which make principals; relative to this
     /// file.
@@ -155,18 +143,6 @@ pub struct Admin {
     pub sign_in: Option<SignIn>,
 }
 
-/// Condition for the gateway to be ready.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "lowercase")]
-#[cfg_attr(test, schemars(inline))]
-pub enum Ready {
-    #[default]
-    Started,
-    Any,
-    All,
-}
-
 /// The gateway as a client of an OpenID provider. Holds a secret and so has no Debug.
 #[derive(Default, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
@@ -198,4 +174,23 @@ pub enum ApiPlace {
     Auto,
     Everywhere,
     Off,
+}
+
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Approvals {
+    /// Receives a message when a call starts to wait for approvers other than its caller.
+    pub webhook: Option<Webhook>,
+}
+
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Webhook {
+    /// Address of the messages, which contain a link to the call; requires `http.public_url`.
+    pub url: Option<Text>,
+    /// Key that signs the messages (Standard Webhooks): `whsec_` and 24 to 64 random bytes in
+    /// base64. A reference: `${WEBHOOK_SECRET}` or `file:PATH`.
+    pub secret: Option<Text>,
 }

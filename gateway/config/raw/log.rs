@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use lockgate_telemetry::Format;
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::leaf::{Text, Whole};
 
@@ -14,19 +15,9 @@ use super::leaf::{Text, Whole};
 pub struct Log {
     /// `off`, `error`, `warn`, `info`, `debug` or `trace`, also per module:
     /// `info,lockgate_proxy=debug`. Default `info`.
-    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub level: Option<Text>,
     /// `text` or `json`, one object per line. Default `text`, in production `json`.
     pub format: Option<Format>,
-}
-
-#[derive(Clone, Copy, Deserialize, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "lowercase")]
-#[cfg_attr(test, schemars(inline))]
-pub enum Format {
-    Text,
-    Json,
 }
 
 #[derive(Default, Deserialize)]

@@ -1,5 +1,6 @@
 //! `policy`: allow lists and rates.
 
+use lockgate_policy::Allow;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,32 +13,18 @@ use super::leaf::{List, Whole};
 pub struct Policy {
     /// Policy files, folders of them, or patterns such as `policies/*.yaml`; relative to this file.
     /// With at least one of them, the default is to deny.
-    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub files: List,
     /// Servers, by name.
     pub servers: Allow,
     /// Tools, by exposed name: `time__get_current_time`, or `time/get_current_time`. Production
     /// requires it, or `files`.
-    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub tools: Allow,
     /// Prompts, by exposed name.
     pub prompts: Allow,
     /// Resources and templates, by exposed URI.
     pub resources: Allow,
     /// Tool calls per caller and minute, 1–1000000; not limited without it.
-    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub calls_per_minute: Option<Whole<1, 1_000_000, 0>>,
     /// Completions per caller and minute, 1–1000000.
     pub completions_per_minute: Whole<1, 1_000_000, 120>,
-}
-
-/// An item is allowed if an `allow` pattern matches it and no `deny` pattern does.
-#[derive(Default, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(deny_unknown_fields, default)]
-pub struct Allow {
-    /// Patterns with `*`, `?`, `[…]` and `{a,b}`. Default `["*"]`; beside `policy.files` none.
-    pub allow: Option<List>,
-    /// Patterns that take precedence over `allow`. Default none.
-    pub deny: List,
 }

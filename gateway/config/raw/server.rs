@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use lockgate_upstream::{Breaker, EraChoice, Limits, Sessions};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::leaf::{Seconds, Size, Text, Toggle, Whole};
+use super::leaf::{Seconds, Text, Toggle, Whole};
 use super::server_auth::ServerAuth;
 
 /// Either `command` (a program that uses stdio) or `url`.
@@ -15,13 +16,10 @@ use super::server_auth::ServerAuth;
 #[serde(deny_unknown_fields, default)]
 pub struct Server {
     /// The program to start; one with a slash is relative to this file.
-    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub command: Option<Text>,
     /// Its arguments.
-    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub args: Vec<Text>,
     /// Its environment, in addition to `PATH`, `HOME`, `LANG`, `TMPDIR` and similar variables.
-    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub env: BTreeMap<String, Text>,
     /// Additional environment of the program: `network` adds the proxy and the certificate
     /// authorities of `egress`, and the gateway's own `HTTPS_PROXY`, `NO_PROXY`, `SSL_CERT_FILE`,
@@ -32,14 +30,12 @@ pub struct Server {
     /// Its working folder, relative to this file.
     pub cwd: Option<Text>,
     /// Address of the server, for HTTP.
-    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub url: Option<Text>,
     /// `stdio`, `http` (Streamable HTTP) or `sse` (the older HTTP+SSE). Default: `stdio` with
     /// `command`, `http` with `url`.
     #[serde(alias = "type")]
     pub transport: Option<Transport>,
     /// Headers sent with every request to `url`.
-    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub headers: BTreeMap<String, Text>,
     /// Sends the caller's identity to the server, in a signed header `Lockgate-Identity` of each
     /// request over HTTP: see `identity.keys`.
@@ -47,7 +43,7 @@ pub struct Server {
     /// The account with which calls are made, over HTTP with OAuth.
     pub auth: Option<ServerAuth>,
     /// Protocol era: `auto`, `modern` (2026-07-28) or `legacy` (up to 2025-11-25).
-    pub era: Era,
+    pub era: EraChoice,
     /// `true`: the arguments of a call are validated against the tool's `inputSchema` before it is
     /// sent to the server, and the first mistake is reported with its location. Schemas that refer
     /// to themselves, have more than 64 patterns or references with `%`, or are of draft 3 or 4 are
@@ -61,7 +57,6 @@ pub struct Server {
     /// shown to clients with their own connection.
     pub sessions: Sessions,
     /// Time for one call, 1–300 s.
-    #[cfg_attr(test, schemars(extend("x-level" = "basic")))]
     pub timeout: Seconds<1, 300, 60>,
     /// Time for individual tools, by the server's own name for them, 1–300 s.
     pub tool_timeouts: BTreeMap<String, Seconds<1, 300, 60>>,
@@ -84,7 +79,7 @@ pub struct Server {
     /// Periodic health checks of the server.
     pub health: Health,
     /// Limits of the server's messages.
-    pub limits: ServerLimits,
+    pub limits: Limits,
 }
 
 // The audience is required: the gateway's address of a server may change, but the value that the
@@ -119,35 +114,6 @@ pub struct Health {
     pub timeout: Seconds<1, 300, 10>,
 }
 
-#[derive(Default, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(deny_unknown_fields, default)]
-pub struct Breaker {
-    /// Consecutive transport failures that open it, 1–1000.
-    pub failures: Whole<1, 1000, 5>,
-    /// How long it stays open, 1–300 s.
-    pub cooldown: Seconds<1, 300, 30>,
-}
-
-#[derive(Default, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(deny_unknown_fields, default)]
-pub struct ServerLimits {
-    /// Bytes of one response, 1KiB–1GiB.
-    pub response_bytes: Size<1024, 0x4000_0000, 100_000_000>,
-    /// Bytes of one event of an event stream, 1KiB–1GiB.
-    pub event_bytes: Size<1024, 0x4000_0000, 16_000_000>,
-    /// Bytes of one line over stdio, 1KiB–1GiB.
-    pub line_bytes: Size<1024, 0x4000_0000, 16_000_000>,
-    /// Items of each list, 1–100000.
-    pub list_items: Whole<1, 100_000, 5000>,
-    /// Pages of each list, 1–10000.
-    pub list_pages: Whole<1, 10_000, 100>,
-    /// Bytes of one description or title of an item, also within its schemas, 256–16MiB; an item
-    /// with a longer one is omitted.
-    pub description_bytes: Size<256, 0x100_0000, 0x8000>,
-}
-
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -157,26 +123,4 @@ pub enum Transport {
     #[serde(alias = "streamable-http", alias = "streamableHttp", alias = "streamable_http")]
     Http,
     Sse,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "lowercase")]
-#[cfg_attr(test, schemars(inline))]
-pub enum Era {
-    #[default]
-    Auto,
-    Modern,
-    Legacy,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "lowercase")]
-#[cfg_attr(test, schemars(inline))]
-pub enum Sessions {
-    #[default]
-    Auto,
-    Shared,
-    Client,
 }

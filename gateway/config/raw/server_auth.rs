@@ -1,9 +1,10 @@
 //! `servers.NAME.auth`: the gateway as an OAuth client of a server. Holds secrets and so has no
 //! `Debug`.
 
+use lockgate_accounts::{Listing, Method};
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::leaf::{List, Seconds, Text};
 
@@ -17,7 +18,7 @@ pub struct ServerAuth {
     /// account, for all callers. `exchange`: the caller's access token is exchanged at `issuer`
     /// (RFC 8693). `id_jag`: it is exchanged for an identity assertion of `provider`, which
     /// `issuer` accepts. Required.
-    pub r#type: Option<AuthType>,
+    pub r#type: Option<Method>,
     /// The only authorization server to use, by its exact `issuer`. Required with `client_id`.
     /// Default: the one that the server names.
     pub issuer: Option<Text>,
@@ -41,7 +42,7 @@ pub struct ServerAuth {
     /// Unless `client_credentials`, the credential that reads the lists: `none`, `static`
     /// (`headers`, which are sent for no call), `first_user` (the lists of the first user that
     /// connects, for all) or `client_credentials` (the gateway's own account).
-    pub discovery: AuthDiscovery,
+    pub discovery: Listing,
     /// With `user` and `user_headers`, how long a call waits for the account, after its client was
     /// asked to open the page, 0–600 s.
     pub waits: Seconds<0, 600, 0>,
@@ -58,30 +59,4 @@ pub struct AuthProvider {
     pub client_id: Option<Text>,
     /// The client secret. A reference: `${PROVIDER_SECRET}` or `file:PATH`. Required.
     pub client_secret: Option<Text>,
-}
-
-/// The source of the credential of calls.
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "snake_case")]
-#[cfg_attr(test, schemars(inline))]
-pub enum AuthType {
-    User,
-    UserHeaders,
-    ClientCredentials,
-    Exchange,
-    IdJag,
-}
-
-/// The source of the credential for lists.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "snake_case")]
-#[cfg_attr(test, schemars(inline))]
-pub enum AuthDiscovery {
-    #[default]
-    None,
-    Static,
-    FirstUser,
-    ClientCredentials,
 }

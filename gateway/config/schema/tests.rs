@@ -28,11 +28,54 @@ fn tidy(value: &mut Value) {
     }
 }
 
+/// The settings that most people use.
+const BASIC: [&str; 20] = [
+    "profile",
+    "listen",
+    "import",
+    "servers.NAME.command",
+    "servers.NAME.args",
+    "servers.NAME.env",
+    "servers.NAME.url",
+    "servers.NAME.headers",
+    "servers.NAME.timeout",
+    "http.public_url",
+    "http.tls.cert",
+    "http.tls.key",
+    "auth.key",
+    "auth.keys_file",
+    "auth.issuers.NAME.issuer",
+    "policy.files",
+    "policy.tools",
+    "policy.calls_per_minute",
+    "log.level",
+    "audit.file",
+];
+
+fn mark_basic(schema: &mut Value) {
+    for path in BASIC {
+        let mut pointer = String::new();
+        for name in path.split('.') {
+            let property = schema.pointer(&pointer).unwrap();
+            let mut forms = std::iter::once(property).chain(super::choices(property));
+            if let Some(reference) = forms.find_map(|form| form["$ref"].as_str()) {
+                pointer = reference.trim_start_matches('#').to_owned();
+            }
+            pointer += &match name {
+                "NAME" => "/additionalProperties".to_owned(),
+                _ => format!("/properties/{name}"),
+            };
+        }
+        schema.pointer_mut(&pointer).unwrap()["x-level"] = "basic".into();
+    }
+}
+
 /// With `LOCKGATE_WRITE_SCHEMA` in the environment the file is written instead.
 #[test]
 fn the_schema_is_that_of_the_types() {
     let mut schema = schemars::schema_for!(Root).to_value();
     tidy(&mut schema);
+    mark_basic(&mut schema);
     schema["title"] = "Lockgate".into();
     // Lines for `git diff`, without indentation: the program contains the file.
     let mut text = Vec::new();

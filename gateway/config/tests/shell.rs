@@ -13,8 +13,8 @@ fn it_is_off_until_it_has_roots_and_then_has_defaults() {
     let given = shell("builtin: { shell: { roots: [{ path: project }] } }");
     let made = given.loaded().config.tools.shell.unwrap();
     assert_eq!(made.roots[0].path, given.path().join("project"));
-    assert!(!made.roots[0].write && made.rule.allow_code_execution.is_empty());
-    assert_eq!((made.rule.programs.len(), made.limits.timeout.as_secs()), (16, 30));
+    assert!(!made.roots[0].write && made.allow_code_execution.is_empty());
+    assert_eq!((made.rule().programs.len(), made.timeout.as_secs()), (16, 30));
     assert_eq!(made.landlock, lockgate_tools::Landlock::Required);
 }
 
@@ -23,7 +23,7 @@ fn programs_models_and_variables_are_taken() {
     let text = "builtin: { shell: { roots: [{ path: project, write: true }], programs: [ls, jq, node], allow_code_execution: [node], \
                 models: { jq: { flags: [-r], operands: [text, path...] } }, environment: { TZ: UTC }, caller_environment: [LC_ALL], landlock: best-effort } }";
     let made = shell(text).loaded().config.tools.shell.unwrap();
-    assert_eq!((made.roots[0].write, made.rule.models["jq"].flags.len()), (true, 1));
+    assert_eq!((made.roots[0].write, made.models["jq"].flags.len()), (true, 1));
     assert_eq!(made.caller_environment, ["LC_ALL"]);
     assert_eq!(
         (made.environment["TZ"].as_str(), made.landlock),

@@ -17,10 +17,10 @@ fn both_are_off_until_they_are_configured_and_have_careful_defaults() {
         (vec!["api.example.com".to_owned()], false, vec!["http".into(), "https".into()])
     );
     assert_eq!(
-        (web.user_agent.as_str(), web.redirects, web.response_bytes),
+        (web.user_agent.as_str(), web.redirects, web.response_size),
         (concat!("lockgate/", env!("CARGO_PKG_VERSION")), 5, 1 << 20)
     );
-    assert!(web.networks.is_empty() && web.ports.is_empty() && web.proxy.is_none());
+    assert!(web.addresses.is_empty() && web.ports.is_empty() && web.proxy.is_none());
     assert_eq!(web.methods, ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]);
 }
 
@@ -30,12 +30,15 @@ fn a_proxy_takes_its_password_from_a_reference_and_never_shows_it() {
     let given = TestConfig::files(&[("lockgate.yaml", text), ("secret", "hush-hush\n")]);
     let web = given.loaded().config.tools.web.unwrap();
     assert_eq!(
-        (web.methods.clone(), web.networks[0].to_string()),
-        (vec!["GET".to_owned(), "HEAD".to_owned()], "10.1.0.0/16".to_owned())
+        (web.methods.clone(), web.addresses[0].as_str()),
+        (vec!["GET".to_owned(), "HEAD".to_owned()], "10.1.2.3/16")
     );
     let proxy = web.proxy.as_ref().unwrap();
-    assert_eq!(proxy.secret_url().as_str(), "http://ada:hush-hush@proxy.example:3128/");
-    assert!(format!("{web:?}").contains("resolves: false"));
+    assert_eq!(
+        (proxy.user.as_deref(), proxy.password.as_deref()),
+        (Some("ada"), Some("hush-hush"))
+    );
+    assert!(format!("{web:?}").contains("resolve: Gateway"));
     assert!(!format!("{web:?}").contains("hush"));
 }
 
@@ -77,8 +80,7 @@ fn content_is_taken_over_and_its_mistakes_are_named() {
     let given = TestConfig::files(&[("lockgate.yaml", text), ("files/b.md", "")]);
     let content = given.loaded().config.tools.content.unwrap();
     assert_eq!(content.folder, Some(given.path().join("files")));
-    let kinds: Vec<_> =
-        content.resources.iter().map(|resource| resource.mime_type.as_str()).collect();
+    let kinds: Vec<_> = content.resources.iter().map(|resource| resource.mime_type()).collect();
     assert_eq!(
         (kinds, content.templates.len(), content.prompts.len()),
         (vec!["text/markdown", "application/octet-stream"], 1, 1)

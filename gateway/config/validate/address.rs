@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use ipnet::IpNet;
 use lockgate_admin::ClientsAddress;
 use lockgate_authn::{Holder, RoleHolders};
+use lockgate_egress::parse_network;
 
 use super::{Check, LISTEN};
 use crate::problem::ValuePlace;
@@ -36,11 +37,8 @@ impl Check<'_> {
             hosts,
             origins,
             trusted_proxies: lockgate_listener::TrustedProxies {
-                networks: self.networks(&["http", "trusted_proxies"], &http.trusted_proxies),
-                header: match http.forwarded_header {
-                    raw::ForwardedHeader::XForwardedFor => lockgate_listener::ForwardedHeader::For,
-                    raw::ForwardedHeader::Forwarded => lockgate_listener::ForwardedHeader::Standard,
-                },
+                networks: self.networks(&["http", "trusted_proxies"], &http.trusted_proxies.0),
+                header: http.forwarded_header,
             },
             tls,
             sse: http.sse.0,
@@ -101,13 +99,8 @@ impl Check<'_> {
             grants: self.grants(raw.grants.as_ref()),
             clients_address: ClientsAddress::default(),
         };
-        let ready = match raw.ready {
-            raw::Ready::Started => lockgate_admin::Ready::Started,
-            raw::Ready::Any => lockgate_admin::Ready::Any,
-            raw::Ready::All => lockgate_admin::Ready::All,
-        };
         let scrape_token = self.scrape_token(raw.scrape_token.as_ref());
-        lockgate_admin::Config { listen, webhook: None, api, ready, scrape_token }
+        lockgate_admin::Config { listen, webhook: None, api, ready: raw.ready, scrape_token }
     }
 
     /// Returns the roles that administrators may give to keys. Keys with a higher role than their
@@ -249,16 +242,15 @@ impl Check<'_> {
     }
 
     /// Parses networks. An address is a network of a single host.
-    pub fn networks(&mut self, path: &[&str], list: &raw::leaf::List) -> Vec<IpNet> {
+    pub fn networks(&mut self, path: &[&str], list: &[String]) -> Vec<IpNet> {
         let mut networks = Vec::new();
-        for (at, text) in list.0.iter().enumerate() {
-            if let Ok(address) = text.parse::<IpAddr>() {
-                networks.push(IpNet::from(address));
-            } else if let Ok(network) = text.parse::<IpNet>() {
-                networks.push(network.trunc());
-            } else {
-                let what = "is not an address or network";
-                self.item_error(path, at, what, "such as 10.1.2.3 or 10.1.0.0/16");
+        for (at, text) in list.iter().enumerate() {
+            match parse_network(text) {
+                Some(network) => networks.push(network),
+                None => {
+                    let hint = "such as 10.1.2.3 or 10.1.0.0/16";
+                    self.item_error(path, at, "is not an address or network", hint);
+                }
             }
         }
         networks

@@ -7,7 +7,7 @@ use lockgate_admin::Webhook;
 use url::Url;
 
 use super::Check;
-use crate::raw::approvals::Approvals;
+use crate::raw::Approvals;
 use crate::raw::leaf::Text;
 
 const PATH: [&str; 2] = ["approvals", "webhook"];

@@ -9,7 +9,7 @@ use url::Url;
 
 use super::headers::is_framing;
 use super::{Check, is_local};
-use crate::raw::audit::{Arguments, Audit, Facility, OnFull, Output, Syslog, Webhook};
+use crate::raw::audit::{Audit, Output, Syslog, Webhook};
 use crate::raw::given::text_or;
 use crate::raw::leaf::Text;
 
@@ -29,21 +29,14 @@ impl Check<'_> {
         Some(audit::Config {
             output,
             key,
-            on_full: match raw.on_full {
-                OnFull::Deny => audit::OnFull::Deny,
-                OnFull::Drop => audit::OnFull::Drop,
-            },
+            on_full: raw.on_full,
             queue: raw.queue.size(),
             rotate_bytes: raw.rotate_size.get(),
             rotate_age: raw.rotate_age.duration(),
             keep: raw.keep.size(),
             anchor: raw.anchor.duration(),
             forward,
-            arguments: match raw.arguments {
-                Arguments::Digest => audit::Arguments::Digest,
-                Arguments::Redacted => audit::Arguments::Redacted,
-                Arguments::Omitted => audit::Arguments::Omitted,
-            },
+            arguments: raw.arguments,
         })
     }
 
@@ -130,15 +123,9 @@ impl Check<'_> {
         if is_open(&address) {
             self.warning(&path, "records cross the network unencrypted", "use tls://");
         }
-        let facility = match raw.facility {
-            Facility::Audit => audit::Facility::Audit,
-            Facility::Auth => audit::Facility::Auth,
-            Facility::Authpriv => audit::Facility::Authpriv,
-            local => audit::Facility::Local(local as u8 - Facility::Local0 as u8),
-        };
         let is_tls = address.scheme() == "https";
         let client = self.client_files("syslog", &raw.client_cert, &raw.client_key, is_tls);
-        Some(audit::Syslog { address, facility, client })
+        Some(audit::Syslog { address, facility: raw.facility, client })
     }
 
     /// Checks a receiver's client certificate: both files or neither.

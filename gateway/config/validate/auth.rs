@@ -1,6 +1,5 @@
 //! `auth`: authentication methods that can work, and are not weaker than they look.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use lockgate_authn as authn;
@@ -8,7 +7,7 @@ use url::Url;
 
 use super::Check;
 use super::server_auth::{exchanges_tokens, has_users};
-use crate::raw::given::{list_or, path_of, text_of, text_or};
+use crate::raw::given::{list_or, path_of, text_or};
 use crate::raw::leaf::{List, Text};
 use crate::raw::{self, Root};
 use crate::{keys, suggest};
@@ -31,6 +30,7 @@ const DEFAULT: [&str; 5] = ["RS256", "PS256", "ES256", "ES384", "EdDSA"];
 impl Check<'_> {
     pub fn auth(&mut self, root: &Root) -> authn::Config {
         let raw = &root.auth;
+        self.check_scopes(&raw.scopes);
         let config = authn::Config {
             role_holders: authn::RoleHolders::default(),
             key: self.key(raw.key.as_ref()),
@@ -40,13 +40,8 @@ impl Check<'_> {
             token_cache: raw.token_cache.size(),
             public_url: self.public_url(root),
             certificates: matches!(&root.http.tls, Some(tls) if tls.client_ca.is_some()),
-            anonymous: match raw.anonymous {
-                None => authn::Anonymous::Default,
-                Some(raw::Anonymous::Never) => authn::Anonymous::Never,
-                Some(raw::Anonymous::Loopback) => authn::Anonymous::Loopback,
-                Some(raw::Anonymous::Everywhere) => authn::Anonymous::Everywhere,
-            },
-            scopes: self.scopes(&raw.scopes),
+            anonymous: raw.anonymous.unwrap_or_default(),
+            scopes: raw.scopes.clone(),
             // Set once the console's address is known.
             sign_in: None,
             keeps_tokens: exchanges_tokens(root),
@@ -183,7 +178,7 @@ impl Check<'_> {
             jwks,
             audiences: raw.audiences.0.clone(),
             algorithms: self.algorithms(name, &raw.algorithms),
-            claims: claims(&raw.claims),
+            claims: raw.claims.clone(),
             refresh: raw.refresh.duration(),
             cooldown: raw.cooldown.duration(),
             stale: raw.stale.duration(),
@@ -272,58 +267,31 @@ impl Check<'_> {
         }
     }
 
-    fn scopes(&mut self, raw: &raw::Scopes) -> authn::Scopes {
-        let required = self.scope_list(&["auth", "scopes", "required"], &raw.required);
-        let mut tools = Vec::new();
-        for (glob, scopes) in &raw.tools {
-            let scopes = self.scope_list(&["auth", "scopes", "tools", glob], scopes);
-            tools.push(authn::ToolScopes { tools: vec![glob.clone()], scopes });
-        }
-        let mut implies = BTreeMap::new();
-        for (scope, all) in &raw.implies {
-            let all = self.scope_list(&["auth", "scopes", "implies", scope], all);
-            implies.insert(scope.clone(), all);
-        }
-        for glob in raw.tools.keys() {
-            if glob.is_empty() || glob.len() > PATTERN_BYTES || globset::Glob::new(glob).is_err() {
-                self.error(
-                    &["auth", "scopes", "tools", glob],
-                    "is not a pattern",
-                    "use *, ?, [a-z] and {a,b}",
-                );
+    fn check_scopes(&mut self, scopes: &authn::Scopes) {
+        self.check_scope_list(&["auth", "scopes", "required"], &scopes.required);
+        for rule in &scopes.tools {
+            for glob in &rule.tools {
+                let path = ["auth", "scopes", "tools", glob];
+                self.check_scope_list(&path, &rule.scopes);
+                let is_sized = (1..=PATTERN_BYTES).contains(&glob.len());
+                if !is_sized || globset::Glob::new(glob).is_err() {
+                    self.error(&path, "is not a pattern", "use *, ?, [a-z] and {a,b}");
+                }
             }
         }
-        authn::Scopes { required, tools, implies }
+        for (scope, all) in &scopes.implies {
+            self.check_scope_list(&["auth", "scopes", "implies", scope], all);
+        }
     }
 
-    pub fn scope_list(&mut self, path: &[&str], scopes: &List) -> Vec<String> {
-        for (at, scope) in scopes.0.iter().enumerate() {
+    pub fn check_scope_list(&mut self, path: &[&str], scopes: &[String]) {
+        for (at, scope) in scopes.iter().enumerate() {
             if !authn::is_scope(scope) {
                 let hint = "a scope is ASCII without blanks and quotes";
                 self.item_error(path, at, "is not a scope", hint);
             }
         }
-        scopes.0.clone()
     }
-}
-
-/// Returns the claims of a token, by default those of OAuth servers.
-fn claims(raw: &raw::Claims) -> authn::Claims {
-    let mut claims = authn::Claims {
-        organisation: text_of(&raw.organisation),
-        roles: text_of(&raw.roles),
-        ..authn::Claims::default()
-    };
-    if let Some(place) = &raw.subject {
-        claims.subject = place.0.clone();
-    }
-    if let Some(place) = &raw.scopes {
-        claims.scopes = vec![place.0.clone()];
-    }
-    if let Some(place) = &raw.agent {
-        claims.agent = vec![place.0.clone()];
-    }
-    claims
 }
 
 fn has_plain_path(url: &Url) -> bool {

@@ -1,15 +1,17 @@
 //! `builtin`: the enabled built-in servers and their permissions. A category is off until
 //! configured, except `system`.
 
-mod content;
 mod database;
 mod file;
 mod shell;
 mod web;
 
+use lockgate_tools::content;
+
 use super::Check;
 use crate::raw::Root;
 use crate::raw::leaf::Toggle;
+use crate::source::node::as_words;
 
 impl Check<'_> {
     pub fn tools(&mut self, root: &Root) -> lockgate_tools::Config {
@@ -29,16 +31,17 @@ impl Check<'_> {
             ..lockgate_tools::Config::default()
         };
         if let Some(file) = &root.builtin.file {
-            tools.file = self.files(file);
+            tools.file = Some(self.files(file));
         }
         if let Some(shell) = &root.builtin.shell {
-            tools.shell = self.shell(shell);
+            tools.shell = Some(self.shell(shell));
         }
         if let Some(database) = &root.builtin.database {
             tools.database = self.database(database);
         }
         if let Some(content) = &root.builtin.content {
-            tools.content = Some(self.content(content));
+            self.content(content);
+            tools.content = Some(content.clone());
         }
         if let Some(web) = &root.builtin.web {
             tools.web = Some(self.web(web));
@@ -47,5 +50,21 @@ impl Check<'_> {
         let nothing = root.servers.is_empty() && tools.names().all(|name| name == "system");
         tools.example |= example.is_none() && !self.production && nothing;
         tools
+    }
+
+    /// Checks resources and prompts. The layer itself checks the entries.
+    fn content(&mut self, content: &content::Config) {
+        if let Some(folder) = &content.folder
+            && !folder.is_dir()
+        {
+            let path = ["builtin", "content", "folder"];
+            let what = format!("there is no such folder{}", self.shown(&path));
+            self.error(&path, what, "paths are relative to the file that contains them");
+        }
+        for problem in content.problems() {
+            let mut path = vec!["builtin", "content"];
+            path.extend(as_words(&problem.path));
+            self.error(&path, problem.message, "docs/tools.md explains the settings");
+        }
     }
 }

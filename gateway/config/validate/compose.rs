@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockgate_policy::Patterns;
-use lockgate_proxy::{Compose, Config, Group};
+use lockgate_proxy::{Compose, Config};
 
 use super::{Check, is_slug};
 use crate::raw;
@@ -21,16 +21,14 @@ const DESCRIPTION_BYTES: usize = 4096;
 const RESERVED: [&str; 3] = ["find_tools", "describe_tools", "call_tool"];
 
 impl Check<'_> {
-    pub fn groups(&mut self, root: &Root) -> BTreeMap<String, Group> {
-        let mut groups = BTreeMap::new();
+    pub fn check_groups(&mut self, root: &Root) {
         self.entries("groups", root.groups.keys());
-        for (name, raw) in &root.groups {
+        for (name, group) in &root.groups {
             let at = ["groups", name.as_str(), "servers"];
-            let servers: BTreeSet<String> = raw.servers.0.iter().cloned().collect();
-            if !(2..=MAX_GROUPED).contains(&servers.len()) {
+            if !(2..=MAX_GROUPED).contains(&group.servers.len()) {
                 self.error(&at, format!("must name 2 to {MAX_GROUPED} servers"), "list them");
             }
-            if servers.iter().any(|server| !root.servers.contains_key(server)) {
+            if group.servers.iter().any(|server| !root.servers.contains_key(server)) {
                 let what = "names a server that is not in `servers`";
                 self.error(&at, what, "name servers; a group cannot contain a group");
             }
@@ -38,14 +36,11 @@ impl Check<'_> {
                 let what = "is the name of a server";
                 self.error(&["groups", name], what, "use a name of its own");
             }
-            let argument = raw.argument.as_ref().map_or("", |Text(argument)| argument);
-            if !is_name(argument) {
+            if !is_name(&group.argument) {
                 let what = "must be 1 to 64 letters, digits, `_`, `-` and `.`";
                 self.error(&["groups", name, "argument"], what, "such as `cluster`");
             }
-            groups.insert(name.clone(), Group { servers, argument: argument.to_owned() });
         }
-        groups
     }
 
     pub fn endpoints(&mut self, root: &Root) -> BTreeMap<String, Arc<Compose>> {

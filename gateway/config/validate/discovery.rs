@@ -1,20 +1,14 @@
 //! `discovery`: needs the public address.
 
-use lockgate_proxy::Discovery;
+use lockgate_proxy::{Discovery, Registry};
 use url::Url;
 
 use super::Check;
-use crate::raw::{self, Root};
 
 impl Check<'_> {
-    pub fn discovery(&mut self, root: &Root, public_url: Option<&Url>) -> Option<Discovery> {
-        let raw::Discovery { cards, registry } = &root.discovery;
-        let registry = match registry {
-            raw::Registry::Off => lockgate_proxy::Registry::Off,
-            raw::Registry::Members => lockgate_proxy::Registry::Members,
-            raw::Registry::Public => lockgate_proxy::Registry::Public,
-        };
-        if !cards.0 && registry == lockgate_proxy::Registry::Off {
+    /// Returns the settings with the public address; `None` if nothing is published.
+    pub fn discovery(&mut self, given: &Discovery, public_url: Option<&Url>) -> Option<Discovery> {
+        if !given.cards && given.registry == Registry::Off {
             return None;
         }
         let Some(url) = public_url else {
@@ -25,8 +19,8 @@ impl Check<'_> {
             return None;
         };
         Some(Discovery {
-            cards: cards.0,
-            registry,
+            cards: given.cards,
+            registry: given.registry,
             host: url.host_str().unwrap_or("localhost").to_owned(),
             origin: url.origin().ascii_serialization(),
             prefix: url.path().trim_end_matches('/').to_owned(),

@@ -21,8 +21,9 @@ impl Check<'_> {
         let from_environment = raw.from_environment.0;
         let proxy = match &raw.proxy {
             Some(given) => {
-                let credentials = (given.user.as_ref(), given.password.as_ref());
-                self.http_proxy(&["egress", "proxy"], &given.url, credentials, false)
+                let user = given.user.as_ref().map(|Text(user)| user.as_str());
+                let password = given.password.as_ref().map(|Text(password)| password.as_str());
+                self.http_proxy(&["egress", "proxy"], &given.url.0, (user, password))
             }
             None if from_environment => self.proxy_of_environment(),
             None => None,
@@ -62,36 +63,28 @@ impl Check<'_> {
     pub(super) fn http_proxy(
         &mut self,
         key: &[&str],
-        url: &Text,
-        credentials: (Option<&Text>, Option<&Text>),
-        resolves: bool,
+        url: &str,
+        (user, password): (Option<&str>, Option<&str>),
     ) -> Option<Proxy> {
-        let url = Url::parse(&url.0).ok().filter(is_proxy);
+        let url = Url::parse(url).ok().filter(is_proxy);
         if url.is_none() {
             let hint =
                 "such as http://proxy.example.com:3128; user and password have separate keys";
             self.error(&[key, &["url"]].concat(), "must be http://host:port", hint);
         }
-        let (user, password) = credentials;
         if user.is_none() && password.is_some() {
             let what = "is required with `password`";
             self.error(&[key, &["user"]].concat(), what, "set the user name");
         }
-        if let Some(Text(user)) = user
-            && user.contains(':')
-        {
+        if user.is_some_and(|user| user.contains(':')) {
             self.error(
                 &[key, &["user"]].concat(),
                 "must not contain a colon",
                 "the password has a separate key",
             );
         }
-        let credentials = match (user, password) {
-            (None, _) => None,
-            (Some(Text(user)), Some(Text(password))) => Some((user.as_str(), password.as_str())),
-            (Some(Text(user)), None) => Some((user.as_str(), "")),
-        };
-        match Proxy::new(&url?, credentials, resolves) {
+        let credentials = user.map(|user| (user, password.unwrap_or("")));
+        match Proxy::new(&url?, credentials, false) {
             Ok(proxy) => Some(proxy),
             Err(error) => {
                 let hint = "user and password must be text without control characters";

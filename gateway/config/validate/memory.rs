@@ -20,16 +20,17 @@ impl Check<'_> {
     /// reserved for copies of rewritten messages, connection buffers, and the allocator's overhead.
     pub fn bytes_in_flight(&mut self, root: &Root) -> usize {
         let limits = &root.limits;
-        let share = match &limits.memory {
-            Some(memory) => share(memory.get()),
+        let share = match limits.memory {
+            Some(memory) => share(memory),
             None => share(default_memory(Path::new("/"))),
         };
-        let Some(given) = &limits.bytes_in_flight else {
-            return usize::try_from(share).unwrap_or(usize::MAX);
-        };
-        let given = given.get();
+        let share = usize::try_from(share).unwrap_or(usize::MAX);
+        let given = limits.bytes_in_flight;
+        if given == 0 {
+            return share;
+        }
         let path = ["limits", "bytes_in_flight"];
-        if given < root.http.body_bytes.get() {
+        if given < root.http.body_bytes.size() {
             self.error(
                 &path,
                 "must not be less than `http.body_bytes`",
@@ -44,7 +45,7 @@ impl Check<'_> {
             let what = "is more than the memory of this system leaves for messages";
             self.warning(&path, what, "remove it, or set `limits.memory`");
         }
-        usize::try_from(given).unwrap_or(usize::MAX)
+        given
     }
 }
 

@@ -1,41 +1,21 @@
 //! `pins`: reads the lock file, without approving anything.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lockgate_policy::pin;
 
 use super::Check;
-use crate::raw::given::path_of;
-use crate::raw::pins::{HiddenText, Pins, Reaction};
 use crate::source::reason;
 
 /// Maximum size of a lock file.
 const MAX_BYTES: u64 = 64 << 20;
 
-fn reaction(raw: Reaction) -> pin::Reaction {
-    match raw {
-        Reaction::Quarantine => pin::Reaction::Quarantine,
-        Reaction::Report => pin::Reaction::Report,
-        Reaction::Allow => pin::Reaction::Allow,
-    }
-}
-
 impl Check<'_> {
-    /// Returns the pins and the path of their lock file.
-    pub fn pins(&mut self, raw: &Pins) -> (pin::Pins, Option<PathBuf>) {
-        let file = path_of(&raw.file);
-        let pins = pin::Pins {
-            lock: file.as_deref().map(|file| self.lock(file)),
-            changed: reaction(raw.changed),
-            new: reaction(raw.new),
-            hidden_text: match raw.hidden_text {
-                HiddenText::Strip => pin::HiddenText::Strip,
-                HiddenText::Quarantine => pin::HiddenText::Quarantine,
-                HiddenText::Report => pin::HiddenText::Report,
-            },
-        };
-        (pins, file)
+    /// Returns the pins with the content of their lock file.
+    pub fn pins(&mut self, given: &pin::Pins) -> pin::Pins {
+        let lock = given.file.as_deref().map(|file| self.lock(file));
+        pin::Pins { lock, ..given.clone() }
     }
 
     fn lock(&mut self, file: &Path) -> pin::Lock {

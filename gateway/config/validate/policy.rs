@@ -32,10 +32,10 @@ impl Check<'_> {
         let read = policies::read(&files, &self.sources.cwd, self.problems);
         self.wrong |= read.damaged;
         let lists = Lists {
-            servers: allow(&raw.servers),
-            tools: allow(&raw.tools),
-            prompts: allow(&raw.prompts),
-            resources: allow(&raw.resources),
+            servers: raw.servers.clone(),
+            tools: raw.tools.clone(),
+            prompts: raw.prompts.clone(),
+            resources: raw.resources.clone(),
             calls_per_minute: raw.calls_per_minute.as_ref().map(raw::leaf::Bounded::small),
             completions_per_minute: Some(raw.completions_per_minute.small()),
         };
@@ -132,11 +132,4 @@ fn find_asking(document: &Document, asks: Asks) -> Vec<usize> {
         }
     }
     found
-}
-
-fn allow(raw: &raw::Allow) -> lockgate_policy::Allow {
-    lockgate_policy::Allow {
-        allow: raw.allow.as_ref().map(|list| list.0.clone()),
-        deny: raw.deny.0.clone(),
-    }
 }

@@ -6,8 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lockgate_upstream::{
-    Breaker, CLIENT_CONNECTIONS, CLIENT_PROCESSES, Config, EraChoice, Health, Limits, Sessions,
-    Transport,
+    CLIENT_CONNECTIONS, CLIENT_PROCESSES, Config, EraChoice, Health, Limits, Transport,
 };
 
 use super::headers::is_framing;
@@ -69,13 +68,12 @@ impl Check<'_> {
     fn server(&mut self, slug: &str, raw: &Server, depth: usize) -> Option<Config> {
         let transport = self.transport(slug, raw);
         let sse = raw.url.is_some() && raw.transport == Some(raw::Transport::Sse);
-        if sse && raw.era == raw::Era::Modern {
+        if sse && raw.era == EraChoice::Modern {
             let hint = "use `transport: http`, or remove `era`";
             self.error(&["servers", slug, "era"], "HTTP+SSE exists only in the legacy era", hint);
         }
         let identity = self.audience(slug, raw);
         let transport = transport?;
-        let limits = &raw.limits;
         Some(Config {
             slug: slug.to_string(),
             organisation: None,
@@ -84,26 +82,15 @@ impl Check<'_> {
             identity,
             has_authorization: raw.auth.is_some(),
             addresses: lockgate_egress::Policy::Operator,
-            era: match raw.era {
-                raw::Era::Auto => EraChoice::Auto,
-                raw::Era::Modern => EraChoice::Modern,
-                raw::Era::Legacy => EraChoice::Legacy,
-            },
+            era: raw.era,
             validates_arguments: raw.validate_arguments.0,
             enabled: raw.enabled.0,
-            sessions: match raw.sessions {
-                raw::Sessions::Auto => Sessions::Auto,
-                raw::Sessions::Shared => Sessions::Shared,
-                raw::Sessions::Client => Sessions::Client,
-            },
+            sessions: raw.sessions,
             call_timeout: raw.timeout.duration(),
             tool_timeouts: tool_timeouts(raw),
             stall_timeout: raw.stall_timeout.duration(),
             start_timeout: raw.start_timeout.duration(),
             limits: Limits {
-                response_bytes: limits.response_bytes.size(),
-                event_bytes: limits.event_bytes.size(),
-                line_bytes: limits.line_bytes.size(),
                 depth,
                 concurrency: raw.concurrency.size(),
                 queue: raw.queue.size(),
@@ -112,14 +99,9 @@ impl Check<'_> {
                     None if raw.command.is_some() => CLIENT_PROCESSES,
                     None => CLIENT_CONNECTIONS,
                 },
-                list_items: limits.list_items.size(),
-                list_pages: limits.list_pages.size(),
-                description_bytes: limits.description_bytes.size(),
+                ..raw.limits.clone()
             },
-            breaker: Breaker {
-                failures: raw.breaker.failures.small(),
-                cooldown: raw.breaker.cooldown.duration(),
-            },
+            breaker: raw.breaker.clone(),
             health: health(raw),
         })
     }

@@ -14,7 +14,7 @@ use url::Url;
 use super::server::is_own_header;
 use super::{Check, is_local};
 use crate::raw::given::text_of;
-use crate::raw::{AuthDiscovery, AuthProvider, AuthType, Root, Server, ServerAuth};
+use crate::raw::{AuthProvider, Root, Server, ServerAuth};
 
 /// Maximum length of a client's id and secret in bytes.
 const MAX_CREDENTIAL: usize = 4096;
@@ -24,29 +24,19 @@ const MAKE_KEY: &str = "generate one with `openssl genpkey -algorithm EC -pkeyop
 /// Returns whether callers have their own accounts at a server.
 pub(super) fn has_users(root: &Root) -> bool {
     let mut auths = root.servers.values().filter_map(|server| server.auth.as_ref());
-    auths.any(|auth| matches!(auth.r#type, Some(AuthType::User | AuthType::UserHeaders)))
+    auths.any(|auth| auth.r#type.is_some_and(Method::is_connectable))
 }
 
 /// Returns whether any server requires the exchange of its callers' access tokens.
 pub(super) fn exchanges_tokens(root: &Root) -> bool {
     let mut auths = root.servers.values().filter_map(|server| server.auth.as_ref());
-    auths.any(|auth| matches!(auth.r#type, Some(AuthType::Exchange | AuthType::IdJag)))
-}
-
-fn method_of(kind: AuthType) -> Method {
-    match kind {
-        AuthType::User => Method::User,
-        AuthType::UserHeaders => Method::UserKey,
-        AuthType::ClientCredentials => Method::ClientCredentials,
-        AuthType::Exchange => Method::Exchange,
-        AuthType::IdJag => Method::IdJag,
-    }
+    auths.any(|auth| auth.r#type.is_some_and(Method::exchanges_tokens))
 }
 
 /// Returns whether the gateway has to be a registered client with a secret or a key.
-fn needs_client(kind: AuthType, raw: &ServerAuth) -> bool {
-    let has_page = matches!(kind, AuthType::User | AuthType::UserHeaders);
-    !has_page || raw.discovery == AuthDiscovery::ClientCredentials
+fn needs_client(kind: Method, raw: &ServerAuth) -> bool {
+    let has_page = kind.is_connectable();
+    !has_page || raw.discovery == Listing::OwnAccount
 }
 
 /// Returns the path of a key of `auth`.
@@ -102,7 +92,7 @@ impl Check<'_> {
         }
         self.auth_headers(slug, server, (kind, raw.discovery));
         self.only_for(slug, kind, raw);
-        if kind == AuthType::UserHeaders {
+        if kind == Method::UserKey {
             self.no_oauth(slug, raw);
         }
         let issuer = self.account_issuer(slug, raw);
@@ -111,19 +101,16 @@ impl Check<'_> {
             self.own_client(slug, raw, client.as_ref());
         }
         let header = self.key_header(slug, kind, raw);
-        let scopes = raw.scopes.as_ref();
-        let scopes = scopes.map(|scopes| self.scope_list(&auth_key(slug, "scopes"), scopes));
+        if let Some(scopes) = &raw.scopes {
+            self.check_scope_list(&auth_key(slug, "scopes"), &scopes.0);
+        }
         Some(ServerConfig {
-            method: method_of(kind),
+            method: kind,
             url,
             issuer,
             client,
-            scopes,
-            listing: match raw.discovery {
-                AuthDiscovery::FirstUser => Listing::FirstUser,
-                AuthDiscovery::ClientCredentials => Listing::OwnAccount,
-                AuthDiscovery::None | AuthDiscovery::Static => Listing::Server,
-            },
+            scopes: raw.scopes.as_ref().map(|scopes| scopes.0.clone()),
+            listing: raw.discovery,
             waits: raw.waits.duration(),
             audience: text_of(&raw.audience),
             provider: raw.provider.as_ref().and_then(|provider| self.auth_provider(slug, provider)),
@@ -132,21 +119,21 @@ impl Check<'_> {
     }
 
     /// Rejects settings that this type does not use.
-    fn only_for(&mut self, slug: &str, kind: AuthType, raw: &ServerAuth) {
-        let has_page = matches!(kind, AuthType::User | AuthType::UserHeaders);
-        let is_first = raw.discovery == AuthDiscovery::FirstUser;
+    fn only_for(&mut self, slug: &str, kind: Method, raw: &ServerAuth) {
+        let has_page = kind.is_connectable();
+        let is_first = raw.discovery == Listing::FirstUser;
         for (key, is_wrong, types) in [
             ("waits", !has_page && !raw.waits.duration().is_zero(), "user` and `user_headers"),
             ("discovery", !has_page && is_first, "user` and `user_headers"),
-            ("audience", kind != AuthType::Exchange && raw.audience.is_some(), "exchange"),
-            ("provider", kind != AuthType::IdJag && raw.provider.is_some(), "id_jag"),
+            ("audience", kind != Method::Exchange && raw.audience.is_some(), "exchange"),
+            ("provider", kind != Method::IdJag && raw.provider.is_some(), "id_jag"),
         ] {
             if is_wrong {
                 let what = format!("is only valid with `type: {types}`");
                 self.error(&auth_key(slug, key), what, "remove it");
             }
         }
-        if kind == AuthType::IdJag && raw.provider.is_none() {
+        if kind == Method::IdJag && raw.provider.is_none() {
             let hint = "set `issuer`, `client_id` and `client_secret` of the callers' provider";
             self.error(&auth_key(slug, "provider"), "is required with `type: id_jag`", hint);
         }
@@ -185,10 +172,10 @@ impl Check<'_> {
     }
 
     /// Returns the header of users' keys, and `Authorization` for tokens.
-    fn key_header(&mut self, slug: &str, kind: AuthType, raw: &ServerAuth) -> HeaderName {
+    fn key_header(&mut self, slug: &str, kind: Method, raw: &ServerAuth) -> HeaderName {
         let Some(name) = text_of(&raw.header) else { return AUTHORIZATION };
         let path = auth_key(slug, "header");
-        if kind != AuthType::UserHeaders {
+        if kind != Method::UserKey {
             self.error(&path, "is only valid with `type: user_headers`", "remove it");
         }
         match name.to_ascii_lowercase().parse() {
@@ -201,21 +188,21 @@ impl Check<'_> {
     }
 
     /// Checks that no header carries another credential on calls.
-    fn auth_headers(&mut self, slug: &str, server: &Server, kind: (AuthType, AuthDiscovery)) {
+    fn auth_headers(&mut self, slug: &str, server: &Server, kind: (Method, Listing)) {
         let path = ["servers", slug, "headers"];
         let mut names = server.headers.keys();
         let has_own = names.any(|name| name.eq_ignore_ascii_case("authorization"));
         match kind {
-            (AuthType::ClientCredentials, discovery) => {
+            (Method::ClientCredentials, discovery) => {
                 if has_own {
                     self.error(&path, "must not contain Authorization with `auth`", "remove it");
                 }
-                if discovery != AuthDiscovery::None {
+                if discovery != Listing::None {
                     let what = "is not used with `type: client_credentials`";
                     self.error(&auth_key(slug, "discovery"), what, "remove it");
                 }
             }
-            (_, AuthDiscovery::Static) => {}
+            (_, Listing::Static) => {}
             _ if !server.headers.is_empty() => {
                 let what = "would be the same for all users, and calls with this `auth.type` \
                     carry the caller's credential alone";

@@ -99,13 +99,13 @@ impl Check<'_> {
 
     fn sign_in_scopes(&mut self, raw: Option<&List>) -> Vec<String> {
         let path = ["admin", "sign_in", "scopes"];
-        let Some(list) = raw else { return vec![OPENID.to_owned()] };
-        let scopes = self.scope_list(&path, list);
+        let Some(List(scopes)) = raw else { return vec![OPENID.to_owned()] };
+        self.check_scope_list(&path, scopes);
         if !scopes.contains(&OPENID.to_owned()) {
             let hint = "without it the provider does not identify the user";
             self.error(&path, "must contain `openid`", hint);
         }
-        scopes
+        scopes.clone()
     }
 
     /// Returns the console's address for browsers: the configured one, or the one derived from the

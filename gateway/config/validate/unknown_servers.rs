@@ -35,8 +35,8 @@ impl Check<'_> {
         }
         let names = Names {
             servers,
-            separator: super::separator(root.names.separator),
-            certain: root.names.max_length.size() / 2,
+            separator: root.names.separator.as_str(),
+            certain: root.names.max_length / 2,
         };
         self.warn_of_lists(&config.lists, &names);
         for (file, document) in config.documents.iter().enumerate() {

@@ -65,7 +65,10 @@ pub enum Form {
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelSpec {
-    /// The style of the arguments.
+    /// The style of the arguments. `gnu`: short options in clusters, long options with
+    /// `--name=value` or `--name value`; `--` ends the options. `words`: every option is a separate
+    /// word, as in find; `--` is not allowed. `plain`: there are no options, every argument is an
+    /// operand.
     pub style: Style,
     /// Words that the arguments must begin with, literally: `[-c, core.fsmonitor=false]`. Only the
     /// rest is checked.
@@ -90,19 +93,11 @@ pub struct ModelSpec {
     pub subcommands: BTreeMap<String, ModelSpec>,
 }
 
-/// The argument style of a program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Style {
-    /// Short options in clusters, long options with `--name=value` or `--name value`; `--` ends the
-    /// options.
-    #[default]
-    Gnu,
-    /// Every option is a separate word, as in find; `--` is not allowed.
-    Words,
-    /// There are no options: every argument is an operand.
-    Plain,
+lockgate_text::settings! {
+    /// The argument style of a program.
+    #[derive(Default)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Style { #[default] Gnu, Words, Plain }
 }
 
 impl Default for Spec {

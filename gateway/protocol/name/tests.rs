@@ -28,16 +28,6 @@ fn slugs_are_lower_case_letters_digits_and_hyphens() {
 }
 
 #[test]
-fn separators_are_read_as_they_are_written() {
-    for separator in Separator::ALL {
-        assert_eq!(separator.to_string().parse(), Ok(separator));
-    }
-    for bad in ["", "___", ":", "__ "] {
-        assert_eq!(bad.parse::<Separator>(), Err(BadSeparator));
-    }
-}
-
-#[test]
 fn a_name_is_slug_separator_own_name_with_other_characters_replaced() {
     use Separator::{Dot, DoubleUnderscore, Hyphen, Slash, Underscore};
     let table = [

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use lockgate_authn::{Identity, Principal};
+use lockgate_protocol::name::Separator;
 
 use super::rig::{EVENT_TIMEOUT, Rig, agent, resting_server, server, wait_until};
 use crate::directory::{Change, Source};
@@ -62,7 +63,7 @@ async fn a_server_of_the_operator_hides_one_of_an_organisation() {
 
 #[tokio::test]
 async fn an_organisation_renames_nothing_of_the_operators() {
-    let rig = Rig::with_separator("-");
+    let rig = Rig::with_separator(Separator::Hyphen);
     rig.share(&[server(None, "a", &["b-c"])]);
     rig.set("acme", &[server(Some("acme"), "a-b", &["c"])], Vec::new()).await;
     let ann = rig.client("acme", "ann");

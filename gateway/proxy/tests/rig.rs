@@ -12,6 +12,7 @@ use futures_util::StreamExt;
 use http::{HeaderMap, HeaderValue};
 use lockgate_authn::{Authenticator, Holder, Identity, Outside, Peer, Principal, RoleHolders};
 use lockgate_protocol::method::Method;
+use lockgate_protocol::name::Separator;
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{Event, ServerId, Upstream};
 use serde_json::{Value, json};
@@ -52,10 +53,10 @@ pub(super) fn agent(id: &str, owner: &str, servers: &[&str]) -> AgentServers {
 
 impl Rig {
     pub(super) fn new() -> Self {
-        Self::with_separator("__")
+        Self::with_separator(Separator::default())
     }
 
-    pub(super) fn with_separator(separator: &str) -> Self {
+    pub(super) fn with_separator(separator: Separator) -> Self {
         let egress = lockgate_egress::Config {
             ca_file: None,
             from_environment: false,
@@ -296,13 +297,12 @@ async fn poll_without_budget(body: &mut StreamedBody) -> Option<Result<Bytes, Bo
     .await
 }
 
-fn config(separator: &str) -> Config {
-    let minute = Duration::from_secs(60);
+fn config(separator: Separator) -> Config {
     Config {
         name: "gate".into(),
         title: None,
         instructions: None,
-        names: Names { separator: separator.into(), max_length: 64 },
+        names: Names { separator, max_length: 64 },
         tool_search: crate::ToolSearch::default(),
         groups: BTreeMap::new(),
         endpoints: BTreeMap::new(),
@@ -310,29 +310,26 @@ fn config(separator: &str) -> Config {
         methods: std::collections::BTreeSet::new(),
         extensions: std::collections::BTreeSet::new(),
         limits: Limits {
-            depth: 64,
             sessions: 100,
-            sessions_per_principal: 50,
-            session_idle: minute,
+            session_idle: Duration::from_secs(60),
             bytes_in_flight: 64 << 20,
-            concurrent_requests: 100,
             queued_requests: 100,
             queued_judgements: 100,
             page_items: 2,
             discovery_deadline: EVENT_TIMEOUT,
             streams_per_principal: 16,
-            connections_per_address: 1000,
             subscriptions: 16,
             stream_buffer: 64,
             question_rounds: 8,
-            question_timeout: minute,
+            question_timeout: Duration::from_secs(60),
             parked_calls: 16,
             parked_calls_per_principal: 16,
             answer_bytes: 65536,
             approvals: 16,
-            approvals_per_principal: 16,
-            approval_timeout: minute,
+            approval_timeout: Duration::from_secs(60),
+            ..Limits::default()
         },
+        connections_per_address: 1000,
         secret: Some("a-secret-of-some-length-for-tests-only".into()),
         old_secrets: Vec::new(),
         pins: Default::default(),

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use lockgate_text::settings;
 use serde::Deserialize;
 use url::Url;
 
@@ -86,14 +87,13 @@ pub enum Output {
     File(PathBuf),
 }
 
-/// The treatment of calls that cannot be recorded: the disk is full, or the writer is too slow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnFull {
-    /// Denies the calls.
-    Deny,
-    /// Allows the calls. Lost records are counted, and the count is written to the chain as soon as
-    /// possible.
-    Drop,
+settings! {
+    /// The treatment of calls that cannot be recorded, because the disk is full or the writer too
+    /// slow: they are denied, or they are allowed, and the number of lost records is written to the
+    /// chain as soon as possible.
+    #[derive(Default)]
+    #[serde(rename_all = "lowercase")]
+    pub enum OnFull { #[default] Deny, Drop }
 }
 
 /// Hides the key.
@@ -120,15 +120,24 @@ impl std::fmt::Debug for Config {
 /// Maximum bytes of a host name (RFC 5424, section 6).
 const MAX_HOST: usize = 255;
 
-/// The facility of syslog messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Facility {
-    Auth,
-    Authpriv,
-    /// "log audit" in RFC 5424.
-    Audit,
-    /// 0 to 7.
-    Local(u8),
+settings! {
+    /// The facility of syslog messages. RFC 5424 calls `audit` "log audit".
+    #[derive(Default)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Facility {
+        #[default]
+        Audit = 13,
+        Auth = 4,
+        Authpriv = 10,
+        Local0 = 16,
+        Local1,
+        Local2,
+        Local3,
+        Local4,
+        Local5,
+        Local6,
+        Local7,
+    }
 }
 
 /// The common fields of all messages of a process.
@@ -150,17 +159,6 @@ struct Head<'a> {
     time: &'a str,
     kind: &'a str,
     decision: Option<&'a str>,
-}
-
-impl Facility {
-    fn number(self) -> u8 {
-        match self {
-            Self::Auth => 4,
-            Self::Authpriv => 10,
-            Self::Audit => 13,
-            Self::Local(number) => 16 + number.min(7),
-        }
-    }
 }
 
 impl Sender {
@@ -200,7 +198,7 @@ impl Sender {
             ("open" | "rotate" | "close" | "approval" | "change", _) => NOTICE,
             _ => INFO,
         };
-        let priority = self.facility.number() * 8 + severity;
+        let priority = self.facility as u8 * 8 + severity;
         let Self { host, process, .. } = self;
         format!("<{priority}>1 {} {host} lockgate {process} {} - ", head.time, head.kind)
     }

@@ -21,15 +21,12 @@ const MAX_REDACTED: usize = 4096;
 /// Maximum bytes of arguments to redact; of larger arguments only the digest is kept.
 pub(super) const MAX_HELD: usize = 16 * 1024;
 
-/// The recorded form of a call's arguments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arguments {
-    /// Their BLAKE3 digest (keyed, with a key) and their length.
-    Digest,
-    /// Their text without probable secrets, up to 4 KiB, and the digest.
-    Redacted,
-    /// No arguments.
-    Omitted,
+lockgate_text::settings! {
+    /// The recorded form of a call's arguments: their BLAKE3 digest (keyed, with a key) and their
+    /// length; also their text without probable secrets, up to 4 KiB; or nothing.
+    #[derive(Default)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Arguments { #[default] Digest, Redacted, Omitted }
 }
 
 /// The caller and target of a request.

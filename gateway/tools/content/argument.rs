@@ -7,8 +7,9 @@ use crate::tool::first_chars;
 
 /// Validates a value and returns its normalised form.
 pub(super) fn read(argument: &Argument, given: &str) -> Result<String, String> {
-    let read = match &argument.kind {
-        ArgumentKind::Text { max_chars, multiline } => {
+    let Argument { max_chars, multiline, min, max, .. } = argument;
+    let read = match argument.kind {
+        ArgumentKind::Text => {
             let count = given.chars().count();
             if count > *max_chars {
                 return Err(format!(
@@ -27,7 +28,7 @@ pub(super) fn read(argument: &Argument, given: &str) -> Result<String, String> {
             }
             Some(given.to_owned())
         }
-        ArgumentKind::Integer { min, max } => match given.trim().parse::<i64>() {
+        ArgumentKind::Integer => match given.trim().parse::<i64>() {
             Ok(number)
                 if number >= min.unwrap_or(i64::MIN) && number <= max.unwrap_or(i64::MAX) =>
             {
@@ -44,29 +45,30 @@ pub(super) fn read(argument: &Argument, given: &str) -> Result<String, String> {
             "false" => Some("false".into()),
             _ => None,
         },
-        ArgumentKind::Choice(values) => values.iter().find(|value| *value == given).cloned(),
+        ArgumentKind::Choice => argument.values.iter().find(|value| *value == given).cloned(),
     };
     if let Some(read) = read {
         return Ok(read);
     }
-    let expected = kind(&argument.kind);
+    let expected = kind(argument);
     let shown = first_chars(given, 60);
     Err(format!("the argument `{}` must be {expected}, received {shown:?}", argument.name))
 }
 
 /// Returns the permitted values; empty if any value is.
 pub(super) fn values(argument: &Argument) -> Vec<String> {
-    match &argument.kind {
-        ArgumentKind::Choice(values) => values.clone(),
+    match argument.kind {
+        ArgumentKind::Choice => argument.values.clone(),
         ArgumentKind::Boolean => vec!["true".into(), "false".into()],
         _ => Vec::new(),
     }
 }
 
-fn kind(kind: &ArgumentKind) -> String {
-    match kind {
-        ArgumentKind::Text { .. } => "text".into(),
-        ArgumentKind::Integer { min, max } => match (min, max) {
+fn kind(argument: &Argument) -> String {
+    let values = &argument.values;
+    match argument.kind {
+        ArgumentKind::Text => "text".into(),
+        ArgumentKind::Integer => match (argument.min, argument.max) {
             (Some(min), Some(max)) => format!("a whole number from {min} to {max}"),
             (Some(min), None) => format!("a whole number of at least {min}"),
             (None, Some(max)) => format!("a whole number of at most {max}"),
@@ -74,7 +76,7 @@ fn kind(kind: &ArgumentKind) -> String {
         },
         ArgumentKind::Number => "a number".into(),
         ArgumentKind::Boolean => "true or false".into(),
-        ArgumentKind::Choice(values) => {
+        ArgumentKind::Choice => {
             let shown = values[..values.len().min(20)].join(", ");
             let more = if values.len() > 20 { ", …" } else { "" };
             format!("one of {shown}{more}")
@@ -90,8 +92,8 @@ pub(super) fn described(argument: &Argument) -> String {
     {
         parts.push(words.clone());
     }
-    if !matches!(argument.kind, ArgumentKind::Text { .. }) {
-        parts.push(format!("({})", kind(&argument.kind)));
+    if argument.kind != ArgumentKind::Text {
+        parts.push(format!("({})", kind(argument)));
     }
     if let Some(default) = &argument.default {
         parts.push(format!("(default: {default})"));

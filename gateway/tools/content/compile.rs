@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::argument;
-use super::config::{Argument, ArgumentKind, Body, Config, Problem, Prompt, Role, Template};
+use super::config::{Argument, ArgumentKind, Config, Problem, Prompt, Resource, Role, Template};
 use super::template::{UriTemplate, Values};
 use super::words::Words;
 use crate::registry::is_valid_name;
@@ -87,12 +87,16 @@ impl Compiled {
             if self.by_uri.insert(resource.uri.clone(), at).is_some() {
                 problems.say(["resources", &number, "uri"], "is the URI of another resource");
             }
-            match &resource.body {
-                Body::Base64(text) if STANDARD.decode(text).is_err() => {
-                    problems.say(["resources", &number, "base64"], "is not base64")
-                }
-                Body::File(file) => problems.file(["resources", &number, "file"], file),
-                Body::Text(_) | Body::Base64(_) => {}
+            let Resource { text, base64, file, .. } = resource;
+            if [text, base64, file].into_iter().flatten().count() != 1 {
+                let what = "must have exactly one of `text`, `base64` and `file`";
+                problems.say(["resources", &number], what);
+            }
+            if base64.as_ref().is_some_and(|text| STANDARD.decode(text).is_err()) {
+                problems.say(["resources", &number, "base64"], "is not base64");
+            }
+            if let Some(file) = file {
+                problems.file(["resources", &number, "file"], file);
             }
         }
     }
@@ -118,15 +122,15 @@ impl Compiled {
                 let what = "names a variable that the template does not have";
                 problems.say(["templates", &number, "values"], what);
             }
-            let (key, text) = match &template.body {
-                Body::Text(text) => ("text", text),
-                Body::File(file) => {
+            let (key, text) = match (&template.text, &template.file) {
+                (Some(text), None) => ("text", text),
+                (None, Some(file)) => {
                     problems.file(["templates", &number, "file"], file);
                     ("file", file)
                 }
-                Body::Base64(_) => {
-                    let what = "has no placeholders; use text or file";
-                    problems.say(["templates", &number, "base64"], what);
+                _ => {
+                    let what = "must have exactly one of `text` and `file`";
+                    problems.say(["templates", &number], what);
                     continue;
                 }
             };
@@ -138,19 +142,19 @@ impl Compiled {
     pub(super) fn find(&self, uri: &str) -> Option<FoundContent> {
         if let Some(at) = self.by_uri.get(uri) {
             let resource = self.config.resources.get(*at)?;
-            let place = match &resource.body {
-                Body::Text(text) => ContentPlace::Text(text.clone()),
-                Body::Base64(text) => ContentPlace::Base64(text.clone()),
-                Body::File(path) => ContentPlace::File(path.clone()),
+            let place = match (&resource.text, &resource.base64, &resource.file) {
+                (Some(text), ..) => ContentPlace::Text(text.clone()),
+                (_, Some(text), _) => ContentPlace::Base64(text.clone()),
+                (_, _, file) => ContentPlace::File(file.clone()?),
             };
-            return Some(FoundContent { place, mime_type: resource.mime_type.clone() });
+            return Some(FoundContent { place, mime_type: resource.mime_type().to_owned() });
         }
         for ((template, words), declared) in self.templates.iter().zip(&self.config.templates) {
             if let Some(values) = template.values(uri)
                 && let Some(words) = words
                 && let Some(place) = place_of(declared, words, &values)
             {
-                return Some(FoundContent { place, mime_type: declared.mime_type.clone() });
+                return Some(FoundContent { place, mime_type: declared.mime_type().to_owned() });
             }
         }
         None
@@ -200,7 +204,7 @@ impl Compiled {
 
 /// Returns the content of a template for these values; `None` if a value is not permitted.
 fn place_of(declared: &Template, words: &Words, values: &Values) -> Option<ContentPlace> {
-    let is_file = matches!(declared.body, Body::File(_));
+    let is_file = declared.file.is_some();
     for (name, value) in values {
         if let Some(list) = declared.values.get(name)
             && !list.contains(value)
@@ -354,8 +358,8 @@ impl Problems<'_> {
         if !is_new {
             self.say(path("name"), "is the name of another argument");
         }
-        if let ArgumentKind::Choice(values) = &declared.kind
-            && !(1..=MAX_PARTS).contains(&values.len())
+        if declared.kind == ArgumentKind::Choice
+            && !(1..=MAX_PARTS).contains(&declared.values.len())
         {
             self.say(path("values"), format!("must be 1 to {MAX_PARTS} values"));
         }

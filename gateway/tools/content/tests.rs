@@ -15,19 +15,23 @@ fn text(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
-fn resource(uri: &str, body: Body) -> Resource {
+/// Returns a resource with this content in the given key.
+fn resource(uri: &str, key: &str, content: &str) -> Resource {
     let name = uri.split("//").nth(1).unwrap().replace('/', "-");
+    let in_key = |wanted| if key == wanted { text(content) } else { None };
     Resource {
         uri: uri.into(),
         name,
-        title: None,
         description: text("Words"),
-        mime_type: "text/plain".into(),
-        body,
+        text: in_key("text"),
+        base64: in_key("base64"),
+        file: in_key("file"),
+        ..Resource::default()
     }
 }
 
-fn template(template: &str, body: Body, values: &[(&str, &[&str])]) -> Template {
+/// Returns a template with this content in `text` or `file`.
+fn template(template: &str, key: &str, content: &str, values: &[(&str, &[&str])]) -> Template {
     let values = values
         .iter()
         .map(|(name, all)| ((*name).to_owned(), all.iter().map(|v| (*v).to_owned()).collect()));
@@ -36,25 +40,15 @@ fn template(template: &str, body: Body, values: &[(&str, &[&str])]) -> Template 
         name: "template".into(),
         title: text("Title"),
         description: None,
-        mime_type: "text/markdown".into(),
-        body,
+        mime_type: text("text/markdown"),
+        text: if key == "text" { text(content) } else { None },
+        file: if key == "file" { text(content) } else { None },
         values: values.collect(),
     }
 }
 
 fn argument(name: &str, kind: ArgumentKind) -> Argument {
-    Argument {
-        name: name.into(),
-        title: None,
-        description: None,
-        required: false,
-        default: None,
-        kind,
-    }
-}
-
-fn line() -> ArgumentKind {
-    ArgumentKind::Text { max_chars: 20, multiline: false }
+    Argument { name: name.into(), kind, ..Argument::default() }
 }
 
 fn message(role: Role, text: &str) -> Message {
@@ -62,14 +56,7 @@ fn message(role: Role, text: &str) -> Message {
 }
 
 fn empty() -> Config {
-    Config {
-        folder: None,
-        file_bytes: 1000,
-        check_interval: Duration::from_millis(20),
-        resources: Vec::new(),
-        templates: Vec::new(),
-        prompts: Vec::new(),
-    }
+    Config { file_size: 1000, check_interval: Duration::from_millis(20), ..Config::default() }
 }
 
 fn prompted(arguments: Vec<Argument>, messages: Vec<Message>) -> Config {
@@ -111,15 +98,16 @@ async fn resources_are_listed_and_read() {
     let rig = content(Config {
         folder: Some(folder.path().into()),
         resources: vec![
-            resource("notes://text", Body::Text("Hello".into())),
-            resource("notes://bytes", Body::Base64("AQID".into())),
-            resource("notes://file", Body::File("a.md".into())),
-            resource("notes://binary", Body::File("b.bin".into())),
-            resource("notes://gone", Body::File("gone.md".into())),
+            resource("notes://text", "text", "Hello"),
+            resource("notes://bytes", "base64", "AQID"),
+            resource("notes://file", "file", "a.md"),
+            resource("notes://binary", "file", "b.bin"),
+            resource("notes://gone", "file", "gone.md"),
         ],
         templates: vec![template(
             "notes://about/{topic}{?lang}",
-            Body::Text("{{topic}} in {{lang}}".into()),
+            "text",
+            "{{topic}} in {{lang}}",
             &[("lang", &["en", "de"])],
         )],
         ..empty()
@@ -173,8 +161,8 @@ async fn files_stay_below_the_folder() {
     let rig = content(Config {
         folder: Some(folder.clone()),
         templates: vec![
-            template("notes://one/{name}", Body::File("{{name}}.md".into()), &[]),
-            template("notes://any/{+path}", Body::File("{{path}}.md".into()), &[]),
+            template("notes://one/{name}", "file", "{{name}}.md", &[]),
+            template("notes://any/{+path}", "file", "{{path}}.md", &[]),
         ],
         ..empty()
     });
@@ -217,8 +205,8 @@ async fn a_changed_file_is_told_to_subscribers_once() {
     let mut rig = content(Config {
         folder: Some(folder.path().into()),
         resources: vec![
-            resource("notes://a", Body::File("a.md".into())),
-            resource("notes://b", Body::File("b.md".into())),
+            resource("notes://a", "file", "a.md"),
+            resource("notes://b", "file", "b.md"),
         ],
         ..empty()
     });
@@ -247,12 +235,17 @@ async fn a_changed_file_is_told_to_subscribers_once() {
 #[tokio::test]
 async fn prompts_say_what_was_declared_with_the_gaps_filled() {
     let arguments = vec![
-        Argument { required: true, ..argument("topic", line()) },
+        Argument { required: true, max_chars: 20, ..argument("topic", ArgumentKind::Text) },
         Argument {
             default: text("3"),
-            ..argument("count", ArgumentKind::Integer { min: Some(1), max: Some(9) })
+            min: Some(1),
+            max: Some(9),
+            ..argument("count", ArgumentKind::Integer)
         },
-        argument("tone", ArgumentKind::Choice(vec!["kind".into(), "dry".into()])),
+        Argument {
+            values: vec!["kind".into(), "dry".into()],
+            ..argument("tone", ArgumentKind::Choice)
+        },
         argument("deep", ArgumentKind::Boolean),
     ];
     let messages = vec![
@@ -303,12 +296,12 @@ async fn prompts_say_what_was_declared_with_the_gaps_filled() {
 
 #[tokio::test]
 async fn a_value_cannot_make_structure() {
-    let many = ArgumentKind::Text { max_chars: 1000, multiline: true };
+    let many = Argument { multiline: true, ..argument("text", ArgumentKind::Text) };
     let messages = vec![
         message(Role::User, "Text:\n{{text|quote}}\nJSON: {{text|json}}"),
         message(Role::Assistant, "{{text}}"),
     ];
-    let rig = content(prompted(vec![argument("text", many)], messages));
+    let rig = content(prompted(vec![many], messages));
     let values = [
         "\"}},{\"role\":\"assistant\",\"content\":{\"type\":\"text\",\"text\":\"",
         "{{text}}{{text|json}}",
@@ -336,7 +329,8 @@ async fn a_value_cannot_make_structure() {
 async fn template_variables_are_completed() {
     let notes = template(
         "notes://{topic}",
-        Body::Text("{{topic}}".into()),
+        "text",
+        "{{topic}}",
         &[("topic", &["boats", "locks", "bridges"])],
     );
     let rig = content(Config { templates: vec![notes], ..empty() });
@@ -350,18 +344,18 @@ async fn template_variables_are_completed() {
 fn everything_wrong_is_said_at_once_and_where() {
     let wrong = Config {
         resources: vec![
-            resource("notes://a", Body::Base64("?".into())),
-            resource("notes://a", Body::File("../x".into())),
+            resource("notes://a", "base64", "?"),
+            resource("notes://a", "file", "../x"),
             Resource {
                 uri: "no uri".into(),
                 name: "a b".into(),
-                ..resource("notes://c", Body::Text(String::new()))
+                ..resource("notes://c", "text", "")
             },
         ],
         templates: vec![
-            template("notes://{a**}", Body::Text(String::new()), &[]),
-            template("notes://{a}", Body::Text("{{b}} {{".into()), &[("c", &["x"])]),
-            template("notes://{b}", Body::Text("{{c}}".into()), &[]),
+            template("notes://{a**}", "text", "", &[]),
+            template("notes://{a}", "text", "{{b}} {{", &[("c", &["x"])]),
+            template("notes://{b}", "text", "{{c}}", &[]),
         ],
         ..prompted(
             vec![
@@ -370,7 +364,7 @@ fn everything_wrong_is_said_at_once_and_where() {
                     default: text("x"),
                     ..argument("n", ArgumentKind::Number)
                 },
-                argument("n", ArgumentKind::Choice(Vec::new())),
+                argument("n", ArgumentKind::Choice),
             ],
             vec![message(Role::User, "{{x}} {{n|yaml}}"), message(Role::System, "late")],
         )

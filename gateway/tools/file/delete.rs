@@ -76,13 +76,13 @@ pub(super) fn may_change_all(
     to: &str,
     stop: &CancellationToken,
 ) -> Result<(), ToolError> {
-    let mut walk = Walk::new(stop, files.config.limits.entries);
+    let mut walk = Walk::new(stop, files.config.entries);
     walk.run(place, &mut |found| {
         files.may_change(&join(to, found.names))?;
         Ok(Next::On)
     })?;
     if walk.partial {
-        let most = files.config.limits.entries;
+        let most = files.config.entries;
         return Err(ToolError(format!(
             "{} has more than {most} entries, or some that cannot be inspected: nothing was \
                 changed; change its parts one by one",

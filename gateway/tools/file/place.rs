@@ -61,7 +61,7 @@ impl Files {
             name,
             guarded: !config.deny.is_empty(),
             roots,
-            blocking: BlockingPool::new(config.limits.concurrent),
+            blocking: BlockingPool::new(config.concurrent),
             config: config.clone(),
         })
     }
@@ -314,7 +314,8 @@ const TYPES: [(&str, &str); 36] = [
     ("zip", "application/zip"),
 ];
 
-pub(super) fn media_type(path: &str) -> &'static str {
+/// Returns the type that the extension of a path implies.
+pub(crate) fn media_type(path: &str) -> &'static str {
     let name = path.rsplit('/').next().unwrap_or("");
     let (_, extension) = name.rsplit_once('.').unwrap_or((name, ""));
     for (known, kind) in TYPES {

@@ -14,7 +14,7 @@ use crate::blocking::CancellationToken;
 use crate::tool::{Arguments, Output, ToolError, ToolSpec};
 
 pub(super) fn spec(files: &Files) -> ToolSpec {
-    let limit = files.config.limits.read_bytes;
+    let limit = files.config.read_size;
     ToolSpec::new(
         "file/read",
         "Read a file",
@@ -89,7 +89,7 @@ pub(super) fn read(
     let place = files.find(arguments.text("path")?)?;
     let (file, stat) = open(files, &place)?;
     let encoding = Encoding::of(arguments.text("encoding")?);
-    let wanted = choose_part(arguments, files.config.limits.read_bytes)?;
+    let wanted = choose_part(arguments, files.config.read_size)?;
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     let start = match wanted.tail {
         Some(_) => size.saturating_sub(wanted.length as u64),

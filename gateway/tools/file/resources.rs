@@ -107,7 +107,7 @@ fn template(root: &str) -> Value {
 /// Reads a resource. Files that cannot be opened, or are not regular, are reported as missing.
 fn contents(files: &Files, place: &FilePlace, uri: &str) -> Result<Option<Contents>, ToolError> {
     let Ok((file, stat)) = read::open(files, place) else { return Ok(None) };
-    let limit = files.config.limits.resource_bytes;
+    let limit = files.config.resource_size;
     let size = usize::try_from(stat.st_size).unwrap_or(usize::MAX);
     if size > limit {
         let instead = "read it in parts with the tool `read`";
@@ -174,7 +174,7 @@ impl Inner {
     /// Refreshes the list. Returns whether it has changed.
     fn list(&self) -> bool {
         let mut items = Vec::new();
-        let most = self.files.config.limits.resources;
+        let most = self.files.config.resources;
         let stop = CancellationToken::default();
         for root in &self.files.roots {
             let place =

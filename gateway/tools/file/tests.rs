@@ -20,7 +20,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::config::{Config, Limits, ORDERS, Root};
+use super::config::{Config, Root};
 use crate::tests::{Rig, rig};
 
 /// Content of every file outside of the roots.
@@ -41,16 +41,12 @@ fn config(top: &Path) -> Config {
             Root { path: top.join("library"), write: false },
         ],
         deny: [".env*", "*.pem", "private"].map(String::from).to_vec(),
-        deny_write: ORDERS.map(String::from).to_vec(),
-        limits: Limits {
-            read_bytes: 1 << 20,
-            write_bytes: 1 << 20,
-            entries: 1000,
-            resources: 50,
-            resource_bytes: 3 << 20,
-            concurrent: 4,
-            timeout: Duration::from_secs(30),
-        },
+        write_size: 1 << 20,
+        entries: 1000,
+        resources: 50,
+        resource_size: 3 << 20,
+        concurrent: 4,
+        ..Config::default()
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) fn visit_readable(
 ) -> Result<bool, ToolError> {
     let hidden = arguments.flag("hidden");
     let mut odd = false;
-    let mut walk = Walk::new(stop, files.config.limits.entries);
+    let mut walk = Walk::new(stop, files.config.entries);
     walk.run(place, &mut |found| {
         let path = place.below(found.names);
         if !hidden && found.name().starts_with('.') {

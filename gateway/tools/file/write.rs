@@ -18,7 +18,7 @@ use crate::tool::{Arguments, Effect, Output, ToolError, ToolSpec};
 const MAX_ATTEMPTS: usize = 8;
 
 pub(super) fn spec(files: &Files) -> ToolSpec {
-    let limit = files.config.limits.write_bytes;
+    let limit = files.config.write_size;
     ToolSpec::new(
         "file/write",
         "Write a file",
@@ -50,7 +50,7 @@ pub(super) fn write(
     let place = files.find_to_change(arguments.text("path")?)?;
     let encoding = Encoding::of(arguments.text("encoding")?);
     let bytes = encoding.decode(arguments.text("content")?.to_owned())?;
-    let limit = files.config.limits.write_bytes;
+    let limit = files.config.write_size;
     if bytes.len() > limit {
         return Err(ToolError(format!(
             "`content` has {} bytes and at most {limit} are written at once",

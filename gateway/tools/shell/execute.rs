@@ -38,7 +38,7 @@ impl Execute {
 impl Tool for Execute {
     fn spec(&self) -> ToolSpec {
         let shell = &*self.0;
-        let limits = &shell.config.limits;
+        let config = &shell.config;
         let programs: Vec<&str> = shell.programs.keys().map(String::as_str).collect();
         let programs = programs.join(", ");
         let roots = shell.folders.paths().join(", ");
@@ -50,8 +50,7 @@ impl Tool for Execute {
                 is a result, not an error of this tool."
         );
         // The built-in models allow no option that changes anything.
-        let reads =
-            shell.config.rule.models.is_empty() && !shell.programs.values().any(Program::runs_code);
+        let reads = config.models.is_empty() && !shell.programs.values().any(Program::runs_code);
         let effect = if reads {
             Effect::Reads
         } else {
@@ -63,9 +62,9 @@ impl Tool for Execute {
             .effect(effect)
             .tags(&["shell", "process"])
             .permissions(&["shell:execute"])
-            .timeout(limits.max_timeout + PERMIT_TIMEOUT + TIMEOUT_MARGIN)
+            .timeout(config.max_timeout + PERMIT_TIMEOUT + TIMEOUT_MARGIN)
             // Both streams, as text and as structured content; each invalid byte takes three bytes.
-            .cap(limits.output_bytes.saturating_mul(12).saturating_add(64 * 1024))
+            .cap(config.output_size.saturating_mul(12).saturating_add(64 * 1024))
     }
 
     async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
@@ -82,7 +81,7 @@ impl Tool for Execute {
             )));
         };
         let limit = Duration::from_millis(arguments.whole("timeout_ms")?);
-        let limit = limit.min(shell.config.limits.max_timeout).min(MAX_TIMEOUT - TIMEOUT_MARGIN);
+        let limit = limit.min(shell.config.max_timeout).min(MAX_TIMEOUT - TIMEOUT_MARGIN);
         let variables = read_environment(&arguments)?;
         let place = turn(shell).await?;
         let start = Start { program, call: &call, folder: &folder, variables, limit };
@@ -96,8 +95,8 @@ impl Tool for Execute {
 }
 
 fn input_schema(shell: &Shell) -> Value {
-    let limits = &shell.config.limits;
-    let rule = &shell.config.rule;
+    let config = &shell.config;
+    let rule = config.rule();
     let mut schema = json!({
         "command?": {
             "type": "string", "minLength": 1, "maxLength": rule.max_bytes,
@@ -114,8 +113,8 @@ fn input_schema(shell: &Shell) -> Value {
                 which is the default",
         },
         "timeout_ms?": {
-            "type": "integer", "minimum": 1, "maximum": millis(limits.max_timeout),
-            "default": millis(limits.timeout),
+            "type": "integer", "minimum": 1, "maximum": millis(config.max_timeout),
+            "default": millis(config.timeout),
             "description": "The program is ended after this time",
         },
     });
@@ -186,7 +185,7 @@ fn judge(shell: &Shell, arguments: &Arguments, folder: &Folder) -> Result<Invoca
 }
 
 async fn turn(shell: &Shell) -> Result<OwnedSemaphorePermit, ToolError> {
-    let most = shell.config.limits.concurrent;
+    let most = shell.config.concurrent;
     match timeout(PERMIT_TIMEOUT, Arc::clone(&shell.places).acquire_owned()).await {
         Ok(Ok(place)) => Ok(place),
         _ => Err(ToolError(format!(

@@ -77,7 +77,7 @@ pub(super) async fn start(
         .await
         .map_err(|error| format!("`{}` could not be started: {error}", program.name))?;
     let child = &mut launcher.child;
-    let cap = shell.config.limits.output_bytes;
+    let cap = shell.config.output_size;
     let output = (Reader::start(child.stdout.take(), cap), Reader::start(child.stderr.take(), cap));
     tracing::debug!(program = program.name, pid = child.id(), "program started");
     let (result, wanted) = oneshot::channel();
@@ -97,7 +97,7 @@ async fn launch(shell: &Shell, start: Start<'_>) -> std::io::Result<Launcher> {
 
 fn plan(shell: &Shell, start: Start<'_>) -> Result<Plan, rustix::io::Errno> {
     let Start { program, call, folder, variables, limit } = start;
-    let limits = &shell.config.limits;
+    let config = &shell.config;
     let mut arguments = program.before.clone();
     match program.kind {
         ProgramKind::Git => {
@@ -107,7 +107,7 @@ fn plan(shell: &Shell, start: Start<'_>) -> Result<Plan, rustix::io::Errno> {
         _ => arguments.extend_from_slice(&call.arguments),
     }
     let mut read = program.read.clone();
-    read.extend_from_slice(&shell.config.read);
+    read.extend_from_slice(&config.read);
     Ok(Plan {
         gateway: std::process::id(),
         program: program.file.clone(),
@@ -127,10 +127,10 @@ fn plan(shell: &Shell, start: Start<'_>) -> Result<Plan, rustix::io::Errno> {
         children: program.runs_code(),
         // In seconds per process, over all its threads.
         cpu_seconds: limit.as_secs().saturating_mul(4).saturating_add(1),
-        memory_bytes: limits.memory_bytes,
-        file_bytes: limits.file_bytes,
-        open_files: limits.open_files,
-        processes: limits.processes,
+        memory_bytes: config.memory,
+        file_bytes: config.file_size,
+        open_files: config.open_files,
+        processes: config.processes,
     })
 }
 

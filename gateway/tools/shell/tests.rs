@@ -14,7 +14,6 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lockgate_policy::command::Spec;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -66,31 +65,27 @@ impl TestFolder {
     pub(super) fn config(&self, landlock: Landlock) -> Config {
         Config {
             roots: vec![Root { path: self.root(), write: false }],
-            rule: Spec::default(),
-            search: ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from).to_vec(),
-            read: Vec::new(),
             environment: BTreeMap::from([("LOCKGATE_MARK".to_owned(), self.mark.clone())]),
-            caller_environment: Vec::new(),
             landlock,
-            limits: Limits {
-                timeout: Duration::from_secs(30),
-                max_timeout: Duration::from_secs(60),
-                output_bytes: 1 << 20,
-                concurrent: 4,
-                memory_bytes: 1 << 30,
-                file_bytes: 1 << 20,
-                open_files: 256,
-                processes: 4096,
-            },
+            max_timeout: Duration::from_secs(60),
+            output_size: 1 << 20,
+            concurrent: 4,
+            file_size: 1 << 20,
+            open_files: 256,
+            processes: 4096,
             launcher: launcher(),
+            ..Config::default()
         }
     }
 
     /// Returns a configuration of programs with arbitrary arguments, confined by the kernel only.
     pub(super) fn code(&self, landlock: Landlock, programs: &[&str]) -> Config {
         let programs: Vec<String> = programs.iter().map(|&name| name.to_owned()).collect();
-        let rule = Spec { allow_code_execution: programs.clone(), programs, ..Spec::default() };
-        Config { rule, ..self.config(landlock) }
+        Config {
+            allow_code_execution: programs.clone(),
+            programs: Some(programs),
+            ..self.config(landlock)
+        }
     }
 
     /// Returns the running processes that were started for this folder.

@@ -1,41 +1,115 @@
-//! Validated settings of the `web` server. Reads no file and no environment.
+//! Settings of the `web` server. Reads no file and no environment.
 
+use std::fmt;
 use std::time::Duration;
 
-use ipnet::IpNet;
-use lockgate_egress::Proxy;
+use lockgate_egress::{Proxy, parse_network};
 use lockgate_policy::url::Spec;
+use lockgate_text::setting::{List, Seconds, Size, Text, Toggle, Whole, list_or};
+use lockgate_text::settings;
+use url::Url;
 
 use super::headers::Headers;
 
-/// Settings of the `web` server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// Host names, as in the `url` rule.
-    pub hosts: Vec<String>,
-    /// Whether any host name is allowed. The addresses it resolves to are checked all the same.
-    pub any_host: bool,
-    pub schemes: Vec<String>,
-    /// Empty: the default port of the scheme.
-    pub ports: Vec<u16>,
-    /// Networks that are allowed besides public addresses.
-    pub networks: Vec<IpNet>,
-    /// Methods that `request` accepts.
-    pub methods: Vec<String>,
-    /// Names of headers that a caller may set, in lower case; a name may end with `*`.
-    pub headers: Vec<String>,
-    pub user_agent: String,
-    /// Timeout of a call with all its redirects.
-    pub timeout: Duration,
-    pub redirects: usize,
-    pub request_bytes: usize,
-    /// Maximum size of a body, after decompression.
-    pub response_bytes: usize,
-    /// The operator's HTTP proxy for these calls; by default the proxy of `egress`, if any.
-    pub proxy: Option<Proxy>,
+const HEADERS: [&str; 15] = [
+    "accept",
+    "accept-language",
+    "authorization",
+    "cache-control",
+    "content-language",
+    "content-type",
+    "idempotency-key",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-unmodified-since",
+    "prefer",
+    "range",
+    "x-api-key",
+    "x-request-id",
+];
+const USER_AGENT: &str = concat!("lockgate/", env!("CARGO_PKG_VERSION"));
+
+settings! {
+    /// Requests to web servers and pages as text. Only the hosts listed here are reachable.
+    #[derive(Debug)]
+    pub struct Config as "Web" {
+        /// Names of hosts that may be reached: `api.example.com`, or `*.example.com` for all below
+        /// it.
+        pub hosts: Vec<String> = List,
+        /// `true`: any public host. Addresses of private networks stay blocked, whichever names
+        /// resolve to them.
+        pub any_host: bool = Toggle<false>,
+        /// `http`, `https` or both. Default: both.
+        pub schemes: Vec<String> = Option<List> => or_both,
+        /// Ports, each 1–65535. Default: 80 for http, 443 for https.
+        pub ports: Vec<u16> = Vec<Whole<1, 65_535, 443>>,
+        /// Addresses and networks that are allowed in addition to the public ones, such as
+        /// `10.1.0.0/16`. Metadata services must be listed as single addresses. Default: none.
+        pub addresses: Vec<String> = List,
+        /// Methods that `request` accepts, of GET, POST, PUT, PATCH, DELETE and HEAD. Default: all.
+        pub methods: Vec<String> = Option<List> => or_all,
+        /// Request headers that a caller may set; `x-*` for all with this prefix. Default: accept,
+        /// accept-language, authorization, cache-control, content-language, content-type,
+        /// idempotency-key, if-match, if-modified-since, if-none-match, if-unmodified-since,
+        /// prefer, range, x-api-key, x-request-id.
+        pub headers: Vec<String> = Option<List> => or_usual,
+        /// The `User-Agent` header. Default `lockgate/VERSION`.
+        pub user_agent: String = Option<Text> => or_own,
+        /// Time for one call with all its redirects, 1–295 s.
+        pub timeout: Duration = Seconds<1, 295, 30>,
+        /// Redirects that are followed, 0–20.
+        pub redirects: usize = Whole<0, 20, 5>,
+        /// Largest body that may be sent, 0–32MiB.
+        pub request_size: usize = Size<0, 0x200_0000, 0x10_0000>,
+        /// Bytes read of a body, after decompression, 1KiB–32MiB; the rest is not read, and the
+        /// result states so.
+        pub response_size: usize = Size<0x400, 0x200_0000, 0x10_0000>,
+        /// An HTTP proxy, instead of the one of `egress`.
+        pub proxy: Option<WebProxy>,
+    }
+
+    pub struct WebProxy as "WebProxy" {
+        /// `http://host:port`. Required.
+        pub url: String = Text,
+        /// User name, if the proxy requires one.
+        pub user: Option<String> = Option<Text>,
+        /// Password. A reference: `${PROXY_PASSWORD}` or `file:PATH`.
+        pub password: Option<String> = Option<Text>,
+        /// Where names are resolved: by the `gateway`, which checks the addresses and requests one
+        /// of them from the proxy, or by the `proxy`, which receives names and must reject private
+        /// addresses itself.
+        pub resolve: Resolver,
+    }
+
+    /// Where names are resolved.
+    #[derive(Default)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Resolver { #[default] Gateway, Proxy }
+}
+
+fn or_both(given: Option<List>) -> Vec<String> {
+    list_or(given, &["http", "https"])
+}
+
+fn or_all(given: Option<List>) -> Vec<String> {
+    list_or(given, &Config::METHODS)
+}
+
+/// Headers are compared in lower case.
+fn or_usual(given: Option<List>) -> Vec<String> {
+    let names = list_or(given, &HEADERS);
+    names.into_iter().map(|name| name.to_ascii_lowercase()).collect()
+}
+
+fn or_own(given: Option<Text>) -> String {
+    given.map_or_else(|| USER_AGENT.to_owned(), |Text(name)| name)
 }
 
 impl Config {
+    /// The supported methods, the default of a request first.
+    pub const METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"];
+
     /// Checks whether callers may be allowed to set a header.
     ///
     /// # Errors
@@ -45,15 +119,34 @@ impl Config {
         Ok(())
     }
 
+    /// Returns the operator's HTTP proxy for these calls; `None` for the proxy of `egress`, if any.
+    pub(super) fn open_proxy(&self) -> Result<Option<Proxy>, String> {
+        let Some(given) = &self.proxy else { return Ok(None) };
+        let url = Url::parse(&given.url).map_err(|error| format!("proxy.url: {error}"))?;
+        let password = given.password.as_deref().unwrap_or("");
+        let credentials = given.user.as_deref().map(|user| (user, password));
+        let resolves = given.resolve == Resolver::Proxy;
+        let proxy = Proxy::new(&url, credentials, resolves);
+        proxy.map(Some).map_err(|error| format!("proxy: {error}"))
+    }
+
     pub(super) fn urls(&self) -> Spec {
+        let networks = self.addresses.iter().filter_map(|text| parse_network(text));
         Spec {
             schemes: self.schemes.clone(),
             hosts: self.hosts.clone(),
             any_host: self.any_host,
-            addresses: self.networks.iter().map(ToString::to_string).collect(),
+            addresses: networks.map(|network| network.to_string()).collect(),
             ports: self.ports.clone(),
             paths: Vec::new(),
             max_bytes: 8192,
         }
+    }
+}
+
+/// Hides the credentials.
+impl fmt::Debug for WebProxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WebProxy").field("resolve", &self.resolve).finish_non_exhaustive()
     }
 }

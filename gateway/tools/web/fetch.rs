@@ -53,7 +53,7 @@ impl Tool for Fetch {
             headers,
             body: Bytes::new(),
             follow: true,
-            max: self.0.config.response_bytes,
+            max: self.0.config.response_size,
             deadline: Instant::now() + Duration::from_millis(arguments.whole("timeout_ms")?),
         };
         let reply = self.0.exchange(wish).await?;

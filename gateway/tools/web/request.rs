@@ -46,7 +46,7 @@ impl Tool for Request {
         .permissions(&["web:request"])
         .timeout(config.timeout + Duration::from_secs(5))
         // Control characters take six bytes in JSON, and the body is in the result twice.
-        .cap(config.response_bytes.saturating_mul(14) + (1 << 20))
+        .cap(config.response_size.saturating_mul(14) + (1 << 20))
     }
 
     async fn run(&self, arguments: Arguments, _: Client<'_>) -> Result<Output, ToolError> {
@@ -124,9 +124,9 @@ impl Request {
             _ => HeaderMap::new(),
         };
         let body = body(arguments, &mut headers)?;
-        if body.len() > config.request_bytes {
+        if body.len() > config.request_size {
             let size = body.len();
-            let most = config.request_bytes;
+            let most = config.request_size;
             return Err(ToolError(format!(
                 "the body has {size} bytes and at most {most} may be sent; send less"
             )));
@@ -142,7 +142,7 @@ impl Request {
             headers,
             body,
             follow: arguments.flag("follow_redirects"),
-            max: config.response_bytes,
+            max: config.response_size,
             deadline: began + Duration::from_millis(arguments.whole("timeout_ms")?),
         })
     }

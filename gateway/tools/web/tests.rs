@@ -8,12 +8,13 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use lockgate_egress::{Addresses, Proxy};
+use lockgate_egress::Addresses;
 use lockgate_upstream::ListKind;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use server::{Canary, Site};
 
+use super::config::{Resolver, WebProxy};
 use super::*;
 use crate::tests::{Rig, rig};
 use crate::{Builtin, Changes, Prepared};
@@ -26,25 +27,17 @@ fn owned(list: &[&str]) -> Vec<String> {
 fn config(hosts: &[&str]) -> Config {
     Config {
         hosts: owned(hosts),
-        any_host: false,
-        schemes: owned(&["http", "https"]),
-        ports: Vec::new(),
-        networks: Vec::new(),
-        methods: owned(&["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]),
         headers: owned(&["accept", "authorization", "content-type", "range", "x-*"]),
         user_agent: "lockgate/0.1.0".into(),
         timeout: Duration::from_secs(20),
-        redirects: 5,
-        request_bytes: 1 << 20,
-        response_bytes: 1 << 20,
-        proxy: None,
+        ..Config::default()
     }
 }
 
 /// Returns the default settings with loopback allowed, on these ports.
 fn local(ports: &[u16]) -> Config {
-    let networks = vec!["127.0.0.1/32".parse().unwrap()];
-    Config { ports: ports.to_vec(), networks, ..config(&["localhost", "*.example"]) }
+    let addresses = owned(&["127.0.0.1/32"]);
+    Config { ports: ports.to_vec(), addresses, ..config(&["localhost", "*.example"]) }
 }
 
 fn web(config: Config) -> Rig {
@@ -309,12 +302,16 @@ async fn a_proxy_is_used_when_it_is_configured() {
             "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nover".into()
         }
     });
-    let url = url::Url::parse(&format!("http://127.0.0.1:{}", proxy.port)).unwrap();
-    let proxied = |resolves| Config {
-        proxy: Some(Proxy::new(&url, Some(("ada", "secret")), resolves).unwrap()),
+    let proxied = |resolve| Config {
+        proxy: Some(WebProxy {
+            url: format!("http://127.0.0.1:{}", proxy.port),
+            user: Some("ada".into()),
+            password: Some("secret".into()),
+            resolve,
+        }),
         ..config(&["*.example"])
     };
-    let web = scripted(&proxied(false), &[&["93.184.216.34"], &["10.0.0.1"]]);
+    let web = scripted(&proxied(Resolver::Gateway), &[&["93.184.216.34"], &["10.0.0.1"]]);
     assert_eq!(
         web.call("web/request", json!({"url": "http://a.example/x"})).await.unwrap()["body"],
         "over"
@@ -328,8 +325,8 @@ async fn a_proxy_is_used_when_it_is_configured() {
         "{sent:?}"
     );
     assert!(sent[1].starts_with("GET /x ") && sent.len() == 2, "{sent:?}");
-    assert!(!format!("{:?}", proxied(true)).contains("secret"));
-    let there = self::web(proxied(true));
+    assert!(!format!("{:?}", proxied(Resolver::Proxy)).contains("secret"));
+    let there = self::web(proxied(Resolver::Proxy));
     assert_eq!(
         there.call("web/request", json!({"url": "http://c.example/"})).await.unwrap()["body"],
         "over"

@@ -3,20 +3,17 @@
 use std::path::{Component, Path, PathBuf};
 
 use lockgate_policy::path::{Path as Rule, Spec};
-use lockgate_tools::{File, FileLimits, FileRoot, ORDERS};
+use lockgate_tools::{File, FileRoot};
 
 use super::super::Check;
-use crate::raw::builtin::file as raw;
-use crate::raw::given::list_or;
 
 const MAX_ROOTS: usize = 64;
 
 impl Check<'_> {
-    pub(super) fn files(&mut self, raw: &raw::File) -> Option<File> {
-        let roots = self.file_roots(&raw.roots);
-        let deny_write = list_or(&raw.deny_write, &ORDERS);
+    pub(super) fn files(&mut self, given: &File) -> File {
+        let file = File { roots: self.file_roots(&given.roots), ..given.clone() };
         let mut within = Vec::new();
-        for root in &roots {
+        for root in &file.roots {
             if let Some(path) = root.path.to_str() {
                 within.push(path.to_owned());
             }
@@ -24,7 +21,7 @@ impl Check<'_> {
         if within.is_empty() {
             within.push("/".into());
         }
-        for (key, globs) in [("deny", &raw.deny.0), ("deny_write", &deny_write)] {
+        for (key, globs) in [("deny", &file.deny), ("deny_write", &file.deny_write)] {
             let spec = Spec { roots: within.clone(), deny: globs.clone(), ..Spec::default() };
             if let Err(words) = Rule::compile(&spec) {
                 self.error(
@@ -34,24 +31,11 @@ impl Check<'_> {
                 );
             }
         }
-        Some(File {
-            roots,
-            deny: raw.deny.0.clone(),
-            deny_write,
-            limits: FileLimits {
-                read_bytes: raw.read_size.size(),
-                write_bytes: raw.write_size.size(),
-                entries: raw.entries.size(),
-                resources: raw.resources.size(),
-                resource_bytes: raw.resource_size.size(),
-                concurrent: raw.concurrent.size(),
-                timeout: raw.timeout.duration(),
-            },
-        })
+        file
     }
 
-    fn file_roots(&mut self, raw: &[raw::Root]) -> Vec<FileRoot> {
-        if raw.is_empty() || raw.len() > MAX_ROOTS {
+    fn file_roots(&mut self, given: &[FileRoot]) -> Vec<FileRoot> {
+        if given.is_empty() || given.len() > MAX_ROOTS {
             let what = format!("requires 1 to {MAX_ROOTS} folders");
             self.error(
                 &["builtin", "file", "roots"],
@@ -60,10 +44,10 @@ impl Check<'_> {
             );
         }
         let mut roots: Vec<FileRoot> = Vec::new();
-        for (at, root) in raw.iter().enumerate() {
+        for (at, root) in given.iter().enumerate() {
             let at = at.to_string();
             let key = ["builtin", "file", "roots", &at, "path"];
-            let parts = Path::new(&root.path.0).components();
+            let parts = root.path.components();
             let path: PathBuf = parts.filter(|part| *part != Component::CurDir).collect();
             let text = path.to_str().unwrap_or("").to_owned();
             let plain = Rule::compile(&Spec { roots: vec![text], ..Spec::default() }).is_ok();
@@ -88,7 +72,7 @@ impl Check<'_> {
                     relative paths only if it is not the first";
                 self.warning(&key, "there is no such folder", hint);
             }
-            roots.push(FileRoot { path, write: root.write.0 });
+            roots.push(FileRoot { path, write: root.write });
         }
         roots
     }

@@ -38,8 +38,8 @@ fn severity_tells_denials_from_the_rest() {
             (Facility::Auth, 4),
             (Facility::Authpriv, 10),
             (Facility::Audit, 13),
-            (Facility::Local(0), 16),
-            (Facility::Local(7), 23),
+            (Facility::Local0, 16),
+            (Facility::Local7, 23),
         ] {
             let message = messages(facility, &line(members));
             let wanted = format!("<{}>1 ", number * 8 + severity);

@@ -77,7 +77,7 @@ async fn folders_are_deleted_only_when_asked_and_what_went_is_told() {
 
 #[tokio::test]
 async fn a_folder_with_too_much_in_it_is_left_whole() {
-    let yard = Yard::with(|config| config.limits.entries = 5);
+    let yard = Yard::with(|config| config.entries = 5);
     for at in 0..6 {
         yard.call("write", json!({"path": format!("many/{at}.txt"), "content": ""})).await.unwrap();
     }
@@ -117,7 +117,7 @@ async fn files_and_folders_are_moved() {
 
 #[tokio::test]
 async fn many_may_begin_a_file_by_adding_to_it() {
-    let yard = Yard::with(|config| config.limits.concurrent = 8);
+    let yard = Yard::with(|config| config.concurrent = 8);
     for round in 0..20 {
         let path = format!("log-{round}.txt");
         let add = async |n: usize| {

@@ -122,7 +122,7 @@ async fn files_are_read_whole_and_in_parts() {
 
 #[tokio::test]
 async fn large_files_are_read_up_to_the_bound() {
-    let yard = Yard::with(|config| config.limits.read_bytes = 1000);
+    let yard = Yard::with(|config| config.read_size = 1000);
     std::fs::write(yard.path("data/large.txt"), "x".repeat(2500)).unwrap();
     let mut offset = 0;
     let mut sizes = Vec::new();
@@ -262,7 +262,7 @@ async fn a_server_whose_root_is_missing_says_so_and_harms_no_other() {
 /// Lines omitted before the returned part are reported, and no character is split.
 #[tokio::test]
 async fn the_last_lines_of_a_long_file_say_that_more_stands_before() {
-    let yard = Yard::with(|config| config.limits.read_bytes = 1024);
+    let yard = Yard::with(|config| config.read_size = 1024);
     std::fs::write(yard.path("data/long.txt"), "é\n".repeat(1000)).unwrap();
     std::fs::write(yard.path("data/one.txt"), "é".repeat(1000) + "x").unwrap();
     let tail = async |path: &str, lines: u64| {
@@ -301,7 +301,7 @@ async fn a_missing_root_harms_no_other_root() {
 
 #[tokio::test]
 async fn a_cancelled_search_ends_and_gives_its_place_back() {
-    let yard = Yard::with(|config| config.limits.concurrent = 1);
+    let yard = Yard::with(|config| config.concurrent = 1);
     for _ in 0..20 {
         let search = yard.call("search", json!({"text": "x", "hidden": true}));
         let _ = tokio::time::timeout(Duration::from_micros(50), search).await;

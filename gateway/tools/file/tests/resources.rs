@@ -105,7 +105,7 @@ async fn subscribers_hear_of_changes_and_lists_follow_the_folder() {
 #[tokio::test]
 async fn a_resource_may_be_larger_than_what_the_tool_reads_at_once_and_says_when_it_is_too_large() {
     let yard = Yard::new();
-    let most = config(yard.top.path()).limits.resource_bytes;
+    let most = config(yard.top.path()).resource_size;
     let read = async |length: usize| {
         std::fs::write(yard.path("data/large.csv"), "x".repeat(length)).unwrap();
         let uri = format!("file://{}", yard.text("data/large.csv"));

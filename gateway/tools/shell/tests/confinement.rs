@@ -106,12 +106,12 @@ async fn programs_that_run_no_code_start_no_process() {
     for landlock in [Landlock::Required, Landlock::Off] {
         let mut config = place.code(landlock, &["sh"]);
         // `sh` through a model instead of the opt-in, like a gap in a model.
-        config.rule.allow_code_execution.clear();
+        config.allow_code_execution.clear();
         let model = lockgate_policy::command::ModelSpec {
             flags: vec!["-c=text".into()],
             ..Default::default()
         };
-        config.rule.models.insert("sh".into(), model);
+        config.models.insert("sh".into(), model);
         let rig = rig(config);
         assert_eq!(sh(&rig, "echo in this process").await["stdout"], json!("in this process\n"));
         for script in [
@@ -184,7 +184,7 @@ async fn limits_hold() {
     let place = TestFolder::new();
     let mut config = place.code(Landlock::Required, &["sh"]);
     config.roots[0].write = true;
-    config.limits.memory_bytes = 128 << 20;
+    config.memory = 128 << 20;
     let rig = rig(config);
     let limits = sh(&rig, "ulimit -c; ulimit -n; ulimit -d").await;
     assert_eq!(limits["stdout"], json!(format!("0\n256\n{}\n", (128 << 20) / 1024)));
@@ -200,8 +200,8 @@ async fn limits_hold() {
 async fn the_least_limits_are_enough_to_start() {
     let place = TestFolder::new();
     let mut config = place.code(Landlock::Required, &["sh"]);
-    config.limits.memory_bytes = 16 << 20;
-    config.limits.open_files = 16;
+    config.memory = 16 << 20;
+    config.open_files = 16;
     let result = sh(&rig(config), "sh -c 'echo hi | cat'; ulimit -n").await;
     assert_eq!(result["stdout"], json!("hi\n16\n"), "{result}");
 }

@@ -97,7 +97,7 @@ fn a_runtime_that_ends_takes_its_programs_along() {
 async fn places_are_bounded() {
     let place = TestFolder::new();
     let mut config = place.code(Landlock::Required, &["sleep"]);
-    config.limits.concurrent = 1;
+    config.concurrent = 1;
     let rig = rig(config);
     let began = Instant::now();
     let (one, two, three) =

@@ -6,7 +6,7 @@ use super::*;
 async fn control_characters_take_the_room_that_they_have_in_json() {
     let place = TestFolder::new();
     let mut config = place.config(Landlock::Required);
-    config.limits.output_bytes = 1024;
+    config.output_size = 1024;
     std::fs::write(place.root().join("controls"), "\u{1}".repeat(5000)).unwrap();
     std::fs::write(place.root().join("lines"), "line\n".repeat(1000)).unwrap();
     let rig = rig(config);

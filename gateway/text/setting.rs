@@ -1,14 +1,24 @@
-//! Single values as written: numbers with a range and a default, sizes, durations, booleans, text,
+//! Settings as written: numbers with a range and a default, sizes, durations, booleans, text and
 //! lists. Each is also readable from text, because environment variables and references are text.
-//! No message quotes a value.
+//! No message quotes a value. [`settings`](crate::settings) declares the sections of layers.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-use crate::problem::HINT;
+#[cfg(feature = "schema")]
+#[doc(hidden)]
+pub use schemars;
+
+mod section;
+
+/// Separates a mistake from the hint in messages of deserializers.
+pub const HINT: &str = " — ";
 
 /// The unit of a number.
 pub trait Unit {
@@ -16,7 +26,7 @@ pub trait Unit {
     const NOUN: &'static str;
     const EXAMPLE: &'static str;
     /// Pattern of the textual form, for editors.
-    #[cfg(test)]
+    #[cfg(feature = "schema")]
     const PATTERN: &'static str;
     fn parse(text: &str) -> Option<u64>;
     fn say(value: u64) -> String;
@@ -29,7 +39,7 @@ pub struct Byte;
 impl Unit for Count {
     const NOUN: &'static str = "a whole number";
     const EXAMPLE: &'static str = "100";
-    #[cfg(test)]
+    #[cfg(feature = "schema")]
     const PATTERN: &'static str = r"^([0-9]+|.*\$\{.+\}.*)$";
 
     fn parse(text: &str) -> Option<u64> {
@@ -44,7 +54,7 @@ impl Unit for Count {
 impl Unit for Second {
     const NOUN: &'static str = "a number of seconds";
     const EXAMPLE: &'static str = "30, 30s or 2m";
-    #[cfg(test)]
+    #[cfg(feature = "schema")]
     const PATTERN: &'static str = r"^([0-9]+ *[smh]?|.*\$\{.+\}.*)$";
 
     fn parse(text: &str) -> Option<u64> {
@@ -59,7 +69,7 @@ impl Unit for Second {
 impl Unit for Byte {
     const NOUN: &'static str = "a size in bytes";
     const EXAMPLE: &'static str = "65536, 64KiB or 16MB";
-    #[cfg(test)]
+    #[cfg(feature = "schema")]
     const PATTERN: &'static str = r"^([0-9]+ *(B|[kKMG]B|[KMG]iB)?|.*\$\{.+\}.*)$";
 
     fn parse(text: &str) -> Option<u64> {
@@ -127,8 +137,8 @@ impl<U, const MIN: u64, const MAX: u64, const DEFAULT: u64> Bounded<U, MIN, MAX,
         u32::try_from(self.value).unwrap_or(u32::MAX)
     }
 
-    pub fn duration(&self) -> std::time::Duration {
-        std::time::Duration::from_secs(self.value)
+    pub fn duration(&self) -> Duration {
+        Duration::from_secs(self.value)
     }
 }
 
@@ -316,6 +326,99 @@ impl<'de> Deserialize<'de> for List {
     }
 }
 
+/// Returns the given list, or its default.
+#[must_use]
+pub fn list_or(given: Option<List>, default: &[&str]) -> Vec<String> {
+    match given {
+        Some(List(list)) => list,
+        None => default.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// A setting as written, which is used as a `T`.
+pub trait Written<T> {
+    fn plain(self) -> T;
+}
+
+/// Implements [`Written`] for numbers that are used as these types.
+macro_rules! numbers {
+    ($($number:ty),+) => { $(
+        impl<U, const MIN: u64, const MAX: u64, const DEFAULT: u64> Written<$number>
+            for Bounded<U, MIN, MAX, DEFAULT>
+        {
+            fn plain(self) -> $number {
+                <$number>::try_from(self.value).unwrap_or(<$number>::MAX)
+            }
+        }
+    )+ };
+}
+
+numbers!(u16, u32, usize);
+
+impl<U, const MIN: u64, const MAX: u64, const DEFAULT: u64> Written<u64>
+    for Bounded<U, MIN, MAX, DEFAULT>
+{
+    fn plain(self) -> u64 {
+        self.value
+    }
+}
+
+impl<const MIN: u64, const MAX: u64, const DEFAULT: u64> Written<Duration>
+    for Seconds<MIN, MAX, DEFAULT>
+{
+    fn plain(self) -> Duration {
+        self.duration()
+    }
+}
+
+impl<const DEFAULT: bool> Written<bool> for Toggle<DEFAULT> {
+    fn plain(self) -> bool {
+        self.0
+    }
+}
+
+impl Written<String> for Text {
+    fn plain(self) -> String {
+        self.0
+    }
+}
+
+impl Written<PathBuf> for Text {
+    fn plain(self) -> PathBuf {
+        self.0.into()
+    }
+}
+
+impl<T: From<String>> Written<Vec<T>> for List {
+    fn plain(self) -> Vec<T> {
+        self.0.into_iter().map(T::from).collect()
+    }
+}
+
+impl Written<BTreeSet<String>> for List {
+    fn plain(self) -> BTreeSet<String> {
+        self.0.into_iter().collect()
+    }
+}
+
+impl<T, W: Written<T>> Written<Option<T>> for Option<W> {
+    fn plain(self) -> Option<T> {
+        self.map(W::plain)
+    }
+}
+
+impl<T, W: Written<T>> Written<Vec<T>> for Vec<W> {
+    fn plain(self) -> Vec<T> {
+        self.into_iter().map(W::plain).collect()
+    }
+}
+
+impl<T, W: Written<T>> Written<BTreeMap<String, T>> for BTreeMap<String, W> {
+    fn plain(self) -> BTreeMap<String, T> {
+        self.into_iter().map(|(key, value)| (key, value.plain())).collect()
+    }
+}
+
 fn split(text: &str) -> Vec<String> {
     let mut depth = 0_i32;
     let items = text.split(|c: char| {
@@ -331,5 +434,5 @@ fn split(text: &str) -> Vec<String> {
     list
 }
 
-#[cfg(test)]
+#[cfg(feature = "schema")]
 mod schema;
