@@ -30,11 +30,13 @@ pub(crate) fn write_form(
         Authentication::None => {
             form.append_pair("client_id", &client.id);
         }
-        Authentication::Secret(secret) if takes_secret_in_body(server) => {
+        Authentication::Secret(secret) | Authentication::RegisteredSecret(secret)
+            if takes_secret_in_body(client, server) =>
+        {
             form.append_pair("client_id", &client.id);
             form.append_pair("client_secret", secret.expose());
         }
-        Authentication::Secret(secret) => {
+        Authentication::Secret(secret) | Authentication::RegisteredSecret(secret) => {
             let pair = format!("{}:{}", form_encoded(&client.id), form_encoded(secret.expose()));
             let value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(pair)));
             let Ok(mut value) = value else {
@@ -52,11 +54,17 @@ pub(crate) fn write_form(
     Ok((headers, form.finish()))
 }
 
-/// Returns whether the server accepts secrets in the body alone.
-fn takes_secret_in_body(server: &AuthorizationServer) -> bool {
-    let Some(methods) = &server.token_authentication else { return false };
-    let has_basic = methods.iter().any(|method| method == "client_secret_basic");
-    !has_basic && methods.iter().any(|method| method == "client_secret_post")
+/// Returns whether the secret is sent in the body: as registered where the server offers it, else
+/// where the server offers nothing else.
+fn takes_secret_in_body(client: &ClientIdentity, server: &AuthorizationServer) -> bool {
+    let is_registered = matches!(client.authentication, Authentication::RegisteredSecret(_));
+    offers(server, "client_secret_post")
+        && (is_registered || !offers(server, "client_secret_basic"))
+}
+
+fn offers(server: &AuthorizationServer, method: &str) -> bool {
+    let methods = server.token_authentication.as_deref().unwrap_or_default();
+    methods.iter().any(|offered| offered == method)
 }
 
 fn form_encoded(text: &str) -> String {

@@ -97,6 +97,8 @@ pub enum Authentication {
     /// A public client.
     None,
     Secret(Secret),
+    /// The secret of a client that the gateway registered itself.
+    RegisteredSecret(Secret),
     /// `private_key_jwt` (RFC 7523).
     Key(ClientKey),
 }

@@ -117,10 +117,13 @@ impl Grant {
         }
     }
 
-    /// Ends the token's use before this time, and half a minute before its own expiry.
-    pub(crate) fn limit(&mut self, end: SystemTime) {
-        let own = self.times.map(|(_, own)| own - EXCHANGED_AHEAD);
-        let end = own.map_or(end, |own| own.min(end));
+    /// Ends the token's use before this time, and half a minute before its own expiry, or after
+    /// half of a shorter lifetime.
+    pub(crate) fn limit(&mut self, mut end: SystemTime) {
+        if let Some((_, own)) = self.times {
+            let left = own.duration_since(SystemTime::now()).unwrap_or_default();
+            end = end.min(own - EXCHANGED_AHEAD.min(left / 2));
+        }
         self.times = Some((end, end));
     }
 
@@ -227,7 +230,9 @@ fn write_value(token: &str, config: &ServerConfig) -> Result<HeaderValue, Accoun
 impl StoredClient {
     pub(crate) fn new(client: &ClientIdentity) -> Self {
         let secret = match &client.authentication {
-            Authentication::Secret(secret) => Some(secret.expose().to_owned()),
+            Authentication::Secret(secret) | Authentication::RegisteredSecret(secret) => {
+                Some(secret.expose().to_owned())
+            }
             Authentication::None | Authentication::Key(_) => None,
         };
         Self { id: client.id.clone(), secret }
@@ -239,7 +244,8 @@ impl StoredClient {
             Some(client) if client.id == self.id => client.clone(),
             _ => {
                 let secret = self.secret.map(Secret::new);
-                let authentication = secret.map_or(Authentication::None, Authentication::Secret);
+                let authentication =
+                    secret.map_or(Authentication::None, Authentication::RegisteredSecret);
                 ClientIdentity { id: self.id, authentication }
             }
         }

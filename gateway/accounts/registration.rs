@@ -86,10 +86,11 @@ pub(crate) async fn register(
     read_client(&answer)
 }
 
-/// Returns the strongest method of authentication with a secret that the server offers, or `none`.
+/// Returns the method of authentication with a secret that the server offers, or `none`. Servers on
+/// the Python SDK accept `client_secret_basic` only with a `client_id` that others reject.
 fn choose_authentication(server: &AuthorizationServer) -> &'static str {
     let Some(offered) = &server.token_authentication else { return "client_secret_basic" };
-    let methods = ["client_secret_basic", "client_secret_post"];
+    let methods = ["client_secret_post", "client_secret_basic"];
     let found = methods.into_iter().find(|method| offered.iter().any(|offer| offer == method));
     found.unwrap_or("none")
 }
@@ -99,7 +100,7 @@ fn read_client(answer: &Value) -> Result<ClientIdentity, AccountError> {
         return Err(AccountError::Invalid("the registration response has no client id".into()));
     };
     let authentication = match answer["client_secret"].as_str() {
-        Some(secret) => Authentication::Secret(Secret::new(secret.to_owned())),
+        Some(secret) => Authentication::RegisteredSecret(Secret::new(secret.to_owned())),
         None => Authentication::None,
     };
     Ok(ClientIdentity { id: id.to_owned(), authentication })

@@ -40,10 +40,13 @@ class Knowing:
         self.configure(["old.pem"])
 
     def serve(self, slug: str) -> str:
-        command = [str(self.yard.python / "python"), str(HERE / "drivers/knowing_server.py"), f"urn:{slug}", self.public,
-                   f"{self.public}/.well-known/jwks.json"]
+        return self.launch("knowing_server.py", f"urn:{slug}", self.public, f"{self.public}/.well-known/jwks.json")
+
+    def launch(self, driver: str, *words: str) -> str:
+        """Starts a server that prints its port; returns its address."""
+        command = [str(self.yard.python / "python"), str(HERE / "drivers" / driver), *words]
         env = {k: v for k, v in os.environ.items() if k.lower() not in ("http_proxy", "https_proxy", "all_proxy")}
-        said = (self.scratch / f"{slug}.log").open("w")
+        said = (self.scratch / f"{len(self.children)}.log").open("w")
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True, env=env)
         self.children.append(child)
         return f"http://127.0.0.1:{int(child.stdout.readline())}/mcp"
@@ -56,9 +59,11 @@ class Knowing:
     def configure(self, keys: list[str]) -> None:
         servers = {slug: {"url": url, "era": SERVERS[slug], "identity": {"audience": f"urn:{slug}"}}
                    for slug, url in self.urls.items()}
+        self.write(servers, identity={"keys": [f"file:{name}" for name in keys]})
+
+    def write(self, servers: dict, **more) -> None:
         config = {"listen": self.gateway.listen, "builtin": {"system": False}, "limits": {"discovery_deadline": 30},
-                  "auth": {"keys_file": "keys.yaml"}, "http": {"public_url": self.public, "drain": 0},
-                  "identity": {"keys": [f"file:{name}" for name in keys]}, "servers": servers}
+                  "auth": {"keys_file": "keys.yaml"}, "http": {"public_url": self.public, "drain": 0}, "servers": servers, **more}
         new = self.scratch / "new.yaml"
         new.write_text(json.dumps(config))
         new.rename(self.gateway.config)
