@@ -255,10 +255,13 @@ impl UserClients {
             return failure.retry_after(Duration::from_secs(5));
         }
         if !account.is_connectable() {
-            let words = format!(
-                "the caller's access token could not be exchanged for one of the server: {error}; \
-                    this is decided by the administrator of the identity provider"
-            );
+            let words = match error {
+                AccountError::NoToken | AccountError::OtherIssuer(_) => error.to_string(),
+                _ => format!(
+                    "the caller's access token could not be exchanged for one of the server: \
+                        {error}; this is decided by the administrator of the identity provider"
+                ),
+            };
             return UpstreamError::new(UpstreamErrorKind::Garbage, words);
         }
         if *error == AccountError::Forbidden {

@@ -30,6 +30,9 @@ pub enum AccountError {
     /// There is no access token of the caller to exchange.
     #[error("the server requires callers with a valid access token, and this caller has none")]
     NoToken,
+    /// The caller's access token is not of the provider of identity assertions.
+    #[error("the server requires callers with an access token of {0}, and this caller has none")]
+    OtherIssuer(String),
     /// The grant lacks scopes that the server requires.
     #[error("the account lacks permissions that the server requires")]
     NeedsScope,

@@ -216,6 +216,9 @@ async fn an_identity_assertion_of_the_provider_is_exchanged() {
     let asked = exchanges(&world.provider);
     let refused = world.call(&world.token_of(&world.issuer.url, "eve", 300)).await;
     assert_eq!(refused.code(), -32603, "{}", refused.text());
+    let words = format!("requires callers with an access token of {}, and", world.provider.url);
+    assert!(refused.text().contains(&words), "{}", refused.text());
+    assert!(!refused.text().contains("administrator"), "{}", refused.text());
     assert_eq!(exchanges(&world.provider), asked);
     // An assertion for others is not sent on.
     for (name, value) in [

@@ -76,7 +76,7 @@ impl Account {
         };
         // The provider receives no token of another issuer.
         if self.holder.as_ref().is_none_or(|holder| *holder.issuer != *provider.issuer) {
-            return Err(AccountError::NoToken);
+            return Err(AccountError::OtherIssuer(provider.issuer.clone()));
         }
         let mut parameters = subject_parameters(subject, found, scopes);
         parameters.push(("requested_token_type", ID_JAG.into()));
