@@ -111,7 +111,8 @@ impl App {
         }
         let webhook = start_webhook(config, &outside, &metrics, &gateway)?;
         let around = surround(config, connector, &gateway, single_client, &signer);
-        let tenants = start_tenants(registry.as_ref(), &gateway, &around);
+        let accounts = make_accounts(config, &outside, registry.as_ref());
+        let tenants = start_tenants(registry.as_ref(), &gateway, &around, &accounts);
         let app = Arc::new(Self {
             builtin: Builtin::new(about(config, &around)),
             handler: GatewayHandler::new(Arc::clone(&gateway), |parts, answer| {
@@ -125,7 +126,7 @@ impl App {
             certificate: OnceLock::new(),
             around,
             clients: Mutex::default(),
-            accounts: make_accounts(config, &outside, registry.as_ref()),
+            accounts,
             user_clients: Mutex::default(),
             switches: Switches::default(),
             changing: Mutex::default(),
@@ -275,7 +276,8 @@ fn make_accounts(
     registry: Option<&Arc<Registry>>,
 ) -> Arc<Accounts> {
     let registry = registry.filter(|registry| registry.can_store_credentials());
-    if registry.is_none() && config.accounts.public_url.is_some() {
+    let mut servers = config.accounts.servers.values();
+    if registry.is_none() && servers.any(|server| server.method.is_connectable()) {
         tracing::warn!(
             "accounts of users are kept in memory and end with this process: no key is configured \
                 (store.keys)"
@@ -293,9 +295,10 @@ fn start_tenants(
     registry: Option<&Arc<Registry>>,
     gateway: &Arc<Gateway>,
     around: &Surroundings,
+    accounts: &Arc<Accounts>,
 ) -> Option<Arc<Tenants>> {
     let registry = Arc::clone(registry?);
-    Some(Tenants::start(registry, Arc::clone(gateway), around.clone()))
+    Some(Tenants::start(registry, Arc::clone(gateway), around.clone(), Arc::clone(accounts)))
 }
 
 /// Builds the dependencies shared by all clients of servers.

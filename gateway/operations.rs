@@ -88,7 +88,7 @@ impl Operations for App {
             return true;
         }
         let wanted = Config { enabled, ..Config::clone(&old.config()) };
-        let Ok(new) = self.make_client(wanted, self.accounts.own(slug)) else { return false };
+        let Ok(new) = self.make_client(wanted, self.accounts.own(slug, "")) else { return false };
         self.switches.set(&old.config(), enabled);
         clients.insert(slug.to_owned(), new);
         self.replace(clients);

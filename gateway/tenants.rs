@@ -3,6 +3,7 @@
 //! organisation.
 
 mod known_lists;
+mod members;
 mod switch;
 mod usage;
 
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
+use lockgate_accounts::Accounts;
 use lockgate_authn::DEFAULT_ORGANISATION;
 use lockgate_config::Config;
 use lockgate_egress::{Policy, RefusedUrl};
@@ -30,6 +32,7 @@ use url::Url;
 use known_lists::Memory;
 
 use crate::retiring::Retiring;
+use crate::user_clients::UserClients;
 
 /// How long after a change an integration is connected without being used.
 const RECENT_MS: u64 = 60_000;
@@ -48,7 +51,26 @@ type Integrations = BTreeMap<Arc<str>, Connected>;
 struct Connected {
     integration: Arc<IntegrationSnapshot>,
     client: Arc<Client>,
+    /// The clients of members with their own accounts; `client` reads the lists then.
+    users: Option<Arc<UserClients>>,
     memory: Arc<Memory>,
+}
+
+impl Connected {
+    fn server(&self) -> Arc<dyn Upstream> {
+        match &self.users {
+            Some(users) => Arc::clone(users) as Arc<dyn Upstream>,
+            None => Arc::clone(&self.client) as Arc<dyn Upstream>,
+        }
+    }
+
+    /// Ends the clients after their last calls.
+    fn retire(self, retiring: &Retiring) {
+        if let Some(users) = self.users {
+            users.retire(retiring);
+        }
+        retiring.retire(self.client);
+    }
 }
 
 /// A client to be created.
@@ -83,6 +105,7 @@ pub(crate) struct Tenants {
     registry: Arc<Registry>,
     gateway: Arc<Gateway>,
     around: Surroundings,
+    accounts: Arc<Accounts>,
     /// Limits shared by all organisations.
     all: Organisations,
     /// Addresses that integrations may have.
@@ -147,6 +170,7 @@ impl Tenants {
         registry: Arc<Registry>,
         gateway: Arc<Gateway>,
         around: Surroundings,
+        accounts: Arc<Accounts>,
     ) -> Arc<Self> {
         let addresses = around.egress.organisations;
         let lists = around.budget.limit() / LIST_MEMORY_DIVISOR;
@@ -155,6 +179,7 @@ impl Tenants {
             registry,
             gateway,
             around,
+            accounts,
             all,
             addresses,
             organisations: Mutex::default(),
@@ -211,6 +236,7 @@ impl Tenants {
             Some(tenant) => (tenant.around, tenant.integrations),
             None => (self.surround_organisation(), Integrations::new()),
         };
+        self.set_accounts(&snapshot, &around);
         let integrations = self.connect(&snapshot, &around, &old);
         for (id, connected) in &integrations {
             let is_new = !has_client(&old, id, &connected.client);
@@ -225,7 +251,7 @@ impl Tenants {
         self.serve(&snapshot, &integrations);
         for (id, connected) in old {
             if !has_client(&integrations, &id, &connected.client) {
-                self.retiring.retire(connected.client);
+                connected.retire(&self.retiring);
             }
         }
         if !integrations.is_empty() {
@@ -311,7 +337,7 @@ impl Tenants {
     ) -> Option<Connected> {
         let mut headers = BTreeMap::new();
         match &integration.credential {
-            CredentialState::None => {}
+            CredentialState::None | CredentialState::OfMembers(_) => {}
             CredentialState::Ready(credential) => {
                 headers.insert(credential.header.to_string(), credential.value.expose().to_owned());
             }
@@ -330,6 +356,7 @@ impl Tenants {
         config.enabled = is_on;
         let memory = Memory::new(&self.registry, organisation, integration);
         let kept: Arc<dyn CatalogMemory> = Arc::clone(&memory) as _;
+        let around = self.surround_members(organisation, integration, around);
         match Client::with_memory(config, around.clone(), kept) {
             Ok(client) => {
                 if is_on
@@ -338,7 +365,8 @@ impl Tenants {
                 {
                     client.inherit_lists(&old.client);
                 }
-                Some(Connected { integration: Arc::clone(integration), client, memory })
+                let users = self.make_users(&client, integration, &around);
+                Some(Connected { integration: Arc::clone(integration), client, users, memory })
             }
             Err(error) => {
                 tracing::error!(
@@ -356,7 +384,7 @@ impl Tenants {
     fn serve(&self, snapshot: &OrganisationSnapshot, integrations: &Integrations) {
         let mut servers: Vec<Arc<dyn Upstream>> = Vec::with_capacity(integrations.len());
         for connected in integrations.values() {
-            servers.push(Arc::clone(&connected.client) as Arc<dyn Upstream>);
+            servers.push(connected.server());
         }
         let agents = snapshot.agents.iter().map(|agent| describe_agent(agent, integrations));
         self.gateway.set_organisation(&snapshot.organisation, servers, agents.collect());
@@ -368,7 +396,12 @@ impl Tenants {
         let mut closing = Vec::new();
         for tenant in organisations.into_values() {
             for connected in tenant.integrations.into_values() {
-                closing.push(tokio::spawn(async move { connected.client.close().await }));
+                closing.push(tokio::spawn(async move {
+                    if let Some(users) = connected.users {
+                        users.close().await;
+                    }
+                    connected.client.close().await;
+                }));
             }
         }
         self.retiring.close().await;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use lockgate_accounts::{
-    Account, AccountError, AccountState, Accounts, Holder, Listing, SubjectToken,
+    Account, AccountError, AccountState, Accounts, Holder, Listing, ServerConfig, SubjectToken,
 };
 use lockgate_admission::ConcurrencyLimit;
 use lockgate_authn::{ANONYMOUS, DEFAULT_ORGANISATION};
@@ -66,9 +66,7 @@ impl Authorization for AccountAuthorization {
 pub(crate) struct UserClients {
     /// Reads the lists and carries no user's credential.
     listing: Arc<Client>,
-    source: Listing,
-    /// Whether calls exchange their caller's access token.
-    exchanges_tokens: bool,
+    settings: ServerConfig,
     around: Surroundings,
     accounts: Arc<Accounts>,
     open: Arc<Mutex<HashMap<Holder, Arc<UserClient>>>>,
@@ -85,7 +83,7 @@ struct UserClient {
 impl UserClients {
     pub(crate) fn new(
         listing: Arc<Client>,
-        source: Listing,
+        settings: ServerConfig,
         around: &Surroundings,
         accounts: &Arc<Accounts>,
     ) -> Arc<Self> {
@@ -94,8 +92,7 @@ impl UserClients {
         let accounts = Arc::clone(accounts);
         Arc::new_cyclic(|this: &std::sync::Weak<Self>| {
             tokio::spawn(follow(this.clone(), receiver));
-            let exchanges_tokens = accounts.exchanges_tokens(listing.slug());
-            Self { listing, source, exchanges_tokens, around, accounts, open: Arc::default() }
+            Self { listing, settings, around, accounts, open: Arc::default() }
         })
     }
 
@@ -105,7 +102,7 @@ impl UserClients {
 
     /// Returns whether the lists will be those of the first user that connects.
     pub(crate) fn awaits_first_user(&self) -> bool {
-        self.source == Listing::FirstUser
+        self.settings.listing == Listing::FirstUser
             && self.listing.catalog().version == 0
             && self.listing.status().state == UpstreamState::NeedsAuth
     }
@@ -142,7 +139,7 @@ impl UserClients {
                 user.client.close().await;
             });
         }
-        if self.source == Listing::FirstUser
+        if self.settings.listing == Listing::FirstUser
             && self.listing.catalog().version == 0
             && let Ok(user) = self.find(holder).await
         {
@@ -183,6 +180,12 @@ impl UserClients {
                 return Err(failure.retry_after(Duration::from_secs(5)));
             }
         };
+        // The configuration has changed, or its server has the name of an integration.
+        if !account.has_settings(&self.settings) {
+            let words = "the settings of the server's accounts are being changed";
+            let failure = UpstreamError::new(UpstreamErrorKind::Overloaded, words);
+            return Err(failure.retry_after(Duration::from_secs(1)));
+        }
         if !account.is_connectable() {
             if let Err(error) = account.prepare().await {
                 return Err(self.refuse(holder, &account, &error));
@@ -238,7 +241,7 @@ impl UserClients {
                     state: state.as_str(),
                     scopes,
                     expires_at: link.expires_at,
-                    waits: self.accounts.waits_of(self.slug()),
+                    waits: self.settings.waits,
                 }));
             }
             Err(refused) => error.words = refused.to_string().into(),
@@ -338,7 +341,9 @@ async fn follow(clients: std::sync::Weak<UserClients>, mut events: broadcast::Re
         };
         let Some(clients) = clients.upgrade() else { return };
         match event {
-            Event::Changed { .. } if clients.source == Listing::FirstUser => clients.take_lists(),
+            Event::Changed { .. } if clients.settings.listing == Listing::FirstUser => {
+                clients.take_lists();
+            }
             Event::Updated { session: Some(_), .. } => {
                 let _ = clients.listing.events().send(event);
             }
@@ -364,6 +369,10 @@ impl UserClients {
 impl Upstream for UserClients {
     fn slug(&self) -> &str {
         self.listing.slug()
+    }
+
+    fn organisation(&self) -> Option<&Arc<str>> {
+        self.listing.organisation()
     }
 
     fn instance(&self) -> Instance {
@@ -432,7 +441,7 @@ impl Upstream for UserClients {
                     "callers without credentials share an identity, so they have no account";
                 return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
             };
-            if self.exchanges_tokens {
+            if self.settings.method.exchanges_tokens() {
                 let token = view.access_token();
                 let token = token.map(|(text, expires_at)| SubjectToken::new(text, expires_at));
                 holder.token = token.map(Arc::new);

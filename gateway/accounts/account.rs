@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use crate::authorization::choose_scopes;
 use crate::challenge::StepUp;
-use crate::config::{Listing, Method};
+use crate::config::{Listing, Method, ServerConfig};
 use crate::discovery::Discovered;
 use crate::error::AccountError;
 use crate::grant::Grant;
@@ -407,6 +407,12 @@ impl Account {
             (Some(_), Some(_)) => AccountState::Failed,
             (Some(_), None) => AccountState::Connected,
         }
+    }
+
+    /// Returns whether it is for a server with these settings.
+    #[must_use]
+    pub fn has_settings(&self, settings: &ServerConfig) -> bool {
+        self.server.config == *settings
     }
 
     /// Returns whether its user connects it on a page.

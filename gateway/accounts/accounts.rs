@@ -1,9 +1,10 @@
 //! All accounts at all servers. Grants are read from the store on first use; after that, the path
 //! of a request reads them in memory, and changes by other gateways are followed.
 
+mod follow;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use lockgate_egress::Connector;
 use lockgate_store::GrantFilter;
@@ -12,12 +13,12 @@ use serde_json::Value;
 use url::Url;
 
 use crate::account::Account;
-use crate::config::{Config, Listing, Method, ServerConfig};
+use crate::config::{Config, Method, ServerConfig};
 use crate::connecting::{self, CallbackQuery, Consent, Started};
 use crate::connection::Connection;
 use crate::error::AccountError;
 use crate::grant::Grant;
-use crate::holder::{DISCONNECTED, Holder, new_record, record_holder, record_id};
+use crate::holder::{DISCONNECTED, Holder, new_record, record_id};
 use crate::links::{Link, LinkKeys};
 use crate::records::{AccountObserver, Records, Storage};
 use crate::registration::{CALLBACK_PATH, DOCUMENT_PATH, below, document};
@@ -27,28 +28,26 @@ use crate::server::AccountServer;
 const MAX_ACCOUNTS: usize = 100_000;
 /// Maximum number of callers' tokens at a server that exchanges them.
 const MAX_EXCHANGED: usize = 10_000;
-/// Interval at which the store is polled for changes by other gateways, besides notifications.
-const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Interval at which unused accounts are dropped from memory, and expired records from the store.
-const PURGE_INTERVAL: Duration = Duration::from_secs(60);
-/// Time after which an account without connections is dropped from memory.
-const UNUSED_AGE: Duration = Duration::from_secs(3600);
 
 /// Accounts at the servers of the configuration.
 pub struct Accounts {
     connector: Arc<Connector>,
     egress: lockgate_egress::Config,
     inner: Mutex<Inner>,
+    /// The accounts at servers of organisations, which beside those have no such accounts.
+    of_organisations: Mutex<HashMap<Arc<str>, Servers>>,
     records: Arc<Records>,
 }
 
+/// The accounts at each server, by its slug.
+type Servers = BTreeMap<String, ServerAccounts>;
+
 #[derive(Default)]
 struct Inner {
-    public_url: Option<Url>,
     link_keys: Option<LinkKeys>,
     /// Whether `link_keys` are those of the configuration.
     has_own_keys: bool,
-    servers: BTreeMap<String, ServerAccounts>,
+    servers: Servers,
 }
 
 /// The accounts at one server.
@@ -64,6 +63,7 @@ struct ServerAccounts {
 /// The accounts of a configuration that is about to be used.
 pub struct PreparedAccounts {
     inner: Inner,
+    public_url: Option<Url>,
     kept: BTreeSet<String>,
 }
 
@@ -96,7 +96,8 @@ impl Accounts {
         storage: Option<Storage>,
     ) -> Arc<Self> {
         let records = Records::new(storage);
-        Arc::new(Self { connector, egress, inner: Mutex::default(), records })
+        let (inner, of_organisations) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { connector, egress, inner, of_organisations, records })
     }
 
     /// Sets the receiver of news.
@@ -115,26 +116,30 @@ impl Accounts {
             Some(keys) if !known.has_own_keys => Some(keys.clone()),
             _ => LinkKeys::random().ok(),
         };
-        let public_url = config.public_url.clone();
-        let mut inner = Inner { public_url, link_keys, has_own_keys, ..Inner::default() };
+        let mut inner = Inner { link_keys, has_own_keys, servers: Servers::new() };
         let mut kept = BTreeSet::new();
         for (slug, wanted) in &config.servers {
             let accounts = match known.servers.get(slug) {
-                Some(accounts) if accounts.server.is_alike(wanted, config.public_url.as_ref()) => {
+                Some(accounts) if accounts.server.config == *wanted => {
                     kept.insert(slug.clone());
                     accounts.clone()
                 }
-                _ => self.make(slug, wanted, config.public_url.as_ref()),
+                _ => self.make(slug, wanted, &self.connector),
             };
             inner.servers.insert(slug.clone(), accounts);
         }
-        PreparedAccounts { inner, kept }
+        PreparedAccounts { inner, public_url: config.public_url.clone(), kept }
     }
 
-    fn make(&self, slug: &str, wanted: &ServerConfig, public_url: Option<&Url>) -> ServerAccounts {
-        let connector = Arc::clone(&self.connector);
+    fn make(
+        &self,
+        slug: &str,
+        wanted: &ServerConfig,
+        connector: &Arc<Connector>,
+    ) -> ServerAccounts {
+        let connector = Arc::clone(connector);
         let records = &self.records;
-        let server = AccountServer::new(slug, wanted, public_url, connector, &self.egress, records);
+        let server = AccountServer::new(slug, wanted, connector, &self.egress, records);
         let server = Arc::new(server);
         let own = Arc::new(Account::new(None, Arc::clone(&server), Arc::clone(records)));
         ServerAccounts { server, own, of_users: Arc::default() }
@@ -142,42 +147,57 @@ impl Accounts {
 
     /// Puts prepared accounts into use.
     pub fn adopt(&self, prepared: PreparedAccounts) {
+        *self.records.public_url.lock() = prepared.public_url;
         *self.inner.lock() = prepared.inner;
     }
 
-    /// Returns the gateway's own account at a server.
-    #[must_use]
-    pub fn own(&self, slug: &str) -> Option<Arc<Account>> {
-        self.inner.lock().servers.get(slug).map(|accounts| Arc::clone(&accounts.own))
+    /// Replaces the servers of an organisation. Accounts at servers with unchanged settings are
+    /// kept.
+    pub fn set_organisation(
+        &self,
+        organisation: &Arc<str>,
+        wanted: &BTreeMap<String, ServerConfig>,
+        connector: &Arc<Connector>,
+    ) {
+        let mut all = self.of_organisations.lock();
+        let mut known = all.remove(organisation).unwrap_or_default();
+        let mut servers = Servers::new();
+        for (slug, config) in wanted {
+            let kept = known.remove(slug).filter(|known| known.server.config == *config);
+            let accounts = kept.unwrap_or_else(|| self.make(slug, config, connector));
+            servers.insert(slug.clone(), accounts);
+        }
+        if !servers.is_empty() {
+            all.insert(Arc::clone(organisation), servers);
+        }
     }
 
-    /// Returns the source of the lists of a server with accounts of users.
-    #[must_use]
-    pub fn listing_of(&self, slug: &str) -> Option<Listing> {
-        let inner = self.inner.lock();
-        let config = &inner.servers.get(slug)?.server.config;
-        config.method.is_per_user().then_some(config.listing)
+    /// Returns the accounts at a server of the configuration, or else of the organisation.
+    fn server(&self, slug: &str, organisation: &str) -> Option<ServerAccounts> {
+        if let Some(shared) = self.inner.lock().servers.get(slug) {
+            return Some(shared.clone());
+        }
+        self.of_organisations.lock().get(organisation)?.get(slug).cloned()
     }
 
-    /// Returns whether calls exchange their caller's own access token.
+    /// Returns the settings of accounts at a server of the configuration.
     #[must_use]
-    pub fn exchanges_tokens(&self, slug: &str) -> bool {
+    pub fn config(&self, slug: &str) -> Option<ServerConfig> {
         let inner = self.inner.lock();
-        let known = inner.servers.get(slug);
-        known.is_some_and(|known| known.server.config.method.exchanges_tokens())
+        inner.servers.get(slug).map(|accounts| accounts.server.config.clone())
     }
 
-    /// Returns how long a call waits for an account of its caller.
+    /// Returns the gateway's own account at a server of the configuration, or else of the
+    /// organisation.
     #[must_use]
-    pub fn waits_of(&self, slug: &str) -> Duration {
-        let inner = self.inner.lock();
-        inner.servers.get(slug).map(|known| known.server.config.waits).unwrap_or_default()
+    pub fn own(&self, slug: &str, organisation: &str) -> Option<Arc<Account>> {
+        self.server(slug, organisation).map(|accounts| accounts.own)
     }
 
     /// Returns the account of a holder in memory.
     #[must_use]
     pub fn find(&self, slug: &str, holder: &Holder) -> Option<Arc<Account>> {
-        let of_users = Arc::clone(&self.inner.lock().servers.get(slug)?.of_users);
+        let of_users = self.server(slug, &holder.organisation)?.of_users;
         of_users.lock().get(holder).cloned()
     }
 
@@ -196,8 +216,7 @@ impl Accounts {
 
     /// Returns the account of a holder at a server with accounts of users.
     fn of_user(&self, slug: &str, holder: &Holder) -> Result<Arc<Account>, AccountError> {
-        let inner = self.inner.lock();
-        let accounts = inner.servers.get(slug);
+        let accounts = self.server(slug, &holder.organisation);
         let Some(accounts) = accounts.filter(|known| known.server.config.method.is_per_user())
         else {
             return Err(AccountError::Invalid("the server has no accounts of users".into()));
@@ -225,19 +244,19 @@ impl Accounts {
     /// # Errors
     /// The public address is not configured.
     pub fn link(&self, slug: &str, holder: &Holder) -> Result<Link, AccountError> {
-        let public_url = self.public_url()?;
+        let public_url = self.records.public_url()?;
         let inner = self.inner.lock();
         let link = inner.link_keys.as_ref().and_then(|keys| keys.link(slug, holder, &public_url));
         link.ok_or(AccountError::Internal("random numbers are unavailable on this machine"))
     }
 
-    /// Returns the page on which callers connect their accounts at a server.
+    /// Returns the page on which members of an organisation connect their accounts at a server;
+    /// `None` if they do not.
     #[must_use]
-    pub fn page(&self, slug: &str) -> Option<Url> {
-        let inner = self.inner.lock();
-        let is_known = inner.servers.get(slug)?.server.config.method.is_connectable();
-        let public_url = inner.public_url.as_ref().filter(|_| is_known)?;
-        Some(below(public_url, &format!("connect/{slug}")))
+    pub fn page(&self, slug: &str, organisation: &str) -> Option<Url> {
+        let method = self.server(slug, organisation)?.server.config.method;
+        let public_url = self.records.public_url().ok().filter(|_| method.is_connectable())?;
+        Some(below(&public_url, &format!("connect/{slug}")))
     }
 
     /// Returns whether a link was made for this holder; `None` if it is unknown or has expired.
@@ -261,7 +280,7 @@ impl Accounts {
     /// # Errors
     /// As for [`Self::describe`].
     pub async fn start(&self, slug: &str, holder: &Holder) -> Result<Started, AccountError> {
-        let public_url = self.public_url()?;
+        let public_url = self.records.public_url()?;
         let account = self.load(slug, holder).await?;
         account.reload().await?;
         connecting::start(&self.records, &account, holder, &public_url).await
@@ -292,7 +311,7 @@ impl Accounts {
     /// Returns the name of the cookie for a response with this state.
     #[must_use]
     pub fn cookie_name(&self, state: &str) -> Option<String> {
-        let public_url = self.public_url().ok()?;
+        let public_url = self.records.public_url().ok()?;
         Some(connecting::cookie_name(&public_url, state))
     }
 
@@ -376,114 +395,15 @@ impl Accounts {
         Ok(found.as_ref().map(Connection::new))
     }
 
-    /// Returns the servers at which callers have their own accounts.
-    #[must_use]
-    pub fn servers(&self) -> Vec<String> {
-        let inner = self.inner.lock();
-        let servers = inner.servers.iter();
-        let of_users = servers.filter(|(_, known)| known.server.config.method.is_connectable());
-        of_users.map(|(slug, _)| slug.clone()).collect()
-    }
-
-    /// Follows changes of grants by other gateways, until the future is dropped.
-    pub async fn follow(&self) {
-        let Some(storage) = &self.records.storage else { return };
-        let mut follower = storage.store.follow();
-        let mut known = None;
-        let mut purged = tokio::time::Instant::now();
-        loop {
-            follower.wait(POLL_INTERVAL).await;
-            if !self.has_users() {
-                continue;
-            }
-            if let Err(error) = self.read_changes(storage, &mut known).await {
-                tracing::debug!("changes of accounts are read later: {error}");
-            }
-            if purged.elapsed() >= PURGE_INTERVAL {
-                purged = tokio::time::Instant::now();
-                self.forget_unused();
-                if let Err(error) = storage.store.purge_accounts().await {
-                    tracing::debug!(%error, "expired records of accounts are not deleted");
-                }
-            }
-        }
-    }
-
-    /// Returns whether any server has accounts of users.
-    fn has_users(&self) -> bool {
-        let inner = self.inner.lock();
-        inner.servers.values().any(|accounts| accounts.server.config.method.is_connectable())
-    }
-
-    /// Adopts the changes since the revision `known`. Without it, and after the store was replaced,
-    /// all accounts in memory are read again.
-    async fn read_changes(
-        &self,
-        storage: &Storage,
-        known: &mut Option<i64>,
-    ) -> Result<(), AccountError> {
-        let newest = storage.store.grant_revision().await?;
-        let Some(since) = known.filter(|known| *known <= newest) else {
-            for account in self.all() {
-                if known.is_some() {
-                    account.forget_revision();
-                }
-                account.reload().await?;
-            }
-            *known = Some(newest);
-            return Ok(());
-        };
-        let mut since = since;
-        while since < newest {
-            let changed = storage.store.changed_grants(since).await?;
-            let Some(last) = changed.last() else { break };
-            since = last.revision;
-            for record in &changed {
-                if let Some(account) = self.find(&record.server, &record_holder(record)) {
-                    account.adopt(record);
-                }
-            }
-            *known = Some(since);
-        }
-        *known = Some(newest);
-        Ok(())
-    }
-
-    /// Returns the accounts in memory that users have connected on a page.
-    fn all(&self) -> Vec<Arc<Account>> {
-        let mut all = Vec::new();
-        for accounts in self.inner.lock().servers.values() {
-            if accounts.server.config.method.is_connectable() {
-                all.extend(accounts.of_users.lock().values().cloned());
-            }
-        }
-        all
-    }
-
-    /// Drops accounts that have no connection from memory. The store has their grants.
-    fn forget_unused(&self) {
-        for accounts in self.inner.lock().servers.values() {
-            accounts.of_users.lock().retain(|_, account| {
-                Arc::strong_count(account) > 1 || account.since.elapsed() < UNUSED_AGE
-            });
-        }
-    }
-
-    /// Returns the Client ID Metadata Document; `None` without accounts of users.
+    /// Returns the Client ID Metadata Document; `None` without a public address.
     #[must_use]
     pub fn client_document(&self) -> Option<Value> {
-        let inner = self.inner.lock();
-        inner.public_url.as_ref().map(document)
+        self.records.public_url().ok().as_ref().map(document)
     }
 
     /// Returns the paths of the callback and of the client's document below the public address.
     #[must_use]
     pub fn paths() -> [&'static str; 2] {
         [CALLBACK_PATH, DOCUMENT_PATH]
-    }
-
-    fn public_url(&self) -> Result<Url, AccountError> {
-        let url = self.inner.lock().public_url.clone();
-        url.ok_or_else(|| AccountError::Setup("`http.public_url` is not set".into()))
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::HeaderName;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use lockgate_egress::Policy;
 use lockgate_store::Secret;
 use lockgate_text::settings;
 use rustls_pki_types::PrivatePkcs8KeyDer;
@@ -19,7 +20,7 @@ use crate::random::random_text;
 /// Accounts at all servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// The gateway's address for browsers; present if a server has accounts of users.
+    /// The gateway's address for browsers.
     pub public_url: Option<Url>,
     /// The gateway's secrets, which sign links; empty for a key that lives as long as the process.
     pub link_secrets: Vec<Secret>,
@@ -48,6 +49,8 @@ pub struct ServerConfig {
     pub provider: Option<(String, PreRegistered)>,
     /// The header of the credential.
     pub header: HeaderName,
+    /// The addresses that the hosts of these settings may have; others must be public.
+    pub addresses: Policy,
 }
 
 settings! {

@@ -1,5 +1,5 @@
 //! JSON documents and forms of authorization servers, through egress: 64 KiB, 10 s, no redirects.
-//! Hosts that the operator configured may be internal, all others must be public.
+//! Hosts that the operator configured may be internal; those that metadata name must be public.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,17 +23,23 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct Fetcher {
     connector: Arc<Connector>,
     config: Config,
-    /// Hosts in the operator's configuration.
-    trusted: Arc<[Host<String>]>,
+    /// Hosts in the settings of the server, and the addresses that they may have.
+    named: Arc<[Host<String>]>,
+    addresses: Policy,
 }
 
 impl Fetcher {
-    pub(crate) fn new(connector: Arc<Connector>, config: Config, trusted: &[&Url]) -> Self {
-        let mut hosts = Vec::with_capacity(trusted.len());
-        for url in trusted {
+    pub(crate) fn new(
+        connector: Arc<Connector>,
+        config: Config,
+        named: &[&Url],
+        addresses: Policy,
+    ) -> Self {
+        let mut hosts = Vec::with_capacity(named.len());
+        for url in named {
             hosts.extend(url.host().map(|host| host.to_owned()));
         }
-        Self { connector, config, trusted: hosts.into() }
+        Self { connector, config, named: hosts.into(), addresses }
     }
 
     /// Fetches a document; `None` if the server has none at this URL (4xx).
@@ -115,8 +121,8 @@ impl Fetcher {
 
     fn policy_for(&self, url: &Url) -> Policy {
         let host = url.host().map(|host| host.to_owned());
-        let is_trusted = host.is_some_and(|host| self.trusted.contains(&host));
-        if is_trusted { Policy::Operator } else { Policy::Public }
+        let is_named = host.is_some_and(|host| self.named.contains(&host));
+        if is_named { self.addresses } else { Policy::Public }
     }
 }
 

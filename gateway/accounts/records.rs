@@ -9,6 +9,7 @@ use lockgate_store::{AccountRecord, Secret, Store, StoreError, Vault, VaultError
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use url::Url;
 
 use crate::error::AccountError;
 use crate::holder::Holder;
@@ -54,6 +55,8 @@ pub(crate) struct Records {
     pub(crate) storage: Option<Storage>,
     memory: Mutex<HashMap<String, InMemory>>,
     pub(crate) observer: OnceLock<Weak<dyn AccountObserver>>,
+    /// The gateway's address for browsers.
+    pub(crate) public_url: Mutex<Option<Url>>,
 }
 
 struct InMemory {
@@ -77,7 +80,13 @@ impl RecordPlace {
 impl Records {
     pub(crate) fn new(storage: Option<Storage>) -> Arc<Self> {
         let memory = Mutex::default();
-        Arc::new(Self { storage, memory, observer: OnceLock::new() })
+        let public_url = Mutex::default();
+        Arc::new(Self { storage, memory, observer: OnceLock::new(), public_url })
+    }
+
+    pub(crate) fn public_url(&self) -> Result<Url, AccountError> {
+        let url = self.public_url.lock().clone();
+        url.ok_or_else(|| AccountError::Setup("`http.public_url` is not set".into()))
     }
 
     pub(crate) fn observer(&self) -> Option<Arc<dyn AccountObserver>> {

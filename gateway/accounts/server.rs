@@ -40,7 +40,6 @@ struct RegisteredClient {
 pub(crate) struct AccountServer {
     pub(crate) slug: String,
     pub(crate) config: ServerConfig,
-    pub(crate) public_url: Option<Url>,
     pub(crate) fetcher: Fetcher,
     challenge: Mutex<Option<Challenge>>,
     /// Locked during a fetch, so that concurrent callers share its result.
@@ -56,7 +55,6 @@ impl AccountServer {
     pub(crate) fn new(
         slug: &str,
         config: &ServerConfig,
-        public_url: Option<&Url>,
         connector: Arc<Connector>,
         egress: &lockgate_egress::Config,
         records: &Arc<Records>,
@@ -64,23 +62,17 @@ impl AccountServer {
         let provider = config.provider.as_ref().map(|(issuer, _)| issuer);
         let issuers = config.issuer.iter().chain(provider);
         let issuers: Vec<Url> = issuers.filter_map(|issuer| Url::parse(issuer).ok()).collect();
-        let trusted: Vec<&Url> = std::iter::once(&config.url).chain(&issuers).collect();
+        let named: Vec<&Url> = std::iter::once(&config.url).chain(&issuers).collect();
         Self {
             slug: slug.to_owned(),
-            fetcher: Fetcher::new(connector, egress.clone(), &trusted),
+            fetcher: Fetcher::new(connector, egress.clone(), &named, config.addresses),
             config: config.clone(),
-            public_url: public_url.cloned(),
             records: Arc::clone(records),
             challenge: Mutex::default(),
             discovered: tokio::sync::Mutex::default(),
             provider: tokio::sync::Mutex::default(),
             registering: tokio::sync::Mutex::default(),
         }
-    }
-
-    /// Returns whether the settings are the same.
-    pub(crate) fn is_alike(&self, config: &ServerConfig, public_url: Option<&Url>) -> bool {
-        self.config == *config && self.public_url.as_ref() == public_url
     }
 
     /// Records a challenge of the server.
@@ -160,9 +152,7 @@ impl AccountServer {
         if let Some(client) = &self.config.client {
             return Ok(client.clone());
         }
-        let Some(public_url) = &self.public_url else {
-            return Err(AccountError::Setup("`http.public_url` is not set".into()));
-        };
+        let public_url = &self.records.public_url()?;
         let _registering = self.registering.lock().await;
         let place = client_place(&server.issuer, public_url);
         let mut scopes = scopes.to_vec();
@@ -199,8 +189,7 @@ impl AccountServer {
     }
 
     async fn remove_client(&self, issuer: &str, id: &str) -> Result<(), AccountError> {
-        let Some(public_url) = &self.public_url else { return Ok(()) };
-        let place = client_place(issuer, public_url);
+        let place = client_place(issuer, &self.records.public_url()?);
         let known = self.records.find::<RegisteredClient>(&place).await?;
         if known.is_some_and(|known| known.client.id == id) {
             self.records.remove(&place).await?;

@@ -88,7 +88,8 @@ impl App {
         let mut known = self.user_clients.lock();
         let mut old = std::mem::take(&mut *known);
         for (slug, client) in clients {
-            let Some(listing) = self.accounts.listing_of(&slug) else {
+            let settings = self.accounts.config(&slug);
+            let Some(settings) = settings.filter(|known| known.method.is_per_user()) else {
                 servers.push(client);
                 continue;
             };
@@ -98,7 +99,7 @@ impl App {
                     if let Some(replaced) = replaced {
                         replaced.retire(&self.retiring);
                     }
-                    UserClients::new(client, listing, &self.around, &self.accounts)
+                    UserClients::new(client, settings, &self.around, &self.accounts)
                 }
             };
             servers.push(Arc::clone(&users) as Arc<dyn Upstream>);

@@ -100,6 +100,8 @@ enum AuthMethod {
     None,
     ApiKey,
     BearerToken,
+    User,
+    UserHeaders,
 }
 
 /// The state of a switch.
@@ -268,6 +270,8 @@ impl NewIntegration {
             AuthMethod::None => "none",
             AuthMethod::ApiKey => "api_key",
             AuthMethod::BearerToken => "bearer_token",
+            AuthMethod::User => "user",
+            AuthMethod::UserHeaders => "user_headers",
         };
         body["authMethod"] = method.into();
         if let Some(header) = &self.header {

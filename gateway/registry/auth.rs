@@ -16,21 +16,37 @@ pub enum Auth {
     ApiKey { header: String },
     /// The credential follows `Bearer` in `authorization`.
     BearerToken,
+    /// Each member connects its own account (OAuth).
+    User,
+    /// Each member enters its own key, the value of this header, or a bearer token without one.
+    UserHeaders { header: Option<String> },
 }
 
 impl Auth {
-    pub(crate) fn method(&self) -> &'static str {
+    /// Returns the name of the method.
+    #[must_use]
+    pub fn method(&self) -> &'static str {
         match self {
             Self::None => "none",
             Self::ApiKey { .. } => "api_key",
             Self::BearerToken => "bearer_token",
+            Self::User => "user",
+            Self::UserHeaders { .. } => "user_headers",
         }
     }
 
-    pub(crate) fn header(&self) -> Option<&str> {
+    /// Returns whether the credential is the organisation's, and stored with the integration.
+    pub(crate) fn needs_credentials(&self) -> bool {
+        matches!(self, Self::ApiKey { .. } | Self::BearerToken)
+    }
+
+    /// Returns the header of the credential, if it is not `authorization`.
+    #[must_use]
+    pub fn header(&self) -> Option<&str> {
         match self {
             Self::ApiKey { header } => Some(header),
-            Self::None | Self::BearerToken => None,
+            Self::UserHeaders { header } => header.as_deref(),
+            Self::None | Self::BearerToken | Self::User => None,
         }
     }
 
@@ -39,6 +55,8 @@ impl Auth {
         match (record.auth.as_str(), &record.auth_header) {
             ("api_key", Some(header)) => Self::ApiKey { header: header.clone() },
             ("bearer_token", _) => Self::BearerToken,
+            ("user", _) => Self::User,
+            ("user_headers", header) => Self::UserHeaders { header: header.clone() },
             _ => Self::None,
         }
     }
@@ -50,6 +68,9 @@ impl Auth {
     pub fn checked(self) -> Result<Self, InvalidField> {
         match self {
             Self::ApiKey { header } => Ok(Self::ApiKey { header: field::header_name(&header)? }),
+            Self::UserHeaders { header: Some(header) } => {
+                Ok(Self::UserHeaders { header: Some(field::header_name(&header)?) })
+            }
             other => Ok(other),
         }
     }

@@ -248,7 +248,7 @@ impl Registry {
         record.auth = auth.method().to_owned();
         record.auth_header = auth.header().map(str::to_owned);
         match (auth, given) {
-            (Auth::None, None) => record.sealed = None,
+            (_, None) if !auth.needs_credentials() => record.sealed = None,
             (_, Some(secret)) => {
                 check_credentials(auth, Some(secret))?;
                 record.sealed = Some(self.seal(record, secret)?);
@@ -333,14 +333,15 @@ fn refuse_elsewhere(
 
 /// Checks that credentials are given if, and only if, the method requires them.
 fn check_credentials(auth: &Auth, given: Option<&Secret>) -> Result<(), InvalidField> {
-    match (auth, given) {
-        (Auth::None, Some(_)) => {
+    match given {
+        Some(_) if !auth.needs_credentials() => {
+            let message = format!("are not sent with the method `{}`", auth.method());
             let way_out = "choose the method `api_key` or `bearer_token`, or leave them out";
-            Err(InvalidField::new("/credentials", "are not sent with the method `none`", way_out))
+            Err(InvalidField::new("/credentials", message, way_out))
         }
-        (Auth::None, None) => Ok(()),
-        (_, Some(secret)) => field::credentials(secret),
-        (_, None) => {
+        None if !auth.needs_credentials() => Ok(()),
+        Some(secret) => field::credentials(secret),
+        None => {
             let message = format!("are missing for the method `{}`", auth.method());
             Err(InvalidField::new("/credentials", message, "give the key or the token"))
         }

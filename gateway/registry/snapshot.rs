@@ -56,6 +56,8 @@ impl PartialEq for IntegrationSnapshot {
 pub enum CredentialState {
     /// The server requires none.
     None,
+    /// The members of the organisation have their own.
+    OfMembers(Auth),
     Ready(Credential),
     /// Decryption failed. Do not connect without the credential; report the error.
     Unusable(VaultError),
@@ -191,7 +193,7 @@ impl Credential {
     /// Returns whether a record requires the credential in the same header.
     fn is_sent_as(&self, record: &IntegrationRecord) -> bool {
         match Auth::of_record(record) {
-            Auth::None => false,
+            Auth::None | Auth::User | Auth::UserHeaders { .. } => false,
             Auth::ApiKey { header } => *self.header == *header,
             Auth::BearerToken => &*self.header == "authorization",
         }
@@ -213,7 +215,8 @@ fn find_place(record: &IntegrationRecord, catalogue: &Catalogue) -> Option<Integ
         return Some(IntegrationPlace {
             url: entry.url.clone(),
             auth: entry.auth.clone(),
-            takes_credentials: entry.auth == Auth::None || entry.takes_credentials_of(record),
+            takes_credentials: !entry.auth.needs_credentials()
+                || entry.takes_credentials_of(record),
         });
     }
     let Ok(url) = Url::parse(&record.url) else {
@@ -230,6 +233,7 @@ fn find_place(record: &IntegrationRecord, catalogue: &Catalogue) -> Option<Integ
 fn open_credential(record: &IntegrationRecord, auth: &Auth, vault: &Vault) -> CredentialState {
     let header = match auth {
         Auth::None => return CredentialState::None,
+        Auth::User | Auth::UserHeaders { .. } => return CredentialState::OfMembers(auth.clone()),
         Auth::ApiKey { header } => header.as_str(),
         Auth::BearerToken => "authorization",
     };

@@ -19,19 +19,18 @@ use serde_json::json;
 
 use super::console::find_visitor;
 use crate::app::App;
+use crate::user_clients::UserClients;
 
 impl AccountObserver for App {
     fn connected(&self, server: &str, holder: &Holder) {
-        let users = self.user_clients.lock().get(server).cloned();
-        if let Some(users) = users {
+        if let Some(users) = self.users_of(server, holder) {
             let holder = holder.clone();
             tokio::spawn(async move { users.connected(&holder).await });
         }
     }
 
     fn ended(&self, server: &str, holder: &Holder) {
-        let users = self.user_clients.lock().get(server).cloned();
-        if let Some(users) = users {
+        if let Some(users) = self.users_of(server, holder) {
             users.end(holder);
         }
     }
@@ -57,6 +56,16 @@ impl AccountObserver for App {
 
     fn unopened(&self, words: &str) {
         self.gateway.record_unopened(words);
+    }
+}
+
+impl App {
+    /// Returns the clients of a server of the configuration, or else of the holder's organisation.
+    fn users_of(&self, server: &str, holder: &Holder) -> Option<Arc<UserClients>> {
+        if let Some(users) = self.user_clients.lock().get(server) {
+            return Some(Arc::clone(users));
+        }
+        self.tenants.as_ref()?.users(&holder.organisation, server)
     }
 }
 

@@ -39,7 +39,7 @@ impl Tenants {
         connected.client.revive();
         tenant.integrations.insert(Arc::clone(&old.integration.id), connected);
         self.serve(&snapshot, &tenant.integrations);
-        self.retiring.retire(old.client);
+        old.retire(&self.retiring);
         true
     }
 }

@@ -1,12 +1,11 @@
 //! Passes counts of calls and states of servers to the registry, periodically and at shutdown, and
 //! the calls of integrations by day. Failed writes are retried.
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lockgate_proxy::{CALL, UsageCount};
 use lockgate_registry::{DailyCalls, STATE, StoreError, UsageCounts, UsageKey};
-use lockgate_upstream::{Upstream, UpstreamState};
+use lockgate_upstream::UpstreamState;
 
 use super::{CallsByDay, Tenants};
 
@@ -123,7 +122,7 @@ impl Tenants {
         let mut servers = self.gateway.servers();
         for tenant in self.organisations.lock().values() {
             for connected in tenant.integrations.values() {
-                servers.push(Arc::clone(&connected.client) as Arc<dyn Upstream>);
+                servers.push(connected.server());
             }
         }
         let mut samples = Vec::new();

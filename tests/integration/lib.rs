@@ -61,6 +61,7 @@ mod limits;
 mod lists;
 mod liveness;
 mod log_export;
+mod member_accounts;
 mod memory;
 mod metrics;
 mod missing;

@@ -325,17 +325,21 @@ async fn further_requirements_lead_to_a_link_at_any_gateway_at_most_twice_an_hou
     recorded(&two, "raise scopes of account").await;
 }
 
-#[tokio::test]
-async fn users_enter_their_own_keys_once() {
-    let authority = crate::rig::authority::Authority::start().await;
-    let script = |heard: &HeardMessage| match heard.header("x-api-key") {
+/// A server that requires the key `canary-secret-NAME` for calls, and names its user.
+pub(crate) fn accept_keys(heard: &HeardMessage) -> Say {
+    match heard.header("x-api-key") {
         _ if heard.method() != "tools/call" => modern(&["t"])(heard),
         Some(key) if key.starts_with("canary-secret") => {
             heard.text_result(key.strip_prefix("canary-secret-").unwrap())
         }
         _ => Say::Status(401, Vec::new(), Value::Null),
-    };
-    let server = Arc::new(Upstream::verbs(script).await);
+    }
+}
+
+#[tokio::test]
+async fn users_enter_their_own_keys_once() {
+    let authority = crate::rig::authority::Authority::start().await;
+    let server = Arc::new(Upstream::verbs(accept_keys).await);
     let folder = tempfile::tempdir().unwrap();
     let store = stores(folder.path(), None).remove(0);
     let auth = json!({"type": "user_headers", "header": "X-Api-Key"});

@@ -40,9 +40,10 @@ fn account(storage: Option<Storage>) -> Arc<Account> {
         audience: None,
         provider: None,
         header: AUTHORIZATION,
+        addresses: Policy::Operator,
     };
     let records = Records::new(storage);
-    let server = AccountServer::new("a", &config, None, connector, &egress, &records);
+    let server = AccountServer::new("a", &config, connector, &egress, &records);
     let holder = Holder::new("acme", "keys", "anna");
     Arc::new(Account::new(Some(holder), Arc::new(server), records))
 }

@@ -234,17 +234,16 @@ async fn list_own(state: &ApiState, caller: &Caller) -> Result<Vec<Connection>, 
         ..GrantFilter::default()
     };
     let mut own = list(&accounts, filter).await?;
-    let servers = accounts.servers();
     for visible in visible_servers(state, caller) {
         let slug = visible.slug();
         let is_known = own.iter().any(|connection| connection.server == slug);
-        if visible.organisation().is_none() && servers.iter().any(|name| name == slug) && !is_known
-        {
+        if !is_known && accounts.page(slug, &holder.organisation).is_some() {
             own.push(Connection::new(Found::missing(slug, &holder)));
         }
     }
     for connection in &mut own {
-        connection.connect_url = accounts.page(&connection.server).map(Into::into);
+        let page = accounts.page(&connection.server, &holder.organisation);
+        connection.connect_url = page.map(Into::into);
     }
     Ok(own)
 }

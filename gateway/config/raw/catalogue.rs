@@ -20,9 +20,11 @@ pub struct CatalogueEntry {
     /// Address of the server, for Streamable HTTP. Not shown to organisations.
     pub url: Option<Text>,
     /// The credential required from the organisation: `none`, `api_key` (in `header`) or
-    /// `bearer_token`.
+    /// `bearer_token`; or from each of its members: `user` (an account, by OAuth) or
+    /// `user_headers` (a key).
     pub auth: AuthMethod,
-    /// The header that carries the key, with `api_key`.
+    /// The header that carries the key, with `api_key` and `user_headers`. Default with
+    /// `user_headers`: `Authorization: Bearer`.
     pub header: Option<Text>,
 }
 
@@ -35,6 +37,8 @@ pub enum AuthMethod {
     None,
     ApiKey,
     BearerToken,
+    User,
+    UserHeaders,
 }
 
 #[derive(Default, Deserialize)]

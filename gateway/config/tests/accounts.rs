@@ -30,7 +30,6 @@ fn a_server_has_accounts_of_users_or_one_of_the_gateway() {
     assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
     assert!(!format!("{loaded:?}").contains(SECRET));
     let accounts = &loaded.config.accounts;
-    assert_eq!(accounts.public_url, None);
     let client = accounts.servers["crm"].client.as_ref().unwrap();
     assert_eq!(client.id, "gate");
     assert!(matches!(&client.authentication, Authentication::Secret(_)));

@@ -67,14 +67,17 @@ impl Check<'_> {
         let auth = match (raw.auth, &raw.header) {
             (AuthMethod::None, None) => Auth::None,
             (AuthMethod::BearerToken, None) => Auth::BearerToken,
+            (AuthMethod::User, None) => Auth::User,
+            (AuthMethod::UserHeaders, header) => Auth::UserHeaders { header: text_of(header) },
             (AuthMethod::ApiKey, Some(header)) => Auth::ApiKey { header: header.0.clone() },
             (AuthMethod::ApiKey, None) => {
                 let key = ["catalogue", slug, "auth"];
                 self.error(&key, "`api_key` requires `header`", "such as X-Api-Key");
                 return None;
             }
-            (AuthMethod::None | AuthMethod::BearerToken, Some(_)) => {
-                self.error(&path, "is only valid with `auth: api_key`", "remove it");
+            (AuthMethod::None | AuthMethod::BearerToken | AuthMethod::User, Some(_)) => {
+                let what = "is only valid with `auth: api_key` and `user_headers`";
+                self.error(&path, what, "remove it");
                 return None;
             }
         };

@@ -8,13 +8,14 @@ use http::header::AUTHORIZATION;
 use lockgate_accounts::{
     Authentication, ClientKey, Config, Listing, Method, PreRegistered, ServerConfig,
 };
+use lockgate_egress::Policy;
 use lockgate_store::Secret;
 use url::Url;
 
 use super::server::is_own_header;
 use super::{Check, is_local};
 use crate::raw::given::text_of;
-use crate::raw::{AuthProvider, Root, Server, ServerAuth};
+use crate::raw::{AuthMethod, AuthProvider, Root, Server, ServerAuth};
 
 /// Maximum length of a client's id and secret in bytes.
 const MAX_CREDENTIAL: usize = 4096;
@@ -24,7 +25,9 @@ const MAKE_KEY: &str = "generate one with `openssl genpkey -algorithm EC -pkeyop
 /// Returns whether callers have their own accounts at a server.
 pub(super) fn has_users(root: &Root) -> bool {
     let mut auths = root.servers.values().filter_map(|server| server.auth.as_ref());
+    let mut entries = root.catalogue.values();
     auths.any(|auth| auth.r#type.is_some_and(Method::is_connectable))
+        || entries.any(|entry| matches!(entry.auth, AuthMethod::User | AuthMethod::UserHeaders))
 }
 
 /// Returns whether any server requires the exchange of its callers' access tokens.
@@ -60,10 +63,9 @@ impl Check<'_> {
                 servers.insert(slug.clone(), config);
             }
         }
-        let public_url = if has_users(root) { public_url.cloned() } else { None };
         let secrets = root.secret.iter().chain(&root.old_secrets);
         let link_secrets = secrets.map(|secret| Secret::new(secret.0.clone())).collect();
-        Config { public_url, link_secrets, servers }
+        Config { public_url: public_url.cloned(), link_secrets, servers }
     }
 
     fn server_auth(
@@ -115,6 +117,7 @@ impl Check<'_> {
             audience: text_of(&raw.audience),
             provider: raw.provider.as_ref().and_then(|provider| self.auth_provider(slug, provider)),
             header,
+            addresses: Policy::Operator,
         })
     }
 

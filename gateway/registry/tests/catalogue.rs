@@ -33,7 +33,9 @@ fn place(registry: &Registry) -> Option<(String, bool)> {
             true
         }
         CredentialState::None => true,
-        CredentialState::Unusable(_) | CredentialState::Outdated => false,
+        CredentialState::Unusable(_)
+        | CredentialState::Outdated
+        | CredentialState::OfMembers(_) => false,
     };
     Some((integration.url.to_string(), is_ready))
 }

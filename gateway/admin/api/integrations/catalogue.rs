@@ -33,9 +33,10 @@ pub(crate) struct PredefinedIntegration {
     pub(crate) name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
-    /// The required `credentials`: `none`, `api_key` or `bearer_token`.
+    /// The required `credentials`: `api_key` or `bearer_token`; or `none`, `user` or
+    /// `user_headers`.
     pub(crate) auth_method: &'static str,
-    /// The header that carries the key, with `api_key`.
+    /// The header that carries the key, with `api_key` and `user_headers`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) header_name: Option<String>,
 }

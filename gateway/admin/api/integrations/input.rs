@@ -124,6 +124,10 @@ pub(crate) enum AuthMethod {
     None,
     ApiKey,
     BearerToken,
+    /// Each member connects its own account.
+    User,
+    /// Each member enters its own key.
+    UserHeaders,
 }
 
 impl ListQuery {
@@ -198,14 +202,17 @@ impl IntegrationChange {
 }
 
 impl AuthMethod {
-    /// Adds the header to the method. `api_key` requires a header, and other methods reject it.
+    /// Adds the header to the method. `api_key` requires a header, `user_headers` permits it, and
+    /// other methods reject it.
     pub(crate) fn with_header(self, header: Option<String>) -> Result<Auth, Problem> {
         match (self, header) {
             (Self::ApiKey, Some(header)) => Ok(Auth::ApiKey { header }),
             (Self::ApiKey, None) => Err(wrong_header("`api_key` needs the name of the header")),
-            (_, Some(_)) => Err(wrong_header("only `api_key` has a header")),
+            (Self::UserHeaders, header) => Ok(Auth::UserHeaders { header }),
+            (_, Some(_)) => Err(wrong_header("only `api_key` and `user_headers` have a header")),
             (Self::None, None) => Ok(Auth::None),
             (Self::BearerToken, None) => Ok(Auth::BearerToken),
+            (Self::User, None) => Ok(Auth::User),
         }
     }
 }

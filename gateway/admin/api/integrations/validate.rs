@@ -162,7 +162,7 @@ async fn validate_snapshot(
 fn make_candidate(organisation: &Arc<str>, integration: &IntegrationSnapshot) -> Option<Candidate> {
     let mut headers = BTreeMap::new();
     match &integration.credential {
-        CredentialState::None => {}
+        CredentialState::None | CredentialState::OfMembers(_) => {}
         CredentialState::Ready(credential) => {
             headers.insert(credential.header.to_string(), credential.value.expose().to_owned());
         }
@@ -213,7 +213,7 @@ fn write_headers(auth: &Auth, credentials: Option<&Secret>) -> BTreeMap<String, 
     let mut headers = BTreeMap::new();
     if let Some(secret) = credentials {
         match auth {
-            Auth::None => {}
+            Auth::None | Auth::User | Auth::UserHeaders { .. } => {}
             Auth::ApiKey { header } => {
                 headers.insert(header.clone(), secret.expose().to_owned());
             }

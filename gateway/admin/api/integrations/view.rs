@@ -38,7 +38,7 @@ pub(crate) struct Integration {
     /// Its entry in the operator's catalogue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) predefined: Option<String>,
-    /// `none`, `api_key` or `bearer_token`.
+    /// `none`, `api_key`, `bearer_token`, `user` or `user_headers`.
     pub(crate) auth_method: &'static str,
     /// Shown to administrators.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -162,7 +162,9 @@ enum Obstacle {
 impl Obstacle {
     fn of(credential: &CredentialState) -> Self {
         match credential {
-            CredentialState::None | CredentialState::Ready(_) => Self::None,
+            CredentialState::None | CredentialState::OfMembers(_) | CredentialState::Ready(_) => {
+                Self::None
+            }
             CredentialState::Unusable(_) => Self::Unusable,
             CredentialState::Outdated => Self::Outdated,
         }
@@ -230,11 +232,7 @@ impl Integration {
 
 /// Returns the name of the method, and its header.
 pub(super) fn describe_auth(auth: &Auth) -> (&'static str, Option<String>) {
-    match auth {
-        Auth::None => ("none", None),
-        Auth::ApiKey { header } => ("api_key", Some(header.clone())),
-        Auth::BearerToken => ("bearer_token", None),
-    }
+    (auth.method(), auth.header().map(str::to_owned))
 }
 
 /// Formats a time of the registry, in milliseconds, as RFC 3339.

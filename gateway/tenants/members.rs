@@ -1,0 +1,82 @@
+//! Integrations at which each member of the organisation has its own account or key, as at servers
+//! of the configuration with `auth`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderName;
+use http::header::AUTHORIZATION;
+use lockgate_accounts::{Listing, Method, ServerConfig};
+use lockgate_egress::Policy;
+use lockgate_registry::{Auth, CredentialState, IntegrationSnapshot, OrganisationSnapshot};
+use lockgate_upstream::{Client, Surroundings};
+
+use super::Tenants;
+use crate::user_clients::{AccountAuthorization, UserClients};
+
+impl Tenants {
+    /// Sets the servers at which members of the organisation have accounts.
+    pub(super) fn set_accounts(&self, snapshot: &OrganisationSnapshot, around: &Surroundings) {
+        let mut wanted = BTreeMap::new();
+        for integration in &snapshot.integrations {
+            if let Some(settings) = self.account_settings(integration) {
+                wanted.insert(integration.slug.to_string(), settings);
+            }
+        }
+        self.accounts.set_organisation(&snapshot.organisation, &wanted, &around.connector);
+    }
+
+    /// Returns the settings of accounts at an integration. The gateway registers itself as a
+    /// client, because the organisation's administrators name no issuers.
+    fn account_settings(&self, integration: &IntegrationSnapshot) -> Option<ServerConfig> {
+        let CredentialState::OfMembers(auth) = &integration.credential else { return None };
+        let method = if *auth == Auth::User { Method::User } else { Method::UserKey };
+        let header = auth.header().and_then(|header| header.parse::<HeaderName>().ok());
+        Some(ServerConfig {
+            method,
+            url: integration.url.clone(),
+            issuer: None,
+            client: None,
+            scopes: None,
+            listing: Listing::FirstUser,
+            waits: Duration::ZERO,
+            audience: None,
+            provider: None,
+            header: header.unwrap_or(AUTHORIZATION),
+            addresses: if integration.is_predefined { Policy::Operator } else { self.addresses },
+        })
+    }
+
+    /// Adds the gateway's own account, which collects the challenges of the connection for lists.
+    pub(super) fn surround_members(
+        &self,
+        organisation: &str,
+        integration: &IntegrationSnapshot,
+        around: &Surroundings,
+    ) -> Surroundings {
+        let settings = self.account_settings(integration);
+        let own = settings.zip(self.accounts.own(&integration.slug, organisation));
+        let own = own.filter(|(settings, own)| own.has_settings(settings));
+        let authorization = own.map(|(_, own)| Arc::new(AccountAuthorization(own)) as _);
+        Surroundings { authorization, ..around.clone() }
+    }
+
+    /// Creates the clients of members with accounts at an integration.
+    pub(super) fn make_users(
+        &self,
+        client: &Arc<Client>,
+        integration: &IntegrationSnapshot,
+        around: &Surroundings,
+    ) -> Option<Arc<UserClients>> {
+        let settings = self.account_settings(integration)?;
+        Some(UserClients::new(Arc::clone(client), settings, around, &self.accounts))
+    }
+
+    /// Returns the clients of members with accounts at an integration.
+    pub(crate) fn users(&self, organisation: &str, slug: &str) -> Option<Arc<UserClients>> {
+        let organisations = self.organisations.lock();
+        let mut all = organisations.get(organisation)?.integrations.values();
+        all.find(|one| *one.integration.slug == *slug)?.users.clone()
+    }
+}
