@@ -3,21 +3,25 @@
 //! The lists come from a separate client without any user's credential. There is no other
 //! credential to fall back to.
 
+mod refusal;
+mod subscriptions;
+mod watches;
+
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use lockgate_accounts::{
-    Account, AccountError, AccountState, Accounts, Holder, Listing, ServerConfig, SubjectToken,
+    Account, AccountState, Accounts, Holder, Listing, ServerConfig, SubjectToken,
 };
 use lockgate_admission::ConcurrencyLimit;
 use lockgate_authn::{ANONYMOUS, DEFAULT_ORGANISATION};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_upstream::{
-    Answer, Authorization, BoxFuture, Call, Caller, CallerView, Catalog, Client, Config,
-    ConnectPrompt, Event, Instance, Item, Stats, Status, Subscription, Surroundings, Transport,
-    Upstream, UpstreamError, UpstreamErrorKind, UpstreamState,
+    Answer, Authorization, BoxFuture, Call, Caller, CallerIdentity, CallerView, Catalog, Client,
+    Config, Event, Instance, Item, Stats, Status, Subscription, Surroundings, Transport, Upstream,
+    UpstreamError, UpstreamErrorKind, UpstreamState,
 };
 use parking_lot::Mutex;
 use serde_json::json;
@@ -26,6 +30,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use crate::retiring::Retiring;
+use watches::Watches;
 
 /// Idle time after which a user's client is disconnected.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -70,6 +75,8 @@ pub(crate) struct UserClients {
     around: Surroundings,
     accounts: Arc<Accounts>,
     open: Arc<Mutex<HashMap<Holder, Arc<UserClient>>>>,
+    watches: Watches,
+    this: Weak<Self>,
 }
 
 struct UserClient {
@@ -87,12 +94,16 @@ impl UserClients {
         around: &Surroundings,
         accounts: &Arc<Accounts>,
     ) -> Arc<Self> {
-        let (events, receiver) = broadcast::channel(MAX_EVENTS);
-        let around = Surroundings { events, single_client: None, ..around.clone() };
+        let around = Surroundings { single_client: None, ..around.clone() };
         let accounts = Arc::clone(accounts);
-        Arc::new_cyclic(|this: &std::sync::Weak<Self>| {
-            tokio::spawn(follow(this.clone(), receiver));
-            Self { listing, settings, around, accounts, open: Arc::default() }
+        Arc::new_cyclic(|this| Self {
+            listing,
+            settings,
+            around,
+            accounts,
+            open: Arc::default(),
+            watches: Watches::default(),
+            this: this.clone(),
         })
     }
 
@@ -128,6 +139,8 @@ impl UserClients {
             user.ended.cancel();
             tokio::spawn(async move { user.client.close().await });
         }
+        // Their next read returns a link.
+        self.tell_updated(holder);
     }
 
     /// Takes note of a holder that has just connected an account, possibly another one: sessions
@@ -139,11 +152,14 @@ impl UserClients {
                 user.client.close().await;
             });
         }
-        if self.settings.listing == Listing::FirstUser
-            && self.listing.catalog().version == 0
+        let needs_lists =
+            self.settings.listing == Listing::FirstUser && self.listing.catalog().version == 0;
+        let watched = self.watches.of(holder);
+        if (needs_lists || !watched.is_empty())
             && let Ok(user) = self.find(holder).await
         {
             user.client.revive();
+            self.renew(holder, &user.client, watched).await;
         }
     }
 
@@ -210,11 +226,14 @@ impl UserClients {
         }
         let config = self.config();
         if open.len() >= config.limits.client_connections {
-            make_room(&mut open)?;
+            self.make_room(&mut open)?;
         }
+        let (events, receiver) = broadcast::channel(MAX_EVENTS);
+        tokio::spawn(follow(self.this.clone(), holder.clone(), receiver));
         let authorization: Arc<dyn Authorization> =
             Arc::new(AccountAuthorization(Arc::clone(&account)));
-        let around = Surroundings { authorization: Some(authorization), ..self.around.clone() };
+        let authorization = Some(authorization);
+        let around = Surroundings { authorization, events, ..self.around.clone() };
         let client = Client::new(config, around)
             .map_err(|error| UpstreamError::new(UpstreamErrorKind::Unavailable, error.words))?;
         client.start();
@@ -224,59 +243,10 @@ impl UserClients {
         Ok(user)
     }
 
-    /// Returns the error for a holder that has to connect an account, or to grant more scopes.
-    fn prompt(&self, holder: &Holder, account: Option<&Account>) -> UpstreamError {
-        let words = "the caller has to connect an account at the server";
-        let mut error = UpstreamError::new(UpstreamErrorKind::NeedsAuth, words);
-        let state = account.map_or(AccountState::NeedsConnect, Account::state);
-        let scopes = account.map(Account::needed_scopes).unwrap_or_default();
-        match self.accounts.link(self.slug(), holder) {
-            Ok(link) => {
-                let state = match state {
-                    AccountState::NeedsScope => state,
-                    _ => AccountState::NeedsConnect,
-                };
-                error.connect = Some(Box::new(ConnectPrompt {
-                    url: link.url.into(),
-                    state: state.as_str(),
-                    scopes,
-                    expires_at: link.expires_at,
-                    waits: self.settings.waits,
-                }));
-            }
-            Err(refused) => error.words = refused.to_string().into(),
-        }
-        error
-    }
-
-    /// Returns the error for a caller whose account has no usable token.
-    fn refuse(&self, holder: &Holder, account: &Account, error: &AccountError) -> UpstreamError {
-        // The gateway's client was refused, and the grant is kept: the operator's to correct.
-        if error.is_transient() || *error == AccountError::InvalidClient {
-            let words = format!("the token of the caller's account could not be renewed: {error}");
-            let failure = UpstreamError::new(UpstreamErrorKind::Overloaded, words);
-            return failure.retry_after(Duration::from_secs(5));
-        }
-        if !account.is_connectable() {
-            let words = match error {
-                AccountError::NoToken | AccountError::OtherIssuer(_) => error.to_string(),
-                _ => format!(
-                    "the caller's access token could not be exchanged for one of the server: \
-                        {error}; this is decided by the administrator of the identity provider"
-                ),
-            };
-            return UpstreamError::new(UpstreamErrorKind::Garbage, words);
-        }
-        if *error == AccountError::Forbidden {
-            let words = "the server refuses access with the caller's account";
-            return UpstreamError::new(UpstreamErrorKind::Garbage, words);
-        }
-        if *error == AccountError::NeedsScope && !account.may_upgrade() {
-            let words = "the server still requires permissions or a sign-in after two \
-                authorizations for the same, or ten in all, within an hour; ask its operator";
-            return UpstreamError::new(UpstreamErrorKind::Garbage, words);
-        }
-        self.prompt(holder, Some(account))
+    /// Returns the holder, with a token only where it is exchanged.
+    fn holder_of(&self, caller: CallerIdentity<'_>) -> Result<Holder, UpstreamError> {
+        let access_token = caller.access_token.filter(|_| self.settings.method.exchanges_tokens());
+        holder_of(CallerIdentity { access_token, ..caller })
     }
 
     async fn call_as(&self, holder: &Holder, call: Call<'_>) -> Result<Answer, UpstreamError> {
@@ -300,54 +270,53 @@ impl UserClients {
         };
         match answered {
             Err(failure) if failure.kind == UpstreamErrorKind::NeedsAuth => {
-                account.share_needs().await;
-                Err(self.refuse(holder, account, &account.trouble()))
+                // Boxed because it is rare: a large future would be copied for every call.
+                Err(Box::pin(self.refuse_call(holder, account)).await)
             }
             answered => answered,
         }
     }
 }
 
-/// Returns the holder of the caller's accounts; `None` without an identity of its own.
-fn holder_of(caller: &dyn CallerView) -> Option<Holder> {
-    let organisation = caller.organisation().unwrap_or(DEFAULT_ORGANISATION);
-    let holder = Holder::new(organisation, caller.issuer(), caller.subject());
-    (caller.issuer() != ANONYMOUS).then_some(holder)
+/// Returns the holder of the caller's accounts, with the token to exchange if there is one.
+fn holder_of(caller: CallerIdentity<'_>) -> Result<Holder, UpstreamError> {
+    let CallerIdentity { organisation, issuer, subject, access_token } = caller;
+    if issuer == ANONYMOUS {
+        let words = "callers without credentials share an identity, so they have no account";
+        return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
+    }
+    let mut holder = Holder::new(organisation.unwrap_or(DEFAULT_ORGANISATION), issuer, subject);
+    let token = access_token.map(|(text, expires_at)| SubjectToken::new(text, expires_at));
+    holder.token = token.map(Arc::new);
+    Ok(holder)
 }
 
-/// Ends the least recently used client without running calls.
-fn make_room(open: &mut HashMap<Holder, Arc<UserClient>>) -> Result<(), UpstreamError> {
-    let idle = open.iter().filter(|(_, user)| {
-        user.client.stats().is_none_or(|stats| stats.running + stats.waiting == 0)
-    });
-    let oldest = idle.min_by_key(|(_, user)| *user.used.lock()).map(|(holder, _)| holder.clone());
-    let Some(user) = oldest.and_then(|holder| open.remove(&holder)) else {
-        let words = "all connections for users are in use (servers.NAME.client_connections)";
-        let failure = UpstreamError::new(UpstreamErrorKind::ClientConnections, words);
-        return Err(failure.retry_after(Duration::from_secs(5)));
-    };
-    tokio::spawn(async move { user.client.close().await });
-    Ok(())
-}
-
-/// Forwards the events of users' clients that name a session. Others, such as log messages, concern
-/// one user, and their receivers are not known. Takes over the first lists if they are needed.
-async fn follow(clients: std::sync::Weak<UserClients>, mut events: broadcast::Receiver<Event>) {
+/// Forwards the events of a holder's client that are for its subscriptions. Others, such as log
+/// messages, have no receiver. Takes over the first lists if they are needed.
+async fn follow(
+    clients: Weak<UserClients>,
+    holder: Holder,
+    mut events: broadcast::Receiver<Event>,
+) {
     loop {
         let event = match events.recv().await {
-            Ok(event) => event,
-            Err(RecvError::Lagged(_)) => continue,
+            Ok(event) => Some(event),
+            Err(RecvError::Lagged(_)) => None,
             Err(RecvError::Closed) => return,
         };
         let Some(clients) = clients.upgrade() else { return };
         match event {
-            Event::Changed { .. } if clients.settings.listing == Listing::FirstUser => {
+            None => clients.tell_updated(&holder),
+            Some(Event::Changed { .. }) if clients.settings.listing == Listing::FirstUser => {
                 clients.take_lists();
             }
-            Event::Updated { session: Some(_), .. } => {
-                let _ = clients.listing.events().send(event);
+            Some(Event::Updated { server, uri, on: Subscription::Shared }) => {
+                if let Some(number) = clients.watches.number(&holder) {
+                    clients.send(Event::Updated { server, uri, on: Subscription::Account(number) });
+                }
             }
-            _ => {}
+            Some(event @ Event::Updated { .. }) => clients.send(event),
+            Some(_) => {}
         }
     }
 }
@@ -436,23 +405,14 @@ impl Upstream for UserClients {
                 let words = "the request has no caller, so it has no account at the server";
                 return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
             };
-            let Some(mut holder) = holder_of(view) else {
-                let words =
-                    "callers without credentials share an identity, so they have no account";
-                return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
-            };
-            if self.settings.method.exchanges_tokens() {
-                let token = view.access_token();
-                let token = token.map(|(text, expires_at)| SubjectToken::new(text, expires_at));
-                holder.token = token.map(Arc::new);
-            }
+            let holder = self.holder_of(view.identity())?;
             self.call_as(&holder, call).await
         })
     }
 
     fn wait_for_account<'a>(&'a self, caller: &'a dyn CallerView) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            let Some(holder) = holder_of(caller) else { return };
+            let Ok(holder) = self.holder_of(caller.identity()) else { return };
             let Ok(account) = self.accounts.load(self.slug(), &holder).await else { return };
             while matches!(account.state(), AccountState::NeedsConnect | AccountState::NeedsScope) {
                 tokio::time::sleep(ACCOUNT_POLL).await;
@@ -460,19 +420,20 @@ impl Upstream for UserClients {
         })
     }
 
-    /// Rejects subscriptions: they are not attributed to a holder.
     fn subscribe<'a>(
         &'a self,
-        _: &'a str,
-        _: &'a Caller,
+        uri: &'a str,
+        caller: &'a Caller,
+        identity: CallerIdentity<'a>,
     ) -> BoxFuture<'a, Result<Subscription, UpstreamError>> {
-        let words = "subscriptions are not available at a server with accounts of users";
-        let refused = Err(UpstreamError::new(UpstreamErrorKind::Garbage, words));
-        Box::pin(std::future::ready(refused))
+        Box::pin(async move {
+            let holder = self.holder_of(identity)?;
+            self.subscribe_as(&holder, uri, caller, identity).await
+        })
     }
 
-    fn unsubscribe<'a>(&'a self, _: &'a str, _: Subscription) -> BoxFuture<'a, ()> {
-        Box::pin(std::future::ready(()))
+    fn unsubscribe<'a>(&'a self, uri: &'a str, given: Subscription) -> BoxFuture<'a, ()> {
+        Box::pin(self.unsubscribe_as(uri, given))
     }
 
     fn touch(&self) {

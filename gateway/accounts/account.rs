@@ -347,8 +347,12 @@ impl Account {
             self.grant.store(None);
         }
         let mut needs = self.needs.lock();
-        needs.last_failure = Some(error.clone());
         needs.failed_at = Some(Instant::now());
+        let is_new = needs.last_failure.replace(error.clone()).is_none();
+        drop(needs);
+        if is_new && !is_over {
+            self.tell(Some(error));
+        }
     }
 
     /// Passes an event to the audit trail, for accounts of users.

@@ -15,7 +15,7 @@ use url::Url;
 use crate::account::Account;
 use crate::config::{Config, Method, ServerConfig};
 use crate::connecting::{self, CallbackQuery, Consent, Started};
-use crate::connection::Connection;
+use crate::connection::{Connection, ConnectionChanges};
 use crate::error::AccountError;
 use crate::grant::Grant;
 use crate::holder::{DISCONNECTED, Holder, new_record, record_id};
@@ -96,13 +96,21 @@ impl Accounts {
         storage: Option<Storage>,
     ) -> Arc<Self> {
         let records = Records::new(storage);
-        let (inner, of_organisations) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { connector, egress, inner, of_organisations, records })
+        let of_organisations = Mutex::default();
+        Arc::new(Self { connector, egress, inner: Mutex::default(), of_organisations, records })
     }
 
     /// Sets the receiver of news.
     pub fn observe(&self, observer: Weak<dyn AccountObserver>) {
         let _ = self.records.observer.set(observer);
+    }
+
+    /// Subscribes to changes of grants at any gateway: connected, disconnected, with further
+    /// scopes, or in need of them or of another authorization. A renewed token is none, but a
+    /// failure to renew it is, at the gateway where it happens.
+    #[must_use]
+    pub fn changes(&self) -> ConnectionChanges {
+        ConnectionChanges(self.records.changes.subscribe())
     }
 
     /// Prepares the accounts of a configuration. Accounts at servers with unchanged settings are
@@ -302,9 +310,6 @@ impl Accounts {
             return Err(AccountError::Invalid("the server takes no such key".into()));
         }
         account.write(Some(Grant::of_key(key, config)?), None, None).await?;
-        if let Some(observer) = self.records.observer() {
-            observer.connected(slug, holder);
-        }
         Ok(())
     }
 
@@ -335,9 +340,6 @@ impl Accounts {
             Ok(account) => attempt.finish(&account, query).await,
             Err(error) => Err(error),
         };
-        if let (Ok(_), Some(observer)) = (&done, self.records.observer()) {
-            observer.connected(&slug, &holder);
-        }
         Ok(Some((slug, holder, done)))
     }
 

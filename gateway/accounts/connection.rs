@@ -3,6 +3,8 @@
 use std::time::SystemTime;
 
 use lockgate_store::{GrantFilter, GrantRecord};
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 
 use crate::account::AccountState;
 use crate::grant::About;
@@ -15,7 +17,7 @@ pub struct Connection {
     pub id: String,
     pub holder: Holder,
     pub server: String,
-    /// `connected`, `needs_scope` or `needs_connect`.
+    /// `connected`, `needs_scope` or `needs_connect`; in changes also `failed` or `disconnected`.
     pub state: String,
     /// The issuer of the authorization server.
     pub authorization_server: Option<String>,
@@ -26,8 +28,21 @@ pub struct Connection {
     /// The expiry of the access token.
     pub expires_at: Option<SystemTime>,
     pub updated_at: SystemTime,
-    /// Why the grant has ended.
+    /// Why the grant has ended, or its token could not be renewed.
     pub failure: Option<String>,
+}
+
+/// Receives changes of grants.
+pub struct ConnectionChanges(pub(crate) broadcast::Receiver<GrantRecord>);
+
+impl ConnectionChanges {
+    /// Returns the next change.
+    ///
+    /// # Errors
+    /// Changes were lost, or there are no accounts any more.
+    pub async fn recv(&mut self) -> Result<Connection, RecvError> {
+        Ok(Connection::new(&self.0.recv().await?))
+    }
 }
 
 impl Connection {

@@ -89,6 +89,8 @@ pub(crate) struct About {
     pub(crate) step_up: Option<StepUp>,
     pub(crate) connected_at: Option<i64>,
     pub(crate) expires_at: Option<i64>,
+    /// Whether the last change was a new token for the same authorization.
+    pub(crate) is_renewed: bool,
     pub(crate) failure: Option<String>,
 }
 

@@ -33,7 +33,7 @@ pub use config::{
     Authentication, ClientKey, ClientKeyError, Config, Listing, Method, PreRegistered, ServerConfig,
 };
 pub use connecting::{CallbackQuery, Consent, Started};
-pub use connection::Connection;
+pub use connection::{Connection, ConnectionChanges};
 pub use error::AccountError;
 pub use holder::{Holder, SubjectToken};
 pub use links::Link;

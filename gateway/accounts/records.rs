@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lockgate_store::{AccountRecord, Secret, Store, StoreError, Vault, VaultError};
+use lockgate_store::{AccountRecord, GrantRecord, Secret, Store, StoreError, Vault, VaultError};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::broadcast;
 use url::Url;
 
 use crate::error::AccountError;
@@ -17,6 +18,8 @@ use crate::random::digest;
 
 /// Maximum number of records in memory.
 const MAX_IN_MEMORY: usize = 10_000;
+/// Changes that may wait for a receiver.
+const MAX_CHANGES: usize = 256;
 
 /// The database of grants, and the vault that seals them.
 #[derive(Clone)]
@@ -37,8 +40,7 @@ pub struct AccountEvent<'a> {
 
 /// Receives news of accounts.
 pub trait AccountObserver: Send + Sync + 'static {
-    /// A holder has connected an account at a server, at this gateway, or another than before at
-    /// any.
+    /// A holder has connected an account at a server, possibly another than before, at any gateway.
     fn connected(&self, server: &str, holder: &Holder);
 
     /// A holder's grant has ended: its calls, streams and sessions end too.
@@ -57,6 +59,8 @@ pub(crate) struct Records {
     pub(crate) observer: OnceLock<Weak<dyn AccountObserver>>,
     /// The gateway's address for browsers.
     pub(crate) public_url: Mutex<Option<Url>>,
+    /// Changes of grants, without their tokens.
+    pub(crate) changes: broadcast::Sender<GrantRecord>,
 }
 
 struct InMemory {
@@ -81,7 +85,8 @@ impl Records {
     pub(crate) fn new(storage: Option<Storage>) -> Arc<Self> {
         let memory = Mutex::default();
         let public_url = Mutex::default();
-        Arc::new(Self { storage, memory, observer: OnceLock::new(), public_url })
+        let (changes, _) = broadcast::channel(MAX_CHANGES);
+        Arc::new(Self { storage, memory, observer: OnceLock::new(), public_url, changes })
     }
 
     pub(crate) fn public_url(&self) -> Result<Url, AccountError> {

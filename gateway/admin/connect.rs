@@ -15,11 +15,11 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use lockgate_accounts::{AccountError, Accounts, CallbackQuery, Holder};
-use lockgate_authn::{ANONYMOUS, Principal};
 use lockgate_proxy::Gateway;
 use lockgate_telemetry::audit::{Change, ChangePlace};
 use serde_json::json;
 
+use crate::api::connections::holder_of;
 use crate::console::Sessions;
 use crate::console::fields::Fields;
 use crate::console::form_guard::{is_form, is_of_own_page};
@@ -37,15 +37,6 @@ pub struct ConnectPages {
     pub accounts: Arc<Accounts>,
     pub sessions: Arc<Sessions>,
     pub gateway: Arc<Gateway>,
-}
-
-/// Returns the holder of a principal's accounts; `None` for callers that share an identity.
-#[must_use]
-pub fn holder_of(principal: &Principal) -> Option<Holder> {
-    if *principal.issuer == *ANONYMOUS {
-        return None;
-    }
-    Some(Holder::new(principal.organisation(), &principal.issuer, &principal.subject))
 }
 
 /// Creates the routes below the public address, for requests with their visitor as an extension.

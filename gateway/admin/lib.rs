@@ -23,7 +23,7 @@ pub use api::{
 pub use applications::{Applications, HeldBody, answer_refusal, describe_rejection, is_public};
 pub use approvals::{AnswerError, Approvals, approvals_router, page_router};
 pub use config::{ApiConfig, ClientsAddress, Config, Connected, Ready, ScrapeToken, Webhook};
-pub use connect::{ConnectPages, ask_for_key, connect_router, holder_of, is_open_page};
+pub use connect::{ConnectPages, ask_for_key, connect_router, is_open_page};
 pub use fault::Fault;
 pub use life::{LifeCycle, LifeState};
 pub use router::{Asking, health_router, metrics_router, router};

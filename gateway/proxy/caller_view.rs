@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use lockgate_authn::Role;
+use lockgate_authn::{Principal, Role};
 use lockgate_protocol::jsonrpc::{self, Message, Outcome, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::write::Object;
-use lockgate_upstream::{BoxFuture, CallerView, ListKind, Upstream, VisibleItem};
+use lockgate_upstream::{BoxFuture, CallerIdentity, CallerView, ListKind, Upstream, VisibleItem};
 
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
@@ -25,6 +25,18 @@ pub(crate) struct RequestCallerView<'a> {
     pub(crate) gateway: &'a Gateway,
     pub(crate) context: &'a RequestContext,
     pub(crate) forward: Forward,
+}
+
+/// Returns the identity for servers at which callers have their own accounts.
+pub(crate) fn identity_of(principal: &Principal) -> CallerIdentity<'_> {
+    let token = principal.access_token();
+    CallerIdentity {
+        organisation: principal.named_organisation(),
+        issuer: &principal.issuer,
+        subject: &principal.subject,
+        access_token: token
+            .map(|token| (&*token.text, UNIX_EPOCH + Duration::from_secs(token.expires))),
+    }
 }
 
 /// Builds a request for a URI by the same caller at the same endpoint.
@@ -61,8 +73,7 @@ impl CallerView for RequestCallerView<'_> {
     }
 
     fn access_token(&self) -> Option<(&str, SystemTime)> {
-        let token = self.context.principal.access_token()?;
-        Some((&token.text, UNIX_EPOCH + Duration::from_secs(token.expires)))
+        identity_of(&self.context.principal).access_token
     }
 
     fn is_operator(&self) -> bool {

@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use lockgate_protocol::name::Slug;
 use lockgate_telemetry::Metrics;
-use lockgate_upstream::{Announcement, Event, Subscription};
+use lockgate_upstream::{Announcement, Event};
 use tokio::sync::broadcast;
 
 use crate::catalog::Catalog;
@@ -72,8 +72,7 @@ fn take_event(gateway: &Arc<Gateway>, event: Event, merges: &mut Merges, updates
             }
             merges.announce(&source);
         }
-        Event::Updated { server, uri, session } => {
-            let on = session.map_or(Subscription::Shared, Subscription::Session);
+        Event::Updated { server, uri, on } => {
             let update = Update { server, uri: uri.into(), on };
             if updates.admit(&update, Instant::now()) {
                 tell_updated(gateway, update);

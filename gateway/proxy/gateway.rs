@@ -351,7 +351,8 @@ impl Gateway {
             server.forget_session(lockgate_upstream::ClientSession::key(session));
             for at in &held {
                 // Subscriptions on the session's own connection end with it.
-                if at.server.names(&*server) && at.given == Some(Subscription::Shared) {
+                let ends = matches!(at.given, None | Some(Subscription::Session(_)));
+                if at.server.names(&*server) && !ends {
                     at.clone().give_back(Arc::clone(&server));
                 }
             }

@@ -19,9 +19,9 @@ use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::write;
 use lockgate_upstream::{
-    Answer, AnswerKind, BoxFuture, Call, Caller, Catalog, Event, Events, Instance, Item, ListKind,
-    Peer, ServerId, Stage, StageError, Status, Subscription, Upstream, UpstreamError,
-    UpstreamErrorKind, UpstreamState,
+    Answer, AnswerKind, BoxFuture, Call, Caller, CallerIdentity, Catalog, Event, Events, Instance,
+    Item, ListKind, Peer, ServerId, Stage, StageError, Status, Subscription, Upstream,
+    UpstreamError, UpstreamErrorKind, UpstreamState,
 };
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -200,7 +200,7 @@ impl ChangeListener for Server {
         self.send_event(Event::Updated {
             server: ServerId::shared(self.slug),
             uri: uri.to_owned(),
-            session: None,
+            on: Subscription::Shared,
         });
     }
 }
@@ -268,6 +268,7 @@ impl Upstream for Server {
         &'a self,
         uri: &'a str,
         _caller: &'a Caller,
+        _identity: CallerIdentity<'a>,
     ) -> BoxFuture<'a, Result<Subscription, UpstreamError>> {
         Box::pin(async move {
             // An unreadable resource is reported as missing, regardless of the reason.

@@ -13,8 +13,8 @@ use lockgate_protocol::jsonrpc::{self, Message, Outcome, Request, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_upstream::{
-    Answer, BoxFuture, Call, Caller, CallerView, ClientChannel, Event, ListKind, QuestionError,
-    UpstreamError, VisibleItem,
+    Answer, BoxFuture, Call, Caller, CallerIdentity, CallerView, ClientChannel, Event, ListKind,
+    QuestionError, UpstreamError, VisibleItem,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -65,6 +65,10 @@ pub(crate) fn request(method: Method, params: &Value) -> Request {
 }
 
 /// Returns a caller without any attributes.
+/// The identity of no caller in particular.
+pub(crate) const NOBODY: CallerIdentity<'static> =
+    CallerIdentity { organisation: None, issuer: "", subject: "", access_token: None };
+
 pub(crate) fn somebody() -> Caller {
     Caller {
         id: lockgate_admission::CallerId::alone(1),

@@ -154,6 +154,8 @@ pub enum Subscription {
     Shared,
     /// The connection of the session with this key.
     Session(u64),
+    /// The connection of the account with this number.
+    Account(u64),
 }
 
 /// Whether a server sends questions during calls, which then need a connection per client, and how

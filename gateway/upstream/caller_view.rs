@@ -11,6 +11,16 @@ use crate::BoxFuture;
 use crate::Upstream;
 use crate::catalog::ListKind;
 
+/// The identity of a caller, for servers at which callers have their own accounts.
+#[derive(Clone, Copy)]
+pub struct CallerIdentity<'a> {
+    pub organisation: Option<&'a str>,
+    pub issuer: &'a str,
+    pub subject: &'a str,
+    /// The caller's access token and its expiry, if servers require its exchange.
+    pub access_token: Option<(&'a str, SystemTime)>,
+}
+
 /// The caller's identity, and the servers and items visible to the caller.
 pub trait CallerView: Send + Sync {
     /// Returns the issuer that authenticated the caller.
@@ -25,6 +35,16 @@ pub trait CallerView: Send + Sync {
     /// Returns the caller's access token and its expiry, if servers require its exchange.
     fn access_token(&self) -> Option<(&str, SystemTime)> {
         None
+    }
+
+    /// Returns the identity for the caller's accounts.
+    fn identity(&self) -> CallerIdentity<'_> {
+        CallerIdentity {
+            organisation: self.organisation(),
+            issuer: self.issuer(),
+            subject: self.subject(),
+            access_token: self.access_token(),
+        }
     }
 
     /// Reports whether the caller is an operator of the gateway.

@@ -25,6 +25,7 @@ use lockgate_telemetry::TraceContext;
 use parking_lot::Mutex;
 
 use crate::call::{Answer, BackChannel, Call, Caller, ClientChannel, Subscription};
+use crate::caller_view::CallerIdentity;
 use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
 use crate::connection::{Ask, Connection};
@@ -380,6 +381,7 @@ impl Upstream for Client {
         &'a self,
         uri: &'a str,
         caller: &'a Caller,
+        _: CallerIdentity<'a>,
     ) -> BoxFuture<'a, Result<Subscription, UpstreamError>> {
         Box::pin(self.shared.subscribe(uri, caller))
     }

@@ -54,7 +54,7 @@ pub use call::{
     Answer, AnswerKind, BackChannel, Call, Caller, ClientChannel, ClientSession, LogLevel,
     QuestionError, ResponseSink, SinkError, Subscription,
 };
-pub use caller_view::{CallerView, VisibleItem};
+pub use caller_view::{CallerIdentity, CallerView, VisibleItem};
 pub use catalog::{Catalog, Item, ListKind};
 pub use client::Client;
 pub use config::{
@@ -146,6 +146,7 @@ pub trait Upstream: Send + Sync + 'static {
         &'a self,
         uri: &'a str,
         caller: &'a Caller,
+        identity: CallerIdentity<'a>,
     ) -> BoxFuture<'a, Result<Subscription, UpstreamError>>;
 
     /// Cancels a subscription made by [`Self::subscribe`].
@@ -211,9 +212,8 @@ pub enum Event {
     Changed { server: ServerId },
     /// The server announced a change of lists, but their content is the same.
     Announced(Announcement),
-    /// A subscribed resource (own URI) has changed, as reported on the connection of a session or
-    /// on the shared connection.
-    Updated { server: ServerId, uri: String, session: Option<u64> },
+    /// A subscribed resource (own URI) has changed, as reported on this connection.
+    Updated { server: ServerId, uri: String, on: Subscription },
     /// A subscribed task (own id) was updated.
     Task { server: ServerId, id: String },
     /// A log message (`notifications/message`) outside of any call, on a shared connection.

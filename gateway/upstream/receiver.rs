@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
-use crate::call::{ClientChannel, ClientSession, QuestionError};
+use crate::call::{ClientChannel, ClientSession, QuestionError, Subscription};
 use crate::incoming::Inbox;
 use crate::own_lists::OwnState;
 use crate::server_id::ServerId;
@@ -304,8 +304,9 @@ impl Receiver {
     /// Reports that a resource has changed, or may have while notifications were missed.
     pub(crate) fn tell_updated(&self, uri: String) {
         let session = self.behind.session_key();
+        let on = session.map_or(Subscription::Shared, Subscription::Session);
         let server = self.id.clone();
-        let _ = self.events.send(Event::Updated { server, uri, session });
+        let _ = self.events.send(Event::Updated { server, uri, on });
     }
 
     /// Marks a list of the connection's only client as changed.

@@ -11,6 +11,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use serde_json::json;
 
+use crate::call::Subscription;
 use crate::catalog::Catalog;
 use crate::config::Transport;
 use crate::connection::{Ask, Connection, ServerTransport};
@@ -320,7 +321,7 @@ fn missed(shared: &Shared) {
 fn updated(shared: &Shared) {
     for uri in shared.wanted.uris() {
         let server = shared.id.clone();
-        let _ = shared.events().send(Event::Updated { server, uri, session: None });
+        let _ = shared.events().send(Event::Updated { server, uri, on: Subscription::Shared });
     }
     for id in shared.wanted.tasks() {
         let _ = shared.events().send(Event::Task { server: shared.id.clone(), id });

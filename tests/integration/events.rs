@@ -49,7 +49,7 @@ async fn call(gate: &Gate, by: &str, tool: &str) {
 }
 
 /// Returns the name and data of the next REST event, skipping server states.
-async fn next(stream: &mut Stream) -> (String, Value) {
+pub(crate) async fn next(stream: &mut Stream) -> (String, Value) {
     loop {
         let block =
             timeout(EVENT_TIMEOUT, stream.block()).await.expect("an event in time").unwrap();

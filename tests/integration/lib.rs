@@ -13,7 +13,9 @@
 
 mod rig;
 
+mod account_events;
 mod account_prompts;
+mod account_subscriptions;
 mod accounts;
 mod addresses;
 mod administration;

@@ -16,12 +16,12 @@ const SECRET: &str = "a-secret-of-all-gateways-that-is-long-enough";
 /// Limit on the time until the end of a grant applies everywhere.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-fn settings(store: &Value) -> Value {
+pub(crate) fn settings(store: &Value) -> Value {
     json!({"store": store, "secret": SECRET})
 }
 
 /// Returns the settings of a SQLite store in the folder, and of PostgreSQL if it is installed.
-fn stores(folder: &std::path::Path, database: Option<&Postgres>) -> Vec<Value> {
+pub(crate) fn stores(folder: &std::path::Path, database: Option<&Postgres>) -> Vec<Value> {
     let keys = json!(["a-key-of-the-ring-that-is-long-enough"]);
     let mut stores = vec![json!({"file": folder.join("lockgate.db"), "keys": keys})];
     if let Some(database) = database {

@@ -18,7 +18,7 @@ fn on(heard: &HeardMessage) -> String {
 
 /// Returns a legacy server with subscriptions per session, like SDK servers. `touch` notifies the
 /// calling session this many times that the note has changed.
-fn keeping() -> impl Fn(&HeardMessage) -> Say + Send + Sync {
+pub(crate) fn keeping() -> impl Fn(&HeardMessage) -> Say + Send + Sync {
     let sessions = Arc::new(AtomicUsize::new(0));
     move |heard| match (heard.verb.as_str(), heard.method()) {
         ("POST", "initialize") => {
@@ -54,16 +54,16 @@ fn keeping() -> impl Fn(&HeardMessage) -> Say + Send + Sync {
     }
 }
 
-async fn is_silent(stream: &mut Stream) -> bool {
+pub(crate) async fn is_silent(stream: &mut Stream) -> bool {
     tokio::time::timeout(Duration::from_millis(400), stream.next()).await.is_err()
 }
 
-fn updated(message: &Value) -> (&str, &str) {
+pub(crate) fn updated(message: &Value) -> (&str, &str) {
     let uri = message["params"]["uri"].as_str().unwrap_or_default();
     (message["method"].as_str().unwrap_or_default(), uri)
 }
 
-const UPDATED: (&str, &str) = ("notifications/resources/updated", "a+test://note");
+pub(crate) const UPDATED: (&str, &str) = ("notifications/resources/updated", "a+test://note");
 
 /// A server with subscriptions per session notifies the subscribed session: the subscription uses
 /// the connection of the calls, and its notifications are for that session only.

@@ -24,11 +24,14 @@ const MAX_ATTEMPTS: usize = 5;
 /// What a change means for the connections of a grant.
 #[derive(Clone, Copy)]
 enum Change {
-    /// There was no grant.
+    /// There is no grant, or it was read for the first time.
     None,
-    Renewed,
-    /// Another authorization, possibly of another account.
-    Replaced,
+    Renewed {
+        /// Whether the last attempt had failed.
+        has_failed: bool,
+    },
+    /// An authorization, possibly of another account than before.
+    Connected,
     Ended,
 }
 
@@ -87,6 +90,20 @@ impl Account {
         Some(record)
     }
 
+    /// Sends the state of a user's account to those that follow changes. Where grants are stored,
+    /// they hear of stored changes from the store.
+    pub(super) fn tell(&self, failure: Option<&AccountError>) {
+        let Some(holder) = self.holder.as_ref().filter(|_| self.is_connectable()) else { return };
+        let mut record = match self.describe() {
+            Some(record) => record,
+            None => new_record(&self.id, holder, &self.server.slug),
+        };
+        let mut about: About = serde_json::from_str(&record.about).unwrap_or_default();
+        about.failure = failure.map(ToString::to_string);
+        record.about = serde_json::to_string(&about).unwrap_or_default();
+        let _ = self.records.changes.send(record);
+    }
+
     /// Adopts a stored record, unless a newer one is known.
     pub(crate) fn adopt(&self, record: &GrantRecord) {
         let Some((storage, _)) = self.storage() else { return };
@@ -130,7 +147,7 @@ impl Account {
     /// Puts a grant of a newer revision into use.
     fn install(&self, needs: &mut Needs, grant: Option<Grant>, revision: i64) -> Change {
         needs.revision = revision;
-        needs.last_failure = None;
+        let has_failed = needs.last_failure.take().is_some();
         needs.last_refusal = Refusal::Token;
         if let Some(grant) = &grant {
             needs.scopes.retain(|scope| !grant.scopes.contains(scope));
@@ -138,12 +155,15 @@ impl Account {
         let connected_at = grant.as_ref().map(|grant| unix_ms(grant.connected_at));
         let old = self.grant.swap(grant.map(Arc::new));
         let change = match (old, connected_at) {
-            (None, _) => Change::None,
+            (None, None) => Change::None,
             (Some(_), None) => Change::Ended,
-            (Some(old), Some(at)) if at == unix_ms(old.connected_at) => Change::Renewed,
-            _ => Change::Replaced,
+            (None, Some(_)) if !self.is_loaded() => Change::None,
+            (Some(old), Some(at)) if at == unix_ms(old.connected_at) => {
+                Change::Renewed { has_failed }
+            }
+            _ => Change::Connected,
         };
-        if !matches!(change, Change::Renewed) {
+        if !matches!(change, Change::Renewed { .. }) {
             needs.step_up = None;
         }
         // The stored record of a new grant has no requirements.
@@ -152,11 +172,16 @@ impl Account {
     }
 
     fn announce(&self, change: Change) {
+        if let Change::Renewed { has_failed: true } = change {
+            self.tell(None);
+        }
         let Some(holder) = &self.holder else { return };
         let Some(observer) = self.records.observer() else { return };
         match change {
-            Change::None | Change::Renewed => {}
-            Change::Replaced => observer.connected(&self.server.slug, holder),
+            Change::Connected if self.is_connectable() => {
+                observer.connected(&self.server.slug, holder);
+            }
+            Change::None | Change::Renewed { .. } | Change::Connected => {}
             Change::Ended => observer.ended(&self.server.slug, holder),
         }
     }
@@ -178,11 +203,15 @@ impl Account {
             let change = self.install(&mut needs, grant, revision);
             drop(needs);
             self.announce(change);
+            if over.is_none() || !self.is_connected() {
+                self.tell(failure);
+            }
             return Ok(true);
         };
         let mut record = new_record(&self.id, holder, &self.server.slug);
         if let Some(grant) = &grant {
-            describe_in(&mut record, &grant.describe(), AccountState::Connected);
+            let about = About { is_renewed: over.is_some(), ..grant.describe() };
+            describe_in(&mut record, &about, AccountState::Connected);
             record.seal(&storage.vault, &grant.write()?).map_err(locked)?;
         } else if let Some(failure) = failure {
             let about = About { failure: Some(failure.to_string()), ..About::default() };
@@ -210,7 +239,15 @@ impl Account {
     }
 
     async fn store_needs(&self) -> Result<(), AccountError> {
-        let Some((storage, _)) = self.storage() else { return Ok(()) };
+        let Some((storage, _)) = self.storage() else {
+            let mut needs = self.needs.lock();
+            let is_new = needs.is_waiting() && !std::mem::replace(&mut needs.is_shared, true);
+            drop(needs);
+            if is_new {
+                self.tell(None);
+            }
+            return Ok(());
+        };
         for _ in 0..MAX_ATTEMPTS {
             let before = self.needs.lock().clone();
             self.reload().await?;

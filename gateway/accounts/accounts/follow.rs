@@ -4,9 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockgate_store::GrantRecord;
+
 use super::{Accounts, ServerAccounts};
 use crate::account::Account;
 use crate::error::AccountError;
+use crate::grant::About;
 use crate::holder::record_holder;
 use crate::records::Storage;
 
@@ -22,7 +25,7 @@ impl Accounts {
     pub async fn follow(&self) {
         let Some(storage) = &self.records.storage else { return };
         let mut follower = storage.store.follow();
-        let mut known = None;
+        let mut known = storage.store.grant_revision().await.ok();
         let mut purged = tokio::time::Instant::now();
         loop {
             follower.wait(POLL_INTERVAL).await;
@@ -82,6 +85,11 @@ impl Accounts {
             for record in &changed {
                 if let Some(account) = self.find(&record.server, &record_holder(record)) {
                     account.adopt(record);
+                }
+                let about: About = serde_json::from_str(&record.about).unwrap_or_default();
+                if !about.is_renewed {
+                    let record = GrantRecord { sealed: None, ..record.clone() };
+                    let _ = self.records.changes.send(record);
                 }
             }
             *known = Some(since);

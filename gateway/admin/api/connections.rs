@@ -7,9 +7,10 @@ use axum::Json;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use lockgate_accounts::{AccountError, Accounts, Connection as Found, GrantFilter, Holder};
-use lockgate_authn::Role;
+use lockgate_authn::{ANONYMOUS, Principal, Role};
 use lockgate_text::date;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::access::{By, Caller, User};
 use super::change::Deletion;
@@ -23,7 +24,6 @@ use super::query::{Query, flag};
 use super::recorded::{ChangeRecord, make_recorded};
 use super::servers::visible_servers;
 use super::state::ApiState;
-use crate::connect::holder_of;
 
 /// An account of a user at a server.
 #[derive(Clone, Debug, Serialize)]
@@ -97,6 +97,14 @@ pub(crate) struct ConnectionsQuery {
     /// For administrators: the accounts of all users instead of the caller's own.
     #[serde(default, deserialize_with = "flag")]
     all: Option<bool>,
+}
+
+/// Returns the holder of a principal's accounts; `None` for callers that share an identity.
+pub(crate) fn holder_of(principal: &Principal) -> Option<Holder> {
+    if *principal.issuer == *ANONYMOUS {
+        return None;
+    }
+    Some(Holder::new(principal.organisation(), &principal.issuer, &principal.subject))
 }
 
 /// Lists the caller's accounts at servers, connected or not; with `all`, those of all users.
@@ -259,6 +267,11 @@ async fn list_of_users(
 async fn list(accounts: &Accounts, filter: GrantFilter<'_>) -> Result<Vec<Connection>, Problem> {
     let found = accounts.list(filter).await.map_err(|error| unavailable(&error))?;
     Ok(found.into_iter().map(Connection::new).collect())
+}
+
+/// Returns an account as lists have it, without the page that connects it.
+pub(super) fn describe_connection(found: &Found) -> Value {
+    serde_json::to_value(Connection::new(found.clone())).unwrap_or_default()
 }
 
 fn unavailable(error: &AccountError) -> Problem {

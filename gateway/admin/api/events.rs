@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::Stream;
 use futures_util::stream::unfold;
+use lockgate_accounts::Holder;
 use lockgate_authn::Role;
 use lockgate_proxy::{EndedCall, OpenStream, ToolChange};
 use lockgate_upstream::ServerId;
@@ -22,6 +23,7 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::access::{By, Caller, Permission, User, check_permission};
+use super::connections::{describe_connection, holder_of};
 use super::journal::News;
 use super::problem::Problem;
 use super::query::{Query, flag};
@@ -98,7 +100,7 @@ impl Position {
     /// Returns the current position. With `decisions`, waits until the audit trail has the records
     /// of the decisions before it.
     pub(crate) async fn now(state: &Arc<ApiState>, caller: &Caller, decisions: bool) -> Self {
-        state.journal.follow(&state.gateway);
+        state.journal.follow(&state.gateway, &state.operations.accounts());
         let mut count = None;
         if decisions {
             let found = state.gateway.activity_position(decisions_scope(caller));
@@ -149,6 +151,8 @@ pub(crate) enum ReaderEvent {
     Server { id: String, server: Value },
     /// A tool was added or removed.
     Tool { id: String, kind: &'static str, tool: Value },
+    /// A user's account at a server has changed.
+    Connection { id: String, connection: Value },
     /// A tool call has ended. The id is that of the previous event.
     Executed { id: String, call: Value },
     /// Requests were decided or have ended. The id is that of the previous event.
@@ -170,7 +174,10 @@ pub(crate) enum ReaderEvent {
 /// switched off or removed), `registered` and `unregistered` (the `name` of a tool that became or
 /// is no longer available to the caller, and its `server`), `executed` (a completed call, with its
 /// `outcome` and `durationMs`: the caller's own, and for administrators those of their
-/// organisation) and `missed` (events were lost: reload the displayed data). With `decisions=true`
+/// organisation), `connection` (an account at a server, as in `GET /connections`, that was
+/// connected or `disconnected`, needs another authorization, or whose token could not be renewed:
+/// the caller's own, and for administrators those of their organisation) and `missed` (events were
+/// lost: reload the displayed data). With `decisions=true`
 /// administrators also receive `decided`, at most about once a second: requests of their
 /// organisation, for operators of any, were decided or have ended; `GET /audit` lists them.
 /// `approvals` has the changed `count` of calls that wait for the caller's approval. A reader that
@@ -218,6 +225,9 @@ pub(crate) async fn follow_events(
                 let data = json!({"count": count}).to_string();
                 Event::default().event("approvals").id(id).data(data)
             }
+            ReaderEvent::Connection { id, connection } => {
+                Event::default().event("connection").id(id).data(connection.to_string())
+            }
             ReaderEvent::Decided { id } => Event::default().event("decided").id(id).data("{}"),
             ReaderEvent::Missed { id } => Event::default().event("missed").id(id),
             ReaderEvent::Revoked | ReaderEvent::Stopping => return None,
@@ -242,7 +252,7 @@ impl Follower {
                 return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail));
             }
         };
-        state.journal.follow(&state.gateway);
+        state.journal.follow(&state.gateway, &state.operations.accounts());
         let newest = state.journal.subscribe();
         let now = *newest.borrow();
         let position = match last {
@@ -375,6 +385,12 @@ impl Follower {
         self.caller.role = role;
     }
 
+    /// Returns whether an account is the caller's own, or in the organisation that it administers.
+    fn is_told_of(&self, holder: &Holder) -> bool {
+        self.caller.role >= Role::Admin
+            || holder_of(&self.caller.principal).as_ref() == Some(holder)
+    }
+
     /// Returns whether the caller sees a server under any policy.
     fn administers(&self, server: &ServerId) -> bool {
         match &server.organisation {
@@ -407,6 +423,12 @@ impl Follower {
                     }
                 }
                 News::Missed => return Some(ReaderEvent::Missed { id }),
+                News::Account(connection) => {
+                    if self.is_told_of(&connection.holder) {
+                        let connection = describe_connection(connection);
+                        return Some(ReaderEvent::Connection { id, connection });
+                    }
+                }
                 News::Server(named, server) => {
                     let mut visible = visible_servers(&self.state, &self.caller).into_iter();
                     if visible.any(|one| named.names(&*one)) {

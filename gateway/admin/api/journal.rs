@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::SystemTime;
 
+use lockgate_accounts::{Accounts, Connection, ConnectionChanges};
 use lockgate_proxy::{Gateway, ToolChange};
 use lockgate_text::date;
 use lockgate_upstream::{Event, ListKind, ServerId, Status, Upstream};
@@ -65,6 +66,8 @@ pub(crate) enum News {
     Server(ServerId, Value),
     /// A tool was added or removed.
     Tool(ToolChange),
+    /// A user's account at a server has changed.
+    Account(Connection),
     /// Events were lost before they could be recorded.
     Missed,
 }
@@ -80,13 +83,14 @@ impl Journal {
     }
 
     /// Starts to follow the gateway, unless started already.
-    pub(crate) fn follow(self: &Arc<Self>, gateway: &Arc<Gateway>) {
+    pub(crate) fn follow(self: &Arc<Self>, gateway: &Arc<Gateway>, accounts: &Accounts) {
         if self.is_followed.swap(true, Ordering::AcqRel) {
             return;
         }
         let heard = GatewayEvents {
             events: gateway.events().subscribe(),
             tools: gateway.tool_changes(),
+            accounts: accounts.changes(),
             told: HashMap::new(),
         };
         tokio::spawn(record_all(Arc::downgrade(self), Arc::downgrade(gateway), heard));
@@ -167,6 +171,7 @@ impl Journal {
         let organisation = match &news {
             News::Server(server, _) => server.organisation.clone(),
             News::Tool(change) => change.tool.server.organisation.clone(),
+            News::Account(connection) => Some(Arc::clone(&connection.holder.organisation)),
             News::Missed => None,
         };
         let recorded = Arc::new(Recorded { number, news });
@@ -232,6 +237,7 @@ impl Events {
 struct GatewayEvents {
     events: Receiver<Event>,
     tools: Receiver<ToolChange>,
+    accounts: ConnectionChanges,
     /// The last recorded state of servers, to omit repetitions.
     told: HashMap<ServerId, (Arc<Status>, Value)>,
 }
@@ -246,6 +252,7 @@ impl GatewayEvents {
                 Ok(self.describe(&gateway, &event))
             }
             change = self.tools.recv() => Ok(Some(News::Tool(change?))),
+            change = self.accounts.recv() => Ok(Some(News::Account(change?))),
         }
     }
 

@@ -82,7 +82,9 @@ impl EventStream {
                 ReaderEvent::Executed { id, call } => {
                     (id, "executed", json!({"type": "executed", "call": call}))
                 }
-                ReaderEvent::Decided { .. } | ReaderEvent::Approvals { .. } => continue,
+                ReaderEvent::Decided { .. }
+                | ReaderEvent::Approvals { .. }
+                | ReaderEvent::Connection { .. } => continue,
                 ReaderEvent::Missed { id } => (id, "missed", json!({"type": "missed"})),
                 ReaderEvent::Stopping => return None,
                 ReaderEvent::Revoked => {

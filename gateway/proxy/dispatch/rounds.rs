@@ -222,10 +222,7 @@ fn report(
     } else {
         tracing::info!(server = server.slug(), %failure, ms, "call failed");
     }
-    match &failure.connect {
-        Some(prompt) => RequestError::needs_account(context, server.slug(), prompt),
-        None => RequestError::of_call(server, failure),
-    }
+    RequestError::of_failure(context, server, failure)
 }
 
 // Calls that lack an account of their caller at the server. Clients that open pages for their user

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use lockgate_authn::Principal;
 use lockgate_policy::TargetKind;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::uri;
@@ -13,6 +14,7 @@ use lockgate_upstream::{Caller, ClientSession, ServerId, Upstream, UpstreamError
 use serde_json::json;
 
 use crate::authorize::{Permitted, authorize};
+use crate::caller_view::identity_of;
 use crate::catalog::View;
 use crate::context::RequestContext;
 use crate::dispatch;
@@ -100,6 +102,7 @@ async fn subscribe_to(
                 exposed: exposed.to_owned(),
                 own: own.to_owned(),
                 caller: context.caller.clone(),
+                principal: context.principal.clone(),
                 _share: share,
             };
             // Spawned, because a client that disconnects has not unsubscribed and may ask again.
@@ -112,7 +115,7 @@ async fn subscribe_to(
         Err(failure) if failure.kind == UpstreamErrorKind::NotFound => {
             Err(RequestError::unknown_resource(exposed, context.era()))
         }
-        Err(failure) => Err(RequestError::of_call(&**server, &failure)),
+        Err(failure) => Err(RequestError::of_failure(context, &**server, &failure)),
     }
 }
 
@@ -124,13 +127,14 @@ struct Making {
     exposed: String,
     own: String,
     caller: Caller,
+    principal: Principal,
     _share: QuotaPermit,
 }
 
 impl Making {
     async fn run(self, new: NewSubscription) {
-        let Self { session, server, exposed, own, caller, _share } = self;
-        let made = match server.subscribe(&own, &caller).await {
+        let Self { session, server, exposed, own, caller, principal, _share } = self;
+        let made = match server.subscribe(&own, &caller, identity_of(&principal)).await {
             Ok(given) => {
                 if !session.confirm_subscription(&exposed, &new, given) {
                     server.unsubscribe(&own, given).await;

@@ -11,7 +11,7 @@ use lockgate_upstream::{Caller, Subscription, Upstream};
 use tokio::sync::oneshot;
 
 use crate::authorize::authorize;
-use crate::caller_view::about;
+use crate::caller_view::{about, identity_of};
 use crate::catalog::template::Steps;
 use crate::context::RequestContext;
 use crate::dispatch::{audit_allow, audit_denial};
@@ -93,11 +93,12 @@ impl Watched {
         let server = Arc::clone(&self.server);
         let own = self.own.clone();
         let caller = caller.clone();
+        let principal = principal.clone();
         // In a separate task: if the client disconnects first, a confirmed subscription must still
         // be cancelled.
         tokio::spawn(async move {
             let _share = share;
-            if let Ok(given) = server.subscribe(&own, &caller).await {
+            if let Ok(given) = server.subscribe(&own, &caller, identity_of(&principal)).await {
                 let _ = sender.send(HeldSubscription { server, own, given });
             }
         });

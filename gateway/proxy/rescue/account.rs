@@ -6,7 +6,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_telemetry::Outcome;
 use lockgate_text::date;
-use lockgate_upstream::ConnectPrompt;
+use lockgate_upstream::{ConnectPrompt, Upstream, UpstreamError};
 use serde_json::json;
 
 use super::RequestError;
@@ -16,6 +16,18 @@ use crate::context::RequestContext;
 const CONNECT: &str = "io.github.lockgate/connect";
 
 impl RequestError {
+    /// Returns the response to a failed request to a server, with a link if that helps.
+    pub(crate) fn of_failure(
+        context: &RequestContext,
+        server: &dyn Upstream,
+        failure: &UpstreamError,
+    ) -> Self {
+        match &failure.connect {
+            Some(prompt) => Self::needs_account(context, server.slug(), prompt),
+            None => Self::of_call(server, failure),
+        }
+    }
+
     /// Returns the response for a caller that has to connect an account, or to grant more scopes.
     pub(crate) fn needs_account(
         context: &RequestContext,

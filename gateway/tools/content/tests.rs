@@ -9,7 +9,7 @@ use lockgate_upstream::{Event, ListKind, Subscription};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::tests::{Rig, rig, somebody};
+use crate::tests::{NOBODY, Rig, rig, somebody};
 
 fn text(text: &str) -> Option<String> {
     Some(text.to_owned())
@@ -211,9 +211,9 @@ async fn a_changed_file_is_told_to_subscribers_once() {
         ..empty()
     });
     let server = rig.server("content");
-    server.subscribe("notes://a", &somebody()).await.unwrap();
-    server.subscribe("notes://b", &somebody()).await.unwrap();
-    assert!(server.subscribe("notes://none", &somebody()).await.is_err());
+    server.subscribe("notes://a", &somebody(), NOBODY).await.unwrap();
+    server.subscribe("notes://b", &somebody(), NOBODY).await.unwrap();
+    assert!(server.subscribe("notes://none", &somebody(), NOBODY).await.is_err());
     // Changes before the first poll are not detected.
     tokio::time::sleep(Duration::from_millis(300)).await;
     while rig.heard.try_recv().is_ok() {}

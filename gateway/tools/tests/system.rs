@@ -130,6 +130,7 @@ impl Upstream for Failing {
         &'a self,
         _: &'a str,
         _: &'a Caller,
+        _: CallerIdentity<'a>,
     ) -> BoxFuture<'a, Result<Subscription, UpstreamError>> {
         Box::pin(std::future::pending())
     }

@@ -173,6 +173,8 @@ impl Shared {
                 }
                 self.live.load_full()
             }
+            // A caller of this client subscribes on one of its connections.
+            Subscription::Account(_) => return,
         };
         let Some(connection) = connection else { return };
         match connection.era() {

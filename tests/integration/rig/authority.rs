@@ -146,7 +146,7 @@ impl Authority {
         edit(&mut self.state.lock().unwrap().resource);
     }
 
-    fn resource(&self) -> Value {
+    pub fn resource(&self) -> Value {
         self.state.lock().unwrap().resource.clone()
     }
 

@@ -9,8 +9,8 @@ use lockgate_policy::pin::Pins;
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{
-    Answer, BoxFuture, Call, Caller, Instance, Item, Status, Subscription, Upstream, UpstreamError,
-    UpstreamState,
+    Answer, BoxFuture, Call, Caller, CallerIdentity, Instance, Item, Status, Subscription,
+    Upstream, UpstreamError, UpstreamState,
 };
 
 use super::*;
@@ -72,6 +72,7 @@ impl Upstream for Scripted {
         &'a self,
         _: &'a str,
         _: &'a Caller,
+        _: CallerIdentity<'a>,
     ) -> BoxFuture<'a, Result<Subscription, UpstreamError>> {
         Box::pin(std::future::pending())
     }

@@ -9,8 +9,8 @@ use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_upstream::{
-    Answer, AnswerKind, BoxFuture, Call, Caller, Event, Instance, Item, ServerId, Status,
-    Subscription, Upstream, UpstreamError, UpstreamState,
+    Answer, AnswerKind, BoxFuture, Call, Caller, CallerIdentity, Event, Instance, Item, ServerId,
+    Status, Subscription, Upstream, UpstreamError, UpstreamState,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -199,6 +199,7 @@ impl Upstream for Named {
         &'a self,
         _: &'a str,
         _: &'a Caller,
+        _: CallerIdentity<'a>,
     ) -> BoxFuture<'a, Result<Subscription, UpstreamError>> {
         Box::pin(std::future::ready(Ok(Subscription::Shared)))
     }

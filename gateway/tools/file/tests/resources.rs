@@ -4,7 +4,7 @@ use lockgate_protocol::method::Method;
 use lockgate_upstream::{Event, ListKind, Subscription, UpstreamErrorKind};
 
 use super::*;
-use crate::tests::somebody;
+use crate::tests::{NOBODY, somebody};
 
 async fn until(what: &str, mut done: impl FnMut() -> bool) {
     for _ in 0..500 {
@@ -67,7 +67,7 @@ async fn resources_outside_are_none() {
         "readme.txt".into(),
     ] {
         assert_eq!(read(uri.clone()).await, Err("-32602 resource not found".into()), "{uri}");
-        let failure = server.subscribe(&uri, &somebody()).await.unwrap_err();
+        let failure = server.subscribe(&uri, &somebody(), NOBODY).await.unwrap_err();
         assert_eq!(failure.kind, UpstreamErrorKind::NotFound, "{uri}");
     }
 }
@@ -77,10 +77,10 @@ async fn subscribers_hear_of_changes_and_lists_follow_the_folder() {
     let mut yard = Yard::new();
     let uri = format!("file://{}", yard.text("data/readme.txt"));
     let server = yard.rig.server("file");
-    server.subscribe(&uri, &somebody()).await.unwrap();
+    server.subscribe(&uri, &somebody(), NOBODY).await.unwrap();
     assert!(
         server
-            .subscribe(&format!("file://{}", yard.text("secret.txt")), &somebody())
+            .subscribe(&format!("file://{}", yard.text("secret.txt")), &somebody(), NOBODY)
             .await
             .is_err()
     );

@@ -1,0 +1,105 @@
+//! Subscriptions to resources at a server with accounts of users: each is made with the account of
+//! its caller, its updates are for this caller alone, and it outlasts a change of the account.
+
+use std::sync::Arc;
+
+use crate::accounts::{User, World};
+use crate::rig::authority::Authority;
+use crate::rig::client::Request;
+use crate::rig::upstream::tool;
+use crate::rig::{HeardMessage, Say, Stream, Upstream, Value, json, until};
+use crate::subscriptions::{UPDATED, is_silent, keeping, updated};
+
+/// Starts a gateway for a server whose lists need no account, and whose other requests do.
+async fn start(top: Value) -> World {
+    let authority = Authority::start().await;
+    let (kept, guard) = (keeping(), authority.clone());
+    let script = move |heard: &HeardMessage| match heard.method() {
+        "tools/list" => Say::Json(heard.result(json!({"tools": [tool("t")]}))),
+        "tools/call" | "resources/subscribe" if guard.subject_of(heard).is_none() => {
+            guard.challenge(401, &[])
+        }
+        _ if heard.header("accept") == Some("application/json") => Say::Json(guard.resource()),
+        _ => kept(heard),
+    };
+    let server = Arc::new(Upstream::verbs(script).await);
+    authority.protect(&format!("http://{}/mcp", server.address));
+    World::start_for(authority, server, top).await
+}
+
+/// Opens a stream, and returns the granted subscriptions.
+async fn listen(user: &User<'_>) -> (Stream, Value) {
+    let wanted = json!({"notifications": {"resourceSubscriptions": ["a+test://note"]}});
+    let key = format!("Bearer {}", user.key.as_deref().unwrap());
+    let request = Request::modern("/mcp", "subscriptions/listen", wanted);
+    let mut stream = request.with("Authorization", &key).open(user.world.at()).await;
+    let granted = stream.next().await.unwrap()["params"]["notifications"].clone();
+    (stream, granted["resourceSubscriptions"].clone())
+}
+
+/// Returns the account of each subscription at the server.
+fn subscribers(world: &World) -> Vec<String> {
+    let heard = world.server.heard_of("resources/subscribe");
+    let named = heard.iter().filter_map(|heard| world.authority.subject_of(heard));
+    named.map(|(subject, _)| subject).collect()
+}
+
+#[tokio::test]
+async fn a_subscription_is_of_its_callers_account() {
+    let world = start(json!({"auth": {"keys_file": "keys.yaml"}})).await;
+    let mut anna = User::with_key(&world, "anna").await;
+    let mut ben = User::with_key(&world, "ben").await;
+    assert_eq!(listen(&anna).await.1, Value::Null);
+    assert_eq!(world.server.count("resources/subscribe"), 0);
+    anna.connect("anna").await;
+    ben.connect("ben").await;
+    let (mut to_anna, granted) = listen(&anna).await;
+    assert_eq!(granted, json!(["a+test://note"]));
+    let (mut to_ben, _) = listen(&ben).await;
+    assert_eq!(subscribers(&world), ["anna", "ben"]);
+    // `t` notifies the connection of its call that the note has changed.
+    anna.call("a__t").await;
+    assert_eq!(updated(&to_anna.next().await.unwrap()), UPDATED);
+    ben.call("a__t").await;
+    assert_eq!(updated(&to_ben.next().await.unwrap()), UPDATED);
+    assert!(is_silent(&mut to_anna).await && is_silent(&mut to_ben).await);
+    // The next read of a disconnected caller returns a link.
+    let ended = Request::bare("DELETE", "/api/connections/a", "")
+        .with("Authorization", &format!("Bearer {}", anna.key.as_deref().unwrap()));
+    assert_eq!(ended.send(world.at()).await.status, 204);
+    assert_eq!(updated(&to_anna.next().await.unwrap()), UPDATED);
+    // Another account of the caller has the subscription.
+    anna.connect("anna2").await;
+    assert_eq!(updated(&to_anna.next().await.unwrap()), UPDATED);
+    assert_eq!(subscribers(&world), ["ben", "anna2"]);
+    anna.call("a__t").await;
+    assert_eq!(updated(&to_anna.next().await.unwrap()), UPDATED);
+    assert!(is_silent(&mut to_ben).await);
+    drop(to_anna);
+    let told = async || (world.server.count("resources/unsubscribe") == 1).then_some(());
+    until("the server is told", told).await;
+    let ended = &world.server.heard_of("resources/unsubscribe")[0];
+    assert_eq!(world.authority.subject_of(ended).unwrap().0, "anna2");
+    world.assert_no_canary(&[]);
+}
+
+#[tokio::test]
+async fn a_session_subscribes_with_its_callers_account() {
+    let world = start(json!({})).await;
+    let mut anna = User::local(&world);
+    let session = world.gate.session("/mcp", "2025-11-25").await;
+    let mut stream = session.listen().await;
+    let uri = json!({"uri": "a+test://note"});
+    let refused = session.ask("resources/subscribe", uri.clone()).await;
+    assert_eq!(refused.code(), -31004, "{}", refused.text());
+    let link = &refused.json()["error"]["data"]["connect"]["url"];
+    assert!(link.as_str().unwrap().contains("/connect/a?link="), "{}", refused.text());
+    anna.connect("anna").await;
+    assert_eq!(session.ask("resources/subscribe", uri.clone()).await.code(), 0);
+    assert_eq!(subscribers(&world), ["anna"]);
+    session.call("a__t").await;
+    assert_eq!(updated(&stream.next().await.unwrap()), UPDATED);
+    assert_eq!(session.ask("resources/unsubscribe", uri).await.code(), 0);
+    let told = async || (world.server.count("resources/unsubscribe") == 1).then_some(());
+    until("the server is told", told).await;
+}
