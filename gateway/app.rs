@@ -12,7 +12,7 @@ use std::time::Instant;
 use anyhow::Context;
 use lockgate_accounts::{AccountObserver, Accounts, Storage};
 use lockgate_admin::{AnswerError, Approvals, LifeCycle, Ready};
-use lockgate_admission::{Pool, Pools};
+use lockgate_admission::{Pool, Pools, spawn};
 use lockgate_authn::{Authenticator, Outside, Principal, Signer};
 use lockgate_config::{Config, Sources};
 use lockgate_egress::Connector;
@@ -156,7 +156,7 @@ impl App {
         let observer: Arc<dyn AccountObserver> = Arc::clone(self) as _;
         self.accounts.observe(Arc::downgrade(&observer));
         let accounts = Arc::clone(&self.accounts);
-        tokio::spawn(async move { accounts.follow().await });
+        spawn(async move { accounts.follow().await });
     }
 
     fn start_servers(&self, config: &Config) -> anyhow::Result<()> {
@@ -248,10 +248,10 @@ impl App {
         let clients = std::mem::take(&mut *self.clients.lock());
         let mut closing = Vec::with_capacity(clients.len());
         for client in clients.into_values() {
-            closing.push(tokio::spawn(async move { client.close().await }));
+            closing.push(spawn(async move { client.close().await }));
         }
         for users in std::mem::take(&mut *self.user_clients.lock()).into_values() {
-            closing.push(tokio::spawn(async move { users.close().await }));
+            closing.push(spawn(async move { users.close().await }));
         }
         self.retiring.close().await;
         for task in closing {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_admin::{Candidate, Offered, ProbeFailure, ProbeStage};
+use lockgate_admission::spawn;
 use lockgate_egress::{ConnectError, Policy, Target};
 use lockgate_upstream::{
     Catalog, Client, Config, HTTP_STATUS, ListKind, Stage, Status, Surroundings, Transport,
@@ -75,7 +76,7 @@ struct ClosedAtEnd(Arc<Client>);
 impl Drop for ClosedAtEnd {
     fn drop(&mut self) {
         let client = Arc::clone(&self.0);
-        tokio::spawn(async move { client.close().await });
+        spawn(async move { client.close().await });
     }
 }
 

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lockgate_admission::spawn;
 use lockgate_config::{Config, Loaded, Problem, Report, Severity, Sources, ValuePlace};
 use lockgate_telemetry::Guard;
 use tokio::sync::Notify;
@@ -43,7 +44,7 @@ pub(crate) fn watch(
         told: None,
         warned: loaded.warnings,
     };
-    tokio::spawn(follower.run(asked));
+    spawn(follower.run(asked));
 }
 
 /// The reason for a check of the files.
@@ -87,10 +88,8 @@ impl Follower {
                 None
             }
         };
-        if let Some(watcher) = &mut watcher {
-            // The first check finds changes made between reading the files and watching them.
-            watcher.follow(&self.files);
-        }
+        // The first check finds changes made between reading the files and watching them.
+        self.check(&mut watcher, Occasion::Event).await;
         let app = Arc::clone(&self.app);
         loop {
             let occasion = tokio::select! {
@@ -108,15 +107,19 @@ impl Follower {
                     }
                 },
             };
-            // New files are watched first and then read once more, because they may have changed in
-            // between.
-            for _ in 0..MAX_ROUNDS {
-                if let Some(watcher) = &mut watcher {
-                    watcher.follow(&self.files);
-                }
-                if !self.look_again(occasion).await {
-                    break;
-                }
+            self.check(&mut watcher, occasion).await;
+        }
+    }
+
+    /// Watches the files and reads them if necessary. New files are watched first and then read
+    /// once more, because they may have changed in between.
+    async fn check(&mut self, watcher: &mut Option<Watcher>, occasion: Occasion) {
+        for _ in 0..MAX_ROUNDS {
+            if let Some(watcher) = watcher {
+                watcher.follow(&self.files);
+            }
+            if !self.look_again(occasion).await {
+                break;
             }
         }
     }

@@ -15,6 +15,7 @@ use anyhow::{Context, anyhow};
 use axum::Router;
 use lockgate_admin::console::NoRandomness;
 use lockgate_admin::{Applications, Health};
+use lockgate_admission::spawn;
 use lockgate_config::{Config, Loaded, Sources};
 use lockgate_listener::{Server, Stdio, fallback, start_operators};
 use lockgate_proxy::transport::Endpoint;
@@ -66,9 +67,9 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         let listener = &loaded.config.listener;
         let time_to_drain = (listener.drain, !listener.drains_when_idle);
         reload::watch(Arc::clone(&app), loaded, sources, log.clone(), signals.reload());
-        tokio::spawn(become_ready(Arc::clone(&app)));
-        tokio::spawn(watch_secret(Arc::clone(&app)));
-        tokio::spawn(count_steps(Arc::clone(&app)));
+        spawn(become_ready(Arc::clone(&app)));
+        spawn(watch_secret(Arc::clone(&app)));
+        spawn(count_steps(Arc::clone(&app)));
         let stop = CancellationToken::new();
         let drain = servers.first().map(Server::drain);
         let handler = Arc::clone(&app.handler);
@@ -87,7 +88,7 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         );
         app.gateway.stop();
         stop.cancel();
-        tokio::spawn(end_calls(Arc::clone(&app)));
+        spawn(end_calls(Arc::clone(&app)));
         let cut = shutdown::join(workers, &app.gateway, &mut signals).await;
         close(&app, &log, cut).await;
         anyhow::Ok(ExitCode::SUCCESS)
@@ -195,7 +196,7 @@ pub(crate) fn serve_stdio(
         let stopped = async move {
             signals.next().await;
             stopping.gateway.stop();
-            tokio::spawn(end_calls(stopping));
+            spawn(end_calls(stopping));
         };
         let handler = Arc::clone(&app.handler);
         let stopped = Box::pin(stopped);

@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use lockgate_accounts::Accounts;
+use lockgate_admission::spawn;
 use lockgate_authn::DEFAULT_ORGANISATION;
 use lockgate_config::Config;
 use lockgate_egress::{Policy, RefusedUrl};
@@ -190,9 +191,9 @@ impl Tenants {
         let changes = tenants.registry.changes();
         tenants.adopt_all();
         let follower = Arc::clone(&tenants);
-        tokio::spawn(async move { tokio::join!(follower.follow(changes), follower.keep_usage()) });
+        spawn(async move { tokio::join!(follower.follow(changes), follower.keep_usage()) });
         let registry = Arc::clone(&tenants.registry);
-        tokio::spawn(async move { registry.follow().await });
+        spawn(async move { registry.follow().await });
         tenants
     }
 
@@ -396,7 +397,7 @@ impl Tenants {
         let mut closing = Vec::new();
         for tenant in organisations.into_values() {
             for connected in tenant.integrations.into_values() {
-                closing.push(tokio::spawn(async move {
+                closing.push(spawn(async move {
                     if let Some(users) = connected.users {
                         users.close().await;
                     }

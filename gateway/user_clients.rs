@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use lockgate_accounts::{
     Account, AccountState, Accounts, Holder, Listing, ServerConfig, SubjectToken,
 };
-use lockgate_admission::ConcurrencyLimit;
+use lockgate_admission::{ConcurrencyLimit, spawn};
 use lockgate_authn::{ANONYMOUS, DEFAULT_ORGANISATION};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_upstream::{
@@ -137,7 +137,7 @@ impl UserClients {
     pub(crate) fn end(&self, holder: &Holder) {
         if let Some(user) = self.open.lock().remove(holder) {
             user.ended.cancel();
-            tokio::spawn(async move { user.client.close().await });
+            spawn(async move { user.client.close().await });
         }
         // Their next read returns a link.
         self.tell_updated(holder);
@@ -147,7 +147,7 @@ impl UserClients {
     /// of the former account end after its calls. Reads the lists if they are needed.
     pub(crate) async fn connected(&self, holder: &Holder) {
         if let Some(user) = self.open.lock().remove(holder) {
-            tokio::spawn(async move {
+            spawn(async move {
                 user.client.finish_calls(IDLE_TIMEOUT).await;
                 user.client.close().await;
             });
@@ -229,7 +229,7 @@ impl UserClients {
             self.make_room(&mut open)?;
         }
         let (events, receiver) = broadcast::channel(MAX_EVENTS);
-        tokio::spawn(follow(self.this.clone(), holder.clone(), receiver));
+        spawn(follow(self.this.clone(), holder.clone(), receiver));
         let authorization: Arc<dyn Authorization> =
             Arc::new(AccountAuthorization(Arc::clone(&account)));
         let authorization = Some(authorization);

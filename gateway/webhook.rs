@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use bytes::Bytes;
 use lockgate_admin::Webhook as Config;
+use lockgate_admission::spawn;
 use lockgate_authn::Outside;
 use lockgate_proxy::{Announcement, WaitingApproval};
 use lockgate_telemetry::{Metrics, Notification};
@@ -48,7 +49,7 @@ impl Webhook {
     pub(crate) fn start(metrics: Arc<Metrics>) -> (Arc<Self>, mpsc::Sender<Announcement>) {
         let (sender, receiver) = mpsc::channel(MAX_QUEUED);
         let webhook = Arc::new(Self::default());
-        tokio::spawn(send_all(Arc::clone(&webhook), receiver, metrics));
+        spawn(send_all(Arc::clone(&webhook), receiver, metrics));
         (webhook, sender)
     }
 
@@ -75,7 +76,7 @@ async fn send_all(
         }
         let Ok(permit) = Arc::clone(&senders).acquire_owned().await else { return };
         let metrics = Arc::clone(&metrics);
-        tokio::spawn(async move {
+        spawn(async move {
             let outcome = send(&target, &announcement).await;
             metrics.notified(outcome);
             drop(permit);

@@ -12,9 +12,11 @@ mod pool;
 mod pool_waiter;
 pub mod reader;
 mod readers;
+mod task;
 
 pub use caller_id::CallerId;
 pub use concurrency::{Bounds, Charge, ConcurrencyError, ConcurrencyLimit, Permit, Promise};
 pub use cpu_pool::{CpuPool, Turn};
 pub use member::Membership;
 pub use pool::{Pool, Pools};
+pub use task::spawn;

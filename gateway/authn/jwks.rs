@@ -14,6 +14,7 @@ use jsonwebtoken::jwk::{
     AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse,
 };
 use jsonwebtoken::{Algorithm, DecodingKey};
+use lockgate_admission::spawn;
 use lockgate_egress::Policy;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -94,7 +95,7 @@ impl Issuer {
     pub(crate) fn start(config: config::Issuer, outside: Outside) -> Arc<Self> {
         let issuer = Arc::new(Self::new(config));
         issuer.state.lock().running = Some(Instant::now());
-        tokio::spawn(follow(Arc::downgrade(&issuer), Arc::clone(&issuer.wanted), outside));
+        spawn(follow(Arc::downgrade(&issuer), Arc::clone(&issuer.wanted), outside));
         issuer
     }
 

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use lockgate_admission::spawn;
 use lockgate_telemetry::Rejection;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
@@ -297,7 +298,7 @@ impl<H: Handler> LoopState<H> {
         match self.listener.slots.take(remote.ip()) {
             Ok(Some(slot)) => {
                 let entry = connections.add(remote.ip());
-                tokio::spawn(serve_connection(Arc::clone(self), entry, stream, remote, slot));
+                spawn(serve_connection(Arc::clone(self), entry, stream, remote, slot));
                 None
             }
             Ok(None) => Some((stream, remote)),

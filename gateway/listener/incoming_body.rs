@@ -11,6 +11,7 @@ use http::Version;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use lockgate_admission::spawn;
 
 /// Maximum bytes read after the response.
 const MAX_REST: usize = 64 * 1024;
@@ -59,7 +60,7 @@ impl Drop for IncomingBody {
             && !self.is_end_stream()
             && let Some(body) = self.body.take()
         {
-            tokio::spawn(tokio::time::timeout(REST_TIMEOUT, read_rest(body)));
+            spawn(tokio::time::timeout(REST_TIMEOUT, read_rest(body)));
         }
     }
 }

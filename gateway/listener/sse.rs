@@ -13,6 +13,7 @@ use futures_util::Stream;
 use http::request::Parts;
 use http::{HeaderMap, Method};
 use lockgate_admission::budget::Hold;
+use lockgate_admission::spawn;
 use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::sse;
 use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Outgoing, Reply};
@@ -145,7 +146,7 @@ async fn begin_answer<H: Handler>(
     });
     // Polled once here, so that a later message cannot overtake the request.
     if poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await.is_pending() {
-        tokio::spawn(work);
+        spawn(work);
     }
 }
 

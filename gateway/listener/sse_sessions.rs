@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use http::HeaderValue;
+use lockgate_admission::spawn;
 use lockgate_authn::Principal;
 use lockgate_proxy::transport::{ExchangeKind, Reply};
 use parking_lot::Mutex;
@@ -90,7 +91,7 @@ impl Session {
         }
         let session = self.clone();
         let handler = Arc::clone(handler);
-        tokio::spawn(async move {
+        spawn(async move {
             let forward = async {
                 if let Some(events) =
                     session.owner.caller.listen(&*handler, ExchangeKind::Listen, &proxied).await

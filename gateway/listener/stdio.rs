@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use lockgate_admission::spawn;
 use lockgate_authn::{Credentials, Peer};
 use lockgate_protocol::jsonrpc::{self, Message, Request, SentBy};
 use lockgate_protocol::method::Method;
@@ -70,7 +71,7 @@ where
     H: Handler,
 {
     let (out, texts) = MessageQueue::new(handler.budget());
-    let mut writer = tokio::spawn(lines::write(stdout, texts));
+    let mut writer = spawn(lines::write(stdout, texts));
     let mut lines = Lines::new(stdin, limits.line_bytes);
     let endpoint = limits.endpoint.clone();
     let credentials = Credentials { peer: Peer::Stdio, bearer: None, certificate: None };

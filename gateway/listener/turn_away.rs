@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockgate_admission::spawn;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -27,7 +28,7 @@ impl TurnedAway {
     pub(crate) fn answer(&self, stream: TcpStream, retry_after: Option<Duration>) {
         let written = stream.try_write(text(retry_after).as_bytes());
         if let (Ok(_), Ok(permit)) = (written, Arc::clone(&self.0).try_acquire_owned()) {
-            tokio::spawn(async move {
+            spawn(async move {
                 let _ = tokio::time::timeout(LINGER_TIMEOUT, read_to_end(stream)).await;
                 drop(permit);
             });

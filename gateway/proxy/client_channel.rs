@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lockgate_admission::budget::{Budget, Hold};
+use lockgate_admission::spawn;
 use lockgate_policy::response::Response;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
@@ -164,7 +165,7 @@ impl CallChannel {
         };
         if !std::mem::replace(&mut progress.timer, true) {
             let talk = Weak::clone(&self.this);
-            tokio::spawn(async move {
+            spawn(async move {
                 tokio::time::sleep(wait).await;
                 if let Some(talk) = talk.upgrade() {
                     talk.progress.lock().timer = false;

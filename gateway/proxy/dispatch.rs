@@ -14,6 +14,7 @@ mod task;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use lockgate_admission::spawn;
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::write;
@@ -307,7 +308,7 @@ async fn run_legacy(
         log = channel.begun() => {
             let rest = Arc::clone(&log);
             let server = work.server();
-            tokio::spawn(async move {
+            spawn(async move {
                 tokio::select! {
                     (context, answer) = work.take() => finish_stream(&rest, &context, answer),
                     _promise = reclaim(&*server, Some(&rest)) => rest.finish(None, Text::default()),

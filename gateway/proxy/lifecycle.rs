@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use lockgate_admission::budget::Budget;
-use lockgate_admission::{Bounds, CpuPool};
+use lockgate_admission::{Bounds, CpuPool, spawn};
 use lockgate_telemetry::audit::Trail;
 use lockgate_telemetry::{Metrics, Tracer};
 use lockgate_upstream::SingleClient;
@@ -71,8 +71,8 @@ impl Gateway {
             tracer,
             audit,
         });
-        tokio::spawn(follow(Arc::clone(&gateway)));
-        tokio::spawn(sweep(Arc::clone(&gateway)));
+        spawn(follow(Arc::clone(&gateway)));
+        spawn(sweep(Arc::clone(&gateway)));
         Ok(gateway)
     }
 

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use lockgate_admission::spawn;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_upstream::{BoxFuture, ListKind};
 use parking_lot::Mutex;
@@ -169,8 +170,7 @@ impl Provider for Content {
         let mut watching = self.watching.lock();
         let is_watching = matches!(&*watching, Some(task) if !task.is_finished());
         if !is_watching && let Some(teller) = self.teller.get() {
-            *watching =
-                Some(tokio::spawn(watch(Arc::clone(&self.shared), teller.clone(), self.interval)));
+            *watching = Some(spawn(watch(Arc::clone(&self.shared), teller.clone(), self.interval)));
         }
         Ok(())
     }

@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use lockgate_admission::spawn;
 use lockgate_policy::sql::{Dialect, Kind};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
@@ -119,7 +120,7 @@ fn watch_databases(shared: &Arc<Shared>) -> Option<watch::Receiver<Backing>> {
     }
     let (tell, told) = watch::channel(Backing::Unknown);
     let shared = Arc::downgrade(shared);
-    tokio::spawn(keep_asking(shared, tell));
+    spawn(keep_asking(shared, tell));
     Some(told)
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use lockgate_admission::{Bounds, Charge, ConcurrencyError, ConcurrencyLimit, Permit};
+use lockgate_admission::{Bounds, Charge, ConcurrencyError, ConcurrencyLimit, Permit, spawn};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::jsonrpc::{self, Message, Outcome, SentBy};
 use lockgate_protocol::method::Method;
@@ -337,7 +337,7 @@ impl Server {
     fn follow_backing(self: &Arc<Self>, backing: watch::Receiver<Backing>) {
         let now = backing.borrow().clone();
         self.show_backing(&now);
-        tokio::spawn(follow(Arc::downgrade(self), backing));
+        spawn(follow(Arc::downgrade(self), backing));
     }
 
     fn show_backing(&self, backing: &Backing) {

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
-use lockgate_admission::{ConcurrencyLimit, clock};
+use lockgate_admission::{ConcurrencyLimit, clock, spawn};
 use lockgate_protocol::header::ParamHeaders;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::Outbound;
@@ -89,7 +89,7 @@ impl Client {
             && self.shared.config.load().enabled
             && !self.shared.closing.is_cancelled()
         {
-            *supervisor = Some(tokio::spawn(supervise::supervise(Arc::clone(&self.shared))));
+            *supervisor = Some(spawn(supervise::supervise(Arc::clone(&self.shared))));
         }
     }
 

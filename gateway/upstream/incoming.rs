@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use lockgate_admission::budget::Budget;
 use lockgate_admission::buffer::Buffer;
 use lockgate_admission::reader::Reader;
-use lockgate_admission::{CallerId, CpuPool};
+use lockgate_admission::{CallerId, CpuPool, spawn};
 use lockgate_egress::{Body, BodyError, MAX_READ_AHEAD};
 use lockgate_protocol::jsonrpc::{self, Message, MessageError, Request, SentBy};
 use lockgate_protocol::sse::{Assembly, Decoder, Event};
@@ -344,7 +344,7 @@ impl EventReader {
         let rest = async move { while let Ok(Some(_)) = body.data().await {} };
         let mut rest = Box::pin(tokio::time::timeout(DRAIN_TIMEOUT, rest));
         if rest.as_mut().now_or_never().is_none() {
-            tokio::spawn(rest);
+            spawn(rest);
         }
     }
 }

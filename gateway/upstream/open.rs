@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use lockgate_admission::spawn;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -306,7 +307,7 @@ pub(crate) async fn follow_session(connection: &Arc<Connection>) {
     let tell = Arc::clone(&opened);
     let over = connection.over().clone();
     let followed = Arc::downgrade(connection);
-    tokio::spawn(async move {
+    spawn(async move {
         tokio::select! {
             failure = transport.listen(|first| {
                 if first {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use lockgate_admission::spawn;
 use lockgate_protocol::jsonrpc::Outcome;
 use lockgate_protocol::{list, scan};
 use tokio::task::JoinHandle;
@@ -190,7 +191,7 @@ impl Shared {
     /// subscribed on it at the last moment causes a new connection.
     pub(crate) fn part(self: &Arc<Self>, connection: Arc<Connection>) {
         let shared = Arc::clone(self);
-        tokio::spawn(async move {
+        spawn(async move {
             tokio::time::sleep(PARTING_GRACE_PERIOD).await;
             if shared.is_in_use() {
                 shared.wake();
@@ -213,7 +214,7 @@ impl Shared {
             return None;
         }
         let shared = Arc::clone(self);
-        Some(tokio::spawn(async move {
+        Some(spawn(async move {
             let _turn = match &shared.around.part {
                 Some(part) => part.recalls.acquire().await.ok(),
                 None => None,

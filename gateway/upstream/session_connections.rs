@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use lockgate_admission::spawn;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OnceCell};
 
@@ -269,6 +270,6 @@ fn close(held: Option<HeldConnection>) {
     if let Some(held) = held
         && let Some(connection) = held.slot.get().cloned()
     {
-        tokio::spawn(async move { connection.close(CLOSE_GRACE_PERIOD).await });
+        spawn(async move { connection.close(CLOSE_GRACE_PERIOD).await });
     }
 }

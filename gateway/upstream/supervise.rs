@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use lockgate_admission::spawn;
 use lockgate_protocol::jsonrpc::Outcome;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
@@ -79,7 +80,7 @@ pub(crate) async fn supervise(shared: Arc<Shared>) {
     shared.interactive.end().await;
     let all = shared.sessions.take().into_iter().chain(live);
     let closing: Vec<_> =
-        all.map(|c| tokio::spawn(async move { c.close(EXIT_GRACE_PERIOD).await })).collect();
+        all.map(|c| spawn(async move { c.close(EXIT_GRACE_PERIOD).await })).collect();
     for task in closing {
         let _ = task.await;
     }
@@ -337,7 +338,7 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
     let mut stood = false;
     loop {
         let (id, acknowledged) = connection.expect_acknowledgement();
-        let mut held = ListenStream(tokio::spawn(hold(
+        let mut held = ListenStream(spawn(hold(
             Arc::clone(connection),
             id,
             shared.wanted.uris(),

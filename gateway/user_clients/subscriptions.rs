@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_accounts::Holder;
+use lockgate_admission::spawn;
 use lockgate_upstream::{
     Caller, CallerIdentity, Client, Event, ServerId, Subscription, Upstream, UpstreamError,
     UpstreamErrorKind,
@@ -104,7 +105,7 @@ impl UserClients {
             let failure = UpstreamError::new(UpstreamErrorKind::ClientConnections, words);
             return Err(failure.retry_after(Duration::from_secs(5)));
         };
-        tokio::spawn(async move { user.client.close().await });
+        spawn(async move { user.client.close().await });
         Ok(())
     }
 }

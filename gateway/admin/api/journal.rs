@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::SystemTime;
 
 use lockgate_accounts::{Accounts, Connection, ConnectionChanges};
+use lockgate_admission::spawn;
 use lockgate_proxy::{Gateway, ToolChange};
 use lockgate_text::date;
 use lockgate_upstream::{Event, ListKind, ServerId, Status, Upstream};
@@ -93,7 +94,7 @@ impl Journal {
             accounts: accounts.changes(),
             told: HashMap::new(),
         };
-        tokio::spawn(record_all(Arc::downgrade(self), Arc::downgrade(gateway), heard));
+        spawn(record_all(Arc::downgrade(self), Arc::downgrade(gateway), heard));
     }
 
     /// Subscribes to the number of the next event.

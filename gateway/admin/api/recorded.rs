@@ -2,6 +2,7 @@
 //! that disconnects does not leave a change without a record.
 
 use axum::http::StatusCode;
+use lockgate_admission::spawn;
 use lockgate_authn::Principal;
 use lockgate_telemetry::audit;
 use lockgate_upstream::BoxFuture;
@@ -36,7 +37,7 @@ pub(crate) async fn make_recorded<T: Send + 'static>(
     // Boxed, so that the runtime's code for a task is generated once for all changes of a type.
     let making: BoxFuture<'static, _> = Box::pin(making);
     // A separate task, so that a client that disconnects does not leave a change without a record.
-    let made = tokio::spawn(async move {
+    let made = spawn(async move {
         let (made, record) = making.await?;
         if let Some(record) = record {
             write(place, &principal, &record);

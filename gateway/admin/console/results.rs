@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures_util::Stream;
 use futures_util::stream::unfold;
+use lockgate_admission::spawn;
 use lockgate_text::hex;
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
@@ -130,7 +131,7 @@ impl KeptCall {
         let call = make(messages.clone());
         let ending = messages.clone();
         let made = Arc::clone(&outcome);
-        let task = tokio::spawn(async move {
+        let task = spawn(async move {
             let _ = made.set(call.await);
             ending.end();
             at_end();

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use lockgate_admission::spawn;
 use lockgate_protocol::capabilities::declares;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{self, Message, SentBy};
@@ -147,7 +148,7 @@ fn begin(
         trace,
     };
     let answered = Arc::clone(&bridge);
-    let task = tokio::spawn(async move {
+    let task = spawn(async move {
         let answer = call.run(answered.clone()).await;
         answered.finish(answer);
     });

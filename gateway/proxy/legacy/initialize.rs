@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
+use lockgate_admission::spawn;
 use lockgate_protocol::capabilities::{self, Offers};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
@@ -96,7 +97,7 @@ fn tell_servers(gateway: &Gateway, session: &Arc<Session>, view: &View) {
         // Started now to shorten the wait of the first list.
         for server in view.servers.values() {
             let server = Arc::clone(server);
-            tokio::spawn(async move { server.wait_for_interactive(Era::Legacy).await });
+            spawn(async move { server.wait_for_interactive(Era::Legacy).await });
         }
     }
 }

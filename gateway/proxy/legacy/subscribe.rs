@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use lockgate_admission::spawn;
 use lockgate_authn::Principal;
 use lockgate_policy::TargetKind;
 use lockgate_protocol::method::Method;
@@ -106,7 +107,7 @@ async fn subscribe_to(
                 _share: share,
             };
             // Spawned, because a client that disconnects has not unsubscribed and may ask again.
-            tokio::spawn(making.run(new));
+            spawn(making.run(new));
             outcome
         }
     };

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockgate_admission::spawn;
 use lockgate_authn::Principal;
 use lockgate_protocol::method::Method;
 use lockgate_telemetry::Outcome;
@@ -96,7 +97,7 @@ impl Watched {
         let principal = principal.clone();
         // In a separate task: if the client disconnects first, a confirmed subscription must still
         // be cancelled.
-        tokio::spawn(async move {
+        spawn(async move {
             let _share = share;
             if let Ok(given) = server.subscribe(&own, &caller, identity_of(&principal)).await {
                 let _ = sender.send(HeldSubscription { server, own, given });

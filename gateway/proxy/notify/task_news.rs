@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockgate_admission::spawn;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::write::{self, Object};
 use lockgate_upstream::ServerId;
@@ -24,7 +25,7 @@ impl Gateway {
         for session in self.sessions.of(server.organisation.as_deref()) {
             let Some(token) = session.begin_task_read(server, own) else { continue };
             let gateway = Arc::clone(self);
-            tokio::spawn(async move {
+            spawn(async move {
                 loop {
                     gateway.tell_task_status(&session, &token).await;
                     tokio::time::sleep(MIN_READ_INTERVAL).await;

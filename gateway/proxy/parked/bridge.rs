@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
+use lockgate_admission::spawn;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::question;
@@ -151,7 +152,7 @@ impl Bridge {
     fn give_up(&self) {
         let Some((calls, handle)) = self.state.lock().parked.clone() else { return };
         tracing::info!(server = %self.server, "call abandoned: its question timed out");
-        tokio::spawn(async move {
+        spawn(async move {
             tokio::time::sleep(CANCELLATION_GRACE_PERIOD).await;
             if let Some(calls) = calls.upgrade() {
                 drop(calls.take(&handle));

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use lockgate_admission::spawn;
 use lockgate_upstream::{ServerId, Subscription, Upstream, UpstreamError};
 use tokio::sync::watch;
 
@@ -71,7 +72,7 @@ impl AtServer {
     /// Unsubscribes in the background.
     pub(crate) fn give_back(self, server: Arc<dyn Upstream>) {
         if let Some(given) = self.given {
-            tokio::spawn(async move { server.unsubscribe(&self.own, given).await });
+            spawn(async move { server.unsubscribe(&self.own, given).await });
         }
     }
 }

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use lockgate_admission::spawn;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_text::date;
 use lockgate_upstream::{BoxFuture, ListKind};
@@ -49,7 +50,7 @@ impl Provider for Resources {
     }
 
     fn attach(&self, teller: ChangeNotifier) {
-        tokio::spawn(follow(Arc::downgrade(&self.0), teller));
+        spawn(follow(Arc::downgrade(&self.0), teller));
     }
 
     fn items(&self, kind: ListKind) -> Vec<Value> {

@@ -8,6 +8,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockgate_admission::spawn;
 use lockgate_policy::command::Invocation;
 use parking_lot::Mutex;
 use rustix::process::Signal;
@@ -82,7 +83,7 @@ pub(super) async fn start(
     tracing::debug!(program = program.name, pid = child.id(), "program started");
     let (result, wanted) = oneshot::channel();
     let launchers = Arc::clone(&shell.launchers);
-    tokio::spawn(watch(launcher, output, (began, limit), result, (place, launchers)));
+    spawn(watch(launcher, output, (began, limit), result, (place, launchers)));
     Ok(wanted)
 }
 
@@ -250,7 +251,7 @@ impl Reader {
     ) -> Self {
         let output: Arc<Mutex<Output>> = Arc::default();
         let into = Arc::clone(&output);
-        let task = tokio::spawn(async move {
+        let task = spawn(async move {
             let Some(mut stream) = stream else { return };
             let mut chunk = vec![0; CHUNK_BYTES];
             let mut room = cap;

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use lockgate_admission::spawn;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use serde_json::Value;
@@ -127,7 +128,7 @@ impl Shared {
                 let connection = Arc::clone(opened);
                 if !self.sessions.holds(key, &used) {
                     // The client ended its session while the connection was being opened.
-                    tokio::spawn(async move { connection.close(CLOSE_GRACE_PERIOD).await });
+                    spawn(async move { connection.close(CLOSE_GRACE_PERIOD).await });
                     return Err(UpstreamError::new(
                         UpstreamErrorKind::Lost,
                         "the client's session has ended",
@@ -138,7 +139,7 @@ impl Shared {
                 }
                 // It ended while it was idle. No byte of this request was sent on it.
                 self.sessions.remove(key, &connection);
-                tokio::spawn(async move { connection.close(CLOSE_GRACE_PERIOD).await });
+                spawn(async move { connection.close(CLOSE_GRACE_PERIOD).await });
             }
         })
     }
@@ -198,7 +199,7 @@ impl Shared {
         let asked = caller.interactive.then_some(caller.era);
         let server = Arc::clone(self);
         let watched = Arc::clone(&connection);
-        tokio::spawn(async move {
+        spawn(async move {
             tokio::select! {
                 () = watch(settings, silent_ends, Arc::clone(&watched)) => {}
                 () = server.follow_own_lists(&watched, asked) => {}

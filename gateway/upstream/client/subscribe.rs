@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use lockgate_admission::spawn;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Outcome;
 use lockgate_protocol::method::Method;
@@ -94,7 +95,7 @@ impl Shared {
         if let Some(over) = added.begun {
             let closing = self.closing.clone();
             let kept = keep_connection(Arc::clone(self), caller.clone(), Arc::clone(connection));
-            tokio::spawn(async move {
+            spawn(async move {
                 tokio::select! {
                     () = kept => {}
                     () = over.cancelled() => {}

@@ -11,6 +11,7 @@ use futures_util::FutureExt;
 use lockgate_admission::budget::{Budget, Full, Hold};
 use lockgate_admission::buffer::counted;
 use lockgate_admission::reader::UNBUDGETED_BYTES;
+use lockgate_admission::spawn;
 use lockgate_protocol::jsonrpc::{Message, MessageError, Request, Response};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::{code, write};
@@ -131,7 +132,7 @@ impl Exchange {
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         // Spawned outside the lock: a runtime that is shutting down drops the task at once, which
         // ends the connection.
-        let task = tokio::spawn(task).abort_handle();
+        let task = spawn(task).abort_handle();
         match &mut *self.tasks.lock() {
             Some(tasks) => tasks.push(task),
             None => task.abort(),
@@ -304,7 +305,7 @@ impl Exchange {
         }
         let answer = self.questions.answer(id, answer);
         let exchange = Arc::clone(self);
-        tokio::spawn(async move {
+        spawn(async move {
             if let Some(text) = answer.await {
                 exchange.reply(text);
             }

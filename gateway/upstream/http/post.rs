@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version};
+use lockgate_admission::spawn;
 use lockgate_egress::PostRequest;
 use lockgate_protocol::jsonrpc::Response;
 use lockgate_protocol::modern::SESSION_HEADER;
@@ -56,7 +57,7 @@ impl HttpTransport {
     pub(crate) fn notify(self: &Arc<Self>, text: Bytes, assertion: Option<&dyn IdentityAssertion>) {
         let transport = Arc::clone(self);
         let message = self.message(text, assertion);
-        tokio::spawn(async move {
+        spawn(async move {
             if let Err(failure) = transport.post(Post::note(message)).await {
                 tracing::debug!(%failure, "a notification did not reach the server");
             }
