@@ -96,12 +96,11 @@ impl App {
         let metrics = Arc::new(Metrics::new(&config.telemetry));
         let tracer = trail::start_tracer(config, &metrics)?;
         let audit = trail::start(&config.telemetry, &metrics)?;
-        let connector = Arc::new(Connector::new(&config.egress).context("egress")?);
-        let outside = Outside { connector: Arc::clone(&connector), config: config.egress.clone() };
+        let outside = connect_outside(&config.egress)?;
         let forwarding = Forwarding::start(&config.telemetry, metrics.audit(), &outside)?;
         let authenticator =
             Arc::new(Authenticator::start(&config.authn, &outside, None).context("auth.scopes")?);
-        let rates = Rates::start(config, &connector);
+        let rates = Rates::start(config, &outside.connector);
         let signer = Arc::new(Signer::new(config.authn.signer.as_ref()));
         let rules = rules(config, Arc::clone(&authenticator), rates.limiter(), &signer);
         let client = single_client.clone();
@@ -110,14 +109,12 @@ impl App {
             gateway.set_peers(PeerGateways::new(replicas.clone(), &outside));
         }
         let webhook = start_webhook(config, &outside, &metrics, &gateway)?;
-        let around = surround(config, connector, &gateway, single_client, &signer);
+        let around = surround(config, &outside, &gateway, single_client, &signer);
         let accounts = make_accounts(config, &outside, registry.as_ref());
         let tenants = start_tenants(registry.as_ref(), &gateway, &around, &accounts);
         let app = Arc::new(Self {
             builtin: Builtin::new(about(config, &around)),
-            handler: GatewayHandler::new(Arc::clone(&gateway), |parts, answer| {
-                Box::pin(lockgate_admin::describe_rejection(parts, answer))
-            }),
+            handler: make_handler(&gateway),
             gateway,
             life: LifeCycle::new(),
             ready: config.admin.ready,
@@ -304,15 +301,15 @@ fn start_tenants(
 /// Builds the dependencies shared by all clients of servers.
 fn surround(
     config: &Config,
-    connector: Arc<Connector>,
+    outside: &Outside,
     gateway: &Gateway,
     single_client: Option<Arc<SingleClient>>,
     signer: &Arc<Signer>,
 ) -> Surroundings {
     let info = serde_json::json!({"name": config.proxy.name, "version": env!("CARGO_PKG_VERSION")});
     Surroundings {
-        connector,
-        egress: config.egress.clone(),
+        connector: Arc::clone(&outside.connector),
+        egress: outside.config.clone(),
         events: gateway.events(),
         metrics: Some(gateway.metrics()),
         single_client,
@@ -363,6 +360,17 @@ fn target(config: &Config, outside: &Outside) -> anyhow::Result<Option<Arc<Targe
         Some(webhook) => Ok(Some(Target::new(webhook, outside)?)),
         None => Ok(None),
     }
+}
+
+fn connect_outside(config: &lockgate_egress::Config) -> anyhow::Result<Outside> {
+    let connector = Arc::new(Connector::new(config).context("egress")?);
+    Ok(Outside { connector, config: config.clone() })
+}
+
+fn make_handler(gateway: &Arc<Gateway>) -> Arc<GatewayHandler> {
+    GatewayHandler::new(Arc::clone(gateway), |parts, answer| {
+        Box::pin(lockgate_admin::describe_rejection(parts, answer))
+    })
 }
 
 fn rules(

@@ -11,13 +11,10 @@ use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
 
 use crate::incoming_body::IncomingBody;
-use crate::response_body::BoxError;
+use crate::response_body::{BoxError, FallbackBody};
 
 /// A service for all other paths, such as an axum router.
 pub type Fallback = BoxCloneSyncService<Request<IncomingBody>, Response<FallbackBody>, Infallible>;
-
-/// The body of a response of the [`Fallback`].
-pub type FallbackBody = UnsyncBoxBody<Bytes, BoxError>;
 
 /// Returns `service` as the service for all other paths.
 pub fn fallback<S, B>(service: S) -> Fallback

@@ -39,11 +39,12 @@ mod unfinished;
 
 pub use client_address::{ForwardedHeader, TrustedProxies};
 pub use config::{Audience, BodyLimits, Clients, Config, Limits, Tls};
-pub use fallback::{Fallback, FallbackBody, fallback};
+pub use fallback::{Fallback, fallback};
 pub use gateway_handler::{DescribeRejection, GatewayHandler, serve_stdio};
 pub use http::{BindError, CertificateWatch, Drain, Server};
 pub use incoming_body::IncomingBody;
 pub use operators::{OperatorsError, start_operators};
 pub use remote::Remote;
+pub use response_body::FallbackBody;
 pub use stdio::Stdio;
 pub use tls::{CertificateExpiry, TlsError};

@@ -12,6 +12,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
+use http_body_util::combinators::UnsyncBoxBody;
 use lockgate_admission::budget::Hold;
 use lockgate_protocol::{sse, write};
 use lockgate_proxy::transport::{Events, Outgoing, Reply, ReplyBody, StreamedBody, Text};
@@ -19,10 +20,12 @@ use tokio::time::{Instant, Sleep};
 
 use crate::connection::ActiveRequest;
 use crate::error::ListenerError;
-use crate::fallback::FallbackBody;
 use crate::origin_check::add_preflight_headers;
 
 pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// The body of a response of the [`Fallback`](crate::Fallback).
+pub type FallbackBody = UnsyncBoxBody<Bytes, BoxError>;
 
 /// Parts of an event of at least this size are not copied.
 const LARGE_PART: usize = 16 << 10;

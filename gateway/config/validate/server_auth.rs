@@ -25,9 +25,11 @@ const MAKE_KEY: &str = "generate one with `openssl genpkey -algorithm EC -pkeyop
 /// Returns whether callers have their own accounts at a server.
 pub(super) fn has_users(root: &Root) -> bool {
     let mut auths = root.servers.values().filter_map(|server| server.auth.as_ref());
+    if auths.any(|auth| auth.r#type.is_some_and(Method::is_connectable)) {
+        return true;
+    }
     let mut entries = root.catalogue.values();
-    auths.any(|auth| auth.r#type.is_some_and(Method::is_connectable))
-        || entries.any(|entry| matches!(entry.auth, AuthMethod::User | AuthMethod::UserHeaders))
+    entries.any(|entry| matches!(entry.auth, AuthMethod::User | AuthMethod::UserHeaders))
 }
 
 /// Returns whether any server requires the exchange of its callers' access tokens.
