@@ -8,8 +8,9 @@ use std::cell::{Cell, OnceCell};
 use std::convert::identity;
 use std::iter::Peekable;
 use std::str::Chars;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
 use sqlparser::ast::{ColumnOption, Expr, GranteesType, Ident, ObjectNamePart, Statement};
 use sqlparser::dialect::{Dialect, Precedence};
 use sqlparser::keywords::Keyword;
@@ -20,16 +21,17 @@ use sqlparser::parser::{Parser, ParserError};
 const PER_TOKEN: usize = 20;
 /// Additional dialect calls per statement.
 const PER_STATEMENT: usize = 4_000;
-/// Time limit for all statements of a call. Covers expensive work with few dialect calls, and many
+/// Limit on the CPU time for all statements of a call. Covers expensive work with few dialect calls, and many
 /// statements that are each just below the limit.
 const MAX_TIME: Duration = Duration::from_millis(500);
 /// Dialect calls between two checks of the clock.
 const CALLS_PER_CHECK: usize = 16;
 
-/// The parsing time shared by the statements of one call. It starts with the first statement.
+/// The parsing time shared by the statements of one call, which are judged by a single thread. It
+/// starts with the first statement.
 #[derive(Clone, Debug)]
 pub(crate) struct Effort {
-    began: OnceCell<Instant>,
+    began: OnceCell<Duration>,
     most: Duration,
 }
 
@@ -45,8 +47,16 @@ impl Effort {
     }
 
     pub(super) fn is_spent(&self) -> bool {
-        self.began.get_or_init(Instant::now).elapsed() >= self.most
+        let began = *self.began.get_or_init(thread_time);
+        thread_time().saturating_sub(began) >= self.most
     }
+}
+
+/// Returns the CPU time of this thread. A statement must not be refused because the machine is
+/// busy.
+fn thread_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 /// A dialect with a limited number of calls.
