@@ -76,6 +76,8 @@ pub(crate) struct UserClients {
     accounts: Arc<Accounts>,
     open: Arc<Mutex<HashMap<Holder, Arc<UserClient>>>>,
     watches: Watches,
+    /// The holder whose lists are served, with lists of users.
+    source: Mutex<Option<Holder>>,
     this: Weak<Self>,
 }
 
@@ -103,6 +105,7 @@ impl UserClients {
             accounts,
             open: Arc::default(),
             watches: Watches::default(),
+            source: Mutex::default(),
             this: this.clone(),
         })
     }
@@ -113,8 +116,13 @@ impl UserClients {
 
     /// Returns whether the lists will be those of the first user that connects.
     pub(crate) fn awaits_first_user(&self) -> bool {
+        self.lists_as_users() && self.listing.catalog().version == 0
+    }
+
+    /// Returns whether the lists are those of users, because the server refuses to list without an
+    /// account. That is no failure of the server.
+    pub(crate) fn lists_as_users(&self) -> bool {
         self.settings.listing == Listing::FirstUser
-            && self.listing.catalog().version == 0
             && self.listing.status().state == UpstreamState::NeedsAuth
     }
 
@@ -152,8 +160,7 @@ impl UserClients {
                 user.client.close().await;
             });
         }
-        let needs_lists =
-            self.settings.listing == Listing::FirstUser && self.listing.catalog().version == 0;
+        let needs_lists = self.lists_as_users() && self.source.lock().is_none();
         let watched = self.watches.of(holder);
         if (needs_lists || !watched.is_empty())
             && let Ok(user) = self.find(holder).await
@@ -308,7 +315,7 @@ async fn follow(
         match event {
             None => clients.tell_updated(&holder),
             Some(Event::Changed { .. }) if clients.settings.listing == Listing::FirstUser => {
-                clients.take_lists();
+                clients.take_lists(&holder);
             }
             Some(Event::Updated { server, uri, on: Subscription::Shared }) => {
                 if let Some(number) = clients.watches.number(&holder) {
@@ -322,15 +329,20 @@ async fn follow(
 }
 
 impl UserClients {
-    /// Serves the lists of the first user that has connected.
-    fn take_lists(&self) {
-        if self.listing.catalog().version > 0 {
+    /// Serves the lists of a user: of the first that has connected, while that user's client is
+    /// open, then of another.
+    fn take_lists(&self, holder: &Holder) {
+        if self.listing.status().state == UpstreamState::Connected {
             return;
         }
         let open = self.open.lock();
-        let found = open.values().find(|user| user.client.catalog().version > 0);
-        if let Some(user) = found {
+        let mut source = self.source.lock();
+        if source.as_ref().is_some_and(|known| known != holder && open.contains_key(known)) {
+            return;
+        }
+        if let Some(user) = open.get(holder) {
             self.listing.continue_from(&user.client);
+            *source = Some(holder.clone());
         }
     }
 }
@@ -348,11 +360,10 @@ impl Upstream for UserClients {
         self.listing.instance()
     }
 
-    /// Returns the status of the connection for lists. Before the first user has connected, a
-    /// refusal is no failure of the server.
+    /// Returns the status of the connection for lists.
     fn status(&self) -> Arc<Status> {
         let status = self.listing.status();
-        if !self.awaits_first_user() {
+        if !self.lists_as_users() {
             return status;
         }
         Arc::new(Status { state: UpstreamState::Resting, trouble: None, ..Status::clone(&status) })

@@ -16,6 +16,7 @@ use crate::account::Account;
 use crate::config::{Config, Method, ServerConfig};
 use crate::connecting::{self, CallbackQuery, Consent, Started};
 use crate::connection::{Connection, ConnectionChanges};
+use crate::discovery::canonical;
 use crate::error::AccountError;
 use crate::grant::Grant;
 use crate::holder::{DISCONNECTED, Holder, new_record, record_id};
@@ -294,20 +295,26 @@ impl Accounts {
         connecting::start(&self.records, &account, holder, &public_url).await
     }
 
-    /// Stores the key that a holder has entered for a server with keys of users.
+    /// Stores the key that a holder has entered for a server with keys of users. `resource` is the
+    /// address that the holder has seen.
     ///
     /// # Errors
-    /// The key cannot be sent in a header, or the store cannot be written.
+    /// The address has changed, the key cannot be sent in a header, or the store cannot be written.
     pub async fn enter_key(
         &self,
         slug: &str,
         holder: &Holder,
         key: &str,
+        resource: &str,
     ) -> Result<(), AccountError> {
         let account = self.load(slug, holder).await?;
         let config = &account.server.config;
         if config.method != Method::UserKey || key.is_empty() {
             return Err(AccountError::Invalid("the server takes no such key".into()));
+        }
+        if canonical(&config.url) != resource {
+            let words = "the server's address has changed: open the page again, and check it";
+            return Err(AccountError::Invalid(words.into()));
         }
         account.write(Some(Grant::of_key(key, config)?), None, None).await?;
         Ok(())

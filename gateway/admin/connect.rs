@@ -158,7 +158,7 @@ async fn start(
     };
     let key = form.get("server_key");
     if !key.is_empty() {
-        return match pages.accounts.enter_key(&server, &holder, key).await {
+        return match pages.accounts.enter_key(&server, &holder, key, form.get("resource")).await {
             Ok(()) => {
                 record(place, "connect account", &holder, &server, None);
                 connected()

@@ -13,8 +13,8 @@ impl Health for App {
         let users = self.user_clients.lock().clone();
         for (slug, client) in &*self.clients.lock() {
             let state = client.status().state;
-            // A server that waits for its first user delays no start.
-            let is_idle = users.get(slug).is_some_and(|users| users.awaits_first_user());
+            // A server that lists nothing without an account delays no start.
+            let is_idle = users.get(slug).is_some_and(|users| users.lists_as_users());
             connected.of += usize::from(state != UpstreamState::Disabled && !is_idle);
             connected.now += usize::from(state == UpstreamState::Connected);
         }

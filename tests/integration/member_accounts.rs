@@ -141,7 +141,8 @@ async fn members_of_an_organisation_enter_keys_of_their_own() {
         let link = user.prompt().await["url"].as_str().unwrap().to_owned();
         let page = user.open(&link).await.text();
         let token = page.split("value=\"").nth(1).unwrap().split('"').next().unwrap();
-        let form = format!("token={token}&server_key=canary-secret-{name}");
+        let address = page.split("value=\"").nth(2).unwrap().split('"').next().unwrap();
+        let form = format!("token={token}&resource={address}&server_key=canary-secret-{name}");
         let path = link.strip_prefix(PUBLIC).unwrap();
         let done = user.browser("POST", path, &form).send(world.at()).await;
         assert_eq!(done.status, 200, "{}", done.text());

@@ -356,8 +356,14 @@ async fn users_enter_their_own_keys_once() {
         assert!(page.contains("Your key at the server"), "{page}");
         let token = page.split("value=\"").nth(1).unwrap().split('"').next().unwrap();
         let path = link.strip_prefix(crate::accounts::PUBLIC).unwrap();
-        let form = format!("token={token}&server_key={key}");
-        let done = user.browser("POST", path, &form).send(world.at()).await;
+        let address = page.split("value=\"").nth(2).unwrap().split('"').next().unwrap();
+        let enter = async |address: &str| {
+            let form = format!("token={token}&resource={address}&server_key={key}");
+            user.browser("POST", path, &form).send(world.at()).await
+        };
+        let other = enter("https://other.example/mcp").await.text();
+        assert!(other.contains("address has changed"), "a key is for the address shown: {other}");
+        let done = enter(address).await;
         assert_eq!(done.status, 200, "{}", done.text());
         world.assert_no_canary(&[&done]);
         if key == "wrong" {

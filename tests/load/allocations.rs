@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
@@ -45,9 +45,11 @@ pub async fn count(
     calls: u64,
     folder: &Path,
 ) -> anyhow::Result<[PerCall; 2]> {
-    let base = heap(program, [0, 0], folder).await?;
-    let modern = heap(program, [calls, 0], folder).await?;
-    let legacy = heap(program, [0, calls], folder).await?;
+    let (modern, took) = heap(program, [calls, 0], Duration::ZERO, folder).await?;
+    let (legacy, also_took) = heap(program, [0, calls], Duration::ZERO, folder).await?;
+    // Work in the background allocates too, the more the longer the calls take.
+    let idle = (took + also_took) / 2;
+    let (base, _) = heap(program, [0, 0], idle, folder).await?;
     let per_call = |heap: Heap| -> anyhow::Result<PerCall> {
         let each = |more: u64, less: u64| (more as f64 - less as f64) / calls as f64;
         let found = PerCall {
@@ -69,8 +71,14 @@ struct Heap {
     bytes: u64,
 }
 
-/// Runs the program once with `CALLS_PER_ERA + more` calls of each era and returns its heap use.
-async fn heap(program: &Program<'_>, more: [u64; 2], folder: &Path) -> anyhow::Result<Heap> {
+/// Runs the program once with `CALLS_PER_ERA + more` calls of each era, and `idle` without calls.
+/// Returns its heap use, and the estimated time of the calls in `more`.
+async fn heap(
+    program: &Program<'_>,
+    more: [u64; 2],
+    idle: Duration,
+    folder: &Path,
+) -> anyhow::Result<(Heap, Duration)> {
     let address = proxy::free_address()?;
     let report = folder.join("valgrind.log");
     let inner = (program.command)(address)?;
@@ -90,9 +98,11 @@ async fn heap(program: &Program<'_>, more: [u64; 2], folder: &Path) -> anyhow::R
     let mut server = proxy::ready(process, address, program.ready, VALGRIND_READY_TIMEOUT).await?;
     let face =
         Face { name: program.name, address, path: program.path, tool: program.tool, key: None };
+    let mut took = Duration::ZERO;
     for (era, more) in Era::BOTH.into_iter().zip(more) {
         let mut fleet = Fleet::connect(&face, era, 1, &BodySize::Small.text()).await?;
         let calls = CALLS_PER_ERA + more;
+        let began = Instant::now();
         let window = fleet.drive(Limit { time: Duration::from_secs(120), calls }).await?;
         if let Some(fault) = window.fault {
             bail!("a wrong answer under valgrind: {fault}");
@@ -102,11 +112,14 @@ async fn heap(program: &Program<'_>, more: [u64; 2], folder: &Path) -> anyhow::R
             "{} of {calls} calls in time",
             window.nanos.len()
         );
+        took += began.elapsed().mul_f64(more as f64 / calls as f64);
         fleet.close().await?;
     }
+    tokio::time::sleep(idle).await;
     let status = server.process.stop(Duration::from_secs(60))?;
     ensure!(ended_well(status), "the program ended with {status} under valgrind");
-    parse(&std::fs::read_to_string(&report).context("read valgrind's report")?)
+    let heap = parse(&std::fs::read_to_string(&report).context("read valgrind's report")?)?;
+    Ok((heap, took))
 }
 
 /// Parses `total heap usage: 1,234 allocs, 1,200 frees, 56,789 bytes allocated`.

@@ -17,7 +17,7 @@ use crate::wire::{Era, Face};
 /// Tools in the long list.
 const TOOLS: usize = 1000;
 /// Calls over which allocations are counted.
-const COUNTED: u64 = 2000;
+const COUNTED: u64 = 1_000;
 
 pub struct Figures<'a> {
     /// The gateway in front of the echo server with one tool, if it is measured.

@@ -26,6 +26,8 @@ pub(super) struct Page {
     token: String,
     /// Whether the consent form has a field for the user's key at the server.
     takes_key: bool,
+    /// The address of the server that the form shows.
+    resource: String,
     /// The address of the sign-in form; empty without a form.
     sign_in: String,
     mistake: String,
@@ -42,6 +44,7 @@ impl Page {
             facts: Vec::new(),
             token: String::new(),
             takes_key: false,
+            resource: String::new(),
             sign_in: String::new(),
             mistake: String::new(),
             leads_to: None,
@@ -79,6 +82,7 @@ impl Page {
         }
         self.facts.push(("You are", signed_in));
         self.takes_key = consent.issuer.is_none();
+        self.resource.clone_from(&consent.resource);
         if let Some(agent) = &caller.agent {
             self.facts.push(("For the client", agent.to_string()));
         }

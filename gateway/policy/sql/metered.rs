@@ -21,8 +21,8 @@ use sqlparser::parser::{Parser, ParserError};
 const PER_TOKEN: usize = 20;
 /// Additional dialect calls per statement.
 const PER_STATEMENT: usize = 4_000;
-/// Limit on the CPU time for all statements of a call. Covers expensive work with few dialect calls, and many
-/// statements that are each just below the limit.
+/// Limit on the CPU time for all statements of a call. Covers expensive work with few dialect
+/// calls, and many statements that are each just below the limit.
 const MAX_TIME: Duration = Duration::from_millis(500);
 /// Dialect calls between two checks of the clock.
 const CALLS_PER_CHECK: usize = 16;

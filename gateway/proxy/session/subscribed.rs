@@ -65,7 +65,8 @@ impl AtServer {
     fn may_stand_on(&self, on: Subscription) -> bool {
         match self.given {
             Some(given) => given == on,
-            None => true,
+            // It cannot be on another account than the caller's, whose number is not yet known.
+            None => !matches!(on, Subscription::Account(_)),
         }
     }
 
