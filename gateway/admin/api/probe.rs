@@ -17,6 +17,8 @@ pub struct Candidate {
     /// The address is from the operator's catalogue.
     pub is_predefined: bool,
     pub headers: BTreeMap<String, String>,
+    /// Members have their own credentials, so that the server may refuse this test.
+    pub is_of_members: bool,
 }
 
 /// The number of items that a server offers.

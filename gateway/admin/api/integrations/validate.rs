@@ -174,6 +174,7 @@ fn make_candidate(organisation: &Arc<str>, integration: &IntegrationSnapshot) ->
         url: integration.url.clone(),
         is_predefined: integration.is_predefined,
         headers,
+        is_of_members: matches!(integration.credential, CredentialState::OfMembers(_)),
     })
 }
 
@@ -187,7 +188,9 @@ pub(super) async fn validate_new(
     let headers = write_headers(&new.auth, new.credentials.as_ref());
     let organisation = Arc::clone(organisation);
     let slug = "new".to_owned();
-    let candidate = Candidate { organisation, slug, url, is_predefined: false, headers };
+    let is_of_members = is_of_members(&new.auth);
+    let candidate =
+        Candidate { organisation, slug, url, is_predefined: false, headers, is_of_members };
     require_working(state, candidate, &new.name).await
 }
 
@@ -205,6 +208,7 @@ pub(super) async fn validate_predefined(
         url: entry.url.clone(),
         is_predefined: true,
         headers,
+        is_of_members: is_of_members(&entry.auth),
     };
     require_working(state, candidate, new.name.as_deref().unwrap_or(&new.entry)).await
 }
@@ -224,6 +228,10 @@ fn write_headers(auth: &Auth, credentials: Option<&Secret>) -> BTreeMap<String, 
         }
     }
     headers
+}
+
+fn is_of_members(auth: &Auth) -> bool {
+    matches!(auth, Auth::User | Auth::UserHeaders { .. })
 }
 
 async fn require_working(
@@ -254,7 +262,14 @@ async fn try_candidate(
         return Err(Problem::overloaded(detail, RETRY_SECONDS));
     };
     let hidden = if candidate.is_predefined { Some(candidate.url.clone()) } else { None };
-    let tried = state.operations.probe(candidate).await;
+    let is_of_members = candidate.is_of_members;
+    let tried = match state.operations.probe(candidate).await {
+        // A server that demands a member's credential works.
+        Err(failure) if is_of_members && failure.stage == ProbeStage::Auth => {
+            Ok(Offered { tools: 0, resources: 0, prompts: 0 })
+        }
+        tried => tried,
+    };
     match (tried, hidden) {
         (Err(failure), Some(url)) => {
             let host = url.host_str().unwrap_or("");
