@@ -129,7 +129,7 @@ async fn ask(
     headers.insert(VERSION_HEADER, HeaderValue::from_static(revision));
     headers.insert(METHOD_HEADER, HeaderValue::from_static(method.as_str()));
     if let Some(key) = method.target()
-        && let Some(Value::String(name)) = params.get(key)
+        && let Some(Value::String(name)) = params.get(key.as_str())
     {
         headers.insert(NAME_HEADER, HeaderValue::from_str(&header::encode_value(name))?);
     }

@@ -17,6 +17,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use lockgate_admission::spawn;
 use lockgate_authn::{Credentials, Peer};
 use lockgate_protocol::jsonrpc::{self, Message, Request, SentBy};
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::{code, header, meta, write};
@@ -197,7 +198,7 @@ impl<H: Handler> StdioConnection<H> {
 
     async fn notification(&mut self, notification: &Request) {
         if notification.method == Method::Cancelled
-            && let Some(id) = notification.param("requestId")
+            && let Some(id) = notification.param(Key::RequestId)
             && self.cancel(id)
         {
             return;
@@ -222,13 +223,13 @@ impl<H: Handler> StdioConnection<H> {
     /// Returns whether a message carries a modern protocol version. Legacy clients may carry a
     /// legacy version once they have a session.
     fn is_modern(&self, request: &Request) -> bool {
-        if request.meta(meta::PROTOCOL_VERSION).is_none() {
+        if request.meta(Key::MetaProtocolVersion).is_none() {
             return false;
         }
         if self.session.is_none() {
             return true;
         }
-        let Some(version) = request.meta_str(meta::PROTOCOL_VERSION) else { return true };
+        let Some(version) = request.meta_str(Key::MetaProtocolVersion) else { return true };
         match Revision::parse(&version) {
             Some(revision) => revision.era() != Era::Legacy,
             None => true,
@@ -377,7 +378,7 @@ fn known_id(id: &[u8]) -> Option<&[u8]> {
 /// Returns the headers that HTTP requires for a modern message, derived from the message.
 fn standard_headers(request: &Request) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(3);
-    if let Some(version) = request.meta_str(meta::PROTOCOL_VERSION) {
+    if let Some(version) = request.meta_str(Key::MetaProtocolVersion) {
         insert(&mut headers, "mcp-protocol-version", &version);
     }
     insert(&mut headers, "mcp-method", &request.method_name());

@@ -9,6 +9,7 @@ mod wrapped;
 
 use bytes::Bytes;
 
+use crate::key::{Key, is_disguised};
 use crate::method::Method;
 use crate::scan::{self, Fault, Keys, Member, Members, ScanError, Scanner, Span};
 use message::RequestParts;
@@ -31,9 +32,11 @@ struct Parts {
     id: Option<Span>,
     bad_id: bool,
     method: Option<Span>,
-    params: Option<(Span, Members, Option<Members>)>,
-    result: Option<(Span, Members)>,
-    error: Option<(Span, Members)>,
+    /// The parts of `params`.
+    request: Option<Box<RequestParts>>,
+    result: Option<Outcome>,
+    /// An error object, if it is valid.
+    error: Option<Option<ErrorObject>>,
     broken: Option<EnvelopeError>,
 }
 
@@ -82,7 +85,7 @@ fn not_an_object(scanner: &mut Scanner<'_>) -> MessageError {
 impl Parts {
     /// Reads the message and checks that nothing follows.
     fn read(&mut self, s: &mut Scanner<'_>, text: &[u8], keys: Keys) -> Result<(), ScanError> {
-        s.object(keys, &mut |s, member| self.member(s, text, member, keys))?;
+        s.object(keys, &mut Members::new(), |s, member| self.member(s, text, member, keys))?;
         s.end()
     }
 
@@ -90,18 +93,17 @@ impl Parts {
         &mut self,
         s: &mut Scanner<'_>,
         text: &[u8],
-        member: Member,
+        member: &Member,
         keys: Keys,
     ) -> Result<Span, ScanError> {
-        undisguised(text, member, keys)?;
-        match &*member.name_bytes(text) {
-            b"jsonrpc" => {
+        match member.known {
+            Key::JsonRpc => {
                 let span = s.value()?;
                 let raw = span.of(text);
                 self.version = raw == b"\"2.0\"" || scan::as_str(raw).as_deref() == Some("2.0");
                 Ok(span)
             }
-            b"id" => {
+            Key::Id => {
                 let span = s.value()?;
                 if is_id(span.of(text)) {
                     self.id = Some(span);
@@ -110,22 +112,25 @@ impl Parts {
                 }
                 Ok(span)
             }
-            b"method" => {
+            Key::Method => {
                 let span = s.value()?;
                 self.method = Some(span);
                 Ok(span)
             }
-            b"params" => self.params(s, text, keys),
-            b"result" => {
-                let (span, members) = self.object_or(s, Keys::Distinct, EnvelopeError::Result)?;
-                self.result = Some((span, members));
+            Key::Params => self.params(s, text, keys),
+            Key::Result => {
+                let mut members = Members::new();
+                let span = self.object_or(s, &mut members, EnvelopeError::Result)?;
+                self.result = Some(Outcome::Result(span, Box::from(&*members)));
                 Ok(span)
             }
-            b"error" => {
-                let (span, members) = self.object_or(s, Keys::Distinct, EnvelopeError::Error)?;
-                self.error = Some((span, members));
+            Key::Error => {
+                let mut members = Members::new();
+                let span = self.object_or(s, &mut members, EnvelopeError::Error)?;
+                self.error = Some(error_object(text, &members));
                 Ok(span)
             }
+            Key::Other => other_value(s, text, member, keys),
             _ => s.value(),
         }
     }
@@ -133,14 +138,14 @@ impl Parts {
     fn object_or(
         &mut self,
         s: &mut Scanner<'_>,
-        keys: Keys,
+        members: &mut Members,
         broken: EnvelopeError,
-    ) -> Result<(Span, Members), ScanError> {
+    ) -> Result<Span, ScanError> {
         if s.peek() == Some(b'{') {
-            s.members(keys)
+            s.members_into(Keys::Distinct, members)
         } else {
             self.broken.get_or_insert(broken);
-            Ok((s.value()?, Members::new()))
+            s.value()
         }
     }
 
@@ -149,25 +154,22 @@ impl Parts {
             self.broken.get_or_insert(EnvelopeError::Params);
             return s.value();
         }
-        let mut meta = None;
-        let mut broken = None;
-        let (span, members) = s.object(keys, &mut |s, member| {
-            undisguised(text, member, keys)?;
-            if !member.is(text, "_meta") {
-                return s.value();
+        let RequestParts { params, meta, has_params, .. } =
+            &mut **self.request.get_or_insert_default();
+        *has_params = true;
+        let mut broken = false;
+        let span = s.object(keys, params, |s, member| match member.known {
+            Key::Meta if s.peek() == Some(b'{') => s.members_into(keys, meta),
+            Key::Meta => {
+                broken = true;
+                s.value()
             }
-            if s.peek() != Some(b'{') {
-                broken = Some(EnvelopeError::Meta);
-                return s.value();
-            }
-            let (span, members) = s.members(keys)?;
-            meta = Some(members);
-            Ok(span)
+            Key::Other => other_value(s, text, member, keys),
+            _ => s.value(),
         })?;
-        if let Some(broken) = broken {
-            self.broken.get_or_insert(broken);
+        if broken {
+            self.broken.get_or_insert(EnvelopeError::Meta);
         }
-        self.params = Some((span, members, meta));
         Ok(span)
     }
 
@@ -188,11 +190,12 @@ impl Parts {
                     return Err(MessageError::Invalid { what: EnvelopeError::Method, id });
                 };
                 let method = Method::parse(&name);
-                let has_params = self.params.is_some();
-                let (_, params, meta) = self.params.unwrap_or((method_span, Members::new(), None));
-                let parts =
-                    RequestParts { method, method_span, id, params, has_params, meta, text };
-                let request = Request(Box::new(parts));
+                let mut parts = self.request.unwrap_or_default();
+                parts.method = method;
+                parts.method_span = method_span;
+                parts.id = id;
+                parts.text = text;
+                let request = Request(parts);
                 Ok(if id.is_some() {
                     Message::Request(request)
                 } else {
@@ -203,28 +206,24 @@ impl Parts {
             (None, Some(_), None) if id.is_none() => {
                 Err(MessageError::Invalid { what: EnvelopeError::Id, id })
             }
-            (None, Some((span, members)), None) => Ok(Message::Response(Response {
-                text,
-                id,
-                outcome: Outcome::Result(span, Box::from(&*members)),
-            })),
-            (None, None, Some((_, members))) => match error_object(&text, &members) {
-                Some(error) => {
-                    Ok(Message::Response(Response { text, id, outcome: Outcome::Error(error) }))
-                }
-                None => Err(MessageError::Invalid { what: EnvelopeError::Error, id }),
-            },
+            (None, Some(outcome), None) => Ok(Message::Response(Response { text, id, outcome })),
+            (None, None, Some(Some(error))) => {
+                Ok(Message::Response(Response { text, id, outcome: Outcome::Error(error) }))
+            }
+            (None, None, Some(None)) => {
+                Err(MessageError::Invalid { what: EnvelopeError::Error, id })
+            }
             _ => Err(MessageError::Invalid { what: EnvelopeError::Shape, id }),
         }
     }
 }
 
 fn error_object(text: &[u8], members: &[Member]) -> Option<ErrorObject> {
-    let code = std::str::from_utf8(scan::find(members, text, "code")?.of(text)).ok()?;
+    let code = std::str::from_utf8(scan::get(members, Key::Code)?.of(text)).ok()?;
     let code = code.parse::<i64>().ok()?;
-    let message = scan::find(members, text, "message")?;
+    let message = scan::get(members, Key::Message)?;
     scan::as_words(message.of(text))?;
-    Some(ErrorObject { code, message, data: scan::find(members, text, "data") })
+    Some(ErrorObject { code, message, data: scan::get(members, Key::Data) })
 }
 
 /// Returns whether a value is a string or an integer of at most [`MAX_ID`] bytes.
@@ -293,53 +292,18 @@ pub enum EnvelopeError {
     Error,
 }
 
-/// Members that the gateway reads, by length. A key that differs only in case is rejected even
-/// alone, because some servers would read it and the gateway would not.
-const fn known(length: usize) -> &'static [&'static str] {
-    match length {
-        2 => &["id"],
-        3 => &["uri", "ref"],
-        4 => &["name", "task"],
-        5 => &["_meta", "error", "level"],
-        6 => &["method", "params", "result", "cursor", "taskId"],
-        7 => &["jsonrpc", "context"],
-        8 => &["argument"],
-        9 => &["arguments", "requestId"],
-        12 => &["requestState"],
-        13 => &["notifications"],
-        14 => &["inputResponses"],
-        15 => &["protocolVersion"],
-        _ => &[],
+/// Consumes the value of a member with an unknown name, unless the name differs only in case from a
+/// known one.
+fn other_value(
+    s: &mut Scanner<'_>,
+    text: &[u8],
+    member: &Member,
+    keys: Keys,
+) -> Result<Span, ScanError> {
+    if keys == Keys::Strict && is_disguised(&member.name_bytes(text)) {
+        return Err(ScanError { what: Fault::CaseVariant, at: member.key.start });
     }
-}
-
-const _: () = {
-    let mut length = 0;
-    while length < 64 {
-        let names = known(length);
-        let mut at = 0;
-        while at < names.len() {
-            assert!(names[at].len() == length, "a name stands among those of another length");
-            at += 1;
-        }
-        length += 1;
-    }
-};
-
-/// Rejects keys that differ only in case from a known key.
-fn undisguised(text: &[u8], member: Member, keys: Keys) -> Result<(), ScanError> {
-    if keys != Keys::Strict {
-        return Ok(());
-    }
-    let name = member.name_bytes(text);
-    let alike = known(name.len());
-    // Most keys are the known names themselves, and comparing without case is slower.
-    if alike.iter().any(|known| *name == *known.as_bytes())
-        || !alike.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
-    {
-        return Ok(());
-    }
-    Err(ScanError { what: Fault::CaseVariant, at: member.key.start })
+    s.value()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ pub mod capabilities;
 pub mod code;
 pub mod header;
 pub mod jsonrpc;
+pub mod key;
 pub mod legacy;
 pub mod list;
 pub mod meta;

@@ -5,8 +5,10 @@ mod form;
 mod skill;
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use bytes::Bytes;
+use memchr::memmem::{self, Finder};
 use serde_json::Value;
 
 pub use form::{Form, PROMPT, RESOURCE, SKILL, TEMPLATE, TOOL, member};
@@ -252,12 +254,20 @@ pub fn adapt_content(raw: &[u8], slug: Option<&str>, revision: Revision) -> Opti
 /// Returns whether [`adapt_content`] has to make a copy to find out.
 #[must_use]
 pub fn may_adapt(raw: &[u8], namespaced: bool, revision: Revision) -> bool {
-    let uris = namespaced && (has(raw, b"\"uri\"") || has(raw, b"\\u"));
-    uris || revision < Revision::V2025_06_18 && (has(raw, b"resource_link") || has(raw, b"audio"))
+    let uris = namespaced && (URI.find(raw).is_some() || has_escape(raw));
+    let is_old = revision < Revision::V2025_06_18;
+    uris || is_old && (has(raw, b"resource_link") || has(raw, b"audio"))
+}
+
+static URI: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"uri\""));
+
+/// Returns whether a key may be spelt with `\u`.
+fn has_escape(raw: &[u8]) -> bool {
+    memchr::memchr(b'\\', raw).is_some() && has(raw, b"\\u")
 }
 
 fn has(raw: &[u8], needle: &[u8]) -> bool {
-    memchr::memmem::find(raw, needle).is_some()
+    memmem::find(raw, needle).is_some()
 }
 
 /// A copier of JSON text that changes only certain values and keeps every other byte.

@@ -1,51 +1,51 @@
 //! `_meta`: the keys that are scoped to a hop, and the `_meta` of the next hop. Page:
 //! basic/index.mdx.
 
+use crate::key::Key;
 use crate::scan::{self, Member, Members};
 use crate::write::{self, Object};
 
-pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
-pub const PROGRESS_TOKEN: &str = "progressToken";
-pub const TRACEPARENT: &str = "traceparent";
-pub const TRACESTATE: &str = "tracestate";
+pub const PROTOCOL_VERSION: &str = Key::MetaProtocolVersion.as_str();
+pub const CLIENT_CAPABILITIES: &str = Key::MetaClientCapabilities.as_str();
+pub const CLIENT_INFO: &str = Key::MetaClientInfo.as_str();
+pub const LOG_LEVEL: &str = Key::MetaLogLevel.as_str();
+pub const SERVER_INFO: &str = Key::MetaServerInfo.as_str();
+pub const SUBSCRIPTION_ID: &str = Key::MetaSubscriptionId.as_str();
+pub const PROGRESS_TOKEN: &str = Key::ProgressToken.as_str();
+pub const TRACEPARENT: &str = Key::Traceparent.as_str();
+pub const TRACESTATE: &str = Key::Tracestate.as_str();
 /// The gateway's own key: servers with items missing from a list, and the reasons.
 pub const DEGRADED: &str = "lockgate/degraded";
 
 /// The task of a message (2025-11-25).
-pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+pub const RELATED_TASK: &str = Key::MetaRelatedTask.as_str();
 
-const HOP_SCOPED: [&str; 11] = [
-    RELATED_TASK,
-    PROTOCOL_VERSION,
-    CLIENT_CAPABILITIES,
-    CLIENT_INFO,
-    LOG_LEVEL,
-    SERVER_INFO,
-    SUBSCRIPTION_ID,
-    PROGRESS_TOKEN,
-    TRACEPARENT,
-    TRACESTATE,
-    "baggage",
-];
-
-/// Returns whether a key is scoped to a hop and must not be copied.
+/// Returns whether a member is scoped to a hop and must not be copied.
 ///
 /// Trace keys count, because the gateway writes its own span. So does `baggage`, which may contain
 /// data that must not be forwarded.
-#[must_use]
-pub fn is_hop_scoped(key: &[u8]) -> bool {
-    HOP_SCOPED.iter().any(|known| known.as_bytes() == key) || key.starts_with(b"lockgate/")
+fn is_hop_scoped(text: &[u8], member: &Member) -> bool {
+    match member.known {
+        Key::MetaRelatedTask
+        | Key::MetaProtocolVersion
+        | Key::MetaClientCapabilities
+        | Key::MetaClientInfo
+        | Key::MetaLogLevel
+        | Key::MetaServerInfo
+        | Key::MetaSubscriptionId
+        | Key::ProgressToken
+        | Key::Traceparent
+        | Key::Tracestate
+        | Key::Baggage => true,
+        Key::Other => member.name_bytes(text).starts_with(b"lockgate/"),
+        _ => false,
+    }
 }
 
 /// Copies the end-to-end members.
 pub fn copy_end_to_end(object: &mut Object<'_>, text: &[u8], members: &[Member]) {
     for member in members {
-        if !is_hop_scoped(&member.name_bytes(text)) {
+        if !is_hop_scoped(text, member) {
             object.copy(member.key.of(text), member.value.of(text));
         }
     }
@@ -54,7 +54,7 @@ pub fn copy_end_to_end(object: &mut Object<'_>, text: &[u8], members: &[Member])
 /// Returns whether any member is end-to-end.
 #[must_use]
 pub fn has_end_to_end(text: &[u8], members: &[Member]) -> bool {
-    members.iter().any(|m| !is_hop_scoped(&m.name_bytes(text)))
+    members.iter().any(|member| !is_hop_scoped(text, member))
 }
 
 /// Scans the JSON text of a `_meta` object.

@@ -1,12 +1,13 @@
 //! Every method name of every revision, and the eras in which it exists.
 
+use crate::key::Key;
 use crate::revision::Era;
 
 macro_rules! methods {
     ($($variant:ident $name:literal $eras:ident;)*) => {
         /// A method of the protocol; [`Method::Unknown`] for anything else.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Method { $(#[doc = concat!("`", $name, "`")] $variant,)* Unknown }
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        pub enum Method { $(#[doc = concat!("`", $name, "`")] $variant,)* #[default] Unknown }
 
         impl Method {
             #[must_use]
@@ -90,16 +91,16 @@ methods! {
 impl Method {
     /// Returns the member of `params` that identifies the request's target.
     #[must_use]
-    pub fn target(self) -> Option<&'static str> {
+    pub fn target(self) -> Option<Key> {
         match self {
-            Self::ToolsCall | Self::PromptsGet => Some("name"),
+            Self::ToolsCall | Self::PromptsGet => Some(Key::Name),
             Self::ResourcesRead
             | Self::Subscribe
             | Self::Unsubscribe
             | Self::DirectoryRead
-            | Self::SkillsGet => Some("uri"),
+            | Self::SkillsGet => Some(Key::Uri),
             Self::TasksGet | Self::TasksUpdate | Self::TasksCancel | Self::TasksResult => {
-                Some("taskId")
+                Some(Key::TaskId)
             }
             _ => None,
         }

@@ -6,8 +6,10 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use crate::jsonrpc::Request;
+use crate::key::Key;
 use crate::meta::{self, Sender};
 use crate::method::Method;
+use crate::scan::Member;
 use crate::write::{self, Object};
 
 /// The parts of a request to a server.
@@ -19,7 +21,7 @@ pub struct Outbound<'a> {
     pub target: Option<&'a str>,
     /// Other members of `params` with another value on this hop (JSON text); `None` omits the
     /// member.
-    pub replaced: &'a [(&'a str, Option<Vec<u8>>)],
+    pub replaced: &'a [(Key, Option<Vec<u8>>)],
     /// The sender's description, for modern servers.
     pub sender: Option<Sender<'a>>,
     /// Whether to request progress, with the request's own id as token.
@@ -81,19 +83,18 @@ impl Outbound<'_> {
         let mut params = Object::open(out);
         let target = method.target().zip(self.target);
         if let Some((name, value)) = target {
-            params.string(name, value);
+            params.string(name.as_str(), value);
         }
         for (name, value) in self.replaced {
             if let Some(value) = value {
-                params.raw(name, value);
+                params.raw(name.as_str(), value);
             }
         }
         if let Some(request) = self.request {
             let text = &request.text;
             for member in request.params() {
-                let name = member.name_bytes(text);
-                let is_target = target.is_some_and(|(key, _)| *name == *key.as_bytes());
-                if *name == *b"_meta" || is_target || self.replaces(&name) {
+                let is_target = target.is_some_and(|(key, _)| member.known == key);
+                if member.known == Key::Meta || is_target || self.replaces(member) {
                     continue;
                 }
                 let key = member.key.of(text);
@@ -118,8 +119,8 @@ impl Outbound<'_> {
         gap
     }
 
-    fn replaces(&self, name: &[u8]) -> bool {
-        self.replaced.iter().any(|(other, _)| other.as_bytes() == name)
+    fn replaces(&self, member: &Member) -> bool {
+        self.replaced.iter().any(|(key, _)| member.known == *key)
     }
 
     fn write_meta(&self, meta: &mut Object<'_>, id: u64) {

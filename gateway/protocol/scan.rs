@@ -5,6 +5,8 @@
 //! bytes, lone surrogates in keys, trailing text, and nesting beyond a limit. Unused values are
 //! skipped, but still validated.
 
+use crate::key::Key;
+
 mod fault;
 mod keys;
 mod span;
@@ -12,9 +14,9 @@ mod stream;
 mod text;
 
 pub use fault::{Fault, ScanError};
-use keys::check_key;
+use keys::Seen;
 pub use keys::{Keys, MAX_MEMBERS};
-pub use span::{Member, Members, Span, find, find_str};
+pub use span::{Member, Members, Span, find, find_str, get};
 pub use stream::{StreamScanner, Visit};
 use text::is_plain;
 pub(crate) use text::plain_run;
@@ -89,35 +91,41 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Walks an object. `visit` gets each key and must consume the value (with [`Self::value`],
-    /// [`Self::object`] …).
+    /// Walks an object and adds its members to `members`. `visit` gets each key and must consume the
+    /// value (with [`Self::value`], [`Self::object`] …).
     ///
     /// # Errors
     /// Any [`Fault`], including those of `visit`.
     pub fn object(
         &mut self,
         keys: Keys,
-        visit: &mut dyn FnMut(&mut Self, Member) -> Result<Span, ScanError>,
-    ) -> Result<(Span, Members), ScanError> {
+        members: &mut Members,
+        mut visit: impl FnMut(&mut Self, &Member) -> Result<Span, ScanError>,
+    ) -> Result<Span, ScanError> {
         if self.peek() != Some(b'{') {
             return self.fail(Fault::NotObject);
         }
         let start = self.at;
         self.enter()?;
-        let mut members = Members::new();
         if self.peek() == Some(b'}') {
             self.leave();
-            return Ok((self.span(start), members));
+            return Ok(self.span(start));
         }
+        let mut seen = Seen::default();
         loop {
             let key_at = self.at;
             let (key, escaped) = self.string()?;
-            let mut member = Member { key, escaped, value: key };
-            if let Err(what) = check_key(self.text, self.plain, &members, &member, keys) {
+            let known = if escaped {
+                Key::of(unescape(key.of(self.text)).as_bytes())
+            } else {
+                Key::of(key.of(self.text))
+            };
+            let mut member = Member { key, known, escaped, value: key };
+            if let Err(what) = seen.check(self.text, self.plain, members, &member, keys) {
                 return Err(ScanError { what, at: offset(key_at) });
             }
             self.take(b':')?;
-            member.value = visit(self, member)?;
+            member.value = visit(self, &member)?;
             members.push(member);
             match self.peek() {
                 Some(b',') => {
@@ -130,15 +138,26 @@ impl<'a> Scanner<'a> {
             }
         }
         self.leave();
-        Ok((self.span(start), members))
+        Ok(self.span(start))
     }
 
-    /// Walks an object and records only the positions of its members.
+    /// Walks an object and returns only the positions of its members.
     ///
     /// # Errors
     /// As [`Self::object`].
     pub fn members(&mut self, keys: Keys) -> Result<(Span, Members), ScanError> {
-        self.object(keys, &mut |scanner, _| scanner.value())
+        let mut members = Members::new();
+        let span = self.members_into(keys, &mut members)?;
+        Ok((span, members))
+    }
+
+    /// Does the same as [`Self::members`], without moving the members.
+    pub(crate) fn members_into(
+        &mut self,
+        keys: Keys,
+        members: &mut Members,
+    ) -> Result<Span, ScanError> {
+        self.object(keys, members, |scanner, _| scanner.value())
     }
 
     /// Walks an array. `visit` must consume each element.
@@ -239,6 +258,7 @@ impl<'a> Scanner<'a> {
         let first = self.peek();
         let start = self.at;
         match first {
+            Some(b'"') => drop(self.string()?),
             Some(b'{' | b'[') => self.container()?,
             _ => self.scalar(first)?,
         }

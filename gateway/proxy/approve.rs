@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use lockgate_authn::Principal;
 use lockgate_policy::ApprovalRule;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::sealed::Purpose;
@@ -136,7 +137,7 @@ impl From<RequestError> for Stop {
 impl Asking<'_> {
     async fn run(self, channel: Option<&CallChannel>) -> Result<Step, Stop> {
         let answer = self.permitted.answer().copied();
-        if answer.is_none() && self.context.request.param("requestState").is_some() {
+        if answer.is_none() && self.context.request.param(Key::RequestState).is_some() {
             // The next round of an approved call, paused by its server's questions.
             return if self.gateway.approvals.asked.take_round(&self.call.digest) {
                 Ok(self.go())

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use lockgate_policy::response::Response;
 use lockgate_policy::{ALWAYS_QUICK, Annotations, InputSchema, Target, TargetKind, Verdict};
 use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::name::Slug;
 use lockgate_protocol::revision::Era;
@@ -67,17 +68,17 @@ const QUICK_ANSWERS: usize = 64 * 1024;
 pub(crate) fn is_slow(context: &RequestContext) -> bool {
     let request = &context.request;
     // URIs are matched against templates, and in several forms against policies that deny.
-    if bytes_of(request, "uri") > QUICK_URI
-        || bytes_of(request, "ref") > QUICK_URI
-        || bytes_of(request, "inputResponses") > QUICK_ANSWERS
+    if bytes_of(request, Key::Uri) > QUICK_URI
+        || bytes_of(request, Key::Ref) > QUICK_URI
+        || bytes_of(request, Key::InputResponses) > QUICK_ANSWERS
     {
         return true;
     }
-    let bytes = bytes_of(request, "arguments");
+    let bytes = bytes_of(request, Key::Arguments);
     if bytes <= ALWAYS_QUICK {
         return false;
     }
-    let Some(name) = context.request.param_str("name") else { return false };
+    let Some(name) = context.request.param_str(Key::Name) else { return false };
     let seen = match context.request.method {
         Method::ToolsCall => context.view.tool(&name),
         Method::PromptsGet => context.view.prompt(&name),
@@ -92,8 +93,8 @@ pub(crate) fn is_slow(context: &RequestContext) -> bool {
     }
 }
 
-fn bytes_of(request: &Request, name: &str) -> usize {
-    request.param(name).unwrap_or(b"").len()
+fn bytes_of(request: &Request, key: Key) -> usize {
+    request.param(key).unwrap_or(b"").len()
 }
 
 /// Returns the error for an unknown name: not found, or not there yet if a server that has never
@@ -106,20 +107,20 @@ fn unknown_name(context: &RequestContext, kind: TargetKind, name: &str) -> Reque
     RequestError::unknown(if kind == TargetKind::Tool { "tool" } else { "prompt" }, name)
 }
 
-fn require_string<'a>(request: &'a Request, name: &str) -> Result<Cow<'a, str>, RequestError> {
-    match request.param_str(name) {
+fn require_string<'a>(request: &'a Request, key: Key) -> Result<Cow<'a, str>, RequestError> {
+    match request.param_str(key) {
         Some(text) => Ok(text),
-        None => Err(RequestError::invalid(format!("`params.{name}` must be a string"))),
+        None => Err(RequestError::invalid(format!("`params.{key}` must be a string"))),
     }
 }
 
 fn authorize_tool(context: &RequestContext) -> Result<Permitted, RequestError> {
-    let name = require_string(&context.request, "name")?;
+    let name = require_string(&context.request, Key::Name)?;
     let Some(seen) = context.tool(&name) else {
         return Err(answer_missing(context, unknown_name(context, TargetKind::Tool, &name)));
     };
     let entry = &seen.entry;
-    if !context.request.param("arguments").unwrap_or(b"{}").starts_with(b"{") {
+    if !context.request.param(Key::Arguments).unwrap_or(b"{}").starts_with(b"{") {
         return Err(RequestError::invalid("`params.arguments` must be an object"));
     }
     let scopes = context.snapshot.authenticator.may_call(
@@ -139,7 +140,7 @@ fn authorize_tool(context: &RequestContext) -> Result<Permitted, RequestError> {
     let permitted = permit_round(context, Arc::clone(&entry.server), Arc::clone(&entry.item.key))?
         .with_metrics(entry.metrics.clone())
         .with_listed(context.view.recorded(entry))
-        .with_task(context.request.param("task").is_some(), task_use);
+        .with_task(context.request.param(Key::Task).is_some(), task_use);
     Ok(permitted.with_judgement(judged))
 }
 
@@ -150,7 +151,7 @@ fn check_arguments(
     schema: &InputSchema,
     judged: &Judgement,
 ) -> Result<(), RequestError> {
-    let given = context.request.param("arguments").unwrap_or(b"{}");
+    let given = context.request.param(Key::Arguments).unwrap_or(b"{}");
     let arguments = judged.passed.arguments.as_deref().unwrap_or(given);
     schema
         .check(arguments)
@@ -158,7 +159,7 @@ fn check_arguments(
 }
 
 fn authorize_prompt(context: &RequestContext) -> Result<Permitted, RequestError> {
-    let name = require_string(&context.request, "name")?;
+    let name = require_string(&context.request, Key::Name)?;
     let Some(seen) = context.prompt(&name) else {
         return Err(answer_missing(context, unknown_name(context, TargetKind::Prompt, &name)));
     };
@@ -169,7 +170,7 @@ fn authorize_prompt(context: &RequestContext) -> Result<Permitted, RequestError>
 }
 
 fn authorize_resource(context: &RequestContext) -> Result<Permitted, RequestError> {
-    let uri = require_string(&context.request, "uri")?;
+    let uri = require_string(&context.request, Key::Uri)?;
     let Some(found) = context.view.resource(&uri, TargetKind::Resource) else {
         let unknown = RequestError::unknown_resource(&uri, context.era());
         return Err(answer_missing(context, unknown));
@@ -180,7 +181,7 @@ fn authorize_resource(context: &RequestContext) -> Result<Permitted, RequestErro
 
 /// Authorizes `skills/get` and `resources/directory/read` as a read of the URI.
 fn authorize_skill(context: &RequestContext) -> Result<Permitted, RequestError> {
-    let uri = require_string(&context.request, "uri")?;
+    let uri = require_string(&context.request, Key::Uri)?;
     let method = context.request.method;
     let found = context.view.resource(&uri, TargetKind::Resource);
     let served = found.filter(|found| skills::is_offered(method, &found.server.catalog().offers));
@@ -190,7 +191,7 @@ fn authorize_skill(context: &RequestContext) -> Result<Permitted, RequestError> 
     };
     let judged = evaluate(context, &found.verdict, &found.target(TargetKind::Resource))?;
     let cursor = skills::open_cursor(context, &uri)?;
-    let replaced = Vec::from_iter(cursor.map(|own| ("cursor", Some(own))));
+    let replaced = Vec::from_iter(cursor.map(|own| (Key::Cursor, Some(own))));
     let permitted = Permitted::new(found.server, method, found.own.into(), replaced);
     Ok(permitted.with_judgement(judged))
 }
@@ -209,7 +210,7 @@ fn permit_round(
             answer = approve::answer::read(context, &*server, &target)?;
         }
         if answer.is_some() {
-            replaced.extend([("requestState", None), ("inputResponses", None)]);
+            replaced.extend([(Key::RequestState, None), (Key::InputResponses, None)]);
         } else {
             let round = tokens::next_round(context, &*server, &target)?;
             replaced.extend(round.replaced);
@@ -229,16 +230,16 @@ fn permit_round(
 /// Authorizes a task request by the token that the gateway made of server and task id. A token of
 /// another caller is reported as an unknown task.
 fn authorize_task(context: &RequestContext) -> Result<Permitted, RequestError> {
-    let token = require_string(&context.request, "taskId")?;
+    let token = require_string(&context.request, Key::TaskId)?;
     let Some(task) = find_task(context, &token) else {
         return Err(answer_missing(context, RequestError::unknown_task()));
     };
     let held = admit(&context.snapshot, &context.rights, context.request.method)?;
     let method = context.request.method;
     let mut replaced = Vec::new();
-    if let Some(responses) = context.request.param("inputResponses") {
+    if let Some(responses) = context.request.param(Key::InputResponses) {
         replaced.push((
-            "inputResponses",
+            Key::InputResponses,
             Some(tokens::take_answers(context, responses, answers::take_unremembered)?),
         ));
     }
@@ -304,7 +305,7 @@ fn authorize_completion(context: &RequestContext) -> Result<Permitted, RequestEr
         }
     }
     object.close();
-    let replaced = vec![("ref", Some(own_reference))];
+    let replaced = vec![(Key::Ref, Some(own_reference))];
     Ok(Permitted::new(server, Method::Complete, own.into(), replaced).with_judgement(judged))
 }
 
@@ -318,7 +319,7 @@ struct Reference<'a> {
 }
 
 fn read_reference(context: &RequestContext) -> Option<Reference<'_>> {
-    let raw = context.request.param("ref")?;
+    let raw = context.request.param(Key::Ref)?;
     let mut scanner = scan::Scanner::new(raw, scan::MAX_DEPTH).ok()?;
     let (_, members) = scanner.members(scan::Keys::Strict).ok()?;
     let key = match &*scan::find_str(&members, raw, "type")? {

@@ -9,10 +9,11 @@ use lockgate_admission::budget::{Budget, Hold};
 use lockgate_admission::spawn;
 use lockgate_policy::response::Response;
 use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::write::{self, Object};
-use lockgate_protocol::{meta, question, scan};
+use lockgate_protocol::{question, scan};
 use lockgate_upstream::{BoxFuture, ClientChannel, LogLevel, QuestionError};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
@@ -264,7 +265,7 @@ impl CallChannel {
 
 /// Returns the progress token of a request if it is a number or a string.
 fn read_token(request: &Request) -> Option<Bytes> {
-    let token = request.meta(meta::PROGRESS_TOKEN)?;
+    let token = request.meta(Key::ProgressToken)?;
     let is_number = matches!(token.first(), Some(b'-' | b'0'..=b'9'));
     if token.len() > MAX_TOKEN || !is_number && scan::as_str(token).is_none() {
         return None;
@@ -273,7 +274,7 @@ fn read_token(request: &Request) -> Option<Bytes> {
 }
 
 fn read_progress(note: &Request) -> Option<f64> {
-    std::str::from_utf8(note.param("progress")?).ok()?.parse().ok()
+    std::str::from_utf8(note.param(Key::Progress)?).ok()?.parse().ok()
 }
 
 impl ClientChannel for CallChannel {

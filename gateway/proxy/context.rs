@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockgate_authn::Principal;
 use lockgate_protocol::jsonrpc::Request;
-use lockgate_protocol::meta;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_telemetry::TraceContext;
@@ -101,7 +101,7 @@ impl RequestContext {
         match &self.session {
             Some(session) => session.defers_loading,
             None => {
-                let client = self.request.meta(meta::CLIENT_INFO).unwrap_or(b"{}");
+                let client = self.request.meta(Key::MetaClientInfo).unwrap_or(b"{}");
                 self.snapshot.config.tool_search.is_deferring(client)
             }
         }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use lockgate_admission::spawn;
-use lockgate_protocol::meta;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::write;
 use lockgate_upstream::ListKind;
@@ -180,7 +180,7 @@ async fn authorize_slowly(
 
 /// Returns whether a modern client requests progress or log messages.
 fn may_stream(context: &RequestContext) -> bool {
-    context.request.meta(meta::PROGRESS_TOKEN).is_some() || context.caller.log_level.is_some()
+    context.request.meta(Key::ProgressToken).is_some() || context.caller.log_level.is_some()
 }
 
 fn open_channel(

@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use lockgate_protocol::jsonrpc::{self, Message, Request, SentBy};
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::scan::{self, Keys, Scanner};
 use lockgate_protocol::write::{self, Object};
@@ -20,13 +21,13 @@ pub(crate) fn select_server(
     if context.request.method != Method::ToolsCall {
         return Ok(());
     }
-    let name = context.request.param_str("name").unwrap_or_default();
+    let name = context.request.param_str(Key::Name).unwrap_or_default();
     let Some(group) = groups.tool(&name) else { return Ok(()) };
     if !context.sees(&group.entry) {
         return Err(RequestError::unknown("tool", &name));
     }
     let era = context.era();
-    let arguments = context.request.param("arguments").unwrap_or(b"{}");
+    let arguments = context.request.param(Key::Arguments).unwrap_or(b"{}");
     let members = Scanner::new(arguments, context.snapshot.config.limits.depth)
         .and_then(|mut scanner| scanner.members(Keys::Strict));
     let Ok((_, members)) = members else {
@@ -52,7 +53,7 @@ pub(crate) fn select_server(
     let Ok(Message::Request(mut request)) = jsonrpc::parse(text, depth, SentBy::Client) else {
         return Err(RequestError::invalid("`params` cannot be read"));
     };
-    if request.param_str("name").as_deref() == Some(CALL) {
+    if request.param_str(Key::Name).as_deref() == Some(CALL) {
         request.unwrap_call().map_err(RequestError::invalid)?;
     }
     context.request = request;
@@ -66,9 +67,9 @@ fn rewrite(request: &Request, name: &[u8], arguments: &[u8]) -> Bytes {
     let mut at = 0;
     let mut parts = Vec::with_capacity(2);
     for member in request.params() {
-        match &*member.name_bytes(text) {
-            b"name" => parts.push((member.value.range(), name)),
-            b"arguments" => parts.push((member.value.range(), arguments)),
+        match member.known {
+            Key::Name => parts.push((member.value.range(), name)),
+            Key::Arguments => parts.push((member.value.range(), arguments)),
             _ => {}
         }
     }

@@ -2,6 +2,7 @@
 //! the call with the answers. Modern clients get the questions themselves.
 
 use lockgate_protocol::code;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_upstream::{Answer, AnswerKind, ClientChannel, QuestionError};
 use serde_json::{Map, Value, json};
@@ -25,8 +26,8 @@ pub(crate) fn check_questions(permitted: &Permitted, answer: &Answer) -> Result<
     if answer.kind != AnswerKind::InputRequired {
         return Ok(());
     }
-    let asks = answer.member("inputRequests").unwrap_or(b"{}") != b"{}";
-    if is_pausable(permitted.method()) && (asks || answer.member("requestState").is_some()) {
+    let asks = answer.member(Key::InputRequests).unwrap_or(b"{}") != b"{}";
+    if is_pausable(permitted.method()) && (asks || answer.member(Key::RequestState).is_some()) {
         return Ok(());
     }
     Err(fault(permitted, "paused a request without a question or a state"))
@@ -48,8 +49,8 @@ pub(crate) async fn ask_client(
     answer: &Answer,
     talk: Option<&CallChannel>,
 ) -> Result<Permitted, RequestError> {
-    let state = answer.member("requestState").map(<[u8]>::to_vec);
-    let asked = answer.member("inputRequests").unwrap_or(b"{}");
+    let state = answer.member(Key::RequestState).map(<[u8]>::to_vec);
+    let asked = answer.member(Key::InputRequests).unwrap_or(b"{}");
     let questions: Map<String, Value> = match serde_json::from_slice(asked) {
         Ok(questions) => questions,
         Err(_) => return Err(fault(permitted, "sent questions that are not valid")),

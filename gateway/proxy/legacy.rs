@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use http::{HeaderMap, HeaderName, StatusCode};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::write;
@@ -224,7 +225,7 @@ fn check_version(headers: &HeaderMap) -> Option<RequestError> {
 fn take_notification(gateway: &Gateway, session: &Session, note: &Request) {
     match note.method {
         Method::Cancelled => {
-            if let Some(id) = note.param("requestId") {
+            if let Some(id) = note.param(Key::RequestId) {
                 session.cancel(id);
             }
         }
@@ -238,7 +239,7 @@ fn take_notification(gateway: &Gateway, session: &Session, note: &Request) {
 }
 
 fn set_level(session: &Session, request: &Request) -> Result<(), RequestError> {
-    if let Some(level) = request.param_str("level")
+    if let Some(level) = request.param_str(Key::Level)
         && let Some(level) = LogLevel::parse(&level)
     {
         session.set_level(level);

@@ -13,6 +13,7 @@ use futures_util::future::join_all;
 use lockgate_authn::Principal;
 use lockgate_policy::{HeldPermit, TargetKind};
 use lockgate_protocol::jsonrpc::Response;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::write::{self, Object};
@@ -100,7 +101,7 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
     let Some(filter) = read_filter(context) else {
         return Err(RequestError::invalid("`params.notifications` must be an object"));
     };
-    if context.request.param("taskIds").is_some() {
+    if context.request.param(Key::TaskIds).is_some() {
         crate::authorize::require_tasks(context)?;
     }
     let tasks = Tasks::wanted(context, &filter)?;
@@ -150,7 +151,7 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
 }
 
 fn read_filter(context: &RequestContext) -> Option<Map<String, Value>> {
-    serde_json::from_slice(context.request.param("notifications")?).ok()
+    serde_json::from_slice(context.request.param(Key::Notifications)?).ok()
 }
 
 fn asks_for(filter: &Map<String, Value>, list: &str) -> bool {

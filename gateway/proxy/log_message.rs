@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::write::{self, Object};
 use lockgate_upstream::LogLevel;
@@ -17,18 +18,18 @@ pub(crate) fn write_log_message(
     level: LogLevel,
     pace: &LogPace,
 ) -> Option<Vec<u8>> {
-    let severity = LogLevel::parse(&note.param_str("level")?)?;
+    let severity = LogLevel::parse(&note.param_str(Key::Level)?)?;
     if severity < level || !pace.admits(severity, Instant::now()) {
         return None;
     }
     let mut params = Vec::with_capacity(note.text.len() + slug.len());
     let mut object = Object::open(&mut params);
     object.string("level", severity.as_str());
-    match note.param_str("logger") {
+    match note.param_str(Key::Logger) {
         Some(logger) => object.string("logger", &format!("{slug}/{logger}")),
         None => object.string("logger", slug),
     }
-    if let Some(data) = note.param("data") {
+    if let Some(data) = note.param(Key::Data) {
         object.raw("data", data);
     }
     object.close();

@@ -10,6 +10,7 @@ use lockgate_authn::{Peer, Principal};
 use lockgate_protocol::capabilities;
 use lockgate_protocol::header as sentinel;
 use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
@@ -52,7 +53,7 @@ pub(crate) async fn receive(
         && single_client.is_new()
     {
         // Servers are started once the client's capabilities are available.
-        let declared = request.meta(meta::CLIENT_CAPABILITIES).unwrap_or(b"{}");
+        let declared = request.meta(Key::MetaClientCapabilities).unwrap_or(b"{}");
         single_client.declare(&capabilities::carried(declared));
     }
     let deadline = snapshot.config.limits.discovery_deadline;
@@ -160,11 +161,11 @@ fn check_request(
 }
 
 fn read_caller(principal: &Principal, request: &Request) -> Result<Caller, RequestError> {
-    let log_level = match request.meta(meta::LOG_LEVEL) {
+    let log_level = match request.meta(Key::MetaLogLevel) {
         None => None,
         Some(raw) => Some(read_log_level(raw)?),
     };
-    let declared = request.meta(meta::CLIENT_CAPABILITIES).unwrap_or(b"{}");
+    let declared = request.meta(Key::MetaClientCapabilities).unwrap_or(b"{}");
     let capabilities = capabilities::carried(declared);
     Ok(Caller {
         id: principal.caller_id(),
@@ -189,10 +190,10 @@ fn read_log_level(raw: &[u8]) -> Result<LogLevel, RequestError> {
 
 /// Checks the `_meta` members required in every modern request, and returns the protocol version.
 fn check_meta(request: &Request) -> Result<Cow<'_, str>, RequestError> {
-    let Some(version) = request.meta_str(meta::PROTOCOL_VERSION) else {
+    let Some(version) = request.meta_str(Key::MetaProtocolVersion) else {
         return Err(missing_meta(meta::PROTOCOL_VERSION));
     };
-    match request.meta(meta::CLIENT_CAPABILITIES) {
+    match request.meta(Key::MetaClientCapabilities) {
         Some(capabilities) if capabilities.starts_with(b"{") => Ok(version),
         _ => Err(missing_meta(meta::CLIENT_CAPABILITIES)),
     }
@@ -262,14 +263,14 @@ fn check_param_headers(
     request: &Request,
     view: &View,
 ) -> Result<(), RequestError> {
-    let Some(name) = request.param_str("name") else { return Ok(()) };
+    let Some(name) = request.param_str(Key::Name) else { return Ok(()) };
     let Some(seen) = view.tool(&name) else { return Ok(()) };
     // Only legacy servers offer tools to some clients alone, and legacy tools use no headers.
     if seen.entry.audience != Audience::Everybody {
         return Ok(());
     }
     let Some(wanted) = &seen.entry.item.headers else { return Ok(()) };
-    let arguments = request.param("arguments").unwrap_or(b"{}");
+    let arguments = request.param(Key::Arguments).unwrap_or(b"{}");
     let values = wanted.values(arguments);
     for name in wanted.shallow_names() {
         let body = values.iter().find(|(n, _)| *n == name);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lockgate_authn::Principal;
 use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 
@@ -98,7 +99,7 @@ impl Gateway {
     /// Returns whether the view has the tool or prompt of a request.
     fn has_name(&self, own: &OwnClients, request: &Request, seeing: Seeing<'_>) -> bool {
         let Some(view) = self.view_with(own, seeing) else { return true };
-        let Some(name) = request.param_str("name") else { return true };
+        let Some(name) = request.param_str(Key::Name) else { return true };
         let seen = match request.method {
             Method::ToolsCall => view.tool(&name),
             _ => view.prompt(&name),

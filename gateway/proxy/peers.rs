@@ -12,6 +12,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue}
 use http::{HeaderMap, Method, StatusCode};
 use lockgate_authn::{Credentials, Principal};
 use lockgate_protocol::jsonrpc::Message;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::sealed::{Purpose, Sealer};
 use lockgate_protocol::{code, scan};
 use lockgate_upstream::BoxFuture;
@@ -167,7 +168,7 @@ impl Holder {
     pub(crate) fn of(sealer: &Sealer, exchange: &Exchange, message: &Message) -> Option<Self> {
         let (token, holder) = match message {
             Message::Request(request) => {
-                let state = scan::as_str(request.param("requestState")?)?;
+                let state = scan::as_str(request.param(Key::RequestState)?)?;
                 let (token, holder) = state.split_once(SEPARATOR)?;
                 (token.to_owned(), holder.to_owned())
             }

@@ -9,10 +9,11 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, FuturesUnordered, SelectAll};
 use http::{HeaderMap, StatusCode};
 use lockgate_authn::{Credentials, Principal};
+use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{self, EnvelopeError, Message, MessageError, Request, SentBy};
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
-use lockgate_protocol::{code, meta};
 
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, VERSION, header};
@@ -199,7 +200,7 @@ fn choose(request: &Request, headers: &HeaderMap) -> Chosen {
     if legacy_version && headers.contains_key(&SESSION) {
         return Chosen::Legacy;
     }
-    if request.meta(meta::PROTOCOL_VERSION).is_some() || !version.is_empty() && !legacy_version {
+    if request.meta(Key::MetaProtocolVersion).is_some() || !version.is_empty() && !legacy_version {
         return Chosen::Modern;
     }
     if request.method == Method::Initialize { Chosen::Initialize } else { Chosen::Legacy }

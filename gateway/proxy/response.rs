@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lockgate_admission::budget::{Budget, Hold};
 use lockgate_policy::response::Response;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::list;
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
@@ -84,7 +85,7 @@ fn write_text(
     if answer.kind == AnswerKind::InputRequired {
         let server = &**permitted.server();
         let target = permitted.target();
-        let inner = answer.member("requestState");
+        let inner = answer.member(Key::RequestState);
         let resumption = permitted.resumption();
         let sealed = tokens::seal(context, server, target, inner, requests.as_deref(), resumption);
         match sealed {
@@ -127,15 +128,14 @@ fn rewrite_members<'a>(
     let slug = if context.view.namespaced { Some(permitted.server().slug()) } else { None };
     let mut members = Members { kept: SmallVec::new(), changed: Vec::new(), requests: None };
     for member in answer.members() {
-        let name = member.name_bytes(text);
         let own = member.value.of(text);
         let clean = match rule {
             Some(rule) => scrub::member(rule, answer.kind, &member.name(text), own),
             None => None,
         };
         let value = clean.as_deref().unwrap_or(own);
-        let change = rewrite(context, permitted, answer, &name, value, slug)?;
-        if *name == *b"inputRequests" {
+        let change = rewrite(context, permitted, answer, member.known, value, slug)?;
+        if member.known == Key::InputRequests {
             members.requests = Some(value.to_vec());
         }
         match (change, clean) {
@@ -185,7 +185,7 @@ fn bytes_of_copies(context: &RequestContext, answer: &Answer, rule: Option<&Resp
     for member in answer.members() {
         let value = member.value.of(text);
         let is_content =
-            matches!(&*member.name_bytes(text), b"content" | b"contents" | b"messages" | b"result");
+            matches!(member.known, Key::Content | Key::Contents | Key::Messages | Key::Result);
         if is_content && list::may_adapt(value, context.view.namespaced, context.revision) {
             bytes += value.len();
         }
@@ -205,7 +205,7 @@ fn modern_head(object: &mut Object<'_>, context: &RequestContext, answer: &Answe
         Method::ResourcesRead | Method::SkillsGet | Method::DirectoryRead
     );
     if is_cached && answer.kind == AnswerKind::Complete {
-        let ttl = match answer.member("ttlMs") {
+        let ttl = match answer.member(Key::TtlMs) {
             Some(ttl) if ttl.iter().all(u8::is_ascii_digit) => ttl,
             _ => b"0",
         };
@@ -221,7 +221,7 @@ fn meta(
     answer: &Answer,
     rule: Option<&Response>,
 ) {
-    let raw = answer.member("_meta").unwrap_or(b"{}");
+    let raw = answer.member(Key::Meta).unwrap_or(b"{}");
     let clean = match rule {
         Some(rule) => scrub::form::texts(rule, "_meta", raw),
         None => None,
@@ -254,25 +254,27 @@ fn rewrite(
     context: &RequestContext,
     permitted: &Permitted,
     answer: &Answer,
-    name: &[u8],
+    key: Key,
     value: &[u8],
     slug: Option<&str>,
 ) -> Result<Change, RequestError> {
     let modern = context.era() == Era::Modern;
-    Ok(match name {
-        b"resultType" | b"_meta" => Change::Drop,
-        b"ttlMs" if answer.kind == AnswerKind::Task || is_task(permitted.method()) => Change::Keep,
-        b"ttlMs" | b"cacheScope" => Change::Drop,
-        b"content" | b"contents" | b"messages" | b"result" => {
+    Ok(match key {
+        Key::ResultType | Key::Meta => Change::Drop,
+        Key::TtlMs if answer.kind == AnswerKind::Task || is_task(permitted.method()) => {
+            Change::Keep
+        }
+        Key::TtlMs | Key::CacheScope => Change::Drop,
+        Key::Content | Key::Contents | Key::Messages | Key::Result => {
             match list::adapt_content(value, slug, context.revision) {
                 Some(adapted) => Change::To(adapted),
                 None => Change::Keep,
             }
         }
-        b"structuredContent" if !modern && !takes_structured(context.revision, value) => {
+        Key::StructuredContent if !modern && !takes_structured(context.revision, value) => {
             Change::Drop
         }
-        b"taskId" if answer.kind == AnswerKind::Task => {
+        Key::TaskId if answer.kind == AnswerKind::Task => {
             let own = scan::as_str(value);
             let own = own.as_deref().unwrap_or("");
             let Some(token) = tokens::seal_task(context, &**permitted.server(), own) else {
@@ -280,25 +282,25 @@ fn rewrite(
             };
             Change::To(write::quoted(&token))
         }
-        b"taskId" if is_task(permitted.method()) => {
-            let token = context.request.param_str("taskId");
+        Key::TaskId if is_task(permitted.method()) => {
+            let token = context.request.param_str(Key::TaskId);
             Change::To(write::quoted(token.as_deref().unwrap_or("")))
         }
-        b"task" if permitted.makes_task() => match write_task(context, permitted, value) {
+        Key::Task if permitted.makes_task() => match write_task(context, permitted, value) {
             Ok(task) => Change::To(task),
             Err(what) => return Err(broken(permitted, what)),
         },
         // Replaced by our own state, even if the server sent none.
-        b"requestState" if answer.kind == AnswerKind::InputRequired => Change::Drop,
-        b"inputRequests" => questions(context, permitted, value, slug)?,
-        b"completion" => completion(value),
-        b"skill" if permitted.method() == Method::SkillsGet => {
+        Key::RequestState if answer.kind == AnswerKind::InputRequired => Change::Drop,
+        Key::InputRequests => questions(context, permitted, value, slug)?,
+        Key::Completion => completion(value),
+        Key::Skill if permitted.method() == Method::SkillsGet => {
             Change::To(skills::rewrite_skill(context, permitted, value)?)
         }
-        b"resources" if permitted.method() == Method::DirectoryRead => {
+        Key::Resources if permitted.method() == Method::DirectoryRead => {
             Change::To(skills::rewrite_children(context, permitted, value)?)
         }
-        b"nextCursor" if permitted.method() == Method::DirectoryRead => {
+        Key::NextCursor if permitted.method() == Method::DirectoryRead => {
             Change::To(skills::seal_cursor(context, value)?)
         }
         _ => Change::Keep,
@@ -314,11 +316,11 @@ fn is_tool_result(permitted: &Permitted, answer: &Answer) -> bool {
 /// require it. It contains the structured content as text, unless a policy rule applies to the
 /// result.
 pub(crate) fn missing_content(answer: &Answer, has_rule: bool) -> Option<Vec<u8>> {
-    if answer.member("content").is_some() || answer.member("task").is_some() {
+    if answer.member(Key::Content).is_some() || answer.member(Key::Task).is_some() {
         return None;
     }
     let mut content = b"[".to_vec();
-    if let Some(structured) = answer.member("structuredContent")
+    if let Some(structured) = answer.member(Key::StructuredContent)
         && let Ok(text) = std::str::from_utf8(structured)
         && !has_rule
         && text.len() <= MAX_COPIED_BYTES

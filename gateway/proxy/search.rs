@@ -6,6 +6,7 @@ mod signature;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use lockgate_protocol::key::Key;
 use lockgate_protocol::list::{self, Shown};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
@@ -51,7 +52,7 @@ pub(crate) fn unwrap_call(context: &mut RequestContext) -> Result<(), RequestErr
 
 fn unwrap_management(context: &mut RequestContext) -> Result<(), RequestError> {
     let is_call = context.request.method == Method::ToolsCall;
-    if !is_call || context.request.param_str("name").as_deref() != Some(CALL) {
+    if !is_call || context.request.param_str(Key::Name).as_deref() != Some(CALL) {
         return Ok(());
     }
     if context.search().is_none() {
@@ -61,7 +62,7 @@ fn unwrap_management(context: &mut RequestContext) -> Result<(), RequestError> {
     if let Err(mistake) = context.request.unwrap_call() {
         return Err(RequestError::tool_error(format!("{CALL}: {mistake}"), era));
     }
-    let name = context.request.param_str("name").unwrap_or_default();
+    let name = context.request.param_str(Key::Name).unwrap_or_default();
     if is_management(&name) {
         let words = format!("{CALL} calls tools of servers. Call {name} directly");
         return Err(RequestError::tool_error(words, era));
@@ -77,7 +78,7 @@ pub(crate) fn find_lookup(context: &RequestContext) -> Option<Lookup> {
     if context.request.method != Method::ToolsCall {
         return None;
     }
-    let lookup = match &*context.request.param_str("name")? {
+    let lookup = match &*context.request.param_str(Key::Name)? {
         FIND => Lookup::Find,
         DESCRIBE => Lookup::Describe,
         _ => return None,
@@ -218,7 +219,7 @@ fn read_arguments(
     context: &RequestContext,
     known: &[&str],
 ) -> Result<Map<String, Value>, Cow<'static, str>> {
-    let raw = context.request.param("arguments").unwrap_or(b"{}");
+    let raw = context.request.param(Key::Arguments).unwrap_or(b"{}");
     if raw.len() > MAX_ARGUMENTS {
         return Err(format!("the arguments are longer than {MAX_ARGUMENTS} bytes").into());
     }

@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use lockgate_policy::TargetKind;
 use lockgate_protocol::capabilities::Offers;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::list::{self, Form, RESOURCE, Raw, SKILL, Shown};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::name::Slug;
@@ -37,7 +38,7 @@ pub(crate) fn rewrite_skill(
     entry: &[u8],
 ) -> Result<Vec<u8>, RequestError> {
     let server = &**permitted.server();
-    let asked = context.request.param_str("uri").unwrap_or_default();
+    let asked = context.request.param_str(Key::Uri).unwrap_or_default();
     let array = [b"[".as_slice(), entry, b"]"].concat();
     let Some(Raw { key, text }) = read(array, &SKILL, context)?.pop() else {
         return Err(broken(permitted, "an entry that is not that of a skill"));
@@ -117,7 +118,7 @@ fn show(
 
 /// Seals a server's cursor (JSON text of a string) for the directory of this request.
 pub(crate) fn seal_cursor(context: &RequestContext, own: &[u8]) -> Result<Vec<u8>, RequestError> {
-    let uri = context.request.param_str("uri").unwrap_or_default();
+    let uri = context.request.param_str(Key::Uri).unwrap_or_default();
     let expires = unix_time::now() + CURSOR_LIFE;
     let sealer = &context.snapshot.sealer;
     match sealer.seal(Purpose::Cursor, &binding(context, &uri), expires, own) {
@@ -131,7 +132,7 @@ pub(crate) fn open_cursor(
     context: &RequestContext,
     uri: &str,
 ) -> Result<Option<Vec<u8>>, RequestError> {
-    let Some(cursor) = context.request.param("cursor") else { return Ok(None) };
+    let Some(cursor) = context.request.param(Key::Cursor) else { return Ok(None) };
     let token = scan::as_str(cursor).unwrap_or_default();
     let sealer = &context.snapshot.sealer;
     match sealer.open(Purpose::Cursor, &binding(context, uri), unix_time::now(), &token) {

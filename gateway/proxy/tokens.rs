@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::sealed::{Purpose, Reason};
 use lockgate_protocol::write::Object;
 use lockgate_protocol::{list, scan};
@@ -18,7 +19,7 @@ use crate::rescue::RequestError;
 use crate::unix_time;
 
 /// A member of `params` with its replacement for the server; `None` removes the member.
-pub(crate) type Replaced = (&'static str, Option<Vec<u8>>);
+pub(crate) type Replaced = (Key, Option<Vec<u8>>);
 
 /// Time for a client to complete a round.
 const STATE_LIFE: Duration = Duration::from_secs(600);
@@ -165,7 +166,7 @@ fn read(plain: &[u8]) -> Option<Round> {
 
 /// Returns whether a request continues an earlier request.
 pub(crate) fn is_next_round(request: &Request) -> bool {
-    request.param("requestState").is_some() || request.param("inputResponses").is_some()
+    request.param(Key::RequestState).is_some() || request.param(Key::InputResponses).is_some()
 }
 
 /// Prepares the next round of an earlier request. Its state must have been sealed for this request,
@@ -177,8 +178,8 @@ pub(crate) fn next_round(
     server: &dyn Upstream,
     target: &str,
 ) -> Result<NextRound, RequestError> {
-    let nothing = [("requestState", None), ("inputResponses", None)];
-    let Some(state) = context.request.param("requestState") else {
+    let nothing = [(Key::RequestState, None), (Key::InputResponses, None)];
+    let Some(state) = context.request.param(Key::RequestState) else {
         let resumption = Resumption::AtServer;
         return Ok(NextRound { replaced: nothing, resumption, answers: None });
     };
@@ -191,14 +192,14 @@ pub(crate) fn next_round(
             return Err(RequestError::invalid(words).recorded_as(reason));
         }
     };
-    let taken = match context.request.param("inputResponses") {
+    let taken = match context.request.param(Key::InputResponses) {
         Some(responses) => Some(take_answers(context, responses, |raw| round.questions.take(raw))?),
         None => None,
     };
     let resumption = round.resumption;
     Ok(match resumption {
         Resumption::AtServer => {
-            let replaced = [("requestState", round.inner), ("inputResponses", taken)];
+            let replaced = [(Key::RequestState, round.inner), (Key::InputResponses, taken)];
             NextRound { replaced, resumption, answers: None }
         }
         Resumption::Parked(..) => NextRound { replaced: nothing, resumption, answers: taken },
@@ -227,7 +228,7 @@ pub(crate) fn seal_task(
     server: &dyn Upstream,
     own: &str,
 ) -> Option<String> {
-    let tool = context.request.param_str("name")?;
+    let tool = context.request.param_str(Key::Name)?;
     let plain = format!("{}\0{tool}\0{own}", server.qualified_name());
     context
         .snapshot

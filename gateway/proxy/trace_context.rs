@@ -4,6 +4,7 @@
 
 use http::{HeaderMap, HeaderName};
 use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::meta;
 use lockgate_telemetry::TraceContext;
 
@@ -36,8 +37,8 @@ fn read_state(headers: &HeaderMap) -> Option<String> {
 }
 
 pub(crate) fn of_message(request: &Request) -> Option<TraceContext> {
-    let parent = request.meta_str(meta::TRACEPARENT)?;
-    TraceContext::parse(&parent, request.meta_str(meta::TRACESTATE).as_deref())
+    let parent = request.meta_str(Key::Traceparent)?;
+    TraceContext::parse(&parent, request.meta_str(Key::Tracestate).as_deref())
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lockgate_protocol::jsonrpc::{self, Message, Outcome, Request, SentBy};
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_upstream::{
@@ -131,7 +132,7 @@ impl Rig {
         slug: &str,
         target: &str,
         request: &Request,
-        replaced: &[(&str, Option<Vec<u8>>)],
+        replaced: &[(Key, Option<Vec<u8>>)],
         channel: Option<Arc<dyn ClientChannel>>,
         timeout: Option<Duration>,
     ) -> Result<Answer, UpstreamError> {

@@ -6,9 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use lockgate_admission::CallerId;
 use lockgate_protocol::jsonrpc::{Outcome, Request};
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
-use lockgate_protocol::scan::Member;
+use lockgate_protocol::scan::{self, Member};
 use lockgate_telemetry::{CallTrace, ToolMetrics};
 
 use crate::BoxFuture;
@@ -25,7 +26,7 @@ pub struct Call<'a> {
     pub request: &'a Request,
     /// Replacements for other members of `params` on this hop, as JSON text; `None` omits the
     /// member.
-    pub replaced: &'a [(&'a str, Option<Vec<u8>>)],
+    pub replaced: &'a [(Key, Option<Vec<u8>>)],
     pub caller: &'a Caller,
     /// The caller's identity and permissions, for built-in servers; `None` for calls without a
     /// particular caller.
@@ -46,9 +47,9 @@ impl Call<'_> {
     /// client's own.
     #[must_use]
     pub fn arguments(&self) -> Option<&[u8]> {
-        match self.replaced.iter().find(|(name, _)| *name == "arguments") {
+        match self.replaced.iter().find(|(name, _)| *name == Key::Arguments) {
             Some((_, replaced)) => replaced.as_deref(),
-            None => self.request.param("arguments"),
+            None => self.request.param(Key::Arguments),
         }
     }
 }
@@ -264,8 +265,7 @@ impl Answer {
 
     /// Returns a top-level member of the result as JSON text.
     #[must_use]
-    pub fn member(&self, name: &str) -> Option<&[u8]> {
-        lockgate_protocol::scan::find(self.members(), &self.text, name)
-            .map(|span| span.of(&self.text))
+    pub fn member(&self, key: Key) -> Option<&[u8]> {
+        Some(scan::get(self.members(), key)?.of(&self.text))
     }
 }

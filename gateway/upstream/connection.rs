@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use lockgate_egress::PostRequest;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::jsonrpc::{ErrorObject, Outcome, Response};
+use lockgate_protocol::key::Key;
 use lockgate_protocol::meta::Sender;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::Outbound;
@@ -303,7 +304,7 @@ impl Connection {
             return;
         }
         self.level.store(wanted, Ordering::Relaxed);
-        let params = [("level", Some(write::quoted(level.as_str())))];
+        let params = [(Key::Level, Some(write::quoted(level.as_str())))];
         if let Err(failure) = self.simple(Ask::own(Method::SetLevel, &params)).await {
             tracing::debug!(%failure, "setting the log level failed");
         }

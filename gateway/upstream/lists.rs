@@ -7,6 +7,7 @@ use bytes::Bytes;
 use lockgate_egress::Policy;
 use lockgate_protocol::header::ParamHeaders;
 use lockgate_protocol::jsonrpc::{Outcome, Response};
+use lockgate_protocol::key::Key;
 use lockgate_protocol::list::{self, Raw, short};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
@@ -137,7 +138,7 @@ impl Reading<'_> {
         &mut self,
         cursor: Option<&Bytes>,
     ) -> Result<Option<Response>, UpstreamError> {
-        let params = [("cursor", cursor.map(|cursor| cursor.to_vec()))];
+        let params = [(Key::Cursor, cursor.map(|cursor| cursor.to_vec()))];
         let mut ask = Ask::own(method(self.kind), &params);
         ask.capabilities = self.capabilities;
         let answered = self.connection.simple(ask).await;
@@ -162,8 +163,8 @@ impl Reading<'_> {
         text: &Bytes,
         members: &[Member],
     ) -> Result<Option<Bytes>, UpstreamError> {
-        let ttl = scan::find(members, text, "ttlMs");
-        let scope = scan::find(members, text, "cacheScope");
+        let ttl = scan::get(members, Key::TtlMs);
+        let scope = scan::get(members, Key::CacheScope);
         note_cache(self.catalog, ttl.map(|span| span.of(text)), scope.map(|span| span.of(text)));
         let Some(array) = scan::find(members, text, self.kind.member()) else {
             let method = method(self.kind).as_str();
@@ -173,7 +174,7 @@ impl Reading<'_> {
         if self.take_items(text, array)? {
             return Ok(None);
         }
-        let Some(span) = scan::find(members, text, "nextCursor") else { return Ok(None) };
+        let Some(span) = scan::get(members, Key::NextCursor) else { return Ok(None) };
         // A copy, so that the cursor does not keep its whole page alive.
         let cursor = Bytes::copy_from_slice(span.of(text));
         if !cursor.starts_with(b"\"") {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::{AbortHandle, abortable};
 use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::key::Key;
 use parking_lot::Mutex;
 
 use crate::BoxFuture;
@@ -53,7 +54,7 @@ impl OpenQuestions {
 
     /// Handles a cancellation of the server; false if it names no open question.
     pub(crate) fn take_back(&self, note: &Request) -> bool {
-        let question = note.param("requestId").and_then(|id| self.0.lock().remove(id));
+        let question = note.param(Key::RequestId).and_then(|id| self.0.lock().remove(id));
         question.inspect(AbortHandle::abort).is_some()
     }
 

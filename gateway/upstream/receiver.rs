@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use lockgate_admission::clock;
 use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::{code, meta, write};
+use lockgate_protocol::{code, write};
 use lockgate_telemetry::ServerMetrics;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -211,7 +212,7 @@ impl Inbox for Receiver {
                 self.stale.notify_one();
             }
             Method::ResourceUpdated => {
-                if let Some(uri) = note.param_str("uri")
+                if let Some(uri) = note.param_str(Key::Uri)
                     && self.paces.updates.admits(MAX_UPDATES_PER_SECOND, Instant::now())
                 {
                     self.tell_updated(uri.into_owned());
@@ -237,7 +238,7 @@ impl Inbox for Receiver {
             Method::TaskUpdated | Method::TaskStatus => self.tell_task(&note),
             Method::ElicitationComplete => {
                 if let (Some(session), Some(id)) =
-                    (self.behind.session(), note.param_str("elicitationId"))
+                    (self.behind.session(), note.param_str(Key::ElicitationId))
                 {
                     session.complete_elicitation(&self.id, &id);
                 }
@@ -323,7 +324,7 @@ impl Receiver {
     }
 
     fn tell_task(&self, note: &Request) {
-        let Some(id) = note.param_str("taskId") else { return };
+        let Some(id) = note.param_str(Key::TaskId) else { return };
         if self.paces.task_news.admits(TASK_NEWS, Instant::now()) {
             let task = Event::Task { server: self.id.clone(), id: id.into_owned() };
             let _ = self.events.send(task);
@@ -333,7 +334,7 @@ impl Receiver {
     fn acknowledge(&self, note: &Request) {
         let Some(id) = subscription_id(note) else { return };
         let Some(waiting) = self.acknowledgements.lock().remove(&id) else { return };
-        let filter = note.param("notifications").unwrap_or(b"null");
+        let filter = note.param(Key::Notifications).unwrap_or(b"null");
         let filter: Value = serde_json::from_slice(filter).unwrap_or(Value::Null);
         let mut topics = BTreeSet::new();
         topics.extend(texts_of(&filter, "resourceSubscriptions").map(Topic::Resource));
@@ -343,7 +344,7 @@ impl Receiver {
 }
 
 fn subscription_id(note: &Request) -> Option<u64> {
-    std::str::from_utf8(note.meta(meta::SUBSCRIPTION_ID)?).ok()?.parse().ok()
+    std::str::from_utf8(note.meta(Key::MetaSubscriptionId)?).ok()?.parse().ok()
 }
 
 fn refuse(id: &[u8], code: i64, words: &str) -> Bytes {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use lockgate_admission::spawn;
 use lockgate_protocol::jsonrpc::Outcome;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::{list, scan};
 use tokio::task::JoinHandle;
 
@@ -131,13 +132,13 @@ impl Shared {
     /// Records a task that clients may poll: at a legacy server it ends with the connection.
     pub(crate) fn record_task(&self, answer: &Answer) {
         let Outcome::Result(_, members) = &answer.outcome else { return };
-        let legacy = scan::find(members, &answer.text, "task");
+        let legacy = scan::get(members, Key::Task);
         if legacy.is_none() && answer.kind != AnswerKind::Task {
             return;
         }
         let ttl = match legacy {
             Some(task) => list::member(task.of(&answer.text), "ttl"),
-            None => scan::find(members, &answer.text, "ttlMs").map(|ttl| ttl.of(&answer.text)),
+            None => scan::get(members, Key::TtlMs).map(|ttl| ttl.of(&answer.text)),
         };
         let lasts = ttl.and_then(read_number).unwrap_or(MAX_TASK_MS);
         let until = self.now_ms() + lasts.min(MAX_TASK_MS);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_admission::spawn;
 use lockgate_protocol::jsonrpc::Outcome;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use serde_json::json;
@@ -403,7 +404,7 @@ async fn hold(
     if !tasks.is_empty() {
         filter["taskIds"] = tasks.into();
     }
-    let params = [("notifications", Some(filter.to_string().into_bytes()))];
+    let params = [(Key::Notifications, Some(filter.to_string().into_bytes()))];
     let mut ask = Ask::own(Method::Listen, &params);
     ask.id = Some(id);
     ask.capabilities = CARRIED;

@@ -229,7 +229,7 @@ fn write_headers(
 
 /// Returns the target of a request, such as a tool's name, if its method has one.
 fn read_target(method: Method, params: &Params) -> Option<String> {
-    let target = params.get(method.target()?)?;
+    let target = params.get(method.target()?.as_str())?;
     serde_json::from_str(target.get()).ok()
 }
 

@@ -5,6 +5,7 @@ use std::ops::Deref;
 
 use bytes::Bytes;
 
+use crate::key::Key;
 use crate::method::Method;
 use crate::scan::{self, Member, Members, Span};
 
@@ -20,7 +21,7 @@ pub enum Message {
 pub struct Request(pub(super) Box<RequestParts>);
 
 /// The text of a request, and the positions of its parts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RequestParts {
     pub text: Bytes,
     pub method: Method,
@@ -28,7 +29,7 @@ pub struct RequestParts {
     pub(super) id: Option<Span>,
     pub(super) params: Members,
     pub(super) has_params: bool,
-    pub(super) meta: Option<Members>,
+    pub(super) meta: Members,
 }
 
 /// A response, to one of the gateway's ids or to an unknown id.
@@ -101,31 +102,31 @@ impl Request {
 
     /// Returns a member of `params` as JSON text.
     #[must_use]
-    pub fn param(&self, name: &str) -> Option<&[u8]> {
-        Some(scan::find(&self.params, &self.text, name)?.of(&self.text))
+    pub fn param(&self, key: Key) -> Option<&[u8]> {
+        Some(scan::get(&self.params, key)?.of(&self.text))
     }
 
     /// Returns a member of `params` that is a string.
     #[must_use]
-    pub fn param_str(&self, name: &str) -> Option<Cow<'_, str>> {
-        scan::as_str(self.param(name)?)
+    pub fn param_str(&self, key: Key) -> Option<Cow<'_, str>> {
+        scan::as_str(self.param(key)?)
     }
 
     /// Returns the members of `params._meta`, if any.
     #[must_use]
     pub fn meta_members(&self) -> &[Member] {
-        self.meta.as_deref().unwrap_or(&[])
+        &self.meta
     }
 
     /// Returns a member of `params._meta` as JSON text.
     #[must_use]
-    pub fn meta(&self, key: &str) -> Option<&[u8]> {
-        Some(scan::find(self.meta_members(), &self.text, key)?.of(&self.text))
+    pub fn meta(&self, key: Key) -> Option<&[u8]> {
+        Some(scan::get(&self.meta, key)?.of(&self.text))
     }
 
     /// Returns a member of `params._meta` that is a string.
     #[must_use]
-    pub fn meta_str(&self, key: &str) -> Option<Cow<'_, str>> {
+    pub fn meta_str(&self, key: Key) -> Option<Cow<'_, str>> {
         scan::as_str(self.meta(key)?)
     }
 }

@@ -11,10 +11,10 @@ fn a_request_is_indexed() {
     let text = r#"{"jsonrpc":"2.0","id":"q7","method":"tools/call","params":{"name":"a","arguments":{"x":[1]},"_meta":{"progressToken":3,"a\/b":"c"}}}"#;
     let Ok(Message::Request(r)) = read(text) else { panic!("not a request") };
     assert_eq!((r.id(), r.method), (&b"\"q7\""[..], Method::ToolsCall));
-    assert_eq!(r.param_str("name").unwrap(), "a");
-    assert_eq!(r.param("arguments").unwrap(), br#"{"x":[1]}"#);
-    assert_eq!(r.meta("progressToken").unwrap(), b"3");
-    assert_eq!(r.meta_str("a/b").unwrap(), "c");
+    assert_eq!(r.param_str(Key::Name).unwrap(), "a");
+    assert_eq!(r.param(Key::Arguments).unwrap(), br#"{"x":[1]}"#);
+    assert_eq!(r.meta(Key::ProgressToken).unwrap(), b"3");
+    assert_eq!(scan::find_str(r.meta_members(), &r.text, "a/b").unwrap(), "c");
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn a_large_member_is_passed_on_without_a_copy() {
         let gap = outbound.write(&mut Vec::new(), 7, Method::ToolsCall);
         assert_eq!(gap.is_some(), arguments.to_string().len() >= MAX_COPIED_BYTES, "{length}");
         if let Some((_, value)) = gap {
-            assert_eq!(value.as_ptr(), request.param("arguments").unwrap().as_ptr());
+            assert_eq!(value.as_ptr(), request.param(Key::Arguments).unwrap().as_ptr());
         }
         let text = outbound.text(7, Method::ToolsCall);
         let read: Value = serde_json::from_slice(&text).unwrap();

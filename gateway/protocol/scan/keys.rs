@@ -3,6 +3,7 @@
 use super::fault::Fault;
 use super::span::Member;
 use super::text::unescape;
+use crate::key::Key;
 
 /// How strictly an object's keys are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,21 +18,50 @@ pub enum Keys {
 /// Maximum members of an object, because each key is compared with all others.
 pub const MAX_MEMBERS: usize = 128;
 
-/// Checks a key against the required strictness and the keys before it. `plain` means that the text
-/// has no byte beyond `~`.
-pub(super) fn check_key(
-    text: &[u8],
-    plain: bool,
-    before: &[Member],
-    new: &Member,
-    keys: Keys,
-) -> Result<(), Fault> {
-    if before.len() >= MAX_MEMBERS {
-        return Err(Fault::Members);
+/// The keys of an object so far.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// A bit for each known key.
+    known: u64,
+    /// Whether there is any other key.
+    has_others: bool,
+}
+
+impl Seen {
+    /// Checks a key against the required strictness and the keys before it. `plain` means that the
+    /// text has no byte beyond `~`.
+    #[inline]
+    pub(super) fn check(
+        &mut self,
+        text: &[u8],
+        plain: bool,
+        before: &[Member],
+        new: &Member,
+        keys: Keys,
+    ) -> Result<(), Fault> {
+        if before.len() >= MAX_MEMBERS {
+            return Err(Fault::Members);
+        }
+        if keys == Keys::Strict && (new.escaped || !plain) && !is_printable(text, new) {
+            return Err(Fault::KeyBytes);
+        }
+        if new.known == Key::Other || self.has_others {
+            compare(text, before, new, keys)?;
+        }
+        if new.known == Key::Other {
+            self.has_others = true;
+            return Ok(());
+        }
+        if self.known & new.known.bit() != 0 {
+            return Err(Fault::Duplicate);
+        }
+        self.known |= new.known.bit();
+        Ok(())
     }
-    if keys == Keys::Strict && (new.escaped || !plain) && !is_printable(text, new) {
-        return Err(Fault::KeyBytes);
-    }
+}
+
+/// Compares a key with those before it.
+fn compare(text: &[u8], before: &[Member], new: &Member, keys: Keys) -> Result<(), Fault> {
     for old in before {
         if !old.escaped && !new.escaped && length(old) != length(new) {
             continue;

@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use super::text::{as_str, unescape};
+use crate::key::Key;
 
 /// The range of a value in its text, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     pub start: u32,
     pub end: u32,
@@ -30,6 +31,7 @@ impl Span {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     pub key: Span,
+    pub known: Key,
     /// Whether the key has escapes, so that its bytes are not its text.
     pub escaped: bool,
     pub value: Span,
@@ -74,6 +76,18 @@ impl Member {
 
 /// The members of an object, in order.
 pub type Members = SmallVec<[Member; 8]>;
+
+/// Returns the value of a known member.
+#[must_use]
+#[inline]
+pub fn get(members: &[Member], key: Key) -> Option<Span> {
+    for member in members {
+        if member.known == key {
+            return Some(member.value);
+        }
+    }
+    None
+}
 
 /// Returns the value of the member called `name`.
 #[must_use]

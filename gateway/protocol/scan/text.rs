@@ -24,12 +24,13 @@ fn is_plain_block(bytes: &[u8]) -> bool {
 /// Returns the length of the prefix without quote, backslash and control bytes. Keys and short
 /// values end within the first words; long texts are scanned in blocks that the compiler turns into
 /// vector instructions.
+#[inline]
 pub(crate) fn plain_run(text: &[u8]) -> usize {
-    const SHORT_PREFIX: usize = 32;
-    match text.split_at_checked(SHORT_PREFIX) {
+    const SHORT: usize = 128;
+    match text.split_at_checked(SHORT) {
         None => words(text),
         Some((start, rest)) => match words(start) {
-            SHORT_PREFIX => SHORT_PREFIX + blocks(rest),
+            SHORT => SHORT + blocks(rest),
             at => at,
         },
     }
@@ -51,22 +52,25 @@ fn blocks(text: &[u8]) -> usize {
 /// Scans eight bytes at a time.
 #[inline]
 fn words(text: &[u8]) -> usize {
-    let (words, _) = text.as_chunks::<8>();
-    let mut at = 0;
-    for word in words {
-        let w = u64::from_le_bytes(*word);
-        let control = w.wrapping_sub(ONE_BYTES * 0x20) & !w & HIGH_BITS;
-        let hit = control
-            | mark_zeros(w ^ (ONE_BYTES * u64::from(b'"')))
-            | mark_zeros(w ^ (ONE_BYTES * u64::from(b'\\')));
+    let (words, rest) = text.as_chunks::<8>();
+    for (n, word) in words.iter().enumerate() {
+        let hit = mark_ends(*word);
         if hit != 0 {
-            // Borrows can only set false bits above a true one, so the lowest bit is exact.
-            return at + (hit.trailing_zeros() / 8) as usize;
+            return n * 8 + (hit.trailing_zeros() / 8) as usize;
         }
-        at += 8;
     }
-    let rest = text.get(at..).unwrap_or(&[]);
-    at + rest.iter().position(|&byte| ends(byte)).unwrap_or(rest.len())
+    words.len() * 8 + rest.iter().position(|&byte| ends(byte)).unwrap_or(rest.len())
+}
+
+/// Sets the highest bit of each byte that ends a run. Borrows can only set false bits above a true
+/// one, so the lowest bit is exact.
+#[inline]
+const fn mark_ends(word: [u8; 8]) -> u64 {
+    let word = u64::from_le_bytes(word);
+    let control = word.wrapping_sub(ONE_BYTES * 0x20) & !word & HIGH_BITS;
+    control
+        | mark_zeros(word ^ (ONE_BYTES * b'"' as u64))
+        | mark_zeros(word ^ (ONE_BYTES * b'\\' as u64))
 }
 
 const ONE_BYTES: u64 = 0x0101_0101_0101_0101;
@@ -131,7 +135,11 @@ fn unicode(tail: &str) -> (char, usize) {
 #[must_use]
 pub fn as_str(raw: &[u8]) -> Option<Cow<'_, str>> {
     match raw {
-        [b'"', inner @ .., b'"'] if !has_lone_surrogate(inner) => Some(unescape(inner)),
+        [b'"', inner @ .., b'"'] => match memchr::memchr(b'\\', inner) {
+            None => std::str::from_utf8(inner).ok().map(Cow::Borrowed),
+            Some(_) if has_lone_surrogate(inner) => None,
+            Some(_) => Some(unescape(inner)),
+        },
         _ => None,
     }
 }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use lockgate_protocol::key::Key;
 use lockgate_protocol::scan;
 use lockgate_protocol::sealed::{Purpose, Reason};
 use lockgate_upstream::Upstream;
@@ -49,7 +50,7 @@ pub(crate) fn read(
     server: &dyn Upstream,
     target: &str,
 ) -> Result<Option<CallerAnswer>, RequestError> {
-    let Some(token) = context.request.param("requestState").and_then(scan::as_str) else {
+    let Some(token) = context.request.param(Key::RequestState).and_then(scan::as_str) else {
         return Ok(None);
     };
     let digest = tokens::digest(context);
@@ -68,7 +69,7 @@ pub(crate) fn read(
         Err(_) => return Ok(None),
     };
     let Ok(nonce) = Nonce::try_from(plain.as_slice()) else { return Ok(None) };
-    let approves = match context.request.param("inputResponses") {
+    let approves = match context.request.param(Key::InputResponses) {
         Some(responses) => read_decision(context, responses)?,
         None => None,
     };

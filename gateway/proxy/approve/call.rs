@@ -1,6 +1,7 @@
 //! A call as it is submitted for approval: the digest that the executed call is compared with, and
 //! its description for approvers.
 
+use lockgate_protocol::key::Key;
 use std::sync::Arc;
 
 use lockgate_policy::{ApprovalRule, Refusal};
@@ -32,9 +33,9 @@ impl ApprovedCall {
             let words = format!("it is larger than {} KiB", MAX_REQUEST / 1024);
             return Err(Refusal(words));
         }
-        let mut arguments = context.request.param("arguments");
+        let mut arguments = context.request.param(Key::Arguments);
         for (name, written) in permitted.replaced() {
-            if *name == "arguments" {
+            if *name == Key::Arguments {
                 arguments = written.as_deref();
             }
         }
@@ -43,7 +44,7 @@ impl ApprovedCall {
         if write_canonical(&arguments, &mut canonical).is_err() {
             return Err(Refusal("its arguments have too many members".into()));
         }
-        let name = context.request.param_str("name");
+        let name = context.request.param_str(Key::Name);
         let definition = match context.view.tool(name.as_deref().unwrap_or("")) {
             Some(seen) => &seen.entry.item.text,
             None => b"".as_slice(),

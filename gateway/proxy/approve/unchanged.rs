@@ -1,6 +1,7 @@
 //! Checks after an approval that the policies, the caller, the tool and the approvers have not
 //! changed in the meantime.
 
+use lockgate_protocol::key::Key;
 use std::sync::Arc;
 
 use lockgate_authn::Principal;
@@ -47,7 +48,7 @@ impl Asking<'_> {
         let rights = CallerRights::new(&now.policy, principal, &was.endpoint);
         let seeing = Seeing { endpoint: &was.endpoint, snapshot: &now, rights: &rights };
         let view = self.gateway.view_with(&self.gateway.own_clients_of(was), seeing);
-        let name = was.request.param_str("name");
+        let name = was.request.param_str(Key::Name);
         let name = name.as_deref().unwrap_or("");
         if let Some(view) = view
             && let Some(seen) = view.tool(name)

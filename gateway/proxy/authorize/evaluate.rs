@@ -1,6 +1,7 @@
 //! Evaluation of policy for a visible item: rate limits, then arguments, and the error of a denial.
 
 use lockgate_policy::{DenyReason, HeldPermit, PolicyDenial, Target, TargetKind, Verdict};
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 
 use super::permitted::{Judgement, describe_reason};
@@ -51,7 +52,7 @@ fn evaluate_target(
     let subject = rights.subject();
     let question = rights.question(&subject, target);
     let arguments =
-        if verdict.reads_arguments() { context.request.param("arguments") } else { None };
+        if verdict.reads_arguments() { context.request.param(Key::Arguments) } else { None };
     let passed = match policy.evaluate(verdict, &question, arguments) {
         Ok(passed) => passed,
         Err(denied) => return Err(write_denial(context, target, denied)),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use lockgate_policy::response::Response;
 use lockgate_policy::{ApprovalRule, DenyReason, HeldPermit, Passed};
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_telemetry::ToolMetrics;
 use lockgate_telemetry::audit::DryRunDenial;
@@ -98,9 +99,9 @@ impl Permitted {
     pub(super) fn with_task(mut self, is_asked: bool, task_use: TaskUse) -> Self {
         match task_use {
             TaskUse::OfGateway | TaskUse::Converted => {
-                self.replaced.push(("task", Some(TASK.to_vec())));
+                self.replaced.push((Key::Task, Some(TASK.to_vec())));
             }
-            TaskUse::None if is_asked => self.replaced.push(("task", None)),
+            TaskUse::None if is_asked => self.replaced.push((Key::Task, None)),
             TaskUse::None | TaskUse::OfClient => {}
         }
         self.task_use = task_use;
@@ -160,7 +161,7 @@ impl Permitted {
             self.approval.get_or_insert_default().rules = passed.approvals;
         }
         if passed.arguments.is_some() {
-            self.replaced.push(("arguments", passed.arguments));
+            self.replaced.push((Key::Arguments, passed.arguments));
         }
         self.with_held(held).with_response(response)
     }
@@ -268,9 +269,9 @@ impl Permitted {
     /// and the server's state.
     pub(crate) fn next_round(&self, responses: Option<Vec<u8>>, state: Option<Vec<u8>>) -> Self {
         let mut replaced = self.replaced.clone();
-        replaced.retain(|(name, _)| !matches!(*name, "inputResponses" | "requestState"));
-        replaced.push(("inputResponses", responses));
-        replaced.push(("requestState", state));
+        replaced.retain(|(name, _)| !matches!(name, Key::InputResponses | Key::RequestState));
+        replaced.push((Key::InputResponses, responses));
+        replaced.push((Key::RequestState, state));
         Self {
             replaced,
             server: Arc::clone(&self.server),

@@ -3,6 +3,7 @@
 
 use lockgate_protocol::capabilities::{TASKS, declares};
 use lockgate_protocol::code;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::list;
 use lockgate_protocol::revision::{Era, Revision};
 
@@ -31,7 +32,8 @@ pub(super) fn find_use(
     context: &RequestContext,
     entry: &CatalogEntry,
 ) -> Result<TaskUse, RequestError> {
-    let asks = context.revision == Revision::V2025_11_25 && context.request.param("task").is_some();
+    let asks =
+        context.revision == Revision::V2025_11_25 && context.request.param(Key::Task).is_some();
     match (asks, find_support(entry)) {
         (true, Support::Forbidden) => Err(RequestError::new(
             code::METHOD_NOT_FOUND,

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::scan;
 use lockgate_upstream::{ServerId, Upstream};
@@ -39,7 +40,7 @@ impl<'a> About<'a> {
     pub(crate) fn request(endpoint: &'a Endpoint, request: &'a Request) -> Self {
         let target = match request.method {
             Method::ToolsCall | Method::PromptsGet => {
-                match request.param("name").and_then(scan::as_str) {
+                match request.param(Key::Name).and_then(scan::as_str) {
                     Some(name) if is_management(&name) => Target::Any,
                     Some(name) => Target::Named(name),
                     None => Target::None,

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use lockgate_protocol::capabilities::{Offers, add_extensions};
+use lockgate_protocol::key::Key;
 use lockgate_protocol::meta;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::scan;
@@ -66,7 +67,7 @@ pub(super) fn write_page(context: &RequestContext, kind: ListKind) -> Result<Tex
 
 /// Returns the requested page and its number, or `None` if the cursor is not of this list.
 fn find_page<'a>(context: &RequestContext, list: &'a Pages) -> Option<(usize, &'a Bytes)> {
-    let number = match context.request.param("cursor") {
+    let number = match context.request.param(Key::Cursor) {
         None => 0,
         Some(cursor) => read_cursor(context, &list.mark, cursor)?,
     };

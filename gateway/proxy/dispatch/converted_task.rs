@@ -4,6 +4,7 @@
 //! (2025-11-25), ext-tasks specification/draft/tasks.md.
 
 use lockgate_protocol::jsonrpc::{ErrorObject, Outcome};
+use lockgate_protocol::key::Key;
 use lockgate_protocol::list;
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
@@ -35,7 +36,7 @@ pub(super) fn convert_created(
     permitted: &Permitted,
     answer: &Answer,
 ) -> Result<Answer, RequestError> {
-    let Some(task) = answer.member("task") else {
+    let Some(task) = answer.member(Key::Task) else {
         return Err(broken(&**permitted.server(), "returned no task, although one was requested"));
     };
     let mut result = Vec::new();
@@ -143,7 +144,7 @@ fn write_result(out: &mut Vec<u8>, ended: &Answer, missing_content: Option<Vec<u
     }
     for member in ended.members() {
         let value = member.value.of(&ended.text);
-        if *member.name_bytes(&ended.text) != *b"_meta" {
+        if member.known != Key::Meta {
             object.copy(member.key.of(&ended.text), value);
             continue;
         }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_admission::clock;
 use lockgate_policy::TargetKind;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::scan;
 use lockgate_telemetry::audit::{self, Decision, Record, Ticket};
@@ -115,7 +116,7 @@ fn count_denial(
 }
 
 fn completes_prompt(context: &RequestContext) -> bool {
-    let Some(raw) = context.request.param("ref") else { return false };
+    let Some(raw) = context.request.param(Key::Ref) else { return false };
     matches!(read_reference(raw), Some((true, _)))
 }
 
@@ -124,7 +125,7 @@ fn find_counters(context: &RequestContext) -> Option<&ToolMetrics> {
     if context.request.method != Method::ToolsCall {
         return None;
     }
-    context.tool(&context.request.param_str("name")?)?.entry.metrics.as_deref()
+    context.tool(&context.request.param_str(Key::Name)?)?.entry.metrics.as_deref()
 }
 
 /// Records the opening of a `subscriptions/listen` stream, as a success at once because streams may
@@ -134,7 +135,7 @@ pub(crate) fn audit_listen(
     context: &RequestContext,
 ) -> Result<(), RequestError> {
     let Some(trail) = &gateway.audit else { return Ok(()) };
-    let wanted = context.request.param("notifications");
+    let wanted = context.request.param(Key::Notifications);
     let about = describe_request(context, None, find_name(context), None);
     let ticket = trail.decide(&about, wanted, Decision::Allow(None, None))?;
     ticket.finish(Outcome::Ok, Duration::ZERO);
@@ -201,7 +202,7 @@ fn describe_request<'a>(
 /// shortens it further and marks the cut.
 fn find_name(context: &RequestContext) -> Option<Cow<'_, str>> {
     let request = &context.request;
-    let seen = match (request.method, request.param_str("name")) {
+    let seen = match (request.method, request.param_str(Key::Name)) {
         (Method::ToolsCall, Some(name)) => context.tool(&name),
         (Method::PromptsGet, Some(name)) => context.prompt(&name),
         _ => None,
@@ -210,7 +211,7 @@ fn find_name(context: &RequestContext) -> Option<Cow<'_, str>> {
         return Some(Cow::Borrowed(context.view.recorded(&seen.entry)));
     }
     let name = match request.method {
-        Method::Complete => String::from_utf8_lossy(request.param("ref")?),
+        Method::Complete => String::from_utf8_lossy(request.param(Key::Ref)?),
         Method::Unknown => request.method_name(),
         method => request.param_str(method.target()?)?,
     };
@@ -230,12 +231,12 @@ fn label(method: Method) -> &'static str {
 }
 
 fn find_arguments(context: &RequestContext) -> Option<&[u8]> {
-    context.request.param("arguments")
+    context.request.param(Key::Arguments)
 }
 
 /// Describes a tool call for subscribers of call events.
 fn ended(context: &RequestContext, outcome: Outcome, duration: Duration) -> Option<EndedCall> {
-    let seen = context.view.tool(&context.request.param_str("name")?)?;
+    let seen = context.view.tool(&context.request.param_str(Key::Name)?)?;
     let principal = &context.principal;
     Some(EndedCall {
         caller: principal.key(),
@@ -381,16 +382,16 @@ fn find_hiding_rule(gateway: &Gateway, context: &RequestContext) -> Option<(Stri
     let request = &context.request;
     match request.method {
         Method::ToolsCall => {
-            hides(gateway, context, &[TargetKind::Tool], &request.param_str("name")?)
+            hides(gateway, context, &[TargetKind::Tool], &request.param_str(Key::Name)?)
         }
         Method::PromptsGet => {
-            hides(gateway, context, &[TargetKind::Prompt], &request.param_str("name")?)
+            hides(gateway, context, &[TargetKind::Prompt], &request.param_str(Key::Name)?)
         }
         Method::ResourcesRead | Method::DirectoryRead | Method::SkillsGet | Method::Subscribe => {
-            hides(gateway, context, &[TargetKind::Resource], &request.param_str("uri")?)
+            hides(gateway, context, &[TargetKind::Resource], &request.param_str(Key::Uri)?)
         }
         Method::Complete => {
-            let (is_prompt, name) = read_reference(request.param("ref")?)?;
+            let (is_prompt, name) = read_reference(request.param(Key::Ref)?)?;
             let kinds = if is_prompt {
                 [TargetKind::Prompt, TargetKind::PromptCompletion]
             } else {

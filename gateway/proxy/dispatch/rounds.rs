@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::{code, jsonrpc, list, question, scan};
@@ -130,7 +131,7 @@ async fn finish(
     if let jsonrpc::Outcome::Error(error) = &answer.outcome {
         return Err(RequestError::relayed(context, permitted, *error, &answer.text));
     }
-    let failed = answer.member("isError") == Some(b"true");
+    let failed = answer.member(Key::IsError) == Some(b"true");
     record.outcome = if failed { Outcome::ToolError } else { Outcome::Ok };
     if answer.kind == AnswerKind::InputRequired {
         open_round(gateway, context, permitted);
@@ -287,8 +288,8 @@ async fn ask_to_connect(
 
 /// Returns the modern client's answer to the question, if this is its next round.
 fn find_action(context: &RequestContext) -> Option<String> {
-    context.request.param("requestState")?;
-    let answer = list::member(context.request.param("inputResponses")?, KEY)?;
+    context.request.param(Key::RequestState)?;
+    let answer = list::member(context.request.param(Key::InputResponses)?, KEY)?;
     Some(scan::as_str(list::member(answer, "action")?)?.into_owned())
 }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{self, Message, Outcome, Request, SentBy};
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::scan::{self, MAX_DEPTH};
@@ -62,7 +63,7 @@ pub(super) fn is_to_follow(
     answer: &Answer,
 ) -> bool {
     answer.kind == AnswerKind::Task && context.era() == Era::Legacy
-        || permitted.follows_task() && answer.member("task").is_some()
+        || permitted.follows_task() && answer.member(Key::Task).is_some()
 }
 
 /// Follows the task in a server's response and returns its final result.
@@ -73,10 +74,10 @@ pub(super) async fn follow(
     channel: Option<&Arc<CallChannel>>,
 ) -> Result<Answer, RequestError> {
     let is_modern = answer.kind == AnswerKind::Task;
-    let created = if is_modern { None } else { answer.member("task") };
+    let created = if is_modern { None } else { answer.member(Key::Task) };
     let id = match created {
         Some(task) => lockgate_protocol::list::member(task, "taskId"),
-        None => answer.member("taskId"),
+        None => answer.member(Key::TaskId),
     };
     let Some(own) = id.and_then(scan::as_str) else {
         return Err(broken(&**permitted.server(), "returned a task without an id"));
@@ -183,7 +184,7 @@ impl<'a> FollowedTask<'a> {
             let problem = RequestError::relayed(self.context, self.permitted, *error, &answer.text);
             return Err(problem);
         }
-        let Some(status) = text_of(&answer, "status") else {
+        let Some(status) = text_of(&answer, Key::Status) else {
             return Err(broken(&*self.server, "has a task without a status"));
         };
         let status = status.into_owned();
@@ -220,7 +221,7 @@ impl<'a> FollowedTask<'a> {
         let mut asked = HashSet::new();
         loop {
             let (status, answer) = self.look().await?;
-            match (status.as_str(), answer.member("result"), answer.member("error")) {
+            match (status.as_str(), answer.member(Key::Result), answer.member(Key::Error)) {
                 ("completed", Some(result), _) => {
                     return read_response(&*self.server, write::result(b"0", result));
                 }
@@ -255,7 +256,7 @@ impl<'a> FollowedTask<'a> {
         let next = interact::ask_client(self.permitted, &asks, channel).await?;
         let mut answers = None;
         for (name, value) in next.replaced() {
-            if *name == "inputResponses" {
+            if *name == Key::InputResponses {
                 answers = value.as_deref();
             }
         }
@@ -288,18 +289,18 @@ impl Drop for FollowedTask<'_> {
     }
 }
 
-fn text_of<'a>(answer: &'a Answer, name: &str) -> Option<Cow<'a, str>> {
-    scan::as_str(answer.member(name)?)
+fn text_of<'a>(answer: &'a Answer, key: Key) -> Option<Cow<'a, str>> {
+    scan::as_str(answer.member(key)?)
 }
 
 fn wanted_pause(answer: &Answer) -> Option<Duration> {
-    let ms = answer.member("pollIntervalMs").or(answer.member("pollInterval"))?;
+    let ms = answer.member(Key::PollIntervalMs).or(answer.member(Key::PollInterval))?;
     Some(Duration::from_millis(serde_json::from_slice(ms).ok()?))
 }
 
 /// Returns the questions that are not in `asked` yet, and adds them there.
 fn unasked(answer: &Answer, asked: &mut HashSet<String>) -> Map<String, Value> {
-    let all = answer.member("inputRequests").unwrap_or(b"{}");
+    let all = answer.member(Key::InputRequests).unwrap_or(b"{}");
     let mut new: Map<String, Value> = serde_json::from_slice(all).unwrap_or_default();
     new.retain(|key, _| asked.insert(key.clone()));
     new

@@ -7,6 +7,7 @@ use lockgate_admission::spawn;
 use lockgate_protocol::capabilities::{self, Offers};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::write;
@@ -49,7 +50,7 @@ pub(crate) fn initialize(
         return refuse(gateway, exchange, id, &problem, operation);
     }
     let revision =
-        lockgate_protocol::legacy::negotiate(request.param_str("protocolVersion").as_deref());
+        lockgate_protocol::legacy::negotiate(request.param_str(Key::ProtocolVersion).as_deref());
     let declared = match read_declared(request) {
         Ok(declared) => declared,
         Err(problem) => return refuse(gateway, exchange, id, &problem, operation),
@@ -104,7 +105,7 @@ fn tell_servers(gateway: &Gateway, session: &Arc<Session>, view: &View) {
 
 /// Returns whether the client loads definitions of tools on demand.
 fn is_deferring(snapshot: &Snapshot, request: &Request) -> bool {
-    let client = request.param("clientInfo").unwrap_or(b"{}");
+    let client = request.param(Key::ClientInfo).unwrap_or(b"{}");
     snapshot.config.tool_search.is_deferring(client)
 }
 
@@ -112,7 +113,7 @@ fn read_declared(request: &Request) -> Result<&[u8], RequestError> {
     if request.params().is_empty() {
         return Err(RequestError::invalid("`initialize` needs `params`"));
     }
-    match request.param("capabilities") {
+    match request.param(Key::Capabilities) {
         Some(declared) if !declared.starts_with(b"{") => {
             Err(RequestError::invalid("`params.capabilities` must be an object"))
         }

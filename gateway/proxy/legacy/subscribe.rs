@@ -7,6 +7,7 @@ use std::time::Instant;
 use lockgate_admission::spawn;
 use lockgate_authn::Principal;
 use lockgate_policy::TargetKind;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::uri;
 use lockgate_protocol::write;
@@ -56,7 +57,7 @@ async fn permit_subscription(
     context: &RequestContext,
 ) -> Result<Permitted, RequestError> {
     let permitted = authorize(context)?;
-    let uri = context.request.param_str("uri");
+    let uri = context.request.param_str(Key::Uri);
     let uri = uri.as_deref().unwrap_or("");
     if !context.view.describes(uri) && !hides_nothing(context, &**permitted.server()) {
         let Some(read) = make_read(context, uri) else {
@@ -78,7 +79,7 @@ async fn subscribe_to(
     permitted: &Permitted,
 ) -> Result<(), RequestError> {
     let Some(session) = &context.session else { return Ok(()) };
-    let exposed = context.request.param_str("uri");
+    let exposed = context.request.param_str(Key::Uri);
     let exposed = exposed.as_deref().unwrap_or("");
     let server = permitted.server();
     let own = permitted.target();
@@ -156,7 +157,7 @@ impl Making {
 }
 
 pub(super) fn unsubscribe(gateway: &Gateway, context: &RequestContext) -> Result<(), RequestError> {
-    let Some(uri) = context.request.param_str("uri") else {
+    let Some(uri) = context.request.param_str(Key::Uri) else {
         return Err(RequestError::invalid("`params.uri` must be a string"));
     };
     if let Some(session) = &context.session

@@ -4,7 +4,7 @@
 
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::ErrorObject;
-use lockgate_protocol::meta;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use serde_json::{Value, json};
@@ -43,19 +43,19 @@ impl RequestError {
                     words = &*error.message(text),
                     "the server has no such resource"
                 );
-                let uri = context.request.param_str("uri");
+                let uri = context.request.param_str(Key::Uri);
                 return Self::unknown_resource(uri.as_deref().unwrap_or(""), context.era());
             }
             Method::SkillsGet | Method::DirectoryRead
                 if is_missing(context, permitted, error.code) =>
             {
-                let uri = context.request.param_str("uri");
+                let uri = context.request.param_str(Key::Uri);
                 return Self::unknown_resource(uri.as_deref().unwrap_or(""), Era::Modern);
             }
             // The gateway has checked the method, so the server means that the tool no longer
             // exists.
             Method::ToolsCall if error.code == code::METHOD_NOT_FOUND => {
-                let name = context.request.param_str("name");
+                let name = context.request.param_str(Key::Name);
                 return Self::unknown("tool", name.as_deref().unwrap_or(""));
             }
             // A server without completions has no values.
@@ -68,7 +68,7 @@ impl RequestError {
         if let Some(rule) = permitted.response() {
             scrub::problem(rule, &mut problem);
         }
-        problem.about(context.request.param("uri"))
+        problem.about(context.request.param(Key::Uri))
     }
 
     /// Replaces the server's own URI by the URI of the client's request.
@@ -91,18 +91,18 @@ fn is_missing(context: &RequestContext, permitted: &Permitted, said: i64) -> boo
     match said {
         code::RESOURCE_NOT_FOUND => true,
         code::INVALID_PARAMS => {
-            !is_given(context, permitted, "inputResponses")
-                && !is_given(context, permitted, "requestState")
+            !is_given(context, permitted, Key::InputResponses)
+                && !is_given(context, permitted, Key::RequestState)
         }
-        0 => !matches!(context.request.param_str("uri"), Some(uri) if context.view.lists(&uri)),
+        0 => !matches!(context.request.param_str(Key::Uri), Some(uri) if context.view.lists(&uri)),
         _ => false,
     }
 }
 
 /// Returns whether this parameter was sent to the server.
-fn is_given(context: &RequestContext, permitted: &Permitted, name: &str) -> bool {
-    context.request.param(name).is_some()
-        || permitted.replaced().iter().any(|(n, v)| *n == name && v.is_some())
+fn is_given(context: &RequestContext, permitted: &Permitted, key: Key) -> bool {
+    context.request.param(key).is_some()
+        || permitted.replaced().iter().any(|(n, v)| *n == key && v.is_some())
 }
 
 fn translated(
@@ -168,7 +168,7 @@ fn missing_capabilities(context: &RequestContext, data: Option<&Value>) -> Optio
     if context.era() != Era::Modern {
         return None;
     }
-    let mut declared = match context.request.meta(meta::CLIENT_CAPABILITIES) {
+    let mut declared = match context.request.meta(Key::MetaClientCapabilities) {
         Some(raw) => serde_json::from_slice(raw).unwrap_or(Value::Null),
         None => Value::Null,
     };

@@ -1,5 +1,6 @@
 //! Tasks of 2025-11-25, under the ids used by their clients.
 
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_upstream::ServerId;
 use serde_json::{Value, json};
@@ -37,6 +38,6 @@ pub(super) fn related_task(context: &RequestContext) -> Option<String> {
     if request.method != Method::TasksResult {
         return None;
     }
-    let id = request.param_str("taskId")?;
+    let id = request.param_str(Key::TaskId)?;
     Some(json!({"taskId": id}).to_string())
 }

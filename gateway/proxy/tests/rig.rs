@@ -200,7 +200,7 @@ impl Client {
                 headers.insert(VERSION.clone(), value("2026-07-28"));
                 headers.insert(METHOD.clone(), value(method));
                 let target = Method::parse(method).target();
-                if let Some(name) = target.and_then(|key| params[key].as_str()) {
+                if let Some(name) = target.and_then(|key| params[key.as_str()].as_str()) {
                     headers.insert(NAME.clone(), value(name));
                 }
             }

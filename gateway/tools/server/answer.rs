@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lockgate_protocol::code;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_upstream::{Call, CallerView};
 use serde_json::{Value, json};
@@ -36,7 +37,7 @@ impl Server {
         let Some(entry) = self.by_name.get(call.target) else {
             return Err(format!("unknown tool: {}", call.target));
         };
-        let mut arguments = read_object(call, "arguments")?;
+        let mut arguments = read_object(call, Key::Arguments)?;
         let organisation = call.caller_view.and_then(CallerView::organisation);
         let organisation = organisation.unwrap_or(DEFAULT_ORGANISATION);
         let mut run = self.registry.begin(entry, organisation);
@@ -61,7 +62,7 @@ impl Server {
         let Some(provider) = &self.provider else {
             return Err(format!("unknown prompt: {}", call.target));
         };
-        let arguments = read_object(call, "arguments")?;
+        let arguments = read_object(call, Key::Arguments)?;
         provider.prompt(call.target, &arguments, client).await
     }
 
@@ -82,8 +83,8 @@ impl Server {
     }
 
     fn complete_argument(&self, call: &Call<'_>) -> Result<Value, String> {
-        let reference = read_object(call, "ref")?;
-        let argument = read_object(call, "argument")?;
+        let reference = read_object(call, Key::Ref)?;
+        let argument = read_object(call, Key::Argument)?;
         let target = match text_of(&reference, "type") {
             "ref/prompt" => CompletionTarget::Prompt(call.target),
             "ref/resource" => CompletionTarget::Resource(call.target),

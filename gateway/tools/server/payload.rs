@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use lockgate_protocol::code;
+use lockgate_protocol::key::Key;
 use lockgate_upstream::{Call, Item, ListKind};
 use serde_json::{Map, Value, json};
 
@@ -36,22 +37,22 @@ pub(super) fn timeout_error(spec: &ToolSpec, limit: Duration) -> ToolError {
 }
 
 /// Reads an object from `params`, with the policy's replacements. Empty if absent.
-pub(super) fn read_object(call: &Call<'_>, name: &str) -> Result<Map<String, Value>, String> {
-    let Some(text) = find_param(call, name) else { return Ok(Map::new()) };
+pub(super) fn read_object(call: &Call<'_>, key: Key) -> Result<Map<String, Value>, String> {
+    let Some(text) = find_param(call, key) else { return Ok(Map::new()) };
     match STRICT.read(text) {
         Ok(Value::Object(all)) => Ok(all),
-        Ok(_) => Err(format!("`params.{name}` must be an object")),
-        Err(words) => Err(format!("`params.{name}`: {words}")),
+        Ok(_) => Err(format!("`params.{key}` must be an object")),
+        Err(words) => Err(format!("`params.{key}`: {words}")),
     }
 }
 
-fn find_param<'a>(call: &Call<'a>, name: &str) -> Option<&'a [u8]> {
+fn find_param<'a>(call: &Call<'a>, key: Key) -> Option<&'a [u8]> {
     for (replaced, value) in call.replaced {
-        if *replaced == name {
+        if *replaced == key {
             return value.as_deref();
         }
     }
-    call.request.param(name)
+    call.request.param(key)
 }
 
 /// Returns a string member; empty if absent or of another type.

@@ -1,6 +1,7 @@
 //! Calls of built-in tools, prompts and resources: results, errors, progress, cancellation, time.
 
 use super::*;
+use lockgate_protocol::key::Key;
 
 #[tokio::test]
 async fn tools_answer_with_text_and_structure() {
@@ -77,11 +78,11 @@ async fn arguments_that_two_parsers_may_read_in_two_ways_are_an_error() {
 async fn a_tool_runs_with_the_arguments_that_policy_left() {
     let rig = rig(&plain());
     let request = request(Method::ToolsCall, &json!({"arguments": {"text": "sent"}}));
-    let replaced = [("arguments", Some(br#"{"text":"set"}"#.to_vec()))];
+    let replaced = [(Key::Arguments, Some(br#"{"text":"set"}"#.to_vec()))];
     let answer = rig.send("example", "echo", &request, &replaced, None, None).await.unwrap();
     assert_eq!(open(&answer).unwrap()["structuredContent"], json!({"text": "set"}));
     let answer =
-        rig.send("example", "echo", &request, &[("arguments", None)], None, None).await.unwrap();
+        rig.send("example", "echo", &request, &[(Key::Arguments, None)], None, None).await.unwrap();
     assert_eq!(open(&answer).unwrap()["isError"], json!(true));
 }
 

@@ -1,6 +1,7 @@
 //! Traces of a request to a server: the CLIENT span and the trace context sent with it.
 
 use lockgate_protocol::jsonrpc::Outcome;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_telemetry::{CallTrace, Network, Note, OperationSpan, Target, TraceContext};
 
@@ -35,7 +36,7 @@ pub(super) fn end(trace: &CallTrace, result: &Result<Answer, UpstreamError>) {
             Outcome::Error(error) => {
                 span.answered_with_error(error.code, &error.message(&answer.text));
             }
-            Outcome::Result(..) if answer.member("isError") == Some(b"true") => {
+            Outcome::Result(..) if answer.member(Key::IsError) == Some(b"true") => {
                 span.answered_with_tool_error();
             }
             Outcome::Result(..) => {}

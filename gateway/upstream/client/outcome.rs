@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{Outcome, Response};
+use lockgate_protocol::key::Key;
 use lockgate_protocol::scan;
 
 use crate::breaker::Breaker;
@@ -31,9 +32,8 @@ pub(super) fn read(response: Response, modern: bool) -> Result<Answer, UpstreamE
         Outcome::Error(_) => AnswerKind::Error,
         Outcome::Result(..) if !modern => AnswerKind::Complete,
         Outcome::Result(_, members) => {
-            let kind =
-                scan::find(members, &response.text, "resultType").map(|s| s.of(&response.text));
-            match kind {
+            let kind = scan::get(members, Key::ResultType);
+            match kind.map(|kind| kind.of(&response.text)) {
                 None | Some(b"\"complete\"") => AnswerKind::Complete,
                 Some(b"\"input_required\"") => AnswerKind::InputRequired,
                 Some(b"\"task\"") => AnswerKind::Task,

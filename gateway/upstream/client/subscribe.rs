@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use lockgate_admission::spawn;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Outcome;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::write;
@@ -182,7 +183,7 @@ impl Shared {
             Era::Modern => self.wanted.changed.notify_one(),
             Era::Legacy => {
                 connection.subscribed.lock().remove(uri);
-                let params = [("uri", Some(write::quoted(uri)))];
+                let params = [(Key::Uri, Some(write::quoted(uri)))];
                 let ask = Ask::own(Method::Unsubscribe, &params);
                 let _ = tokio::time::timeout(ACKNOWLEDGE_TIMEOUT, connection.simple(ask)).await;
             }
@@ -296,7 +297,7 @@ fn not_confirmed() -> UpstreamError {
 }
 
 async fn subscribe_legacy(connection: &Connection, uri: &str) -> Result<(), UpstreamError> {
-    let params = [("uri", Some(write::quoted(uri)))];
+    let params = [(Key::Uri, Some(write::quoted(uri)))];
     let asking = connection.ask(Ask::own(Method::Subscribe, &params));
     let Ok(answered) = tokio::time::timeout(ACKNOWLEDGE_TIMEOUT, asking).await else {
         return Err(not_confirmed());

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::HeaderName;
 use lockgate_egress::PostHead;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::Outbound;
 use lockgate_protocol::{header, meta, modern};
@@ -37,7 +38,7 @@ pub(crate) struct Ask<'a> {
 }
 
 impl<'a> Ask<'a> {
-    pub(crate) fn own(method: Method, replaced: &'a [(&'a str, Option<Vec<u8>>)]) -> Self {
+    pub(crate) fn own(method: Method, replaced: &'a [(Key, Option<Vec<u8>>)]) -> Self {
         Self {
             id: None,
             method,

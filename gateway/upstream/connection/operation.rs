@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_admission::clock;
 use lockgate_protocol::jsonrpc::{Outcome, Response};
+use lockgate_protocol::key::Key;
 use lockgate_protocol::{outbound, scan};
 use lockgate_telemetry::{Ending, OperationLabels, ServerMetrics, TOOL_ERROR, ToolMetrics};
 
@@ -39,14 +40,10 @@ impl ClientOperation {
         self.labels.ending = match answer {
             Ok(response) => match &response.outcome {
                 Outcome::Error(error) => Ending::Error(error.code),
-                Outcome::Result(_, members) => {
-                    match scan::find(members, &response.text, "isError") {
-                        Some(span) if span.of(&response.text) == b"true" => {
-                            Ending::Failed(TOOL_ERROR)
-                        }
-                        _ => Ending::Success,
-                    }
-                }
+                Outcome::Result(_, members) => match scan::get(members, Key::IsError) {
+                    Some(span) if span.of(&response.text) == b"true" => Ending::Failed(TOOL_ERROR),
+                    _ => Ending::Success,
+                },
             },
             Err(failure) => Ending::Failed(failure.kind.as_str()),
         };

@@ -13,6 +13,7 @@ use lockgate_admission::buffer::counted;
 use lockgate_admission::reader::UNBUDGETED_BYTES;
 use lockgate_admission::spawn;
 use lockgate_protocol::jsonrpc::{Message, MessageError, Request, Response};
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::{code, write};
 use parking_lot::Mutex;
@@ -270,7 +271,7 @@ impl Exchange {
         match note.method {
             Method::Progress => {
                 // Progress of a finished call is dropped.
-                if let Some(token) = note.param("progressToken")
+                if let Some(token) = note.param(Key::ProgressToken)
                     && let Some(id) = number(token)
                     && let Some(channel) = self.calls.channel(id)
                 {

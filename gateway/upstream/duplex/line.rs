@@ -4,7 +4,8 @@
 use bytes::{Buf, Bytes, BytesMut};
 use lockgate_admission::buffer::Buffer;
 use lockgate_admission::reader::Reader;
-use lockgate_protocol::scan::{Fault, Keys, ScanError, Scanner};
+use lockgate_protocol::key::Key;
+use lockgate_protocol::scan::{Fault, Keys, Members, ScanError, Scanner};
 use memchr::memchr;
 
 /// Space reserved for each read.
@@ -208,20 +209,20 @@ impl Ends {
         };
         if let Ok(mut scanner) = Scanner::new(head, 2) {
             // The text is cut off, so this always fails: only the members before the cut count.
-            let _ = scanner.object(Keys::Distinct, &mut |scanner, member| {
+            let _ = scanner.object(Keys::Distinct, &mut Members::new(), |scanner, member| {
                 let enough = ScanError { what: Fault::End, at: 0 };
-                match &*member.name(head) {
-                    "jsonrpc" => scanner.value(),
-                    "id" => {
+                match member.known {
+                    Key::JsonRpc => scanner.value(),
+                    Key::Id => {
                         let id = scanner.value()?;
                         seen.id = number(id.of(head));
                         Ok(id)
                     }
-                    "method" | "params" => {
+                    Key::Method | Key::Params => {
                         seen.is_ours = false;
                         Err(enough)
                     }
-                    "result" | "error" => {
+                    Key::Result | Key::Error => {
                         seen.is_answer = true;
                         Err(enough)
                     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use lockgate_protocol::jsonrpc::{Outcome, Request, Response};
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::write;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines};
@@ -82,7 +83,7 @@ impl ClientChannel for Client {
             .send(format!(
                 "progress of {}: {}",
                 self.0,
-                String::from_utf8_lossy(note.param("progress").unwrap())
+                String::from_utf8_lossy(note.param(Key::Progress).unwrap())
             ))
             .ok();
     }

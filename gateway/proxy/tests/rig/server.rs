@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use lockgate_admission::{Bounds, Charge, ConcurrencyLimit};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::jsonrpc::{self, Message, SentBy};
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_upstream::{
@@ -94,7 +95,7 @@ impl Named {
         let name = self.id.to_string();
         self.called.lock().push(format!("{} {}", call.method.as_str(), call.target));
         match call.method {
-            Method::ToolsCall if call.target == "ask" && !has(call, "requestState") => json!({
+            Method::ToolsCall if call.target == "ask" && !has(call, Key::RequestState) => json!({
                 "resultType": "input_required",
                 "requestState": format!("state of {name}"),
                 "inputRequests": {"one": {"method": "elicitation/create", "params": {
@@ -125,7 +126,7 @@ impl Named {
     }
 }
 
-fn has(call: &Call<'_>, name: &str) -> bool {
+fn has(call: &Call<'_>, name: Key) -> bool {
     call.replaced.iter().any(|(member, value)| *member == name && value.is_some())
 }
 
