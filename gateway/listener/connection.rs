@@ -4,9 +4,7 @@
 //! connections that are late. A request costs no timer, yet every phase (handshakes, a partial
 //! header block, an idle or a blocked peer) is bounded.
 
-mod content_length;
 mod eviction;
-mod half_close;
 mod io;
 mod registry;
 mod state;

@@ -141,9 +141,7 @@ impl ListenerError {
             Self::ContentTypes => "send exactly one Content-Type header",
             Self::Encoding => "Content-Encoding is not supported: send the body unencoded",
             Self::Accept => "Accept must allow application/json or text/event-stream",
-            Self::Framing => {
-                "Transfer-Encoding must be `chunked`, once, and without Content-Length"
-            }
+            Self::Framing => "Transfer-Encoding must be `chunked`, once",
             Self::Expectation => "no expectation other than 100-continue is supported",
             Self::TooLarge { limit } => {
                 return format!("the message is longer than {limit} bytes").into();

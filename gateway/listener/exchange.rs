@@ -1,5 +1,5 @@
 //! The steps of an HTTP exchange, in order: Host and Origin, path, method, headers, body, proxy,
-//! response. An exchange is a single concrete future in pooled memory (`future_pool`), without a
+//! response. An exchange is a single concrete future in pooled memory, without a
 //! task or a copy of headers per request.
 
 use std::convert::Infallible;
@@ -14,6 +14,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use lockgate_admission::budget::Hold;
+use crate::future_pool::Slots;
 use lockgate_authn::{KEY_SET, WELL_KNOWN};
 use lockgate_protocol::write;
 use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, ReplyBody, Transport};
@@ -25,7 +26,6 @@ use crate::connection::ActiveRequest;
 use crate::context::{ConnectionContext, ListenerResponse, Routed};
 use crate::error::ListenerError;
 use crate::exchange_handler::Handler;
-use crate::future_pool::Slots;
 use crate::incoming_body::IncomingBody;
 use crate::origin_check;
 use crate::remote::Remote;
@@ -69,7 +69,6 @@ pub(crate) async fn answer_request<H: Handler>(slots: Arc<Slots<Arrival<H>, Answ
     let arrival = telemetry::Arrival { address, port, version: name_version(version) };
     let tag = Tag::new(given.as_ref().map(HeaderValue::as_bytes), Some(arrival));
     let given = if tag.given().is_some() { given } else { None };
-    context.state.set_version(version);
     let mut origin = None;
     let routed = {
         // Pinned here, because a future that is passed as an argument is stored twice.
@@ -104,7 +103,6 @@ pub(crate) async fn answer_request<H: Handler>(slots: Arc<Slots<Arrival<H>, Answ
     if let Some(id) = given {
         response.headers_mut().insert(REQUEST_ID.clone(), id);
     }
-    context.state.mark_answering();
     Ok(response)
 }
 
@@ -127,7 +125,7 @@ async fn route_request<H: Handler>(
 ) -> Result<Routed, ListenerError> {
     let active = context.state.begin_request();
     let check = &context.listener.origin_check;
-    let checked = check_framing(head.version, &head.headers, &context.state)
+    let checked = check_framing(&head.headers)
         .and_then(|()| check.check_request(&head.uri, &head.headers, context.local, &context.host));
     let checked = match checked {
         Ok(checked) => checked,

@@ -1,40 +1,29 @@
 //! Checks of request headers: body framing, content type, accepted types, and the bearer token,
 //! which is removed. Independent of paths and MCP.
 
+use http::HeaderMap;
 use http::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue,
-    TRANSFER_ENCODING,
+    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderValue, TRANSFER_ENCODING,
 };
-use http::{HeaderMap, Version};
 use lockgate_protocol::header::is_token_char;
 
-use crate::connection::ConnectionState;
 use crate::error::ListenerError;
 
-/// Checks that the body framing is unambiguous (RFC 9112, 6.1 and 6.3) and that no unsupported
-/// expectation is present (RFC 9110, 10.1.1).
-pub(crate) fn check_framing(
-    version: Version,
-    headers: &HeaderMap,
-    state: &ConnectionState,
-) -> Result<(), ListenerError> {
+/// Checks that the body framing is unambiguous (RFC 9112, 6.1) and that no unsupported expectation
+/// is present (RFC 9110, 10.1.1). hyper ignores `Content-Length` beside `Transfer-Encoding`, and
+/// closes the connection after the response (RFC 9112, 6.3).
+pub(crate) fn check_framing(headers: &HeaderMap) -> Result<(), ListenerError> {
     if let Some(expectation) = headers.get(EXPECT) {
         let several = headers.get_all(EXPECT).iter().nth(1).is_some();
         if several || !expectation.as_bytes().eq_ignore_ascii_case(b"100-continue") {
             return Err(ListenerError::Expectation);
         }
     }
-    if version == Version::HTTP_2 {
-        return Ok(());
-    }
-    let Some(coding) = headers.get(TRANSFER_ENCODING) else {
-        state.content_lengths.forget(usize::from(headers.contains_key(CONTENT_LENGTH)));
-        return Ok(());
-    };
-    let several = headers.get_all(TRANSFER_ENCODING).iter().nth(1).is_some();
-    if several || !coding.as_bytes().eq_ignore_ascii_case(b"chunked") || state.content_lengths.any()
-    {
-        return Err(ListenerError::Framing);
+    if let Some(coding) = headers.get(TRANSFER_ENCODING) {
+        let several = headers.get_all(TRANSFER_ENCODING).iter().nth(1).is_some();
+        if several || !coding.as_bytes().eq_ignore_ascii_case(b"chunked") {
+            return Err(ListenerError::Framing);
+        }
     }
     Ok(())
 }

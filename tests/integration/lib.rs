@@ -11,6 +11,7 @@
     clippy::needless_pass_by_value
 )]
 
+mod disconnected;
 mod rig;
 
 mod account_events;
@@ -48,7 +49,6 @@ mod fleet;
 mod forwarding;
 mod garbage;
 mod guards;
-mod half_closed;
 mod hidden;
 mod holders;
 mod identity;

@@ -4,12 +4,10 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::content_length::ContentLengthScanner;
-use super::half_close::HalfClose;
 use super::state::{CloseReason, ConnectionState};
 
 /// The response to a client that does not complete its headers in time.
@@ -24,20 +22,12 @@ pin_project_lite::pin_project! {
         io: T,
         state: Arc<ConnectionState>,
         late: usize,
-        scan: ContentLengthScanner,
-        half_close: HalfClose,
     }
 }
 
 impl<T> HttpIo<T> {
     pub(crate) fn new(io: T, state: Arc<ConnectionState>) -> Self {
-        Self {
-            io,
-            state,
-            late: 0,
-            scan: ContentLengthScanner::default(),
-            half_close: HalfClose::default(),
-        }
+        Self { io, state, late: 0 }
     }
 }
 
@@ -60,17 +50,9 @@ impl<T: AsyncRead + AsyncWrite> AsyncRead for HttpIo<T> {
             return Poll::Ready(Err(std::io::ErrorKind::TimedOut.into()));
         }
         let before = buf.filled().len();
-        this.half_close.give(buf);
-        let mut read = this.io.poll_read(cx, buf);
-        let new = buf.filled().get(before..).unwrap_or(&[]);
-        if !new.is_empty() && read.is_pending() {
-            read = Poll::Ready(Ok(()));
-        }
-        if !new.is_empty() && !this.state.received.load(Ordering::Relaxed) {
+        let read = this.io.poll_read(cx, buf);
+        if buf.filled().len() > before && !this.state.received.load(Ordering::Relaxed) {
             this.state.received.store(true, Ordering::Relaxed);
-        }
-        if !this.state.http2.load(Ordering::Relaxed) {
-            this.state.content_lengths.add(this.scan.count(new));
         }
         read
     }
@@ -82,9 +64,7 @@ impl<T: AsyncRead + AsyncWrite> AsyncWrite for HttpIo<T> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<std::io::Result<usize>> {
-        let mut this = self.project();
-        ready!(this.half_close.poll_before_write(this.io.as_mut(), cx))?;
-        this.io.poll_write(cx, buf)
+        self.project().io.poll_write(cx, buf)
     }
 
     fn poll_write_vectored(
@@ -92,9 +72,7 @@ impl<T: AsyncRead + AsyncWrite> AsyncWrite for HttpIo<T> {
         cx: &mut Context<'_>,
         bufs: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
-        let mut this = self.project();
-        ready!(this.half_close.poll_before_write(this.io.as_mut(), cx))?;
-        this.io.poll_write_vectored(cx, bufs)
+        self.project().io.poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -102,12 +80,7 @@ impl<T: AsyncRead + AsyncWrite> AsyncWrite for HttpIo<T> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        let mut this = self.project();
-        // HTTP/1 flushes when it has processed all input and has no pending output.
-        if this.state.awaits_answer() {
-            this.half_close.poll(this.io.as_mut(), this.state, cx)?;
-        }
-        this.io.poll_flush(cx)
+        self.project().io.poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {

@@ -10,8 +10,8 @@ use crate::context::ListenerState;
 use crate::exchange::{Answer, Arrival, answer_request};
 use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
-use crate::future_pool::FuturePool;
 use crate::tls::ServerCertificate;
+use crate::future_pool::FuturePool;
 
 /// Concurrent requests per HTTP/2 connection.
 const MAX_STREAMS: u32 = 128;
@@ -39,10 +39,8 @@ impl Http {
         let headers = limits.header_bytes;
         let mut one = http1::Builder::new();
         let mut two = http2::Builder::new(TokioExecutor::new());
-        // The sweep in `connection` bounds the time for headers without a timer per request, and
-        // probes whether a half-closed client has left.
-        one.half_close(true)
-            .header_read_timeout(None)
+        // The sweep in `connection` bounds the time for headers without a timer per request.
+        one.header_read_timeout(None)
             .max_header_size(headers)
             .max_buf_size(headers.saturating_add(MIN_BUFFER).clamp(MIN_BUFFER, MAX_BUFFER));
         two.max_concurrent_streams(MAX_STREAMS)
