@@ -19,6 +19,10 @@ impl Drop for EndOfPoll {
 
 /// Runs `poll`. While it runs, [`now`] returns the time at which it began.
 pub fn during_poll<T>(poll: impl FnOnce() -> T) -> T {
+    if POLL_START.get().is_some() {
+        // The poll of a future within another.
+        return poll();
+    }
     POLL_START.set(Some(Instant::now()));
     let _end = EndOfPoll;
     poll()

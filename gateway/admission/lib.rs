@@ -7,6 +7,7 @@ mod caller_id;
 pub mod clock;
 mod concurrency;
 mod cpu_pool;
+pub mod future_pool;
 mod member;
 mod pool;
 mod pool_waiter;

@@ -54,7 +54,8 @@ pub(crate) fn peer_of(remote: IpAddr, headers: &HeaderMap) -> Peer {
 }
 
 fn is_added_by_proxy(name: &str) -> bool {
-    name.contains("forwarded")
+    let may_name_forwarding = memchr::memchr(b'w', name.as_bytes()).is_some();
+    may_name_forwarding && name.contains("forwarded")
         || ["-ip", "-ipv6", "clientip"].iter().any(|end| name.ends_with(end))
         || ADDED_BY_PROXIES.contains(&name)
 }

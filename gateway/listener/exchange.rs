@@ -14,7 +14,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use lockgate_admission::budget::Hold;
-use crate::future_pool::Slots;
+use lockgate_admission::future_pool::Slots;
 use lockgate_authn::{KEY_SET, WELL_KNOWN};
 use lockgate_protocol::write;
 use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, ReplyBody, Transport};

@@ -18,7 +18,6 @@ mod exchange_handler;
 #[cfg(test)]
 mod fake;
 mod fallback;
-mod future_pool;
 mod gateway_handler;
 mod http;
 mod incoming_body;

@@ -116,7 +116,8 @@ impl Key {
     #[must_use]
     pub fn of(name: &[u8]) -> Self {
         for (key, known, _) in of_length(name.len()) {
-            if known.as_bytes() == name {
+            // Most names differ in the first byte, and comparing all bytes is a call.
+            if known.as_bytes().first() == name.first() && known.as_bytes() == name {
                 return *key;
             }
         }

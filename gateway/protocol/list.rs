@@ -206,7 +206,7 @@ pub fn with_member(item: &[u8], name: &str, value: &[u8]) -> Option<Vec<u8>> {
 /// through the gateway.
 fn show_meta(object: &mut Object<'_>, raw: &[u8], shown: &Shown<'_>) {
     let Some(slug) = shown.slug else { return object.raw("_meta", raw) };
-    if memchr::memmem::find(raw, b"resourceUri").is_none() {
+    if memmem::find(raw, b"resourceUri").is_none() {
         return object.raw("_meta", raw);
     }
     let Ok(mut meta) = serde_json::from_slice::<Value>(raw) else {

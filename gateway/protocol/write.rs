@@ -132,8 +132,10 @@ impl<'a> Object<'a> {
         self.out.len()
     }
 
+    /// Writes a string; its key needs no escapes (a literal).
     pub fn string(&mut self, key: &str, value: &str) {
-        string(self.key(key), value);
+        self.raw(key, b"");
+        string(self.out, value);
     }
 
     pub fn close(self) {

@@ -242,12 +242,18 @@ impl Directory {
 
     /// Waits likewise for the operator's servers and for those of the organisation that the request
     /// may concern. Returns immediately once all are known.
-    pub(crate) async fn settle(&self, organisation: &str, about: About<'_>, deadline: Duration) {
+    pub(crate) async fn settle<'a>(
+        &self,
+        organisation: &str,
+        about: impl FnOnce() -> About<'a>,
+        deadline: Duration,
+    ) {
         match self.organisation(organisation) {
             None => self.settle_shared(deadline).await,
             // Boxed because it is rare, to keep the future of a request small.
             Some(own) => {
                 Box::pin(async move {
+                    let about = about();
                     let state = own.state();
                     let assigned = match about.endpoint {
                         Endpoint::Agent(agent) => state.assigned_to(agent.id()),

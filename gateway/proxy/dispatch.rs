@@ -11,9 +11,11 @@ mod rounds;
 mod stream;
 mod task;
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use lockgate_admission::future_pool::{FuturePool, Slots};
 use lockgate_admission::spawn;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
@@ -22,7 +24,7 @@ use lockgate_upstream::ListKind;
 
 pub(crate) use answer::join_instructions;
 use answer::{write_discovery, write_page};
-use detached::{Detached, Work, reclaim};
+use detached::{Called, Detached, Work, reclaim};
 use record::CallRecord;
 pub(crate) use record::{audit_allow, audit_denial, audit_listen};
 use rounds::{ClientPaths, run_rounds};
@@ -216,11 +218,8 @@ async fn run_modern(
     };
     let relay = Arc::new(relay);
     let paths = ClientPaths { channel: None, relay: Some(Arc::clone(&relay)) };
-    let shared = Arc::clone(gateway);
-    let mut work: Work = Box::pin(async move {
-        let answer = call_server(&shared, &context, permitted, paths).await;
-        (context, answer)
-    });
+    let call = (Arc::clone(gateway), context, permitted, paths);
+    let mut work = CALLS.with(|calls| calls.run(call));
     tokio::select! {
         biased;
         (context, answer) = &mut work => match Relay::ended(Some(&relay), &answer) {
@@ -229,6 +228,23 @@ async fn run_modern(
         },
         (relay, pieces) = Relay::pieces(Some(&relay)) => stream_message(relay, work, pieces),
     }
+}
+
+/// The input of the future of a call.
+type PooledCall = (Arc<Gateway>, Box<RequestContext>, Permitted, ClientPaths);
+
+thread_local! {
+    /// The futures of the thread's modern calls.
+    static CALLS: Arc<FuturePool<PooledCall, Called>> = FuturePool::new(run_pooled);
+}
+
+/// Calls the server, and returns its answer with the context.
+async fn run_pooled(slots: Arc<Slots<PooledCall, Called>>) -> Called {
+    let Some((gateway, context, permitted, paths)) = slots.take_input() else {
+        return std::future::pending().await;
+    };
+    let answer = call_server(&gateway, &context, permitted, paths).await;
+    (context, answer)
 }
 
 /// Runs a modern call that may stream: the reply is JSON if the response comes first, else a
@@ -379,14 +395,18 @@ async fn call_server(
     }
     let mut record = CallRecord::begin(gateway, context, &permitted)?;
     let mut ending = gateway.ending.subscribe();
-    let rounds = run_rounds(gateway, context, &mut permitted, &paths, forward_nested, &mut record);
-    let answer = tokio::select! {
-        biased;
-        answer = rounds => answer,
-        _ = ending.wait_for(|ending| *ending) => {
-            Err(RequestError::cut_off(permitted.server().slug()))
+    let answer = {
+        // Pinned here, because a future that is passed as an argument is stored twice.
+        let rounds =
+            run_rounds(gateway, context, &mut permitted, &paths, forward_nested, &mut record);
+        let mut rounds = pin!(rounds);
+        tokio::select! {
+            biased;
+            answer = &mut rounds => Some(answer),
+            _ = ending.wait_for(|ending| *ending) => None,
         }
     };
+    let answer = answer.unwrap_or_else(|| Err(RequestError::cut_off(permitted.server().slug())));
     if let Some(channel) = &paths.channel {
         channel.finish();
     }

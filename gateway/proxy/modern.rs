@@ -57,7 +57,7 @@ pub(crate) async fn receive(
         single_client.declare(&capabilities::carried(declared));
     }
     let deadline = snapshot.config.limits.discovery_deadline;
-    let about = About::request(&exchange.endpoint, &request);
+    let about = || About::request(&exchange.endpoint, &request);
     gateway.directory.settle(exchange.principal.organisation(), about, deadline).await;
     match check_request(gateway, snapshot, exchange, request) {
         Err(problem) => {

@@ -221,13 +221,16 @@ fn meta(
     answer: &Answer,
     rule: Option<&Response>,
 ) {
-    let raw = answer.member(Key::Meta).unwrap_or(b"{}");
-    let clean = match rule {
-        Some(rule) => scrub::form::texts(rule, "_meta", raw),
-        None => None,
+    let own = answer.member(Key::Meta);
+    let clean = match (rule, own) {
+        (Some(rule), Some(own)) => scrub::form::texts(rule, "_meta", own),
+        _ => None,
     };
-    let raw = clean.as_deref().unwrap_or(raw);
-    let members = meta::members(raw, scan::MAX_DEPTH).unwrap_or_default();
+    let raw = clean.as_deref().or(own).unwrap_or(b"{}");
+    let members = match own {
+        Some(_) => meta::members(raw, scan::MAX_DEPTH).unwrap_or_default(),
+        None => scan::Members::new(),
+    };
     let modern = context.era() == Era::Modern;
     let task = related_task(context);
     if !modern && task.is_none() && !meta::has_end_to_end(raw, &members) {

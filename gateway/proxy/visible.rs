@@ -245,7 +245,7 @@ impl Gateway {
 
     async fn settle_for(&self, caller: &Principal) {
         let deadline = self.snapshot().config.limits.discovery_deadline;
-        let about = About::all(&Endpoint::All);
+        let about = || About::all(&Endpoint::All);
         self.directory.settle(caller.organisation(), about, deadline).await;
     }
 

@@ -11,7 +11,7 @@ use crate::exchange::{Answer, Arrival, answer_request};
 use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
 use crate::tls::ServerCertificate;
-use crate::future_pool::FuturePool;
+use lockgate_admission::future_pool::FuturePool;
 
 /// Concurrent requests per HTTP/2 connection.
 const MAX_STREAMS: u32 = 128;

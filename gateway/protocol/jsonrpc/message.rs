@@ -86,6 +86,9 @@ impl Request {
     /// Returns the method's name as sent, even if unknown.
     #[must_use]
     pub fn method_name(&self) -> Cow<'_, str> {
+        if self.method != Method::Unknown {
+            return Cow::Borrowed(self.method.as_str());
+        }
         scan::as_str(self.method_span.of(&self.text)).unwrap_or(Cow::Borrowed(""))
     }
 

@@ -16,7 +16,9 @@ use crate::rescue::RequestError;
 use crate::session::{ABSENCE_GRACE_PERIOD, Log};
 use crate::transport::Text;
 
-pub(super) type Work = BoxFuture<'static, (Box<RequestContext>, Result<Text, RequestError>)>;
+/// An ended call.
+pub(super) type Called = (Box<RequestContext>, Result<Text, RequestError>);
+pub(super) type Work = BoxFuture<'static, Called>;
 
 /// A call that moves to a background task if dropped before its end. It is aborted there when
 /// another call needs the slot.

@@ -120,7 +120,7 @@ impl Rig {
     ) {
         let servers = servers.iter().map(|server| Arc::clone(server) as Arc<dyn Upstream>);
         self.gateway.set_organisation(organisation, servers.collect(), agents);
-        let about = About::all(&Endpoint::All);
+        let about = || About::all(&Endpoint::All);
         self.gateway.directory.settle(organisation, about, EVENT_TIMEOUT).await;
     }
 

@@ -1,4 +1,4 @@
-//! Pooled memory for exchanges, which are large and short-lived futures. Reuse leaves no holes in
+//! Pooled memory for large and short-lived futures: exchanges and calls. Reuse leaves no holes in
 //! the heap for long-lived connections to fill, and hyper reserves no memory for an exchange in
 //! each connection. An idle future waits for its next input in place, so nothing large is moved per
 //! exchange.
@@ -8,8 +8,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use lockgate_admission::clock;
 use parking_lot::Mutex;
+
+use crate::clock;
 
 /// Idle futures kept in the pool.
 const MAX_POOLED: usize = 64;
@@ -20,20 +21,21 @@ type Start<I, T> = Box<dyn Fn(Arc<Slots<I, T>>) -> Loop + Send + Sync>;
 /// A future that never completes.
 type Loop = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-pub(crate) struct FuturePool<I, T> {
+/// A pool of futures with inputs and outputs of one type.
+pub struct FuturePool<I, T> {
     free: Mutex<Vec<Runner<I, T>>>,
     start: Start<I, T>,
 }
 
 /// The input and output slots of a future.
-pub(crate) struct Slots<I, T> {
+pub struct Slots<I, T> {
     input: Mutex<Option<I>>,
     output: Mutex<Option<T>>,
 }
 
 impl<I, T> Slots<I, T> {
     /// Takes the input, which is moved once, directly to its consumer.
-    pub(crate) fn take_input(&self) -> Option<I> {
+    pub fn take_input(&self) -> Option<I> {
         self.input.lock().take()
     }
 }
@@ -45,14 +47,14 @@ struct Runner<I, T> {
 
 /// An input that a pooled future is processing. The future returns to the pool when the output is
 /// ready; dropping this before then drops the future.
-pub(crate) struct PooledFuture<I, T> {
+pub struct PooledFuture<I, T> {
     pool: Arc<FuturePool<I, T>>,
     runner: Option<Runner<I, T>>,
 }
 
 impl<I: Send + 'static, T: Send + 'static> FuturePool<I, T> {
     /// Creates a pool of futures of `answer`, which must take the input before it completes.
-    pub(crate) fn new<F>(
+    pub fn new<F>(
         answer: impl Fn(Arc<Slots<I, T>>) -> F + Clone + Send + Sync + 'static,
     ) -> Arc<Self>
     where
@@ -62,7 +64,8 @@ impl<I: Send + 'static, T: Send + 'static> FuturePool<I, T> {
         Arc::new(Self { free: Mutex::default(), start })
     }
 
-    pub(crate) fn run(self: &Arc<Self>, input: I) -> PooledFuture<I, T> {
+    /// Returns the future of an input.
+    pub fn run(self: &Arc<Self>, input: I) -> PooledFuture<I, T> {
         let kept = self.free.lock().pop();
         let runner = kept.unwrap_or_else(|| self.start_runner());
         *runner.slots.input.lock() = Some(input);
