@@ -1,48 +1,15 @@
 //! Groups of servers as one, and composed endpoints: what clients see, and which tool policies,
 //! rates, pins and records refer to.
 
-use crate::rig::client::{Answer, Request};
+use crate::rig::client::Request;
 use crate::rig::gate::{command, create_key};
 use crate::rig::upstream::{legacy, modern, modern_with, tool};
-use crate::rig::{Gate, Session, Upstream, Value, json};
+use crate::rig::{Client, Gate, Upstream, Value, json};
 use crate::trust::{lockgate, text};
-
-/// A client of either era.
-enum Client<'a> {
-    Modern(&'a Gate, &'a str),
-    Legacy(Session<'a>),
-}
-
-impl Client<'_> {
-    async fn ask(&self, method: &str, params: Value) -> Answer {
-        match self {
-            Self::Modern(gate, path) => gate.modern(path, method, params).await,
-            Self::Legacy(session) => session.ask(method, params).await,
-        }
-    }
-
-    async fn call(&self, name: &str, arguments: Value) -> Value {
-        self.ask("tools/call", json!({"name": name, "arguments": arguments})).await.json()
-    }
-
-    async fn list(&self, method: &str, member: &str, key: &str) -> Vec<String> {
-        let result = self.ask(method, json!({})).await.result();
-        let items = result[member].as_array().unwrap().iter();
-        items.map(|item| item[key].as_str().unwrap().to_owned()).collect()
-    }
-
-    async fn tools(&self) -> Vec<String> {
-        self.list("tools/list", "tools", "name").await
-    }
-}
 
 fn query(description: &str) -> Value {
     json!({"name": "query", "description": description, "inputSchema": {"type": "object",
         "properties": {"promql": {"type": "string"}}, "required": ["promql"]}})
-}
-
-fn words(answer: &Value) -> String {
-    answer["result"]["content"][0]["text"].as_str().unwrap_or_default().to_owned()
 }
 
 /// Writes a policy file and returns its folder and the setting.
@@ -74,8 +41,7 @@ async fn equal_tools_of_a_group_are_one() {
         "policy": policy, "audit": {"file": file},
     }))
     .await;
-    let session = gate.session("/mcp", "2025-11-25").await;
-    for client in [Client::Modern(&gate, "/mcp"), Client::Legacy(session)] {
+    for client in Client::both(&gate, "/mcp").await {
         assert_eq!(
             client.tools().await,
             ["ap__flush", "prometheus__query", "eu__flush", "prometheus__only", "us__flush",]
@@ -84,11 +50,11 @@ async fn equal_tools_of_a_group_are_one() {
         let schema = &listed["tools"][1]["inputSchema"];
         assert_eq!(schema["properties"]["cluster"]["enum"], json!(["eu", "us"]), "not ap's");
         assert_eq!(schema["required"], json!(["promql", "cluster"]));
-        let called =
-            client.call("prometheus__query", json!({"cluster": "us", "promql": "up"})).await;
-        assert_eq!(called["result"].get("isError"), None, "{called}");
+        let (called, is_error) =
+            client.text("prometheus__query", json!({"cluster": "us", "promql": "up"})).await;
+        assert!(!is_error, "{called}");
         for wrong in [json!({"promql": "up"}), json!({"cluster": "ap"}), json!({"cluster": 1})] {
-            let refused = words(&client.call("prometheus__query", wrong).await);
+            let (refused, _) = client.text("prometheus__query", wrong).await;
             assert_eq!(refused, "`cluster` must be one of eu, us");
         }
     }
@@ -101,9 +67,9 @@ async fn equal_tools_of_a_group_are_one() {
     assert_eq!(eu.count("tools/call") + ap.count("tools/call"), 0);
     let client = Client::Modern(&gate, "/mcp");
     let limited = client.call("prometheus__query", json!({"cluster": "us", "promql": "up"})).await;
-    assert_eq!(limited["error"]["code"], -31029, "{limited}");
-    let free = client.call("prometheus__query", json!({"cluster": "eu", "promql": "up"})).await;
-    assert_eq!(free["result"].get("isError"), None, "rates count by server: {free}");
+    assert_eq!(limited.code(), -31029);
+    let free = client.text("prometheus__query", json!({"cluster": "eu", "promql": "up"})).await;
+    assert!(!free.1, "rates count by server: {}", free.0);
     let records = std::fs::read_to_string(&file).unwrap();
     assert!(records.contains("us__query") && !records.contains("prometheus__query\""), "{records}");
     let check = text(&lockgate(gate.folder.path(), &["check"]));
@@ -119,23 +85,22 @@ async fn groups_are_found_and_called_by_search() {
         "groups": {"prometheus": {"servers": ["eu", "us"], "argument": "cluster"}},
         "tool_search": {"tools": "search"}}))
     .await;
-    let session = gate.session("/mcp", "2025-11-25").await;
-    for client in [Client::Modern(&gate, "/mcp"), Client::Legacy(session)] {
-        let found = words(&client.call("find_tools", json!({"query": "run a query"})).await);
+    for client in Client::both(&gate, "/mcp").await {
+        let (found, _) = client.text("find_tools", json!({"query": "run a query"})).await;
         assert_eq!(found.lines().count(), 1, "{found}");
         assert!(
             found.starts_with("prometheus__query(promql: string, cluster: \"eu\"|\"us\")"),
             "{found}"
         );
         let names = json!({"names": ["prometheus__query"]});
-        let described = words(&client.call("describe_tools", names).await);
+        let (described, _) = client.text("describe_tools", names).await;
         assert!(described.contains("\"cluster\""), "{described}");
         for call in [
             json!({"name": "prometheus__query", "arguments": {"cluster": "us", "promql": "1"}}),
             json!({"arguments": {"promql": "2", "cluster": "us"}, "name": "prometheus__query"}),
         ] {
-            let called = client.call("call_tool", call).await;
-            assert_eq!(called["result"].get("isError"), None, "{called}");
+            let (called, is_error) = client.text("call_tool", call).await;
+            assert!(!is_error, "{called}");
         }
     }
     let heard = us.heard_of("tools/call");
@@ -168,8 +133,7 @@ async fn a_composed_endpoint_has_chosen_and_renamed_items() {
     }))
     .await;
     let path = "/endpoints/ops/mcp";
-    let session = gate.session(path, "2025-11-25").await;
-    for client in [Client::Modern(&gate, path), Client::Legacy(session)] {
+    for client in Client::both(&gate, path).await {
         let listed = client.ask("tools/list", json!({})).await.result();
         assert_eq!(client.tools().await, ["ask_metrics", "b__t2"]);
         assert_eq!(listed["tools"][0]["description"], "Answers \"how many\".");
@@ -180,7 +144,7 @@ async fn a_composed_endpoint_has_chosen_and_renamed_items() {
             ("a__other", false),
             ("a__secret", false),
         ] {
-            let called = client.call(name, json!({"promql": "up"})).await;
+            let called = client.call(name, json!({"promql": "up"})).await.json();
             let is_ok = called["result"].is_object() && called["result"].get("isError").is_none();
             assert_eq!(is_ok, is_there, "{name}: {called}");
         }
@@ -189,7 +153,7 @@ async fn a_composed_endpoint_has_chosen_and_renamed_items() {
     assert!(heard.iter().all(|heard| heard.body["params"]["name"] == "query"));
     assert_eq!(heard.len(), 2);
     let limited = Client::Modern(&gate, path).call("ask_metrics", json!({"promql": "up"})).await;
-    assert_eq!(limited["error"]["code"], -31029, "{limited}");
+    assert_eq!(limited.code(), -31029);
     let records = std::fs::read_to_string(&file).unwrap();
     assert!(records.contains("a__query") && !records.contains("ask_metrics"), "{records}");
     let none = gate.modern("/endpoints/other/mcp", "tools/list", json!({})).await;
@@ -225,8 +189,7 @@ async fn resources_of_a_composed_endpoint_are_chosen_by_pattern() {
             "describe": {"a/wiki://home": "Start."}}}}))
     .await;
     let path = "/endpoints/docs/mcp";
-    let session = gate.session(path, "2025-11-25").await;
-    for client in [Client::Modern(&gate, path), Client::Legacy(session)] {
+    for client in Client::both(&gate, path).await {
         let listed = client.ask("resources/list", json!({})).await.result();
         let home = json!({"uri": "a+wiki://home", "name": "home", "description": "Start."});
         assert_eq!(listed["resources"], json!([home]));
@@ -235,7 +198,7 @@ async fn resources_of_a_composed_endpoint_are_chosen_by_pattern() {
             assert_eq!(read.code(), code, "{uri}: {}", read.text());
         }
         assert_ne!(client.ask("resources/read", json!({"uri": "a+db://rows"})).await.code(), 0);
-        assert_eq!(client.list("tools/list", "tools", "name").await, [""; 0]);
+        assert_eq!(client.tools().await, [""; 0]);
     }
 }
 

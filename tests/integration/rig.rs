@@ -4,6 +4,7 @@
 pub mod authority;
 pub mod client;
 pub mod collector;
+pub mod either;
 pub mod gate;
 pub mod issuer;
 pub mod liar;
@@ -13,6 +14,7 @@ pub mod upstream;
 use std::time::{Duration, Instant};
 
 pub use client::{Answer, Stream};
+pub use either::Client;
 pub use gate::{Gate, Session, fixture, program};
 pub use serde_json::{Value, json};
 pub use upstream::{HeardMessage, Say, Upstream};

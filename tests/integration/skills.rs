@@ -4,9 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::rig::client::Answer;
 use crate::rig::upstream::{legacy, modern};
-use crate::rig::{Gate, HeardMessage, Say, Session, Upstream, Value, json, until};
+use crate::rig::{Client, Gate, HeardMessage, Say, Upstream, Value, json, until};
 use crate::trust::{lockgate, text};
 
 const SKILLS: &str = "io.modelcontextprotocol/skills";
@@ -95,35 +94,22 @@ fn policies(denied: &str) -> (tempfile::TempDir, Value) {
     (folder, json!({"files": [file]}))
 }
 
-enum Client<'a> {
-    Modern(&'a Gate, &'a str),
-    Legacy(Session<'a>),
-}
-
-impl Client<'_> {
-    async fn ask(&self, method: &str, params: Value) -> Answer {
-        match self {
-            Self::Modern(gate, path) => gate.modern(path, method, params).await,
-            Self::Legacy(session) => session.ask(method, params).await,
+/// Returns the URIs of all skills, page by page.
+async fn uris(client: &Client<'_>) -> Vec<String> {
+    let mut uris = Vec::new();
+    let mut params = json!({});
+    loop {
+        let page = client.ask("skills/list", params).await;
+        if page.code() == -32601 {
+            return uris;
         }
-    }
-
-    async fn uris(&self) -> Vec<String> {
-        let mut uris = Vec::new();
-        let mut params = json!({});
-        loop {
-            let page = self.ask("skills/list", params).await;
-            if page.code() == -32601 {
-                return uris;
-            }
-            let page = page.result();
-            for skill in page["skills"].as_array().unwrap() {
-                uris.push(skill["uri"].as_str().unwrap().to_owned());
-            }
-            match &page["nextCursor"] {
-                Value::String(cursor) => params = json!({"cursor": cursor}),
-                _ => return uris,
-            }
+        let page = page.result();
+        for skill in page["skills"].as_array().unwrap() {
+            uris.push(skill["uri"].as_str().unwrap().to_owned());
+        }
+        match &page["nextCursor"] {
+            Value::String(cursor) => params = json!({"cursor": cursor}),
+            _ => return uris,
         }
     }
 }
@@ -143,7 +129,7 @@ async fn skills_of_all_servers_are_served_in_both_eras() {
     assert_eq!(session.welcome["capabilities"]["extensions"], announced);
     for client in [Client::Modern(&gate, "/mcp"), Client::Legacy(session)] {
         assert_eq!(
-            client.uris().await,
+            uris(&client).await,
             [
                 "skill://a/acme/refunds/SKILL.md",
                 "skill://a/acme/loans/SKILL.md",
@@ -241,7 +227,7 @@ async fn broken_and_hidden_skills_are_left_out() {
     let (_folder, policy) = policies("skill://acme/secret/*");
     let gate = Gate::start(json!({"servers": {"a": server.config()}, "policy": policy})).await;
     let client = Client::Modern(&gate, "/mcp");
-    assert_eq!(client.uris().await, ["skill://a/acme/fine/SKILL.md"]);
+    assert_eq!(uris(&client).await, ["skill://a/acme/fine/SKILL.md"]);
     for name in ["secret", "covert"] {
         for method in ["skills/get", "resources/read"] {
             let uri = json!({"uri": format!("skill://a/acme/{name}/SKILL.md")});
@@ -271,7 +257,7 @@ async fn pins_cover_the_files_of_skills() {
     assert_ne!(client.ask("skills/get", uri.clone()).await.code(), 0, "not approved");
     let approved = lockgate(gate.folder.path(), &["pins", "approve", "--all"]);
     assert!(text(&approved).contains("approved a/skill://acme/refunds/SKILL.md"), "{approved:?}");
-    until("the skill is there", async || (client.uris().await.len() == 1).then_some(())).await;
+    until("the skill is there", async || (uris(&client).await.len() == 1).then_some(())).await;
     assert!(client.ask("skills/get", uri.clone()).await.result()["skill"].is_object());
     assert_eq!(client.ask("resources/read", uri.clone()).await.code(), 0);
     let unlisted = json!({"uri": "skill://a/acme/x/SKILL.md"});
@@ -281,7 +267,7 @@ async fn pins_cover_the_files_of_skills() {
     // Reconnected, so that the lists are refreshed immediately.
     gate.configure(json!({"servers": {"a": server.with(json!({"headers": {"x-new": "1"}}))},
         "pins": {"file": lock}}));
-    until("the skill is gone", async || client.uris().await.is_empty().then_some(())).await;
+    until("the skill is gone", async || uris(&client).await.is_empty().then_some(())).await;
     for name in ["SKILL.md", "a/b.md", "a"] {
         let uri = json!({"uri": format!("skill://a/acme/refunds/{name}")});
         for method in ["resources/read", "resources/directory/read"] {

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use crate::approvals::{OWN, Rig, decision, last, session};
 use crate::principals::By;
-use crate::rig::client::{Answer, Request};
+use crate::rig::client::Request;
 use crate::rig::gate::command;
 use crate::rig::upstream::{modern, modern_with, tool};
-use crate::rig::{Gate, Session, Upstream, Value, json, until};
+use crate::rig::{Client, Gate, Upstream, Value, json, until};
 
 const MANAGEMENT: [&str; 3] = ["find_tools", "describe_tools", "call_tool"];
 
@@ -33,40 +33,6 @@ fn weather() -> Vec<Value> {
         described("secret", "Returns the secret weather."),
         tool("plain"),
     ]
-}
-
-/// A client of either era.
-enum Client<'a> {
-    Modern(&'a Gate, &'a str),
-    Legacy(Session<'a>),
-}
-
-impl Client<'_> {
-    async fn ask(&self, method: &str, params: Value) -> Answer {
-        match self {
-            Self::Modern(gate, path) => gate.modern(path, method, params).await,
-            Self::Legacy(session) => session.ask(method, params).await,
-        }
-    }
-
-    async fn call(&self, name: &str, arguments: Value) -> Answer {
-        self.ask("tools/call", json!({"name": name, "arguments": arguments})).await
-    }
-
-    async fn text(&self, name: &str, arguments: Value) -> (String, bool) {
-        let result = self.call(name, arguments).await.result();
-        let text = result["content"][0]["text"].as_str().unwrap_or_default().to_owned();
-        (text, result["isError"] == true)
-    }
-
-    async fn names(&self) -> Vec<String> {
-        let result = self.ask("tools/list", json!({})).await.result();
-        let mut names = Vec::new();
-        for tool in result["tools"].as_array().unwrap() {
-            names.push(tool["name"].as_str().unwrap().to_owned());
-        }
-        names
-    }
 }
 
 async fn clients<'a>(gate: &'a Gate, path: &'a str) -> [Client<'a>; 3] {
@@ -95,7 +61,7 @@ async fn tools_are_found_described_and_called() {
             if path == "/mcp" {
                 listed.push("a__plain".into());
             }
-            assert_eq!(client.names().await, listed);
+            assert_eq!(client.tools().await, listed);
             for query in ["weather", "forcast", "tempest", "wea\u{200b}ther"] {
                 let (found, is_error) = client.text("find_tools", json!({"query": query})).await;
                 let line = format!(
@@ -188,7 +154,7 @@ async fn lists_are_short_from_a_number_of_tools_and_for_most_clients() {
     .await;
     let all = ["a__t", "a__u", "b__t"];
     for client in clients(&gate, "/mcp").await {
-        assert_eq!(client.names().await, MANAGEMENT);
+        assert_eq!(client.tools().await, MANAGEMENT);
     }
     assert_eq!(gate.tools("/servers/a/mcp").await.0, ["t", "u"]);
     assert_eq!(gate.tools("/servers/b/mcp").await.0, ["t"]);
@@ -238,7 +204,7 @@ async fn tools_for_hosts_are_not_for_models() {
     let config = json!({"servers": {"a": server.config()}, "tool_search": {"tools": "search"}});
     let gate = Gate::start(config).await;
     for client in clients(&gate, "/mcp").await {
-        assert_eq!(client.names().await[3..], ["a__page_weather"]);
+        assert_eq!(client.tools().await[3..], ["a__page_weather"]);
         let (found, _) = client.text("find_tools", json!({"query": "weather"})).await;
         assert_eq!(found, "No tool matches. Use other words.");
         let answer = client.call("call_tool", json!({"name": "a__page_weather"})).await.text();
