@@ -6,6 +6,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use lockgate_policy::InputSchema;
 use lockgate_policy::pin::{self, Finding, HiddenText, Pin, Pins, Reaction, Standing};
@@ -162,6 +164,23 @@ pub(crate) fn shown(item: &Item, pins: &Pins) -> Item {
         return Item { text: text.into(), ..item.clone() };
     }
     item.clone()
+}
+
+/// Returns whether the contents of a skill's file have invisible characters, also in base64.
+pub(crate) fn has_hidden_text(contents: &[u8]) -> bool {
+    let mut is_hidden = false;
+    let _ = strings::rewrite(contents, &mut |place, text| {
+        is_hidden |= match place {
+            StringRole::Value("text") => pin::strip(text).is_some(),
+            StringRole::Value("blob") => {
+                let bytes = STANDARD.decode(text).unwrap_or_default();
+                std::str::from_utf8(&bytes).is_ok_and(|text| pin::strip(text).is_some())
+            }
+            _ => false,
+        };
+        None
+    });
+    is_hidden
 }
 
 /// Returns the text without invisible characters, or `None` if it has none.

@@ -25,6 +25,7 @@ use crate::authorize::Permitted;
 use crate::client_channel::CallChannel;
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
+use crate::skills;
 use crate::transport::{BodyError, Reply, ReplyBody, Text};
 use rewrite::{Rewriter, Shape};
 
@@ -69,7 +70,7 @@ struct OpenAnswer {
 
 impl Relay {
     /// Creates a relay, unless the response requires processing that needs its end: a policy rule
-    /// on responses, or a client revision that lacks some kinds of content.
+    /// on responses, a file of a skill, or a client revision that lacks some kinds of content.
     pub(crate) fn new(
         context: &RequestContext,
         permitted: &Permitted,
@@ -83,6 +84,7 @@ impl Relay {
         if !context.takes_streamed_body
             || !has_content
             || !is_plain
+            || skills::reads_file(context, permitted)
             || !permitted.server().streams_answers()
         {
             return None;

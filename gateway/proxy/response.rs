@@ -269,6 +269,9 @@ fn rewrite(
         }
         Key::TtlMs | Key::CacheScope => Change::Drop,
         Key::Content | Key::Contents | Key::Messages | Key::Result => {
+            if key == Key::Contents {
+                skills::check_file(context, permitted, value)?;
+            }
             match list::adapt_content(value, slug, context.revision) {
                 Some(adapted) => Change::To(adapted),
                 None => Change::Keep,

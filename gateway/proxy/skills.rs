@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use lockgate_policy::TargetKind;
+use lockgate_policy::pin::HiddenText;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::list::{self, Form, RESOURCE, Raw, SKILL, Shown};
@@ -17,10 +18,11 @@ use lockgate_upstream::Item;
 use crate::authorize::Permitted;
 use crate::catalog::template::Steps;
 use crate::context::RequestContext;
-use crate::inspect::{KnownInspections, Looking, name_in_lock};
+use crate::inspect::{KnownInspections, Looking, has_hidden_text, name_in_lock};
 use crate::rescue::RequestError;
 use crate::unix_time;
 
+const SCHEME: &str = "skill://";
 /// Maximum number of entries on a page of a directory.
 const MAX_CHILDREN: usize = 1000;
 /// Lifetime of a cursor, in seconds.
@@ -63,6 +65,35 @@ pub(crate) fn rewrite_skill(
     let mut out = Vec::with_capacity(item.text.len() + 256);
     show(context, permitted, &item.text, &asked, &mut out);
     Ok(out)
+}
+
+/// Returns whether a request reads a file of a skill, of a server that is not built in.
+pub(crate) fn reads_file(context: &RequestContext, permitted: &Permitted) -> bool {
+    let server = &**permitted.server();
+    if permitted.method() != Method::ResourcesRead || server.stats().is_none() {
+        return false;
+    }
+    let uri = permitted.target();
+    let scheme = uri.get(..SCHEME.len()).unwrap_or("");
+    scheme.eq_ignore_ascii_case(SCHEME) || context.view.has_skill_of(server, uri)
+}
+
+/// Checks a file of a skill for invisible characters. Clients compare files with their digests, so
+/// they cannot be removed: the file is refused, or only reported if the operator wants that.
+pub(crate) fn check_file(
+    context: &RequestContext,
+    permitted: &Permitted,
+    contents: &[u8],
+) -> Result<(), RequestError> {
+    if !reads_file(context, permitted) || !has_hidden_text(contents) {
+        return Ok(());
+    }
+    let server = permitted.server().slug();
+    tracing::warn!(server, file = permitted.target(), "a file of a skill has invisible characters");
+    if context.snapshot.config.pins.hidden_text == HiddenText::Report {
+        return Ok(());
+    }
+    Err(broken(permitted, "a file of a skill with invisible characters, which may hide text"))
 }
 
 /// Rewrites the children of a directory, without those that the caller may not read.

@@ -50,7 +50,18 @@ fn answer(heard: &HeardMessage, skills: &[Value]) -> Option<Say> {
             json!([{"uri": "skill://acme/refunds/a/b.md", "name": "b.md"}]),
         ),
         "resources/templates/list" => page(heard, "resourceTemplates", json!([])),
-        "resources/read" => page(heard, "contents", json!([{"uri": uri, "text": TEXT}])),
+        "resources/read" => {
+            let mut contents = json!({"uri": uri, "text": TEXT});
+            if uri.ends_with("covert.md") {
+                contents["text"] = format!("{TEXT}\u{200b}").into();
+            } else if uri.ends_with("large.md") {
+                contents["text"] = format!("{}\u{e0041}", "x".repeat(400_000)).into();
+            } else if uri.ends_with("covert.bin") {
+                // "Ask" and a space without width.
+                contents = json!({"uri": uri, "blob": "QXNr4oCL"});
+            }
+            page(heard, "contents", json!([contents]))
+        }
         "resources/directory/read" if uri.ends_with(".md") => {
             Say::Json(heard.error(-32602, "not a directory"))
         }
@@ -234,6 +245,31 @@ async fn broken_and_hidden_skills_are_left_out() {
             let refused = client.ask(method, uri).await;
             assert_eq!(refused.code(), -32602, "{method} {name}: {}", refused.text());
         }
+    }
+}
+
+/// Files of skills cannot be cleaned, because clients compare them with their digests.
+#[tokio::test]
+async fn files_of_skills_with_invisible_characters_are_refused_or_reported() {
+    let server = serve(true, vec![skill("refunds", 1), skill("x", 1)]).await;
+    for (setting, is_shown) in [("strip", false), ("quarantine", false), ("report", true)] {
+        let config = json!({"servers": {"a": server.config()}, "pins": {"hidden_text": setting}});
+        let gate = Gate::start(config).await;
+        for client in Client::both(&gate, "/mcp").await {
+            for name in ["covert.md", "large.md", "covert.bin"] {
+                let uri = json!({"uri": format!("skill://a/acme/refunds/{name}")});
+                let read = client.ask("resources/read", uri).await;
+                let is_refused = read.code() == -32603 && read.text().contains("invisible");
+                assert_eq!(is_refused, !is_shown, "{setting} {name}: {:.300}", read.text());
+                assert_eq!(read.code() == 0, is_shown);
+            }
+            for name in ["SKILL.md", "a/b.md"] {
+                let uri = json!({"uri": format!("skill://a/acme/refunds/{name}")});
+                let read = client.ask("resources/read", uri).await.result();
+                assert_eq!(read["contents"][0]["text"], TEXT, "unchanged, to the byte");
+            }
+        }
+        assert!(gate.log().contains("a file of a skill has invisible characters"));
     }
 }
 

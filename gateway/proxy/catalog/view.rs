@@ -134,6 +134,11 @@ impl View {
             || server.catalog().items(kind).is_empty()
     }
 
+    /// Returns whether a resource is below a listed skill.
+    pub(crate) fn has_skill_of(&self, server: &dyn Upstream, own: &str) -> bool {
+        self.items[index(ListKind::Skills)].iter().any(|skill| skill.covers(server, own))
+    }
+
     fn has_entries(&self, slug: &str, kind: ListKind) -> bool {
         self.items[index(kind)].iter().any(|entry| entry.slug.as_str() == slug)
     }
