@@ -444,6 +444,7 @@ fn describe_agent(agent: &AgentSnapshot, integrations: &Integrations) -> AgentSe
             hidden.insert(server, tools.clone());
         }
     }
+    let items = if agent.items.is_empty() { None } else { Some(Arc::clone(&agent.items)) };
     AgentServers {
         id: agent.id.to_string(),
         owner: AgentOwner {
@@ -452,6 +453,7 @@ fn describe_agent(agent: &AgentSnapshot, integrations: &Integrations) -> AgentSe
         },
         servers: agent.servers.iter().filter_map(|id| find_server_id(id, integrations)).collect(),
         hidden,
+        items,
         mode: match &*agent.tools {
             "full" => Some(ToolsMode::Full),
             "search" => Some(ToolsMode::Search),

@@ -127,6 +127,17 @@ pub(crate) enum Agents {
         id: String,
         name: String,
     },
+    /// Show, or set from a file, the items of an agent: chosen, renamed and described
+    Items {
+        /// The id or the name, as `list` shows it
+        id: String,
+        /// A JSON file with `tools`, `prompts`, `resources`, `rename` and `describe`; `-` reads it
+        /// from stdin
+        file: Option<PathBuf>,
+        /// Give the agent all items of its servers again
+        #[arg(long, conflicts_with = "file")]
+        all: bool,
+    },
     /// Delete an agent and its endpoint
     Delete {
         /// The id or the name, as `list` shows it
@@ -192,11 +203,12 @@ pub(crate) enum Organisations {
     },
 }
 
-/// Above the gateway's own limit.
-const MAX_SECRET: u64 = 64 * 1024;
+/// Above the gateway's own limits.
+const MAX_FILE: u64 = 1024 * 1024;
 const INTEGRATION: &[&str] = &["id", "state", "name", "slug", "reason"];
 const PREDEFINED: &[&str] = &["slug", "name", "authMethod", "description"];
 const AGENT: &[&str] = &["id", "name", "endpoint", "owner"];
+const AGENT_ITEMS: &[&str] = &["id", "name", "items"];
 const AGENT_SERVER: &[&str] = &["server", "assigned", "state", "name", "hiddenTools"];
 const ORGANISATION: &[&str] = &["id", "integrations", "agents"];
 
@@ -255,7 +267,7 @@ impl NewIntegration {
             body["name"] = name.as_str().into();
         }
         if let Some(file) = &self.credentials {
-            body["credentials"] = read_secret(file)?.into();
+            body["credentials"] = read_file(file)?.into();
         }
         if self.validate {
             body["validate"] = true.into();
@@ -293,6 +305,18 @@ impl Agents {
             }
             Self::Rename { id, name } => {
                 Question::new(Method::PATCH, &["agents", id], AGENT).with(json!({"name": name}))
+            }
+            Self::Items { id, file: None, all: false } => {
+                Question::new(Method::GET, &["agents", id], AGENT_ITEMS)
+            }
+            Self::Items { id, file, .. } => {
+                let items = match file {
+                    Some(file) => serde_json::from_str(&read_file(file)?)
+                        .with_context(|| format!("{} is not JSON", file.display()))?,
+                    None => Value::Null,
+                };
+                let body = json!({"items": items});
+                Question::new(Method::PATCH, &["agents", id], AGENT_ITEMS).with(body)
             }
             Self::Delete { id } => Question::new(Method::DELETE, &["agents", id], AGENT),
             Self::Integrations { id } => {
@@ -358,15 +382,15 @@ impl OwnAccounts {
     }
 }
 
-/// Reads a key or token from a file, without trailing line breaks.
+/// Reads a file, such as a key, without trailing line breaks.
 #[allow(clippy::disallowed_methods, reason = "a file that its user names on the command line")]
-fn read_secret(file: &Path) -> anyhow::Result<String> {
+fn read_file(file: &Path) -> anyhow::Result<String> {
     let mut text = String::new();
     if file == Path::new("-") {
-        std::io::stdin().take(MAX_SECRET).read_to_string(&mut text).context("stdin")?;
+        std::io::stdin().take(MAX_FILE).read_to_string(&mut text).context("stdin")?;
     } else {
         let opened = std::fs::File::open(file).with_context(|| file.display().to_string())?;
-        let read = opened.take(MAX_SECRET).read_to_string(&mut text);
+        let read = opened.take(MAX_FILE).read_to_string(&mut text);
         read.with_context(|| file.display().to_string())?;
     }
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())

@@ -24,12 +24,12 @@ use serde::{Deserialize, Serialize};
 pub use audit::Audit;
 pub use auth::{Auth, Identity, Issuer};
 pub use builtin::Builtin;
-pub use catalogue::{AuthMethod, CatalogueEntry, Endpoint};
+pub use catalogue::{AuthMethod, CatalogueEntry};
 pub use egress::{Egress, Reach};
 pub use http::{Admin, ApiPlace, Approvals, ClientAuth, Http, SignIn};
 use leaf::{List, Text};
 use lockgate_policy::pin::Pins;
-use lockgate_proxy::{Discovery, Group, Limits, Names, ToolSearch};
+use lockgate_proxy::{Discovery, Group, Items, Limits, Names, ToolSearch};
 pub use lockgate_text::setting as leaf;
 pub use log::{Log, Telemetry};
 pub use policy::Policy;
@@ -91,7 +91,7 @@ pub struct Root {
     /// server; at most 100.
     pub groups: BTreeMap<String, Group>,
     /// Endpoints at `/endpoints/NAME/mcp` with chosen items of all servers; at most 100.
-    pub endpoints: BTreeMap<String, Endpoint>,
+    pub endpoints: BTreeMap<String, Items>,
     /// Documents with which hosts find endpoints.
     pub discovery: Discovery,
     /// Ids of extensions (`prefix/name`) that add no methods, only settings, `_meta` or members of

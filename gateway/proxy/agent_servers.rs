@@ -1,6 +1,7 @@
 //! The part of the gateway that an agent may use.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use lockgate_authn::{Principal, Role};
 use lockgate_upstream::ServerId;
@@ -16,6 +17,8 @@ pub struct AgentServers {
     pub servers: BTreeSet<ServerId>,
     /// The own names of tools that the agent cannot list or call.
     pub hidden: BTreeMap<ServerId, BTreeSet<String>>,
+    /// JSON text of [`Items`](crate::Items); `None` for all items of the servers.
+    pub items: Option<Arc<str>>,
     /// The form of its list of tools; `None` for the operator's setting.
     pub mode: Option<ToolsMode>,
 }

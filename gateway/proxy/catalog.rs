@@ -1,7 +1,7 @@
 //! The merged catalog of all servers' tools, prompts, resources, templates and skills, and the
 //! views of it per endpoint. Both are immutable and replaced on changes.
 
-mod compose;
+pub(crate) mod compose;
 pub(crate) mod entry;
 mod groups;
 mod hidden;

@@ -5,13 +5,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_policy::Patterns;
 use lockgate_policy::pin::Pins;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::name::Separator;
 use lockgate_protocol::{list, scan};
 use lockgate_text::setting::{List, Seconds, Size, Text, Toggle, Whole, list_or};
 use lockgate_text::settings;
+
+use crate::items::Compose;
 
 /// The gateway's own identity and the limits of the request path.
 #[derive(Clone, PartialEq, Eq)]
@@ -178,19 +179,6 @@ settings! {
         /// How long a call may wait for its approval, 1–3600 s; `expires` of a policy may be less.
         pub approval_timeout: Duration = Seconds<1, 3600, 300>,
     }
-}
-
-/// The items of a composed endpoint. Keys are `server/name` with the server's own name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Compose {
-    pub tools: Patterns,
-    pub prompts: Patterns,
-    /// Also for templates and skills.
-    pub resources: Patterns,
-    /// Names of tools and prompts at the endpoint.
-    pub rename: BTreeMap<String, String>,
-    /// Descriptions at the endpoint.
-    pub describe: BTreeMap<String, String>,
 }
 
 impl Config {

@@ -26,6 +26,7 @@ mod headers;
 mod identity_assertions;
 mod inspect;
 mod interact;
+mod items;
 mod legacy;
 mod lifecycle;
 mod list;
@@ -73,13 +74,14 @@ pub use agent_servers::{AgentOwner, AgentServers};
 pub use approvals::announced::{Announcement, WaitingApproval};
 pub use approvers::ApproverError;
 pub use config::{
-    Compose, Config, Discovery, Group, Limits, Names, Registry, Replicas, ToolSearch, ToolsMode,
+    Config, Discovery, Group, Limits, Names, Registry, Replicas, ToolSearch, ToolsMode,
 };
 pub use decisions::{DecisionQuestion, TargetState, TooManyJudgements};
 pub use discovery::RegistryQuery;
 pub use flagged_tools::{FlaggedTool, PinChange};
 pub use gateway::Gateway;
 pub use identity_assertions::GatewayAssertion;
+pub use items::{Compose, ItemMistake, Items, is_name};
 pub use lifecycle::Prepared;
 pub use peers::{PeerAnswer, PeerError, PeerMessage, Peers};
 pub use rescue::classify_failure;

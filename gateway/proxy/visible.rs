@@ -1,6 +1,7 @@
 //! A caller's view of the gateway at `/mcp`, for user interfaces, and whether the caller is still
 //! authorized. Uses the same views as lists and calls.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -8,14 +9,17 @@ use bytes::Bytes;
 use lockgate_authn::Principal;
 use lockgate_policy::TargetKind;
 use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::Era;
 use lockgate_telemetry::{RECENT_STEP, RecentCalls, ServerFigures, ToolMetrics};
 use lockgate_upstream::{ListKind, Upstream};
 use tokio::sync::{broadcast, watch};
 
 use crate::activity::ActivityPosition;
+use crate::catalog::compose::{is_free, names_of};
 use crate::catalog::{View, organisation_of};
 use crate::directory::About;
 use crate::gateway::Gateway;
+use crate::items::{ItemMistake, Items};
 use crate::rights::CallerRights;
 use crate::tool_news::{EndedCall, NamedTool, ToolChange};
 use crate::transport::Endpoint;
@@ -162,6 +166,33 @@ impl Gateway {
             });
         }
         tools
+    }
+
+    /// Checks the items of an agent: a new name must not be that of another item that the caller
+    /// sees. Names of others are checked when a view is built.
+    ///
+    /// # Errors
+    /// The first mistake.
+    pub async fn check_items(&self, caller: &Principal, items: &Items) -> Result<(), ItemMistake> {
+        items.check().map_err(|mut mistakes| mistakes.swap_remove(0))?;
+        self.settle_for(caller).await;
+        let Some(view) = self.view_for(caller) else { return Ok(()) };
+        for kind in [ListKind::Tools, ListKind::Prompts] {
+            let entries = view.entries(kind, Some(Era::Legacy));
+            let mut names = names_of(entries.map(|entry| &**entry), self.snapshot().naming);
+            let known: HashSet<String> = names.values().cloned().collect();
+            for (key, name) in &items.rename {
+                if known.contains(key) && !is_free(&mut names, name, key) {
+                    return Err(ItemMistake {
+                        member: "rename",
+                        key: Some(key.clone()),
+                        what: format!("`{name}` is the name of another item"),
+                        fix: "choose another name",
+                    });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns the server of a tool, prompt or resource and the server's own name for that item, if

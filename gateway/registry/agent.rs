@@ -18,6 +18,9 @@ pub struct Agent {
     /// The form of its list of tools, `full`, `search` or `auto`; empty for the operator's setting.
     #[serde(default)]
     pub tools: String,
+    /// The chosen items as JSON; empty for all items of its servers.
+    #[serde(default)]
+    pub items: String,
     /// Starts at 1; incremented by every change except assignments.
     pub version: i64,
     /// Milliseconds since 1970.
@@ -38,6 +41,8 @@ pub struct AgentPatch {
     pub name: Option<String>,
     /// As [`Agent::tools`].
     pub tools: Option<String>,
+    /// As [`Agent::items`].
+    pub items: Option<String>,
 }
 
 impl Agent {
@@ -52,6 +57,7 @@ impl Agent {
             owner,
             name: record.name.clone(),
             tools: record.tools.clone(),
+            items: record.items.clone(),
             version: record.version,
             created_at: record.created_at,
             updated_at: record.updated_at,

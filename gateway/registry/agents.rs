@@ -6,13 +6,15 @@ use lockgate_store::{AgentRecord, Change};
 use crate::actor::{Actor, ChangeOptions, Changed};
 use crate::agent::{Agent, AgentPatch, NewAgent};
 use crate::change::{Begun, Digest, RequiredRecords, check_version, new_id, owner};
-use crate::error::RegistryError;
+use crate::error::{InvalidField, RegistryError};
 use crate::field;
 use crate::registry::Registry;
 
 /// Maximum number of agents per organisation.
 const MAX_AGENTS: usize = 10_000;
 const AGENTS_PER_OWNER: usize = 100;
+/// Maximum length of the chosen items of an agent as JSON, in bytes.
+const MAX_ITEMS: usize = 64 * 1024;
 
 impl Registry {
     /// Creates an agent that the actor owns.
@@ -49,6 +51,7 @@ impl Registry {
             owner_issuer: actor.principal.issuer.to_string(),
             owner_subject: actor.principal.subject.to_string(),
             tools: String::new(),
+            items: String::new(),
             version: 1,
             created_at: now,
             updated_at: now,
@@ -59,7 +62,8 @@ impl Registry {
         self.finish(pending, actor, options, changed).await
     }
 
-    /// Changes the name of an agent, or the form of its list of tools.
+    /// Changes the name of an agent, the form of its list of tools, or the choice of its items. The
+    /// caller of the registry checks the items.
     ///
     /// # Errors
     /// [`RegistryError`].
@@ -73,6 +77,10 @@ impl Registry {
         let digest = Digest::new("change agent").part(id.as_bytes());
         let digest = digest.part(format!("{patch:?}").as_bytes());
         let name = patch.name.as_deref().map(field::name).transpose()?;
+        if patch.items.as_ref().is_some_and(|items| items.len() > MAX_ITEMS) {
+            let message = format!("must not have more than {MAX_ITEMS} bytes as JSON");
+            return Err(InvalidField::new("/items", message, "use wider patterns").into());
+        }
         let mut pending =
             match self.begin(actor, options, digest, RequiredRecords::Agent(id)).await? {
                 Begun::Replayed(changed) => return Ok(changed),
@@ -86,6 +94,7 @@ impl Registry {
             record.name = name;
         }
         record.tools = patch.tools.unwrap_or(record.tools);
+        record.items = patch.items.unwrap_or(record.items);
         record.version += 1;
         record.updated_at = pending.change.now();
         refuse_taken_name(&mut pending.change, &record).await?;

@@ -85,6 +85,8 @@ pub struct AgentSnapshot {
     pub hidden: HiddenTools,
     /// The form of its list of tools; empty for the operator's setting.
     pub tools: Arc<str>,
+    /// The chosen items as JSON; empty for all items of its servers.
+    pub items: Arc<str>,
 }
 
 /// The own names of tools that are hidden from an agent, by the id of an integration or the slug of
@@ -133,6 +135,7 @@ impl OrganisationSnapshot {
                 servers,
                 hidden: hidden.get(&record.id).cloned().unwrap_or_default(),
                 tools: record.tools.as_str().into(),
+                items: record.items.as_str().into(),
             }));
         }
         Self {

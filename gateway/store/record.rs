@@ -38,6 +38,8 @@ pub struct AgentRecord {
     pub owner_subject: String,
     /// The form of its list of tools; empty for the operator's setting.
     pub tools: String,
+    /// The chosen items as JSON; empty for all items of its servers.
+    pub items: String,
     pub version: i64,
     pub created_at: i64,
     pub updated_at: i64,
@@ -108,6 +110,7 @@ impl AgentRecord {
             owner_issuer: row.get("owner_issuer")?,
             owner_subject: row.get("owner_subject")?,
             tools: row.get("tools")?,
+            items: row.get("items")?,
             version: row.get("version")?,
             created_at: row.get("created_at")?,
             updated_at: row.get("updated_at")?,

@@ -22,7 +22,7 @@ struct Migration {
 }
 
 /// In order; the first creates schema 1. Published migrations never change.
-const MIGRATIONS: [Migration; 7] = [
+const MIGRATIONS: [Migration; 8] = [
     Migration {
         sqlite: include_str!("migrations/sqlite/0001.sql"),
         postgres: include_str!("migrations/postgres/0001.sql"),
@@ -50,6 +50,10 @@ const MIGRATIONS: [Migration; 7] = [
     Migration {
         sqlite: include_str!("migrations/sqlite/0007.sql"),
         postgres: include_str!("migrations/postgres/0007.sql"),
+    },
+    Migration {
+        sqlite: include_str!("migrations/sqlite/0008.sql"),
+        postgres: include_str!("migrations/postgres/0008.sql"),
     },
 ];
 

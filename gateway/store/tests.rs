@@ -107,6 +107,7 @@ fn agent(organisation: &str, name: &str) -> AgentRecord {
         owner_issuer: "key".to_owned(),
         owner_subject: "ann".to_owned(),
         tools: String::new(),
+        items: String::new(),
         version: 1,
         created_at: 1_700_000_000_123,
         updated_at: 1_700_000_000_123,

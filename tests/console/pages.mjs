@@ -35,6 +35,7 @@ export async function listPages(world) {
     tools: '/console/tools',
     tool: '/console/tools/tracker__find_issue',
     agents: '/console/agents',
+    'agent-items': `${world.agentPath}/items`,
     'agent-delete': `${world.agentPath}/delete`,
     prompt: world.promptPath,
     'tool-form': '/console/tools/tracker__file_issue',

@@ -89,6 +89,26 @@ const TASKS = {
     await hands.see('No agents match.');
   },
 
+  async 'choose and rename the items of an agent'(hands, world, mark) {
+    await hands.press('link', 'Agents');
+    await hands.type('Name', `Reader ${mark}`);
+    await hands.press('button', 'Create agent');
+    await hands.see('It has all items of its servers.');
+    await hands.press('link', 'Choose items …');
+    await hands.type('Tools', 'tracker/find_*');
+    await hands.type('Other names', 'tracker/find_issue = call_tool');
+    await hands.press('button', 'Set items');
+    await hands.see('not the name of a tool of the gateway');
+    equal(await hands.page.getByLabel('Tools', { exact: true }).inputValue(), 'tracker/find_*', 'what was typed stays');
+    await hands.type('Other names', 'tracker/find_issue = look_up');
+    await hands.press('button', 'Set items');
+    await hands.see('The items were changed.');
+    await hands.see('Its items are chosen.');
+    await hands.press('link', 'Choose items …');
+    await hands.press('button', 'Give it all items');
+    await hands.see('It has all items of its servers.');
+  },
+
   async 'repair a wrong address'(hands, world, mark) {
     await hands.go('/console/integrations/new');
     await hands.type('Name', `Ledger ${mark}`);

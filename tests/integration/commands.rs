@@ -10,7 +10,7 @@ use crate::rig::{Gate, Upstream, Value, json, until};
 
 const SECRET: &str = "canary-51ab-token";
 
-async fn run(gate: &Gate, arguments: &[&str], input: &str) -> Output {
+pub async fn run(gate: &Gate, arguments: &[&str], input: &str) -> Output {
     let mut command = command();
     let url = format!("http://{}", gate.address);
     command.args(arguments).args(["--url", &url]).current_dir(gate.folder.path());
@@ -31,7 +31,7 @@ fn out(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-async fn read(gate: &Gate, arguments: &[&str]) -> Value {
+pub async fn read(gate: &Gate, arguments: &[&str]) -> Value {
     let arguments = [arguments, &["--json"]].concat();
     serde_json::from_str(&out(&run(gate, &arguments, "").await)).unwrap()
 }

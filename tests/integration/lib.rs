@@ -21,6 +21,7 @@ mod accounts;
 mod addresses;
 mod administration;
 mod administrators;
+mod agent_items;
 mod alike;
 mod any_replica;
 mod api;

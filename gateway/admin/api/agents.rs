@@ -4,12 +4,13 @@
 use axum::Json;
 use axum::extract::Path;
 use axum::http::StatusCode;
+use lockgate_proxy::{ItemMistake, Items};
 use lockgate_registry::{Agent as Stored, AgentPatch, AgentQuery, Changed, NewAgent};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::access::{By, Caller, User};
 use super::answer::broken;
-use super::body::Body;
+use super::body::{Body, segment_of};
 use super::change::{Change, Deletion, Reply};
 use super::conditions::make_actor;
 #[cfg(test)]
@@ -37,6 +38,9 @@ pub(crate) struct Agent {
     pub(crate) endpoint: String,
     /// The form of its list of tools; `default` for the operator's setting.
     pub(crate) tools: AgentTools,
+    /// The chosen items of its servers; `null` for all.
+    #[cfg_attr(test, schema(value_type = Option<AgentItems>))]
+    pub(crate) items: Option<Items>,
     /// Increases with each change; also the `ETag` of the response, for `If-Match`.
     pub(crate) version: i64,
     /// RFC 3339.
@@ -95,6 +99,38 @@ pub(crate) struct AgentChange {
     /// Display name; unique among the agents of its owner.
     pub(crate) name: Option<String>,
     pub(crate) tools: Option<AgentTools>,
+    /// Chosen items of its servers, other names and other descriptions; `null` for all items.
+    #[serde(default, deserialize_with = "given")]
+    #[cfg_attr(test, schema(value_type = Option<AgentItems>))]
+    pub(crate) items: Option<Option<Items>>,
+}
+
+/// The items of an agent, as `endpoints.NAME` in the operator's configuration. A list without
+/// patterns is empty.
+#[cfg(test)]
+#[derive(utoipa::ToSchema)]
+#[allow(dead_code, reason = "describes the items; `Items` of the proxy reads them")]
+struct AgentItems {
+    /// Patterns of its tools: `server/name`, with `*`, `?`, `[…]` and `{a,b}`.
+    #[schema(required = false)]
+    tools: Vec<String>,
+    /// Patterns of its prompts, likewise.
+    #[schema(required = false)]
+    prompts: Vec<String>,
+    /// Patterns of its resources, templates and skills: `server/uri`, or the URI.
+    #[schema(required = false)]
+    resources: Vec<String>,
+    /// Other names of tools and prompts, by `server/name`.
+    #[schema(required = false)]
+    rename: std::collections::BTreeMap<String, String>,
+    /// Other descriptions, by `server/name` or `server/uri`.
+    #[schema(required = false)]
+    describe: std::collections::BTreeMap<String, String>,
+}
+
+/// Distinguishes `null` from an omitted property.
+fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<Items>>, D::Error> {
+    Option::deserialize(from).map(Some)
 }
 
 /// The properties of an agent.
@@ -131,6 +167,7 @@ impl Agent {
         Self {
             endpoint: format!("{}/agents/{}/mcp", caller.base, stored.id),
             tools: AgentTools::of(&stored.tools),
+            items: serde_json::from_str(&stored.items).ok(),
             id: stored.id,
             name: stored.name,
             organization_id: stored.organisation,
@@ -225,7 +262,7 @@ pub(crate) async fn show_agent(
     Ok(Reply { version: Some(value.version), value, status: StatusCode::OK })
 }
 
-/// Renames an agent, or sets the form of its list of tools.
+/// Renames an agent, sets the form of its list of tools, or chooses its items.
 #[cfg_attr(test, utoipa::path(
     patch, path = "/agents/{id}", tag = "agents",
     params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
@@ -238,16 +275,36 @@ pub(crate) async fn show_agent(
 pub(crate) async fn change_agent(
     by: By<User>,
     Path(id): Path<String>,
-    Body(AgentChange { name, tools }): Body<AgentChange>,
+    Body(AgentChange { name, tools, items }): Body<AgentChange>,
 ) -> Result<Reply<Agent>, Problem> {
     let change = by.change()?;
+    if let Some(Some(items)) = &items {
+        let checked = change.state.gateway.check_items(&change.caller.principal, items).await;
+        checked.map_err(|mistake| problem(&mistake))?;
+    }
+    let items = items.map(|items| items.map_or_else(String::new, |items| text(&items)));
     let changed = change
         .make("change agent", |terms| async move {
-            let patch = AgentPatch { name, tools: tools.map(|tools| tools.stored().to_owned()) };
+            let tools = tools.map(|tools| tools.stored().to_owned());
+            let patch = AgentPatch { name, tools, items };
             terms.registry.change_agent(&terms.actor, &id, patch, &terms.options).await
         })
         .await?;
     answer_changed(StatusCode::OK, &change, changed)
+}
+
+fn problem(mistake: &ItemMistake) -> Problem {
+    let ItemMistake { member, key, what, fix } = mistake;
+    let mut pointer = format!("/items/{member}");
+    if let Some(key) = key {
+        pointer.push_str(&segment_of(key));
+    }
+    let of = key.as_ref().map(|key| format!(" of `{key:.128}`")).unwrap_or_default();
+    Problem::in_body(&pointer, format!("`{member}`{of} {what}; {fix}"))
+}
+
+fn text(items: &Items) -> String {
+    serde_json::to_string(items).unwrap_or_default()
 }
 
 /// Deletes an agent and its endpoint.

@@ -101,13 +101,17 @@ fn write_pointer(path: &Path) -> String {
         match segment {
             Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
             Segment::Map { key } => {
-                pointer.push('/');
-                pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+                pointer.push_str(&segment_of(key));
             }
             Segment::Enum { .. } | Segment::Unknown => {}
         }
     }
     pointer
+}
+
+/// Returns a key as a part of a JSON Pointer.
+pub(crate) fn segment_of(key: &str) -> String {
+    format!("/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The pages of the console: each combines requests to the API with a template.
 
 pub(crate) mod access;
+pub(crate) mod agent_items;
 pub(crate) mod agents;
 pub(crate) mod approvals;
 pub(crate) mod audit;

@@ -19,9 +19,9 @@ use super::form_guard::check_form;
 use super::layout::{ConsoleState, put_around};
 use super::page_account::{PageAccount, count_page};
 use super::pages::{
-    access, agents, approvals, audit, catalogue_entry, connections, integration, integrations,
-    keys, live, organisations, overview, parts, pins, servers, sessions, settings, tool, tools,
-    usage,
+    access, agent_items, agents, approvals, audit, catalogue_entry, connections, integration,
+    integrations, keys, live, organisations, overview, parts, pins, servers, sessions, settings,
+    tool, tools, usage,
 };
 use super::redirect::{SIGN_IN, redirect};
 use super::sent_forms::SentForms;
@@ -80,6 +80,8 @@ fn add_catalog(table: PageTable) -> PageTable {
         .action(USER, "/agents", agents::create_agent)
         .page(USER, "/agents/{id}", agents::show_agent)
         .action(USER, "/agents/{id}", agents::change_agent)
+        .page(USER, "/agents/{id}/items", agent_items::show_items)
+        .action(USER, "/agents/{id}/items", agent_items::change_items)
         .page(USER, "/agents/{id}/delete", agents::show_deletion)
         .action(USER, "/agents/{id}/delete", agents::delete_agent)
         .action(USER, "/agents/{id}/servers/{server}", agents::switch_server)

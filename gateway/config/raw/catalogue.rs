@@ -1,13 +1,10 @@
-//! `catalogue.NAME` and `endpoints.NAME`: servers that organisations may add, and composed
-//! endpoints.
-
-use std::collections::BTreeMap;
+//! `catalogue.NAME`: servers that organisations may add.
 
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::leaf::{List, Text};
+use super::leaf::Text;
 
 #[derive(Default, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
@@ -39,21 +36,4 @@ pub enum AuthMethod {
     BearerToken,
     User,
     UserHeaders,
-}
-
-#[derive(Default, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(deny_unknown_fields, default)]
-pub struct Endpoint {
-    /// Patterns of its tools: `server/name`, with `*`, `?`, `[…]` and `{a,b}`.
-    pub tools: List,
-    /// Patterns of its prompts, likewise.
-    pub prompts: List,
-    /// Patterns of its resources, templates and skills: `server/uri`, or the URI.
-    pub resources: List,
-    /// Other names of tools and prompts, by `server/name`: 1 to 64 letters, digits, `_`, `-` and
-    /// `.`.
-    pub rename: BTreeMap<String, Text>,
-    /// Other descriptions, by `server/name` or `server/uri`; at most 4096 bytes.
-    pub describe: BTreeMap<String, Text>,
 }

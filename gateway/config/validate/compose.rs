@@ -3,22 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lockgate_policy::Patterns;
-use lockgate_proxy::{Compose, Config};
+use lockgate_proxy::{Compose, Config, ItemMistake, is_name};
 
 use super::{Check, is_slug};
-use crate::raw;
 use crate::raw::Root;
-use crate::raw::leaf::{List, Text};
+use crate::raw::leaf::List;
 
 /// Groups, and likewise endpoints.
 const MAX_ENTRIES: usize = 100;
 const MAX_GROUPED: usize = 100;
-/// Renamed, and likewise described, items of an endpoint.
-const MAX_CHANGED: usize = 1000;
-const DESCRIPTION_BYTES: usize = 4096;
-/// Names of the gateway's own tools.
-const RESERVED: [&str; 3] = ["find_tools", "describe_tools", "call_tool"];
 
 impl Check<'_> {
     pub fn check_groups(&mut self, root: &Root) {
@@ -46,46 +39,18 @@ impl Check<'_> {
     pub fn endpoints(&mut self, root: &Root) -> BTreeMap<String, Arc<Compose>> {
         let mut endpoints = BTreeMap::new();
         self.entries("endpoints", root.endpoints.keys());
-        for (name, raw) in &root.endpoints {
-            let mut names = BTreeSet::new();
-            for (key, Text(listed)) in &raw.rename {
-                let at = ["endpoints", name, "rename", key];
-                if !is_name(listed) || RESERVED.contains(&listed.as_str()) {
-                    let what = "must be 1 to 64 letters, digits, `_`, `-` and `.`, and not the \
-                        name of a tool of the gateway";
-                    self.error(&at, what, "choose another name");
-                } else if !names.insert(listed.to_ascii_lowercase()) {
-                    self.error(&at, "is the name of another item", "choose another name");
+        for (name, items) in &root.endpoints {
+            let compose = items.check().unwrap_or_else(|mistakes| {
+                for ItemMistake { member, key, what, fix } in mistakes {
+                    let mut at = vec!["endpoints", name, member];
+                    at.extend(key.as_deref());
+                    self.error(&at, what, fix);
                 }
-            }
-            for key in raw.describe.keys() {
-                let at = ["endpoints", name, "describe", key];
-                self.short(&at, raw.describe.get(key), DESCRIPTION_BYTES);
-            }
-            for (member, changed) in [("rename", &raw.rename), ("describe", &raw.describe)] {
-                let at = ["endpoints", name, member];
-                if changed.len() > MAX_CHANGED {
-                    let what = format!("must not have more than {MAX_CHANGED} entries");
-                    self.error(&at, what, "remove some");
-                }
-                if let Some(key) = changed.keys().find(|key| !key.contains('/')) {
-                    let what = format!("`{key:.64}` must be `server/name`");
-                    self.error(&at, what, "use the server's own name of the item");
-                }
-            }
-            endpoints.insert(name.clone(), Arc::new(self.compose(name, raw)));
+                Compose::default()
+            });
+            endpoints.insert(name.clone(), Arc::new(compose));
         }
         endpoints
-    }
-
-    fn compose(&mut self, name: &str, raw: &raw::Endpoint) -> Compose {
-        Compose {
-            tools: self.patterns(&["endpoints", name, "tools"], &raw.tools),
-            prompts: self.patterns(&["endpoints", name, "prompts"], &raw.prompts),
-            resources: self.patterns(&["endpoints", name, "resources"], &raw.resources),
-            rename: texts(&raw.rename),
-            describe: texts(&raw.describe),
-        }
     }
 
     pub fn methods(&mut self, raw: &List) -> BTreeSet<String> {
@@ -105,13 +70,6 @@ impl Check<'_> {
         methods
     }
 
-    fn patterns(&mut self, at: &[&str], raw: &List) -> Patterns {
-        Patterns::new(&raw.0).unwrap_or_else(|what| {
-            self.error(at, what, "use `server/name`, with `*` for any text");
-            Patterns::default()
-        })
-    }
-
     /// Checks the names and the number of the entries of a map.
     fn entries<'k>(&mut self, key: &str, names: impl ExactSizeIterator<Item = &'k String>) {
         if names.len() > MAX_ENTRIES {
@@ -125,13 +83,4 @@ impl Check<'_> {
             }
         }
     }
-}
-
-fn texts(raw: &BTreeMap<String, Text>) -> BTreeMap<String, String> {
-    raw.iter().map(|(key, Text(text))| (key.clone(), text.clone())).collect()
-}
-
-fn is_name(name: &str) -> bool {
-    (1..=64).contains(&name.len())
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
 }

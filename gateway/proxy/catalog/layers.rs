@@ -23,7 +23,8 @@ use super::view::{Degraded, View};
 use super::view_search::ViewSearch;
 use super::{Catalog, Declared};
 use crate::agent_servers::AgentServers;
-use crate::config::{Compose, Group, ToolSearch, ToolsMode};
+use crate::config::{Group, ToolSearch, ToolsMode};
+use crate::items::Compose;
 use crate::rights::CallerRights;
 
 /// The catalogs that a caller may see.
@@ -74,6 +75,15 @@ impl<'a> Selection<'a> {
         }
     }
 
+    /// Returns the choice of items; `None` for all.
+    fn compose(self) -> Option<Arc<Compose>> {
+        match self {
+            Self::All | Self::One(_) => None,
+            Self::Assigned(agent) => agent.items.as_deref().map(Compose::read),
+            Self::Composed(compose) => Some(Arc::clone(compose)),
+        }
+    }
+
     /// Returns the own names of tools of a server that are hidden.
     pub(crate) fn hidden(self, server: &dyn Upstream) -> Option<&'a BTreeSet<String>> {
         match self {
@@ -90,9 +100,10 @@ impl<'a> Layers<'a> {
         let chosen = self.choose(selection);
         let namespaced = !matches!(selection, Selection::One(_));
         let mut seen = ListKind::ALL.map(|kind| self.find_visible(kind, &chosen, viewing));
-        if let Selection::Composed(compose) = selection {
+        let compose = selection.compose();
+        if let Some(compose) = &compose {
             for (kind, seen) in ListKind::ALL.into_iter().zip(&mut seen) {
-                compose::apply(compose, kind, seen);
+                compose::apply(compose, kind, viewing.naming, seen);
             }
         }
         for catalog in self.catalogs() {
@@ -107,9 +118,7 @@ impl<'a> Layers<'a> {
         let quarantined = self.catalogs().flat_map(|catalog| &catalog.quarantined_skills);
         let quarantined = quarantined.cloned().collect();
         let mut view = make_view(&seen, &servers, (namespaced, quarantined), viewing);
-        if let Selection::Composed(compose) = selection {
-            view.compose = Some(Arc::clone(compose));
-        }
+        view.compose = compose;
         if namespaced && !viewing.groups.is_empty() {
             let tools = &view.items[index(ListKind::Tools)];
             view.groups = Groups::find(tools, viewing.groups, viewing.naming).0;

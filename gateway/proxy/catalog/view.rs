@@ -16,7 +16,7 @@ use super::entry::{CatalogEntry, ListMarks, ViewEntry, index};
 use super::groups::Groups;
 use super::rendered::Rendered;
 use super::view_search::ViewSearch;
-use crate::config::Compose;
+use crate::items::Compose;
 use crate::rights::CallerRights;
 
 /// Memory per entry in bytes, beside its name and text: its slots in the tables of names and lists.
@@ -63,7 +63,7 @@ pub(crate) struct View {
     pub(crate) unwraps: bool,
     /// Tools of several servers that appear as one.
     pub(crate) groups: Option<Box<Groups>>,
-    /// Limits the resources of a composed endpoint.
+    /// Limits the resources of an endpoint with chosen items.
     pub(super) compose: Option<Arc<Compose>>,
     /// Quarantined skills, with all files below them.
     pub(super) quarantined_skills: Vec<Arc<CatalogEntry>>,

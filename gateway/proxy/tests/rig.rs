@@ -47,6 +47,7 @@ pub(super) fn agent(id: &str, owner: &str, servers: &[&str]) -> AgentServers {
         owner: AgentOwner { issuer: "https://issuer.test".into(), subject: owner.into() },
         servers: servers.iter().map(server_id).collect(),
         hidden: BTreeMap::new(),
+        items: None,
         mode: None,
     }
 }

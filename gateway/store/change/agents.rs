@@ -7,10 +7,10 @@ use crate::record::AgentRecord;
 use crate::value::{Row, Value};
 
 const INSERT_AGENT: &str = "INSERT INTO agents (id, organisation, name, name_key, owner_issuer, \
-    owner_subject, version, created_at, updated_at, tools) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    owner_subject, version, created_at, updated_at, tools, items) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 const UPDATE_AGENT: &str = "UPDATE agents SET name = $3, name_key = $4, version = $5, \
-    updated_at = $6, tools = $7 WHERE id = $1 AND organisation = $2";
+    updated_at = $6, tools = $7, items = $8 WHERE id = $1 AND organisation = $2";
 const ASSIGN: &str = "INSERT INTO assignments (agent, integration, organisation, created_at) \
     VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
 const ASSIGN_SERVER: &str = "INSERT INTO agent_servers (agent, server, organisation, created_at) \
@@ -68,6 +68,7 @@ impl Change<'_> {
             record.created_at.into(),
             record.updated_at.into(),
             (&record.tools).into(),
+            (&record.items).into(),
         ];
         self.run(INSERT_AGENT, &values).await?;
         Ok(())
@@ -83,6 +84,7 @@ impl Change<'_> {
             record.version.into(),
             record.updated_at.into(),
             (&record.tools).into(),
+            (&record.items).into(),
         ];
         self.run(UPDATE_AGENT, &values).await?;
         Ok(())
