@@ -74,7 +74,7 @@ pub(crate) struct App {
     /// The audit trail's file, if the output is a file.
     pub(crate) audit_file: Option<PathBuf>,
     webhook: Arc<Webhook>,
-    outside: Outside,
+    pub(crate) outside: Outside,
     authenticator: Mutex<Arc<Authenticator>>,
     signer: Arc<Signer>,
     rates: Rates,

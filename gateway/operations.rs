@@ -11,8 +11,11 @@ use lockgate_admin::{
 };
 use lockgate_authn::key::Key;
 use lockgate_config::{Setting, ValuePlace};
+use lockgate_egress::Policy;
 use lockgate_registry::Registry;
 use lockgate_upstream::{BoxFuture, Config, Upstream, UpstreamState};
+use serde_json::Value;
+use url::Url;
 
 use crate::app::App;
 use crate::commands::verify;
@@ -69,6 +72,11 @@ impl Operations for App {
             None => self.around.clone(),
         };
         Box::pin(probe(around, candidate))
+    }
+
+    fn fetch_document(&self, url: Url) -> BoxFuture<'static, Result<Value, String>> {
+        let outside = self.outside.clone();
+        Box::pin(async move { outside.get(&url, Policy::Operator).await })
     }
 
     fn switch(&self, slug: &str, to: Switch) -> bool {

@@ -113,6 +113,8 @@ pub struct ApiConfig {
     /// Roles that administrators may give to keys besides their own.
     pub grants: Vec<String>,
     pub clients_address: ClientsAddress,
+    /// The registry whose remote servers administrators may add.
+    pub import_registry: Option<Url>,
 }
 
 /// The clients' address of the gateway, as far as it is configured.

@@ -23,7 +23,10 @@ pub struct Outside {
 
 impl Outside {
     /// Fetches a document. `policy` is `Policy::Operator` for a URL that the operator configured.
-    pub(crate) async fn get(&self, url: &Url, policy: Policy) -> Result<Value, String> {
+    ///
+    /// # Errors
+    /// A description of why there is no document.
+    pub async fn get(&self, url: &Url, policy: Policy) -> Result<Value, String> {
         match self.ask(url, policy, Request::new(Bytes::new().into())).await? {
             (StatusCode::OK, bytes) => read(&bytes),
             (status, _) => Err(format!("the response status is {status}")),

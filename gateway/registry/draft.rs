@@ -34,6 +34,7 @@ pub(crate) struct Draft {
     pub(crate) credentials: Option<Secret>,
     /// `None` keeps the current value; new integrations are enabled.
     pub(crate) enabled: Option<bool>,
+    source: Option<String>,
     pub(crate) warnings: Vec<Warning>,
 }
 
@@ -77,6 +78,7 @@ impl Registry {
             auth,
             credentials: new.credentials,
             enabled: Some(new.enabled),
+            source: new.source,
             warnings,
         })
     }
@@ -106,6 +108,7 @@ impl Registry {
             auth: entry.auth.clone(),
             credentials: new.credentials,
             enabled: Some(new.enabled),
+            source: None,
             warnings: Vec::new(),
         })
     }
@@ -151,6 +154,7 @@ impl Registry {
             name: draft.name,
             kind: kind.as_str().to_owned(),
             catalogue: draft.catalogue,
+            source: draft.source,
             url: draft.url.to_string(),
             auth: draft.auth.method().to_owned(),
             auth_header: draft.auth.header().map(str::to_owned),
@@ -195,6 +199,9 @@ impl Registry {
                 let auth = patch.auth.unwrap_or_else(|| Auth::of_record(&before));
                 self.reseal(&mut record, &before, &auth, patch.credentials.as_ref())?;
             }
+        }
+        if record.url != before.url {
+            record.source = None;
         }
         record.version += 1;
         record.updated_at = change.now();

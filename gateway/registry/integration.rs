@@ -20,6 +20,9 @@ pub struct Integration {
     pub kind: IntegrationKind,
     /// The slug of the catalogue entry it was made from.
     pub catalogue: Option<String>,
+    /// The server of the operator's registry that it was made from: `name@version`.
+    #[serde(default)]
+    pub source: Option<String>,
     /// `None` for a predefined integration: the catalogue's addresses are for the operator only.
     pub url: Option<String>,
     pub auth: Auth,
@@ -53,6 +56,8 @@ pub struct NewIntegration {
     /// The plain key or token; encrypted when stored, and never shown again.
     pub credentials: Option<Secret>,
     pub enabled: bool,
+    /// As [`Integration::source`].
+    pub source: Option<String>,
 }
 
 /// Parameters of a new integration from the catalogue.
@@ -108,6 +113,7 @@ impl Integration {
             name: record.name.clone(),
             kind,
             catalogue: record.catalogue.clone(),
+            source: record.source.clone(),
             url: match kind {
                 IntegrationKind::Custom => Some(record.url.clone()),
                 IntegrationKind::Predefined => None,

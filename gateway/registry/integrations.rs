@@ -131,6 +131,7 @@ fn digest_new(new: &NewIntegration, registry: &Registry) -> Digest {
         .text(new.auth.header())
         .secret(new.credentials.as_ref(), &registry.vault)
         .part(&[u8::from(new.enabled)])
+        .text(new.source.as_deref())
 }
 
 fn digest_patch(id: &str, patch: &IntegrationPatch, registry: &Registry) -> Digest {

@@ -151,6 +151,7 @@ impl Registry {
                 auth,
                 credentials,
                 enabled: true,
+                source: None,
             })?,
             WantedSource::Predefined(entry) => {
                 let name = Some(name);

@@ -106,6 +106,7 @@ fn new(name: &str) -> NewIntegration {
         auth: Auth::ApiKey { header: "X-Api-Key".to_owned() },
         credentials: Some(Secret::new("canary-credential".to_owned())),
         enabled: true,
+        source: None,
     }
 }
 

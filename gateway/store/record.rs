@@ -16,6 +16,8 @@ pub struct IntegrationRecord {
     pub kind: String,
     /// The entry of the operator's catalogue that the integration was created from.
     pub catalogue: Option<String>,
+    /// The name and the version of its server in the operator's registry.
+    pub source: Option<String>,
     pub url: String,
     pub auth: String,
     pub auth_header: Option<String>,
@@ -88,6 +90,7 @@ impl IntegrationRecord {
             name_key: row.get("name_key")?,
             kind: row.get("kind")?,
             catalogue: row.get("catalogue")?,
+            source: row.get("source")?,
             url: row.get("url")?,
             auth: row.get("auth")?,
             auth_header: row.get("auth_header")?,

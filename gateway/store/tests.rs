@@ -89,6 +89,7 @@ fn integration(organisation: &str, slug: &str) -> IntegrationRecord {
         catalogue: None,
         url: "https://mcp.example.com/".to_owned(),
         auth: "api_key".to_owned(),
+        source: None,
         auth_header: Some("x-api-key".to_owned()),
         sealed: Some(vec![0, 255, 1, 254]),
         enabled: true,

@@ -2,6 +2,7 @@
 //! registry decides and stores; this module converts requests and results.
 
 mod catalogue;
+mod imported;
 mod input;
 mod validate;
 mod view;
@@ -32,6 +33,11 @@ pub(crate) use catalogue::list_calls;
 #[cfg(test)]
 pub(crate) use catalogue::{__path_create_predefined_integration, __path_list_catalogue};
 pub(crate) use catalogue::{PredefinedIntegration, create_predefined_integration, list_catalogue};
+#[cfg(test)]
+pub(crate) use imported::{__path_create_registry_integration, __path_show_registry_server};
+pub(crate) use imported::{
+    RegistryInput, RegistryServer, create_registry_integration, show_registry_server,
+};
 pub(crate) use input::{AuthMethod, secret};
 use input::{IntegrationChange, ListQuery, NewCustomIntegration};
 use validate::validate_new;

@@ -112,6 +112,8 @@ operations! {
     Admin integrations::create_custom_integration,
     User integrations::list_catalogue,
     Admin integrations::create_predefined_integration,
+    Admin integrations::show_registry_server,
+    Admin integrations::create_registry_integration,
     User integrations::show_integration,
     User integrations::list_calls,
     Admin integrations::change_integration,

@@ -13,6 +13,7 @@ use lockgate_registry::Registry;
 use lockgate_upstream::BoxFuture;
 use serde::Serialize;
 use serde_json::Value;
+use url::Url;
 
 use super::journal::Journal;
 use super::places::Places;
@@ -160,6 +161,10 @@ pub trait Operations: Send + Sync + 'static {
     /// Tests a server of an organisation: connects, performs the handshake, reads its lists, and
     /// disconnects.
     fn probe(&self, candidate: Candidate) -> BoxFuture<'static, Result<Offered, ProbeFailure>>;
+
+    /// Fetches a JSON document from an address that the operator configured, with limits on size
+    /// and time, and without redirects.
+    fn fetch_document(&self, url: Url) -> BoxFuture<'static, Result<Value, String>>;
 
     /// Returns whether a slug is of a configured server, which can be connected and disconnected.
     fn can_switch(&self, slug: &str) -> bool;

@@ -149,7 +149,7 @@ fn creations_depend_on_no_version() {
             creations += 1;
         }
     }
-    assert_eq!(creations, 4);
+    assert_eq!(creations, 5);
 }
 
 #[test]

@@ -60,6 +60,8 @@ fn add_catalog(table: PageTable) -> PageTable {
         .action(ADMIN, "/integrations/new", integrations::create)
         .page(ADMIN, "/catalogue/{slug}", catalogue_entry::show_form)
         .action(ADMIN, "/catalogue/{slug}", catalogue_entry::create)
+        .page(ADMIN, "/registry", catalogue_entry::show_form)
+        .action(ADMIN, "/registry", catalogue_entry::create)
         .page(ADMIN, "/integrations/{id}", integration::show_integration)
         .action(ADMIN, "/integrations/{id}", integration::change_integration)
         .action(ADMIN, "/integrations/{id}/try", integration::try_integration)

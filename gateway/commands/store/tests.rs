@@ -25,6 +25,7 @@ fn add_integration(config: &Config) {
         auth: Auth::BearerToken,
         credentials: Some(Secret::new("t0ken-of-ann".to_owned())),
         enabled: true,
+        source: None,
     };
     let added = start_runtime().unwrap().block_on(async {
         let registry = Registry::open(config, Box::new(|_| Ok(()))).await.unwrap();

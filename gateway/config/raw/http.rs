@@ -135,6 +135,9 @@ pub struct Admin {
     /// Further roles that administrators may give to keys of their organisation, besides their own
     /// roles. Default: none.
     pub grants: Option<List>,
+    /// Address of a registry (API v0.1) whose remote servers administrators can add, such as
+    /// `https://registry.modelcontextprotocol.io`. Default: none.
+    pub import_registry: Option<Text>,
     /// When `/readyz` returns 200: `started`, once every server of `servers` is connected or has
     /// failed; `any`, while at least one is connected; `all`, while all enabled ones are. Default
     /// `started`.

@@ -98,6 +98,10 @@ impl Check<'_> {
             },
             grants: self.grants(raw.grants.as_ref()),
             clients_address: ClientsAddress::default(),
+            import_registry: raw
+                .import_registry
+                .as_ref()
+                .and_then(|url| self.remote_url(&["admin", "import_registry"], url)),
         };
         let scrape_token = self.scrape_token(raw.scrape_token.as_ref());
         lockgate_admin::Config { listen, webhook: None, api, ready: raw.ready, scrape_token }

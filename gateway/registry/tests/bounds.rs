@@ -14,7 +14,7 @@ const MANY: &str = "CREATE TEMP TABLE n (i); \
     INSERT INTO n WITH RECURSIVE c (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c \
         WHERE i < 256) SELECT i FROM c; \
     INSERT INTO integrations SELECT printf('int_%032x', i), 'acme', 's' || i, 's' || i, 's' || i, \
-        'custom', NULL, 'https://mcp.example.com/', 'none', NULL, NULL, 1, 1, 0, 0 FROM n; \
+        'custom', NULL, 'https://mcp.example.com/', 'none', NULL, NULL, 1, 1, 0, 0, NULL FROM n; \
     UPDATE clock SET revision = revision + 1; \
     UPDATE organisations SET revision = (SELECT revision FROM clock)";
 const FULL_AGENT: &str = "INSERT INTO assignments SELECT agents.id, integrations.id, 'acme', 0 \

@@ -10,7 +10,8 @@ const INSERT_INTEGRATION: &str = "INSERT INTO integrations (id, organisation, sl
     name_key, kind, catalogue, url, auth, auth_header, sealed, enabled, version, created_at, \
     updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
 const UPDATE_INTEGRATION: &str = "UPDATE integrations SET name = $3, name_key = $4, url = $5, \
-    auth = $6, auth_header = $7, sealed = $8, enabled = $9, version = $10, updated_at = $11 \
+    auth = $6, auth_header = $7, sealed = $8, enabled = $9, version = $10, updated_at = $11, \
+    source = $12 \
     WHERE id = $1 AND organisation = $2";
 const CARRY_LISTS: &str = "UPDATE known_lists SET version = $4 WHERE version = $3 AND \
     integration IN (SELECT id FROM integrations WHERE id = $1 AND organisation = $2)";
@@ -81,6 +82,12 @@ impl Change<'_> {
             record.updated_at.into(),
         ];
         self.run(INSERT_INTEGRATION, &values).await?;
+        if record.source.is_some() {
+            let sql = "UPDATE integrations SET source = $2 WHERE id = $1 AND organisation = $3";
+            let organisation = (&self.organisation).into();
+            let values = [(&record.id).into(), (&record.source).into(), organisation];
+            self.run(sql, &values).await?;
+        }
         Ok(())
     }
 
@@ -101,6 +108,7 @@ impl Change<'_> {
             i64::from(record.enabled).into(),
             record.version.into(),
             record.updated_at.into(),
+            (&record.source).into(),
         ];
         self.run(UPDATE_INTEGRATION, &values).await?;
         Ok(())

@@ -56,25 +56,28 @@ pub(crate) enum IntegrationType {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct NewCustomIntegration {
     /// Display name; unique in the organisation.
-    name: String,
+    pub(super) name: String,
     /// The address of an MCP server: https, or http with a warning.
-    server_url: String,
+    pub(super) server_url: String,
     /// Authentication of the gateway at the server. Default `none`.
     #[serde(default)]
-    auth_method: AuthMethod,
+    pub(super) auth_method: AuthMethod,
     /// The header that carries the key, with `api_key`.
     #[serde(default, alias = "authHeaderName")]
-    header_name: Option<String>,
+    pub(super) header_name: Option<String>,
     /// The key or the token. It is never shown again.
     #[serde(default, deserialize_with = "secret")]
     #[cfg_attr(test, schema(write_only, value_type = Option<String>))]
-    credentials: Option<Secret>,
+    pub(super) credentials: Option<Secret>,
     /// The namespace of its tools. Default: derived from the name.
-    slug: Option<String>,
+    pub(super) slug: Option<String>,
     /// Default `true`.
-    enabled: Option<bool>,
+    pub(super) enabled: Option<bool>,
     /// Test the server first, and store nothing if the test fails. Default `false`.
-    validate: Option<bool>,
+    pub(super) validate: Option<bool>,
+    /// The server of the operator's registry: `name@version`.
+    #[serde(skip)]
+    pub(super) source: Option<String>,
 }
 
 /// An integration from the catalogue.
@@ -165,6 +168,7 @@ impl NewCustomIntegration {
             auth: self.auth_method.with_header(self.header_name)?,
             credentials: self.credentials,
             enabled: self.enabled.unwrap_or(true),
+            source: self.source,
         })
     }
 }

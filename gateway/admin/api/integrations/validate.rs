@@ -18,6 +18,7 @@ use crate::api::access::{Admin, By};
 #[cfg(test)]
 use crate::api::conditions::OrganisationQuery;
 use crate::api::conditions::make_actor;
+use crate::api::places::OrganisationPermit;
 use crate::api::probe::{Candidate, Offered, ProbeFailure, ProbeStage};
 use crate::api::problem::Problem;
 use crate::api::state::ApiState;
@@ -252,15 +253,23 @@ async fn require_working(
     }
 }
 
+/// Limits the requests to other hosts on behalf of an organisation.
+pub(super) fn enter_probe(
+    state: &ApiState,
+    organisation: &Arc<str>,
+) -> Result<OrganisationPermit, Problem> {
+    state.probes.enter(organisation).ok_or_else(|| {
+        let detail = "four servers of this organisation are already being tested; retry later";
+        Problem::overloaded(detail, RETRY_SECONDS)
+    })
+}
+
 /// Tests a server, unless too many servers of its organisation are being tested.
 async fn try_candidate(
     state: &ApiState,
     candidate: Candidate,
 ) -> Result<Result<Offered, ProbeFailure>, Problem> {
-    let Some(_place) = state.probes.enter(&candidate.organisation) else {
-        let detail = "four servers of this organisation are already being tested; retry later";
-        return Err(Problem::overloaded(detail, RETRY_SECONDS));
-    };
+    let _place = enter_probe(state, &candidate.organisation)?;
     let hidden = if candidate.is_predefined { Some(candidate.url.clone()) } else { None };
     let is_of_members = candidate.is_of_members;
     let tried = match state.operations.probe(candidate).await {

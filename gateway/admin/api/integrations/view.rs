@@ -38,6 +38,9 @@ pub(crate) struct Integration {
     /// Its entry in the operator's catalogue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) predefined: Option<String>,
+    /// Its server in the operator's registry: `name@version`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) source: Option<String>,
     /// `none`, `api_key`, `bearer_token`, `user` or `user_headers`.
     pub(crate) auth_method: &'static str,
     /// Shown to administrators.
@@ -194,6 +197,7 @@ impl Integration {
             r#type: if is_custom { "custom" } else { "predefined" },
             server_url,
             predefined: stored.catalogue,
+            source: stored.source,
             auth_method,
             header_name: header_name.filter(|_| may_change),
             id: stored.id,

@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::api::access::{Admin, By};
 use crate::api::body::body;
 use crate::api::integrations::{
     Integration, PredefinedIntegration, create_custom_integration, list_catalogue,
@@ -36,6 +37,8 @@ struct NewIntegrationPage<'a> {
     /// Entries of the operator's catalogue, and the search text.
     catalogue: Page<PredefinedIntegration>,
     search: &'a str,
+    /// Whether the operator has named a registry.
+    has_registry: bool,
 }
 
 impl NewIntegrationPage<'_> {
@@ -133,7 +136,13 @@ pub(crate) async fn show_form(
         organisation: typed.get("organisation"),
         catalogue: load_catalogue(&api, typed.get("q")).await?,
         search: typed.get("q"),
+        has_registry: has_registry(&api)?,
     })
+}
+
+fn has_registry(api: &Api) -> Result<bool, Problem> {
+    let by: By<Admin> = api.by()?;
+    Ok(by.state.operations.settings().import_registry.is_some())
 }
 
 /// Tests the connection, or adds the server.
@@ -164,6 +173,7 @@ pub(crate) async fn create(
         organisation,
         catalogue: load_catalogue(&api, "").await?,
         search: "",
+        has_registry: has_registry(&api)?,
     };
     match answer {
         Ok(added) => {

@@ -1,0 +1,82 @@
+//! Entries of a registry as integrations, with values, mistakes and entries that cannot be added.
+
+use serde_json::json;
+
+use super::*;
+
+fn read(remote: &Value) -> Result<RegistryServer, String> {
+    let server = json!({"name": "com.example/files", "version": "1.2.0", "title": "Files",
+        "remotes": [{"type": "sse", "url": "https://old"}, remote]});
+    RegistryServer::read("com.example/files", &server)
+}
+
+fn given(inputs: &Value) -> NewRegistryIntegration {
+    serde_json::from_value(json!({"server": "com.example/files", "version": "1.2.0",
+        "inputs": inputs}))
+    .unwrap()
+}
+
+fn remote() -> Value {
+    json!({"type": "streamable-http", "url": "https://{tenant}.example.com/mcp?r={region}",
+        "variables": {"tenant": {"description": "Your tenant"},
+            "region": {"default": "eu", "choices": ["eu", "us"]}},
+        "headers": [{"name": "Authorization", "value": "Bearer {token}",
+            "variables": {"token": {"isSecret": true}}}, {"name": "X-Optional"}]})
+}
+
+#[test]
+fn a_remote_becomes_an_integration() {
+    let found = read(&remote()).unwrap();
+    let names: Vec<&str> = found.inputs.iter().map(|input| input.name.as_str()).collect();
+    assert_eq!(names, ["tenant", "region", "token"]);
+    assert!(found.inputs[2].is_secret && found.inputs[1].choices == ["eu", "us"]);
+    let new = found.fill(given(&json!({"tenant": "acme", "token": "{tenant}-secret"})));
+    let new = new.map_err(|problem| problem.detail().to_owned()).unwrap().read();
+    let new = new.map_err(|problem| problem.detail().to_owned()).unwrap();
+    assert_eq!(new.url, "https://acme.example.com/mcp?r=eu");
+    assert_eq!((&*new.name, new.auth.method()), ("Files", "bearer_token"));
+    assert_eq!(new.credentials.unwrap().expose(), "{tenant}-secret", "values are no templates");
+    assert_eq!(new.source.as_deref(), Some("com.example/files@1.2.0"));
+    let mut header = remote();
+    header["headers"] = json!([{"name": "X-Key", "isRequired": true, "isSecret": true}]);
+    let new = read(&header).unwrap();
+    let new = new.fill(given(&json!({"tenant": "acme", "X-Key": "a-long-key"})));
+    let new = new.map_err(|problem| problem.detail().to_owned()).unwrap();
+    assert_eq!(new.read().ok().unwrap().auth.header(), Some("X-Key"));
+}
+
+#[test]
+fn wrong_values_are_named() {
+    for (inputs, pointer, words) in [
+        (json!({"token": "t"}), "/inputs/tenant", "is required"),
+        (json!({"tenant": "a", "token": ""}), "/inputs/token", "is required"),
+        (json!({"tenant": "evil.com/", "token": "t"}), "/inputs/tenant", "part of an address"),
+        (json!({"tenant": "a", "token": "t", "region": "x"}), "/inputs/region", "one of eu, us"),
+        (json!({"tenant": "a", "token": "t", "a/b": "x"}), "/inputs/a~1b", "not a value"),
+    ] {
+        let problem = read(&remote()).unwrap().fill(given(&inputs)).err().unwrap();
+        assert_eq!(problem.pointer(), pointer);
+        assert!(problem.detail().contains(words), "{}", problem.detail());
+    }
+}
+
+#[test]
+fn entries_that_cannot_be_added_say_why() {
+    let mut secret = remote();
+    secret["variables"]["tenant"]["isSecret"] = true.into();
+    let mut two = remote();
+    two["headers"][1]["isRequired"] = true.into();
+    let mut open = remote();
+    open["url"] = "https://{tenant".into();
+    for (remote, words) in [
+        (json!({"type": "stdio", "command": "sh"}), "may be a program"),
+        (secret, "secret in its address"),
+        (two, "several headers"),
+        (open, "closing brace"),
+    ] {
+        let reason = read(&remote).err().unwrap();
+        assert!(reason.contains(words), "{reason}");
+    }
+    let other = RegistryServer::read("com.example/files", &json!({"name": "com.example/other"}));
+    assert!(other.err().unwrap().contains("another server"));
+}
