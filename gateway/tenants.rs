@@ -251,9 +251,15 @@ impl Tenants {
         }
         self.serve(&snapshot, &integrations);
         for (id, connected) in old {
-            if !has_client(&integrations, &id, &connected.client) {
-                connected.retire(&self.retiring);
+            if has_client(&integrations, &id, &connected.client) {
+                continue;
             }
+            if let Some(users) = &connected.users
+                && !self.registry.has_integration(organisation, &id)
+            {
+                users.end_all();
+            }
+            connected.retire(&self.retiring);
         }
         if !integrations.is_empty() {
             let name = Arc::clone(&snapshot.organisation);

@@ -141,6 +141,15 @@ impl UserClients {
         }
     }
 
+    /// Ends the connections and calls of all holders at once: the server was deleted, and the grants
+    /// with it.
+    pub(crate) fn end_all(&self) {
+        let holders: Vec<Holder> = self.open.lock().keys().cloned().collect();
+        for holder in holders {
+            self.end(&holder);
+        }
+    }
+
     /// Ends a holder's connections and calls at once: the grant is gone.
     pub(crate) fn end(&self, holder: &Holder) {
         if let Some(user) = self.open.lock().remove(holder) {

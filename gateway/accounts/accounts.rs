@@ -356,18 +356,30 @@ impl Accounts {
     /// # Errors
     /// The store cannot be written.
     pub async fn disconnect(&self, slug: &str, holder: &Holder) -> Result<bool, AccountError> {
-        if let Ok(account) = self.of_user(slug, holder) {
-            return account.disconnect().await;
+        match self.of_user(slug, holder) {
+            Ok(account) => account.disconnect().await,
+            Err(_) => self.disconnect_removed(slug, holder).await,
         }
-        // The server has been removed from the configuration.
-        let Some(storage) = &self.records.storage else { return Ok(false) };
-        let record = new_record(&record_id(holder, slug), holder, slug);
-        let found = storage.store.find_grant(&record.id).await?;
-        if found.is_none_or(|found| found.state == record.state) {
+    }
+
+    /// Ends a holder's grant at a server that was removed or disabled.
+    async fn disconnect_removed(&self, slug: &str, holder: &Holder) -> Result<bool, AccountError> {
+        let Some(Storage { store, vault }) = &self.records.storage else { return Ok(false) };
+        let ended = new_record(&record_id(holder, slug), holder, slug);
+        let found = store.find_grant(&ended.id).await?;
+        let Some(found) = found.filter(|found| found.state != ended.state) else {
             return Ok(false);
-        }
-        storage.store.write_grant(&record, None).await?;
-        Ok(true)
+        };
+        let tokens = found.open(vault).ok().flatten();
+        let Some(url) = tokens.as_ref().and_then(Grant::resource_of) else {
+            store.write_grant(&ended, None).await?;
+            return Ok(true);
+        };
+        let config = ServerConfig::of_members(Method::User, url, self.egress.organisations);
+        let connector = Arc::new(self.connector.for_organisation());
+        let server = self.make(slug, &config, &connector).server;
+        let account = Account::new(Some(holder.clone()), server, Arc::clone(&self.records));
+        Arc::new(account).disconnect().await
     }
 
     /// Lists the grants that a filter selects, without tokens.

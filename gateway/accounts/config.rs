@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::HeaderName;
+use http::header::AUTHORIZATION;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use lockgate_egress::Policy;
 use lockgate_store::Secret;
@@ -51,6 +52,27 @@ pub struct ServerConfig {
     pub header: HeaderName,
     /// The addresses that the hosts of these settings may have; others must be public.
     pub addresses: Policy,
+}
+
+impl ServerConfig {
+    /// Returns the settings of a server that an organisation has added. The gateway registers
+    /// itself as a client, because the organisation's administrators name no issuers.
+    #[must_use]
+    pub fn of_members(method: Method, url: Url, addresses: Policy) -> Self {
+        Self {
+            method,
+            url,
+            issuer: None,
+            client: None,
+            scopes: None,
+            listing: Listing::FirstUser,
+            waits: Duration::ZERO,
+            audience: None,
+            provider: None,
+            header: AUTHORIZATION,
+            addresses,
+        }
+    }
 }
 
 settings! {

@@ -7,6 +7,7 @@ use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use lockgate_store::Secret;
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 use crate::challenge::StepUp;
 use crate::client_identity::ClientIdentity;
@@ -198,6 +199,12 @@ impl Grant {
             connected_at: from_unix_ms(stored.connected_at),
             upgrades: stored.upgrades,
         })
+    }
+
+    /// Returns the address of the server of a grant that [`Self::write`] returned.
+    pub(crate) fn resource_of(text: &Secret) -> Option<Url> {
+        let stored: StoredGrant = serde_json::from_str(text.expose()).ok()?;
+        Url::parse(&stored.resource).ok()
     }
 
     /// Returns the token whose revocation ends the grant, and the parameter that names its kind.

@@ -35,6 +35,12 @@ impl Auth {
         }
     }
 
+    /// Returns whether each member has an own account or key.
+    #[must_use]
+    pub fn is_of_members(&self) -> bool {
+        matches!(self, Self::User | Self::UserHeaders { .. })
+    }
+
     /// Returns whether the credential is the organisation's, and stored with the integration.
     pub(crate) fn needs_credentials(&self) -> bool {
         matches!(self, Self::ApiKey { .. } | Self::BearerToken)

@@ -95,6 +95,12 @@ impl IntegrationKind {
     }
 }
 
+impl AsRef<[Self]> for Integration {
+    fn as_ref(&self) -> &[Self] {
+        std::slice::from_ref(self)
+    }
+}
+
 impl Integration {
     /// Converts a record. The authentication method is the catalogue entry's, if any.
     pub(crate) fn from_record(record: &IntegrationRecord, catalogue: &Catalogue) -> Self {

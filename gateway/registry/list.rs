@@ -95,6 +95,12 @@ impl Registry {
         }
     }
 
+    /// Returns whether an organisation has an integration, enabled or not.
+    #[must_use]
+    pub fn has_integration(&self, organisation: &str, id: &str) -> bool {
+        self.state(organisation).find_integration(id).is_some()
+    }
+
     /// Returns agents of the actor's organisation; for a user, only the user's own.
     #[must_use]
     pub fn list_agents(&self, actor: &Actor, query: &AgentQuery) -> Page<Agent> {

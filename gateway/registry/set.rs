@@ -47,6 +47,12 @@ pub struct IntegrationSet {
     pub unchanged: Vec<String>,
 }
 
+impl AsRef<[Integration]> for IntegrationSet {
+    fn as_ref(&self) -> &[Integration] {
+        &self.integrations
+    }
+}
+
 /// A desired integration and its existing record, if any.
 struct Step {
     record: Option<IntegrationRecord>,

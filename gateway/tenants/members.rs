@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::HeaderName;
 use http::header::AUTHORIZATION;
-use lockgate_accounts::{Listing, Method, ServerConfig};
+use lockgate_accounts::{Method, ServerConfig};
 use lockgate_egress::Policy;
 use lockgate_registry::{Auth, CredentialState, IntegrationSnapshot, OrganisationSnapshot};
 use lockgate_upstream::{Client, Surroundings};
@@ -27,25 +26,14 @@ impl Tenants {
         self.accounts.set_organisation(&snapshot.organisation, &wanted, &around.connector);
     }
 
-    /// Returns the settings of accounts at an integration. The gateway registers itself as a
-    /// client, because the organisation's administrators name no issuers.
+    /// Returns the settings of accounts at an integration.
     fn account_settings(&self, integration: &IntegrationSnapshot) -> Option<ServerConfig> {
         let CredentialState::OfMembers(auth) = &integration.credential else { return None };
         let method = if *auth == Auth::User { Method::User } else { Method::UserKey };
         let header = auth.header().and_then(|header| header.parse::<HeaderName>().ok());
-        Some(ServerConfig {
-            method,
-            url: integration.url.clone(),
-            issuer: None,
-            client: None,
-            scopes: None,
-            listing: Listing::FirstUser,
-            waits: Duration::ZERO,
-            audience: None,
-            provider: None,
-            header: header.unwrap_or(AUTHORIZATION),
-            addresses: if integration.is_predefined { Policy::Operator } else { self.addresses },
-        })
+        let addresses = if integration.is_predefined { Policy::Operator } else { self.addresses };
+        let settings = ServerConfig::of_members(method, integration.url.clone(), addresses);
+        Some(ServerConfig { header: header.unwrap_or(AUTHORIZATION), ..settings })
     }
 
     /// Adds the gateway's own account, which collects the challenges of the connection for lists.

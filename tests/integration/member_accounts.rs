@@ -3,13 +3,14 @@
 //! gets no token.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::accounts::{PUBLIC, User, World};
 use crate::principals::{By, key};
 use crate::rig::authority::Authority;
 use crate::rig::client::Request;
 use crate::rig::{Answer, Gate, Upstream, Value, json, until};
-use crate::stored_accounts::accept_keys;
+use crate::stored_accounts::{END_TIMEOUT, accept_keys};
 
 struct Organisation {
     world: World,
@@ -21,40 +22,53 @@ struct Organisation {
 impl Organisation {
     /// Starts a gateway where the organisation `acme` adds the server with this authentication.
     async fn start(auth: Value) -> Self {
+        Self::start_with(settings(json!({}), "keys.yaml".into()), auth).await
+    }
+
+    async fn start_with(settings: Value, auth: Value) -> Self {
         let authority = Authority::start().await;
         let server = match auth["authMethod"].as_str() {
             Some("user_headers") => Upstream::verbs(accept_keys).await,
             _ => Upstream::verbs(authority.server(true)).await,
         };
         authority.protect(&format!("http://{}/mcp", server.address));
-        let gate = Gate::start(json!({
-            "auth": {"keys_file": "keys.yaml"}, "http": {"public_url": PUBLIC},
-            "audit": {"file": "audit.jsonl"},
-            "store": {"keys": ["a-key-of-the-ring-that-is-long-enough"]},
-            "egress": {"organisations": "local"},
-        }))
-        .await;
+        let gate = Gate::start(settings).await;
         let admin = key(&gate, "admin", &["--role", "admin", "--organisation", "acme"]).await;
         let anna = key(&gate, "anna", &["--organisation", "acme"]).await;
         let ben = key(&gate, "ben", &["--organisation", "acme"]).await;
         let world = World { authority, server: Arc::new(server), gate };
         let all = Self { world, admin, anna, ben };
+        all.add(auth).await;
+        all
+    }
+
+    /// Adds the server as the integration `a`, and returns its path.
+    async fn add(&self, auth: Value) -> String {
         let mut new = json!({"name": "Tickets", "slug": "a", "validate": true});
-        new["serverUrl"] = format!("http://{}/mcp", all.world.server.address).into();
+        new["serverUrl"] = format!("http://{}/mcp", self.world.server.address).into();
         for (name, value) in auth.as_object().unwrap() {
             new[name] = value.clone();
         }
-        let made = all.api(&all.admin, "POST", "/mcp-integrations/custom", new).await;
+        let made = self.api(&self.admin, "POST", "/mcp-integrations/custom", new).await;
         // The test of the server passes, although it demands a member's credential.
         assert_eq!(made.status, 201, "{}", made.text());
         assert_eq!(made.json()["authMethod"], auth["authMethod"]);
-        all
+        format!("/mcp-integrations/{}", made.json()["id"].as_str().unwrap())
     }
 
     async fn api(&self, by: &str, verb: &'static str, path: &str, body: Value) -> Answer {
         let text = if body.is_null() { String::new() } else { body.to_string() };
         Request::bare(verb, &format!("/api{path}"), text).by(by).send(self.world.at()).await
     }
+}
+
+fn settings(store: Value, keys_file: Value) -> Value {
+    let mut settings = json!({
+        "auth": {"keys_file": keys_file}, "http": {"public_url": PUBLIC}, "store": store,
+        "audit": {"file": "audit.jsonl"}, "egress": {"organisations": "local"},
+    });
+    settings["store"]["keys"] = json!(["a-key-of-the-ring-that-is-long-enough"]);
+    settings
 }
 
 #[tokio::test]
@@ -126,6 +140,96 @@ async fn another_address_of_an_integration_gets_no_token() {
     for heard in server.heard() {
         assert_eq!(heard.header("authorization"), None, "{heard:?}");
     }
+}
+
+/// Ways to end an integration: whether it is disabled before, the verb, the path and the body.
+fn endings(path: &str, url: &str) -> [(bool, &'static str, String, Value); 4] {
+    let other = json!({"servers": [{"name": "Other", "serverUrl": url}]});
+    let method = json!({"authMethod": "none"});
+    [
+        (false, "DELETE", path.to_owned(), Value::Null),
+        (true, "DELETE", path.to_owned(), Value::Null),
+        (false, "PUT", "/servers".to_owned(), other),
+        (false, "PATCH", path.to_owned(), method),
+    ]
+}
+
+#[tokio::test]
+async fn a_deleted_integration_disconnects_the_accounts_of_its_members() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = json!({"file": folder.path().join("lockgate.db")});
+    let auth = json!({"authMethod": "user"});
+    let all = Organisation::start_with(settings(store.clone(), "keys.yaml".into()), auth).await;
+    let keys_file = all.world.gate.folder.path().join("keys.yaml");
+    let gate = Gate::start(settings(store, json!(keys_file))).await;
+    let World { authority, server, .. } = &all.world;
+    let second = World { authority: authority.clone(), server: Arc::clone(server), gate };
+    let (mut anna, mut ben) =
+        (User::of_key(&all.world, &all.anna), User::of_key(&all.world, &all.ben));
+    let there = anna.beside(&second);
+    for number in 0..4 {
+        if number > 0 {
+            all.add(json!({"authMethod": "user"})).await;
+        }
+        let listed = all.api(&all.admin, "GET", "/mcp-integrations", Value::Null).await.json();
+        let listed = &listed["items"].as_array().unwrap().iter().find(|one| one["slug"] == "a");
+        let path = format!("/mcp-integrations/{}", listed.unwrap()["id"].as_str().unwrap());
+        let url = format!("http://{}/mcp", server.address);
+        let (is_disabled, verb, at, body) = endings(&path, &url)[number].clone();
+        for user in [&mut anna, &mut ben] {
+            until("the tools are listed", async || {
+                (user.call("a__t").await.result()["isError"] == true).then_some(())
+            })
+            .await;
+        }
+        anna.connect("anna").await;
+        ben.connect("ben").await;
+        until("the other gateway has the account", async || {
+            // It may not have the integration yet.
+            let answer = there.call("a__t").await.json();
+            (answer["result"]["content"][0]["text"] == "anna").then_some(())
+        })
+        .await;
+        // Nothing ends in a dry run, or if the change is refused.
+        let dry = all.api(&all.admin, verb, &format!("{at}?dryRun=true"), body.clone()).await;
+        assert_eq!(dry.status, 200, "{}", dry.text());
+        let stale = Request::bare(verb, &format!("/api{at}"), body.to_string()).by(&all.admin);
+        let stale = stale.with("If-Match", "\"77\"").send(all.world.at()).await;
+        assert_eq!(stale.status, 412, "{}", stale.text());
+        assert_eq!((anna.name_at_server().await, ben.name_at_server().await), two("anna", "ben"));
+        if is_disabled {
+            let off = all.api(&all.admin, "POST", &format!("{path}/disable"), Value::Null).await;
+            assert_eq!(off.status, 200, "{}", off.text());
+        }
+        let calls = server.count("tools/call");
+        let call = json!({"name": "a__t", "arguments": {"hang": true}});
+        let call = Request::modern("/mcp", "tools/call", call).by(&all.anna);
+        let address = second.at();
+        let hanging = tokio::spawn(async move { call.send(address).await });
+        if !is_disabled {
+            until("the call runs", async || (server.count("tools/call") > calls).then_some(()))
+                .await;
+        }
+        let began = Instant::now();
+        let done = all.api(&all.admin, verb, &at, body).await;
+        assert!(done.status < 300, "{}", done.text());
+        let hung = hanging.await.unwrap();
+        assert!(began.elapsed() < END_TIMEOUT, "{:?}: {}", began.elapsed(), hung.text());
+        for name in ["anna", "ben"] {
+            until("the tokens are revoked", async || (!authority.has_tokens(name)).then_some(()))
+                .await;
+        }
+        let left = all.api(&all.admin, "GET", "/connections?all=true", Value::Null).await.json();
+        assert_eq!(left["total"], 0, "{left}");
+        until("two records", async || {
+            let trail = all.world.gate.folder.path().join("audit.jsonl");
+            let trail = std::fs::read_to_string(trail).unwrap();
+            let revoked = trail.lines().filter(|line| line.contains("\"revoke account\""));
+            (revoked.count() == 2 * (number + 1)).then_some(())
+        })
+        .await;
+    }
+    all.world.assert_no_canary(&[]);
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use crate::rig::{Answer, Say, Upstream, Value, json, until};
 
 const SECRET: &str = "a-secret-of-all-gateways-that-is-long-enough";
 /// Limit on the time until the end of a grant applies everywhere.
-const END_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) fn settings(store: &Value) -> Value {
     json!({"store": store, "secret": SECRET})

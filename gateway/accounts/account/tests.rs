@@ -4,14 +4,13 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
-use http::header::AUTHORIZATION;
 use lockgate_egress::{Connector, Policy};
 use lockgate_store::{Keys, Store, StorePlace, Vault};
 use url::Url;
 
 use super::*;
 use crate::client_identity::ClientIdentity;
-use crate::config::{Authentication, Listing, ServerConfig};
+use crate::config::{Authentication, ServerConfig};
 use crate::records::{AccountObserver, Storage};
 use crate::token_endpoint::write_header;
 
@@ -29,19 +28,8 @@ fn account(storage: Option<Storage>) -> Arc<Account> {
         organisations: Policy::Public,
     };
     let connector = Arc::new(Connector::new(&egress).unwrap());
-    let config = ServerConfig {
-        method: Method::User,
-        url: Url::parse(SERVER).unwrap(),
-        issuer: None,
-        client: None,
-        scopes: None,
-        listing: Listing::None,
-        waits: Duration::ZERO,
-        audience: None,
-        provider: None,
-        header: AUTHORIZATION,
-        addresses: Policy::Operator,
-    };
+    let url = Url::parse(SERVER).unwrap();
+    let config = ServerConfig::of_members(Method::User, url, Policy::Operator);
     let records = Records::new(storage);
     let server = AccountServer::new("a", &config, connector, &egress, &records);
     let holder = Holder::new("acme", "keys", "anna");

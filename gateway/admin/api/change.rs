@@ -119,6 +119,10 @@ impl Change {
         self.terms.registry.agents_with(&self.terms.actor.organisation, integration)
     }
 
+    pub(crate) fn is_dry_run(&self) -> bool {
+        self.terms.options.dry_run
+    }
+
     pub(crate) fn organisation(&self) -> &Arc<str> {
         &self.terms.actor.organisation
     }

@@ -8,12 +8,13 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use lockgate_accounts::{AccountError, Accounts, Connection as Found, GrantFilter, Holder};
 use lockgate_authn::{ANONYMOUS, Principal, Role};
+use lockgate_registry::{Changed, Integration, RegistryError};
 use lockgate_text::date;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::access::{By, Caller, User};
-use super::change::Deletion;
+use super::change::{Change, Deletion, Terms};
 #[cfg(test)]
 use super::conditions::{ChangeQuery, OrganisationQuery};
 #[cfg(test)]
@@ -165,11 +166,22 @@ pub(crate) async fn delete_connection(
     Path(id): Path<String>,
 ) -> Result<Deletion<Connection>, Problem> {
     let (connection, action) = find(&state, &caller, &id).await?;
-    let accounts = state.operations.accounts();
     if options.dry_run {
         return Ok(Deletion(Some(connection)));
     }
-    make_recorded(&state, &caller.principal, async move {
+    disconnect(&state, &caller, connection, action).await?;
+    Ok(Deletion(None))
+}
+
+/// Disconnects an account, and records it.
+async fn disconnect(
+    state: &ApiState,
+    caller: &Caller,
+    connection: Connection,
+    action: &'static str,
+) -> Result<(), Problem> {
+    let accounts = state.operations.accounts();
+    make_recorded(state, &caller.principal, async move {
         let done = accounts.disconnect(&connection.server, &connection.holder()).await;
         if !done.map_err(|error| unavailable(&error))? {
             return Err(unknown_connection());
@@ -182,31 +194,77 @@ pub(crate) async fn delete_connection(
         };
         Ok(((), Some(record)))
     })
-    .await?;
-    Ok(Deletion(None))
+    .await
 }
 
-/// Disconnects the accounts of all users of a deleted organisation.
-pub(super) async fn disconnect_all(state: &ApiState, organisation: &str) -> Result<(), Problem> {
-    let accounts = state.operations.accounts();
+/// Disconnects the accounts of all users of the change's organisation, at a server or, if empty, at
+/// all.
+pub(super) async fn disconnect_all(change: &Change, server: &str) -> Result<(), Problem> {
+    let accounts = change.state.operations.accounts();
+    // An operator's server has taken the name, and with it the accounts.
+    if accounts.config(server).is_some() {
+        return Ok(());
+    }
+    let organisation = &**change.organisation();
     loop {
         // A list is bounded, and a failure must not keep other accounts connected.
-        let filter = GrantFilter { organisation, ..GrantFilter::default() };
-        let found = accounts.list(filter).await.map_err(|error| unavailable(&error))?;
+        let filter = GrantFilter { organisation, server, ..GrantFilter::default() };
         let mut failed = None;
         let mut ended = 0;
-        for connection in found {
-            match accounts.disconnect(&connection.server, &connection.holder).await {
-                Ok(was_connected) => ended += usize::from(was_connected),
-                Err(error) => failed = Some(error),
+        for connection in list(&accounts, filter).await? {
+            match disconnect(&change.state, &change.caller, connection, "revoke account").await {
+                Ok(()) => ended += 1,
+                Err(problem) if problem.status() == StatusCode::NOT_FOUND => {}
+                Err(problem) => failed = Some(problem),
             }
         }
         match failed {
-            Some(error) if ended == 0 => return Err(unavailable(&error)),
+            Some(problem) if ended == 0 => return Err(problem),
             None if ended == 0 => return Ok(()),
             _ => {}
         }
     }
+}
+
+/// Makes a change that may end accounts of members at integrations. They are disconnected before,
+/// so that none remains if that fails, and after, because members may connect one meanwhile.
+pub(super) async fn make_ending<T, F>(
+    change: &Change,
+    action: &'static str,
+    make: impl FnOnce(Terms) -> F + Clone,
+) -> Result<Changed<T>, Problem>
+where
+    T: AsRef<[Integration]> + Serialize + Send + 'static,
+    F: Future<Output = Result<Changed<T>, RegistryError>> + Send + 'static,
+{
+    let rehearsed = change.rehearse(make.clone()).await?;
+    let servers = if change.is_dry_run() || rehearsed.is_replayed {
+        Vec::new()
+    } else {
+        servers_losing_accounts(&rehearsed)
+    };
+    for server in &servers {
+        disconnect_all(change, server).await?;
+    }
+    let changed = change.make(action, make).await?;
+    for server in &servers {
+        disconnect_all(change, server).await?;
+    }
+    Ok(changed)
+}
+
+/// Returns the slugs of integrations at which members have accounts before a change alone.
+fn servers_losing_accounts<T: AsRef<[Integration]>>(changed: &Changed<T>) -> Vec<String> {
+    let before = changed.before.as_ref().map(T::as_ref).unwrap_or_default();
+    let after = changed.after.as_ref().map(T::as_ref).unwrap_or_default();
+    let mut servers = Vec::new();
+    for old in before {
+        let is_kept = after.iter().any(|new| new.id == old.id && new.auth == old.auth);
+        if old.auth.is_of_members() && !is_kept {
+            servers.push(old.slug.clone());
+        }
+    }
+    servers
 }
 
 /// Finds an account, and the action that disconnects it.

@@ -21,6 +21,7 @@ use super::change::{Change, Deletion, Reply};
 use super::conditions::make_actor;
 #[cfg(test)]
 use super::conditions::{ChangeHeaders, ChangeQuery, CreationHeaders, OrganisationQuery};
+use super::connections::make_ending;
 use super::page::Page;
 use super::problem::Problem;
 use super::query::Query;
@@ -115,7 +116,7 @@ pub(crate) async fn show_integration(
     Ok(Reply { version: Some(value.version), value, status: StatusCode::OK })
 }
 
-/// Changes an integration.
+/// Changes an integration. Another method of authentication disconnects accounts of members.
 #[cfg_attr(test, utoipa::path(
     patch, path = "/mcp-integrations/{id}", tag = "integrations",
     params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
@@ -132,15 +133,14 @@ pub(crate) async fn change_integration(
 ) -> Result<Reply<Integration>, Problem> {
     let change = by.change()?;
     let patch = body.read()?;
-    let changed = change
-        .make("change mcp-integration", |terms| async move {
-            terms.registry.patch_integration(&terms.actor, &id, patch, &terms.options).await
-        })
-        .await?;
+    let changed = make_ending(&change, "change mcp-integration", |terms| async move {
+        terms.registry.patch_integration(&terms.actor, &id, patch, &terms.options).await
+    })
+    .await?;
     answer_changed(&change, StatusCode::OK, changed)
 }
 
-/// Deletes an integration, and unassigns it from all agents.
+/// Deletes an integration, unassigns it from all agents, and disconnects accounts of members.
 #[cfg_attr(test, utoipa::path(
     delete, path = "/mcp-integrations/{id}", tag = "integrations",
     params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
@@ -156,11 +156,10 @@ pub(crate) async fn delete_integration(
     Path(id): Path<String>,
 ) -> Result<Deletion<Integration>, Problem> {
     let change = by.change()?;
-    let changed = change
-        .make("delete mcp-integration", |terms| async move {
-            terms.registry.delete_integration(&terms.actor, &id, &terms.options).await
-        })
-        .await?;
+    let changed = make_ending(&change, "delete mcp-integration", |terms| async move {
+        terms.registry.delete_integration(&terms.actor, &id, &terms.options).await
+    })
+    .await?;
     Ok(answer_deleted(&change, changed))
 }
 

@@ -126,13 +126,13 @@ pub(crate) async fn delete_organisation(
         Err(problem) => {
             // A repeated request disconnects what an earlier one could not.
             if problem.status() == StatusCode::NOT_FOUND {
-                disconnect_all(&change.state, &id).await?;
+                disconnect_all(&change, "").await?;
             }
             return Err(problem);
         }
     };
     if !changed.is_dry_run {
-        disconnect_all(&change.state, &id).await?;
+        disconnect_all(&change, "").await?;
         return Ok(Deletion(None));
     }
     let organisation = changed.before.map(Organisation::new);

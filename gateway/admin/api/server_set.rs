@@ -14,6 +14,7 @@ use super::body::Body;
 use super::change::{Change, Reply};
 #[cfg(test)]
 use super::conditions::{ChangeHeaders, ChangeQuery, OrganisationQuery};
+use super::connections::make_ending;
 use super::integrations::{AuthMethod, Warning, secret};
 use super::problem::Problem;
 
@@ -155,11 +156,10 @@ pub(crate) async fn replace_servers(
             Err(problem) => return Err(problem.within(&format!("/servers/{at}"))),
         }
     }
-    let changed = change
-        .make("replace mcp-integrations", |terms| async move {
-            terms.registry.replace_integrations(&terms.actor, wanted, &terms.options).await
-        })
-        .await?;
+    let changed = make_ending(&change, "replace mcp-integrations", |terms| async move {
+        terms.registry.replace_integrations(&terms.actor, wanted, &terms.options).await
+    })
+    .await?;
     let version = Some(change.state.registry()?.set_version(change.organisation()));
     Ok(Reply { value: describe_change(&change, changed), status: StatusCode::OK, version })
 }

@@ -189,7 +189,7 @@ pub(super) async fn validate_new(
     let headers = write_headers(&new.auth, new.credentials.as_ref());
     let organisation = Arc::clone(organisation);
     let slug = "new".to_owned();
-    let is_of_members = is_of_members(&new.auth);
+    let is_of_members = new.auth.is_of_members();
     let candidate =
         Candidate { organisation, slug, url, is_predefined: false, headers, is_of_members };
     require_working(state, candidate, &new.name).await
@@ -209,7 +209,7 @@ pub(super) async fn validate_predefined(
         url: entry.url.clone(),
         is_predefined: true,
         headers,
-        is_of_members: is_of_members(&entry.auth),
+        is_of_members: entry.auth.is_of_members(),
     };
     require_working(state, candidate, new.name.as_deref().unwrap_or(&new.entry)).await
 }
@@ -229,10 +229,6 @@ fn write_headers(auth: &Auth, credentials: Option<&Secret>) -> BTreeMap<String, 
         }
     }
     headers
-}
-
-fn is_of_members(auth: &Auth) -> bool {
-    matches!(auth, Auth::User | Auth::UserHeaders { .. })
 }
 
 async fn require_working(
