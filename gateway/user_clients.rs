@@ -3,6 +3,7 @@
 //! The lists come from a separate client without any user's credential. There is no other
 //! credential to fall back to.
 
+mod lists;
 mod refusal;
 mod subscriptions;
 mod watches;
@@ -13,20 +14,17 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use lockgate_accounts::{
-    Account, AccountState, Accounts, Holder, Listing, ServerConfig, SubjectToken,
+    Account, AccountState, Accounts, Holder, HolderKey, ServerConfig, SubjectToken,
 };
-use lockgate_admission::{ConcurrencyLimit, spawn};
+use lockgate_admission::{ConcurrencyLimit, clock, spawn};
 use lockgate_authn::{ANONYMOUS, DEFAULT_ORGANISATION};
-use lockgate_protocol::capabilities::Offers;
 use lockgate_upstream::{
     Answer, Authorization, BoxFuture, Call, Caller, CallerIdentity, CallerView, Catalog, Client,
-    Config, Event, Instance, Item, Stats, Status, Subscription, Surroundings, Transport, Upstream,
+    Config, Instance, Stats, Status, Subscription, Surroundings, Transport, Upstream,
     UpstreamError, UpstreamErrorKind, UpstreamState,
 };
 use parking_lot::Mutex;
-use serde_json::json;
 use tokio::sync::broadcast;
-use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use crate::retiring::Retiring;
@@ -34,8 +32,6 @@ use watches::Watches;
 
 /// Idle time after which a user's client is disconnected.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
-/// The tool that stands for a server without lists.
-const CONNECT_TOOL: &str = "connect";
 /// Interval at which a waiting call checks whether its caller has connected, at any gateway.
 const ACCOUNT_POLL: Duration = Duration::from_millis(200);
 /// Events of users' clients that may wait.
@@ -51,6 +47,10 @@ impl Authorization for AccountAuthorization {
 
     fn header(&self) -> Option<HeaderValue> {
         self.0.header()
+    }
+
+    fn is_ready(&self) -> bool {
+        self.0.is_ready()
     }
 
     fn prepare(&self) -> BoxFuture<'_, Result<(), String>> {
@@ -82,6 +82,7 @@ pub(crate) struct UserClients {
 }
 
 struct UserClient {
+    holder: Holder,
     client: Arc<Client>,
     account: Arc<Account>,
     used: Mutex<Instant>,
@@ -114,18 +115,6 @@ impl UserClients {
         &self.listing
     }
 
-    /// Returns whether the lists will be those of the first user that connects.
-    pub(crate) fn awaits_first_user(&self) -> bool {
-        self.lists_as_users() && self.listing.catalog().version == 0
-    }
-
-    /// Returns whether the lists are those of users, because the server refuses to list without an
-    /// account. That is no failure of the server.
-    pub(crate) fn lists_as_users(&self) -> bool {
-        self.settings.listing == Listing::FirstUser
-            && self.listing.status().state == UpstreamState::NeedsAuth
-    }
-
     /// Applies changed settings of the server.
     pub(crate) fn reconfigure(&self) {
         let config = self.config();
@@ -141,8 +130,8 @@ impl UserClients {
         }
     }
 
-    /// Ends the connections and calls of all holders at once: the server was deleted, and the grants
-    /// with it.
+    /// Ends the connections and calls of all holders at once: the server was deleted, and the
+    /// grants with it.
     pub(crate) fn end_all(&self) {
         let holders: Vec<Holder> = self.open.lock().keys().cloned().collect();
         for holder in holders {
@@ -193,14 +182,34 @@ impl UserClients {
 
     /// Returns the client of a holder, or how the holder connects an account.
     async fn find(&self, holder: &Holder) -> Result<Arc<UserClient>, UpstreamError> {
-        if let Some(user) = self.open.lock().get(holder)
-            && user.account.is_connected()
+        match self.find_open(holder) {
+            Some(user) => Ok(user),
+            None => self.open_client(holder).await,
+        }
+    }
+
+    fn find_open(&self, holder: &dyn HolderKey) -> Option<Arc<UserClient>> {
+        let open = self.open.lock();
+        let user = open.get(holder).filter(|user| user.account.is_connected())?;
+        *user.used.lock() = clock::now();
+        Some(Arc::clone(user))
+    }
+
+    /// Returns the client of a caller. A new holder is made for callers without a client, and where
+    /// tokens are exchanged.
+    async fn find_caller(
+        &self,
+        caller: CallerIdentity<'_>,
+    ) -> Result<Arc<UserClient>, UpstreamError> {
+        let organisation = caller.organisation.unwrap_or(DEFAULT_ORGANISATION);
+        let key = (organisation, caller.issuer, caller.subject);
+        if !self.settings.method.exchanges_tokens()
+            && let Some(user) = self.find_open(&key)
         {
-            *user.used.lock() = Instant::now();
-            return Ok(Arc::clone(user));
+            return Ok(user);
         }
         // Boxed because it is rare, to keep the future of a call small.
-        Box::pin(self.open_client(holder)).await
+        Box::pin(async move { self.find(&self.holder_of(caller)?).await }).await
     }
 
     async fn open_client(&self, holder: &Holder) -> Result<Arc<UserClient>, UpstreamError> {
@@ -245,7 +254,7 @@ impl UserClients {
             self.make_room(&mut open)?;
         }
         let (events, receiver) = broadcast::channel(MAX_EVENTS);
-        spawn(follow(self.this.clone(), holder.clone(), receiver));
+        spawn(Self::follow(self.this.clone(), holder.clone(), receiver));
         let authorization: Arc<dyn Authorization> =
             Arc::new(AccountAuthorization(Arc::clone(&account)));
         let authorization = Some(authorization);
@@ -254,8 +263,10 @@ impl UserClients {
             .map_err(|error| UpstreamError::new(UpstreamErrorKind::Unavailable, error.words))?;
         client.start();
         let ended = CancellationToken::new();
-        let user = Arc::new(UserClient { client, account, used: Instant::now().into(), ended });
-        open.insert(holder.clone(), Arc::clone(&user));
+        let holder = holder.clone();
+        let used = clock::now().into();
+        let user = Arc::new(UserClient { holder: holder.clone(), client, account, used, ended });
+        open.insert(holder, Arc::clone(&user));
         Ok(user)
     }
 
@@ -265,9 +276,8 @@ impl UserClients {
         holder_of(CallerIdentity { access_token, ..caller })
     }
 
-    async fn call_as(&self, holder: &Holder, call: Call<'_>) -> Result<Answer, UpstreamError> {
-        let user = self.find(holder).await?;
-        let UserClient { client, account, ended, .. } = &*user;
+    async fn call_as(&self, user: &UserClient, call: Call<'_>) -> Result<Answer, UpstreamError> {
+        let UserClient { holder, client, account, ended, .. } = user;
         if self.awaits_first_user() {
             client.revive();
             let words = "the account is connected, and the tools of the server are being read";
@@ -307,55 +317,6 @@ fn holder_of(caller: CallerIdentity<'_>) -> Result<Holder, UpstreamError> {
     Ok(holder)
 }
 
-/// Forwards the events of a holder's client that are for its subscriptions. Others, such as log
-/// messages, have no receiver. Takes over the first lists if they are needed.
-async fn follow(
-    clients: Weak<UserClients>,
-    holder: Holder,
-    mut events: broadcast::Receiver<Event>,
-) {
-    loop {
-        let event = match events.recv().await {
-            Ok(event) => Some(event),
-            Err(RecvError::Lagged(_)) => None,
-            Err(RecvError::Closed) => return,
-        };
-        let Some(clients) = clients.upgrade() else { return };
-        match event {
-            None => clients.tell_updated(&holder),
-            Some(Event::Changed { .. }) if clients.settings.listing == Listing::FirstUser => {
-                clients.take_lists(&holder);
-            }
-            Some(Event::Updated { server, uri, on: Subscription::Shared }) => {
-                if let Some(number) = clients.watches.number(&holder) {
-                    clients.send(Event::Updated { server, uri, on: Subscription::Account(number) });
-                }
-            }
-            Some(event @ Event::Updated { .. }) => clients.send(event),
-            Some(_) => {}
-        }
-    }
-}
-
-impl UserClients {
-    /// Serves the lists of a user: of the first that has connected, while that user's client is
-    /// open, then of another.
-    fn take_lists(&self, holder: &Holder) {
-        if self.listing.status().state == UpstreamState::Connected {
-            return;
-        }
-        let open = self.open.lock();
-        let mut source = self.source.lock();
-        if source.as_ref().is_some_and(|known| known != holder && open.contains_key(known)) {
-            return;
-        }
-        if let Some(user) = open.get(holder) {
-            self.listing.continue_from(&user.client);
-            *source = Some(holder.clone());
-        }
-    }
-}
-
 impl Upstream for UserClients {
     fn slug(&self) -> &str {
         self.listing.slug()
@@ -384,20 +345,7 @@ impl Upstream for UserClients {
         if !self.awaits_first_user() {
             return self.listing.catalog();
         }
-        let slug = self.slug();
-        let text = json!({
-            "name": CONNECT_TOOL,
-            "description": format!(
-                "Connects your account at the server {slug}, whose tools are listed afterwards."
-            ),
-            "inputSchema": {"type": "object"},
-        });
-        let text = text.to_string().into();
-        let tools = vec![Item { key: CONNECT_TOOL.into(), text, headers: None }];
-        // Without announced changes, so that clients do not cache it beyond the first account.
-        let offers = Offers { tools: true, ..Offers::default() };
-        // Differs from the version of any list.
-        Arc::new(Catalog { version: u64::MAX, tools, offers, ..Catalog::default() })
+        Arc::new(self.connect_catalog())
     }
 
     fn stats(&self) -> Option<Stats> {
@@ -421,12 +369,16 @@ impl Upstream for UserClients {
             if !self.listing.config().enabled {
                 return self.listing.call(call).await;
             }
-            let Some(view) = call.caller_view else {
-                let words = "the request has no caller, so it has no account at the server";
-                return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
+            let identity = match (call.caller_view, call.identity) {
+                (Some(view), _) => view.identity(),
+                (None, Some(identity)) => *identity,
+                (None, None) => {
+                    let words = "the request has no caller, so it has no account at the server";
+                    return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
+                }
             };
-            let holder = self.holder_of(view.identity())?;
-            self.call_as(&holder, call).await
+            let user = self.find_caller(identity).await?;
+            self.call_as(&user, call).await
         })
     }
 
@@ -454,6 +406,18 @@ impl Upstream for UserClients {
 
     fn unsubscribe<'a>(&'a self, uri: &'a str, given: Subscription) -> BoxFuture<'a, ()> {
         Box::pin(self.unsubscribe_as(uri, given))
+    }
+
+    fn watch_task<'a>(
+        &'a self,
+        id: &'a str,
+        identity: CallerIdentity<'a>,
+    ) -> BoxFuture<'a, Result<(), UpstreamError>> {
+        Box::pin(self.watch_task_as(id, identity))
+    }
+
+    fn unwatch_task<'a>(&'a self, id: &'a str, identity: CallerIdentity<'a>) -> BoxFuture<'a, ()> {
+        Box::pin(self.unwatch_task_as(id, identity))
     }
 
     fn touch(&self) {

@@ -128,15 +128,20 @@ impl Account {
         }
     }
 
-    /// Returns the value of `Authorization`; `None` without a grant. Starts a refresh if it expires
-    /// soon. No I/O.
-    pub fn header(self: &Arc<Self>) -> Option<HeaderValue> {
+    /// Returns the value of the header; `None` without a grant.
+    pub fn header(&self) -> Option<HeaderValue> {
+        self.grant.load().as_ref().map(|grant| grant.header.clone())
+    }
+
+    /// Returns whether there is a token that has not expired. Starts a refresh if it expires soon.
+    /// No I/O.
+    pub fn is_ready(self: &Arc<Self>) -> bool {
         let grant = self.grant.load();
-        let grant = grant.as_ref()?;
+        let Some(grant) = grant.as_ref() else { return false };
         if self.is_due(grant) {
             self.refresh_in_background(grant.header.clone());
         }
-        Some(grant.header.clone())
+        grant.is_fresh()
     }
 
     /// Returns whether a grant has to be renewed. One that only its user can replace is used until
@@ -444,4 +449,4 @@ impl fmt::Debug for Account {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -133,7 +133,7 @@ impl Accounts {
                     kept.insert(slug.clone());
                     accounts.clone()
                 }
-                _ => self.make(slug, wanted, &self.connector),
+                _ => self.make((&"".into(), slug), wanted, &self.connector),
             };
             inner.servers.insert(slug.clone(), accounts);
         }
@@ -142,13 +142,13 @@ impl Accounts {
 
     fn make(
         &self,
-        slug: &str,
+        place: (&Arc<str>, &str),
         wanted: &ServerConfig,
         connector: &Arc<Connector>,
     ) -> ServerAccounts {
         let connector = Arc::clone(connector);
         let records = &self.records;
-        let server = AccountServer::new(slug, wanted, connector, &self.egress, records);
+        let server = AccountServer::new(place, wanted, connector, &self.egress, records);
         let server = Arc::new(server);
         let own = Arc::new(Account::new(None, Arc::clone(&server), Arc::clone(records)));
         ServerAccounts { server, own, of_users: Arc::default() }
@@ -173,7 +173,8 @@ impl Accounts {
         let mut servers = Servers::new();
         for (slug, config) in wanted {
             let kept = known.remove(slug).filter(|known| known.server.config == *config);
-            let accounts = kept.unwrap_or_else(|| self.make(slug, config, connector));
+            let accounts =
+                kept.unwrap_or_else(|| self.make((organisation, slug), config, connector));
             servers.insert(slug.clone(), accounts);
         }
         if !servers.is_empty() {
@@ -377,7 +378,7 @@ impl Accounts {
         };
         let config = ServerConfig::of_members(Method::User, url, self.egress.organisations);
         let connector = Arc::new(self.connector.for_organisation());
-        let server = self.make(slug, &config, &connector).server;
+        let server = self.make((&holder.organisation, slug), &config, &connector).server;
         let account = Account::new(Some(holder.clone()), server, Arc::clone(&self.records));
         Arc::new(account).disconnect().await
     }

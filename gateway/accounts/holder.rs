@@ -1,6 +1,7 @@
 //! The holder of an account: a caller by organisation, issuer and subject; and the records of its
 //! grants.
 
+use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::random::digest;
 pub(crate) const DISCONNECTED: &str = "disconnected";
 
 /// The identity that a grant belongs to. Two holders are equal if all parts are.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Holder {
     pub organisation: Arc<str>,
     pub issuer: Arc<str>,
@@ -29,6 +30,50 @@ pub struct SubjectToken {
     pub(crate) secret: Secret,
     digest: [u8; 32],
     pub(crate) expires_at: SystemTime,
+}
+
+/// The parts of a holder, with which one is found in a map.
+pub trait HolderKey {
+    /// Returns organisation, issuer, subject and token.
+    fn parts(&self) -> (&str, &str, &str, Option<&SubjectToken>);
+}
+
+impl HolderKey for Holder {
+    fn parts(&self) -> (&str, &str, &str, Option<&SubjectToken>) {
+        (&self.organisation, &self.issuer, &self.subject, self.token.as_deref())
+    }
+}
+
+impl HolderKey for (&str, &str, &str) {
+    fn parts(&self) -> (&str, &str, &str, Option<&SubjectToken>) {
+        (self.0, self.1, self.2, None)
+    }
+}
+
+impl<'a> Borrow<dyn HolderKey + 'a> for Holder {
+    fn borrow(&self) -> &(dyn HolderKey + 'a) {
+        self
+    }
+}
+
+impl PartialEq for dyn HolderKey + '_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for dyn HolderKey + '_ {}
+
+impl Hash for dyn HolderKey + '_ {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
+    }
+}
+
+impl Hash for Holder {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
+    }
 }
 
 impl SubjectToken {
@@ -70,6 +115,13 @@ impl Holder {
     pub fn new(organisation: &str, issuer: &str, subject: &str) -> Self {
         let organisation = organisation.into();
         Self { organisation, issuer: issuer.into(), subject: subject.into(), token: None }
+    }
+
+    /// Returns whether this is the same user, with any token.
+    #[must_use]
+    pub fn is_same_user(&self, other: &Self) -> bool {
+        let Self { organisation, issuer, subject, .. } = self;
+        (organisation, issuer, subject) == (&other.organisation, &other.issuer, &other.subject)
     }
 }
 

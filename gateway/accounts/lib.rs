@@ -35,7 +35,7 @@ pub use config::{
 pub use connecting::{CallbackQuery, Consent, Started};
 pub use connection::{Connection, ConnectionChanges};
 pub use error::AccountError;
-pub use holder::{Holder, SubjectToken};
+pub use holder::{Holder, HolderKey, SubjectToken};
 pub use links::Link;
 pub use lockgate_store::GrantFilter;
 pub use records::{AccountEvent, AccountObserver, Storage};

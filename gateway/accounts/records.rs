@@ -19,7 +19,7 @@ use crate::random::digest;
 /// Maximum number of records in memory.
 const MAX_IN_MEMORY: usize = 10_000;
 /// Changes that may wait for a receiver.
-const MAX_CHANGES: usize = 256;
+pub(crate) const MAX_CHANGES: usize = 256;
 
 /// The database of grants, and the vault that seals them.
 #[derive(Clone)]

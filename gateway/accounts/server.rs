@@ -23,7 +23,7 @@ const METADATA_LIFETIME: Duration = Duration::from_secs(3600);
 /// Time for which a registered client is kept. A client that has ended is replaced when it is
 /// rejected.
 const CLIENT_LIFETIME: Duration = Duration::from_secs(3650 * 24 * 3600);
-/// Maximum number of registered clients.
+/// Maximum number of registered clients of an organisation.
 const MAX_CLIENTS: usize = 1000;
 /// Lifetime of cached metadata after a refused token.
 const MIN_LIFETIME: Duration = Duration::from_millis(500);
@@ -39,6 +39,8 @@ struct RegisteredClient {
 
 pub(crate) struct AccountServer {
     pub(crate) slug: String,
+    /// The organisation that has added the server; empty for the operator's.
+    organisation: Arc<str>,
     pub(crate) config: ServerConfig,
     pub(crate) fetcher: Fetcher,
     challenge: Mutex<Option<Challenge>>,
@@ -53,7 +55,7 @@ pub(crate) struct AccountServer {
 
 impl AccountServer {
     pub(crate) fn new(
-        slug: &str,
+        (organisation, slug): (&Arc<str>, &str),
         config: &ServerConfig,
         connector: Arc<Connector>,
         egress: &lockgate_egress::Config,
@@ -65,6 +67,7 @@ impl AccountServer {
         let named: Vec<&Url> = std::iter::once(&config.url).chain(&issuers).collect();
         Self {
             slug: slug.to_owned(),
+            organisation: Arc::clone(organisation),
             fetcher: Fetcher::new(connector, egress.clone(), &named, config.addresses),
             config: config.clone(),
             records: Arc::clone(records),
@@ -154,7 +157,7 @@ impl AccountServer {
         }
         let public_url = &self.records.public_url()?;
         let _registering = self.registering.lock().await;
-        let place = client_place(&server.issuer, public_url);
+        let place = self.client_place(&server.issuer, public_url);
         let mut scopes = scopes.to_vec();
         if let Some(known) = self.records.find::<RegisteredClient>(&place).await? {
             if scopes.iter().all(|scope| known.scopes.contains(scope)) {
@@ -189,16 +192,19 @@ impl AccountServer {
     }
 
     async fn remove_client(&self, issuer: &str, id: &str) -> Result<(), AccountError> {
-        let place = client_place(issuer, &self.records.public_url()?);
+        let place = self.client_place(issuer, &self.records.public_url()?);
         let known = self.records.find::<RegisteredClient>(&place).await?;
         if known.is_some_and(|known| known.client.id == id) {
             self.records.remove(&place).await?;
         }
         Ok(())
     }
-}
 
-/// Names the client at an authorization server. Clients have a fixed redirect URI.
-fn client_place(issuer: &str, public_url: &Url) -> RecordPlace {
-    RecordPlace::new("client", &format!("{issuer} {public_url}"), "gateway")
+    /// Names the client at an authorization server. Clients have a fixed redirect URI, and
+    /// organisations do not share them.
+    fn client_place(&self, issuer: &str, public_url: &Url) -> RecordPlace {
+        let organisation = &self.organisation;
+        let name = format!("{issuer} {public_url} {organisation}");
+        RecordPlace::new("client", &name, organisation)
+    }
 }

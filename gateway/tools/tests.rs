@@ -146,6 +146,7 @@ impl Rig {
                 replaced,
                 caller: &caller,
                 caller_view: Some(self),
+                identity: None,
                 channel,
                 sink: None,
                 tool: None,

@@ -13,7 +13,7 @@ use lockgate_protocol::scan::{self, Member};
 use lockgate_telemetry::{CallTrace, ToolMetrics};
 
 use crate::BoxFuture;
-use crate::caller_view::CallerView;
+use crate::caller_view::{CallerIdentity, CallerView};
 use crate::identity_assertion::IdentityAssertion;
 use crate::server_id::ServerId;
 
@@ -31,6 +31,8 @@ pub struct Call<'a> {
     /// The caller's identity and permissions, for built-in servers; `None` for calls without a
     /// particular caller.
     pub caller_view: Option<&'a dyn CallerView>,
+    /// The identity of a particular caller without a view.
+    pub identity: Option<&'a CallerIdentity<'a>>,
     /// The channel to the client during the call; `None` if the client cannot receive anything.
     pub channel: Option<Arc<dyn ClientChannel>>,
     /// Receives a large answer in pieces; `None` if the client cannot stream it.

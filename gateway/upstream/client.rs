@@ -30,7 +30,6 @@ use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
 use crate::connection::{Ask, Connection};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
-use crate::identity_assertion::Authorization;
 use crate::instance::Instance;
 use crate::known_lists::CatalogMemory;
 use crate::own_lists::OwnLists;
@@ -129,17 +128,30 @@ impl Client {
         self.shared.reconfigure(config);
     }
 
-    /// Sends the call, as [`Upstream::call`] does.
+    /// Sends the call, as [`Upstream::call`] does; with a credential that changes, once more with
+    /// another if the server refuses it.
     ///
     /// # Errors
     /// As [`Upstream::call`].
     pub async fn run_call(&self, call: &Call<'_>) -> Result<Answer, UpstreamError> {
-        match &self.shared.around.authorization {
-            None => self.shared.run(call).await,
-            // Boxed because it is rare, to keep the future of a call small.
-            Some(authorization) => {
-                Box::pin(self.shared.run_authorized(call, &**authorization)).await
+        let Some(authorization) = &self.shared.around.authorization else {
+            return self.shared.run(call).await;
+        };
+        if !authorization.is_ready()
+            && let Err(words) = authorization.prepare().await
+        {
+            return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
+        }
+        let used = authorization.header();
+        match self.shared.run(call).await {
+            // The server refused the credential before the call has run.
+            Err(failure) if failure.kind == UpstreamErrorKind::NeedsAuth => {
+                if authorization.renew(used).await {
+                    return Box::pin(self.shared.run(call)).await;
+                }
+                Err(failure)
             }
+            answered => answered,
         }
     }
 
@@ -188,28 +200,6 @@ impl Shared {
             }
         }
         result
-    }
-
-    /// Makes a call with a credential that changes: with a usable one, and once more with another
-    /// if the server refuses it, before the call has run.
-    async fn run_authorized(
-        self: &Arc<Self>,
-        call: &Call<'_>,
-        authorization: &dyn Authorization,
-    ) -> Result<Answer, UpstreamError> {
-        if let Err(words) = authorization.prepare().await {
-            return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
-        }
-        let used = authorization.header();
-        match self.run(call).await {
-            Err(failure) if failure.kind == UpstreamErrorKind::NeedsAuth => {
-                if authorization.renew(used).await {
-                    return self.run(call).await;
-                }
-                Err(failure)
-            }
-            answered => answered,
-        }
     }
 
     fn timeout_of(&self, call: &Call<'_>) -> Duration {
@@ -392,11 +382,15 @@ impl Upstream for Client {
     }
 
     #[inline(never)]
-    fn watch_task<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), UpstreamError>> {
+    fn watch_task<'a>(
+        &'a self,
+        id: &'a str,
+        _: CallerIdentity<'a>,
+    ) -> BoxFuture<'a, Result<(), UpstreamError>> {
         Box::pin(self.shared.watch_task(id))
     }
 
-    fn unwatch_task<'a>(&'a self, id: &'a str) -> BoxFuture<'a, ()> {
+    fn unwatch_task<'a>(&'a self, id: &'a str, _: CallerIdentity<'a>) -> BoxFuture<'a, ()> {
         self.shared.unwatch_task(id);
         Box::pin(std::future::ready(()))
     }

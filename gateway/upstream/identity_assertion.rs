@@ -55,6 +55,7 @@ impl Identification {
     /// Returns the header with the credential.
     pub(crate) fn authorize(&self) -> Option<(HeaderName, HeaderValue)> {
         let authorization = self.authorization.as_ref()?;
+        authorization.is_ready();
         Some((authorization.name(), authorization.header()?))
     }
 
@@ -77,6 +78,9 @@ pub trait Authorization: Send + Sync + 'static {
 
     /// Returns the current value of the header; `None` without one. No I/O.
     fn header(&self) -> Option<HeaderValue>;
+
+    /// Returns whether the credential can be used. Starts its renewal if it expires soon. No I/O.
+    fn is_ready(&self) -> bool;
 
     /// Waits until the credential can be used, or returns why it cannot.
     fn prepare(&self) -> BoxFuture<'_, Result<(), String>>;

@@ -152,9 +152,13 @@ pub trait Upstream: Send + Sync + 'static {
     /// Cancels a subscription made by [`Self::subscribe`].
     fn unsubscribe<'a>(&'a self, uri: &'a str, given: Subscription) -> BoxFuture<'a, ()>;
 
-    /// Subscribes to updates of a task (own id, tasks extension); counted as in
+    /// Subscribes to updates of a caller's task (own id, tasks extension); counted as in
     /// [`Self::subscribe`].
-    fn watch_task<'a>(&'a self, _id: &'a str) -> BoxFuture<'a, Result<(), UpstreamError>> {
+    fn watch_task<'a>(
+        &'a self,
+        _id: &'a str,
+        _identity: CallerIdentity<'a>,
+    ) -> BoxFuture<'a, Result<(), UpstreamError>> {
         Box::pin(std::future::ready(Err(UpstreamError::new(
             UpstreamErrorKind::Garbage,
             "the server does not support tasks",
@@ -162,7 +166,11 @@ pub trait Upstream: Send + Sync + 'static {
     }
 
     /// Cancels a subscription made by [`Self::watch_task`].
-    fn unwatch_task<'a>(&'a self, _id: &'a str) -> BoxFuture<'a, ()> {
+    fn unwatch_task<'a>(
+        &'a self,
+        _id: &'a str,
+        _identity: CallerIdentity<'a>,
+    ) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))
     }
 

@@ -1,5 +1,5 @@
-//! Subscriptions to resources: each is made with the account of its caller, and its updates are for
-//! this caller alone. They outlast a change of the account.
+//! Subscriptions to resources and tasks: each is made with the account of its caller, and its
+//! updates are for this caller alone. They outlast a change of the account.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use lockgate_upstream::{
     UpstreamErrorKind,
 };
 
+use super::watches::Topic;
 use super::{UserClient, UserClients};
 
 impl UserClients {
@@ -26,13 +27,51 @@ impl UserClients {
         let UserClient { client, account, .. } = &*user;
         match client.subscribe(uri, caller, identity).await {
             Ok(Subscription::Shared) => {
-                Ok(Subscription::Account(self.watches.add(holder, uri, caller)))
+                let topic = Topic::Resource(uri.to_owned(), caller.clone());
+                let Some(number) = self.watch(holder, topic) else {
+                    client.unsubscribe(uri, Subscription::Shared).await;
+                    return Err(too_many_tokens());
+                };
+                Ok(Subscription::Account(number))
             }
             Err(failure) if failure.kind == UpstreamErrorKind::NeedsAuth => {
                 Err(self.refuse_call(holder, account).await)
             }
             other => other,
         }
+    }
+
+    pub(super) async fn watch_task_as(
+        &self,
+        id: &str,
+        identity: CallerIdentity<'_>,
+    ) -> Result<(), UpstreamError> {
+        let holder = self.holder_of(identity)?;
+        let user = self.find(&holder).await?;
+        user.client.watch_task(id, identity).await?;
+        if self.watch(&holder, Topic::Task(id.to_owned())).is_none() {
+            user.client.unwatch_task(id, identity).await;
+            return Err(too_many_tokens());
+        }
+        Ok(())
+    }
+
+    pub(super) async fn unwatch_task_as(&self, id: &str, identity: CallerIdentity<'_>) {
+        let Ok(holder) = self.holder_of(identity) else { return };
+        if !self.watches.remove_of(&holder, |topic| topic.is_task(id)) {
+            return;
+        }
+        let user = self.open.lock().get(&holder).cloned();
+        if let Some(user) = user {
+            user.client.unwatch_task(id, identity).await;
+        }
+    }
+
+    /// Adds a subscription. One that would let a user's access tokens keep more than half of the
+    /// connections is refused with `None`.
+    fn watch(&self, holder: &Holder, topic: Topic) -> Option<u64> {
+        let connections = self.listing.config().limits.client_connections;
+        self.watches.add(holder, topic, connections.div_ceil(2))
     }
 
     pub(super) async fn unsubscribe_as(&self, uri: &str, given: Subscription) {
@@ -55,32 +94,38 @@ impl UserClients {
     }
 
     /// Subscribes again with another client of the holder.
-    pub(super) async fn renew(
-        &self,
-        holder: &Holder,
-        client: &Client,
-        topics: Vec<(String, Caller)>,
-    ) {
+    pub(super) async fn renew(&self, holder: &Holder, client: &Client, topics: Vec<Topic>) {
         let identity = CallerIdentity {
             organisation: Some(&holder.organisation),
             issuer: &holder.issuer,
             subject: &holder.subject,
             access_token: None,
         };
-        for (uri, caller) in topics {
-            if let Err(failure) = client.subscribe(&uri, &caller, identity).await {
+        for topic in topics {
+            let renewed = match &topic {
+                Topic::Resource(uri, caller) => {
+                    client.subscribe(uri, caller, identity).await.map(drop)
+                }
+                Topic::Task(id) => client.watch_task(id, identity).await,
+            };
+            if let Err(failure) = renewed {
                 tracing::debug!(server = self.slug(), %failure, "a subscription is not renewed");
             }
         }
         self.tell_updated(holder);
     }
 
-    /// Reports the holder's resources as updated, because an update may have been missed.
+    /// Reports the holder's resources and tasks as updated, because an update may have been missed.
     pub(super) fn tell_updated(&self, holder: &Holder) {
         let Some(number) = self.watches.number(holder) else { return };
-        for (uri, _) in self.watches.of(holder) {
+        for topic in self.watches.of(holder) {
             let server = ServerId::of(self);
-            self.send(Event::Updated { server, uri, on: Subscription::Account(number) });
+            self.send(match topic {
+                Topic::Resource(uri, _) => {
+                    Event::Updated { server, uri, on: Subscription::Account(number) }
+                }
+                Topic::Task(id) => Event::Task { server, id },
+            });
         }
     }
 
@@ -108,4 +153,10 @@ impl UserClients {
         spawn(async move { user.client.close().await });
         Ok(())
     }
+}
+
+fn too_many_tokens() -> UpstreamError {
+    let words = "the caller's access tokens have subscriptions on half of the connections for \
+        users (servers.NAME.client_connections): end some, or use one token";
+    UpstreamError::new(UpstreamErrorKind::ClientConnections, words)
 }

@@ -1,5 +1,5 @@
-//! The subscriptions to resources that callers have at a server with accounts of users, whether or
-//! not an account is connected.
+//! The subscriptions that callers have at a server with accounts of users, whether or not an
+//! account is connected.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,8 +17,25 @@ pub(super) struct Watches(Mutex<HashMap<Holder, Watch>>);
 
 struct Watch {
     number: u64,
-    /// Resources by the server's own URIs, once for each subscription, and their callers.
-    topics: Vec<(String, Caller)>,
+    /// Once for each subscription.
+    topics: Vec<Topic>,
+}
+
+/// A subscription to a resource, by the server's own URI, or to a task, by its own id.
+#[derive(Clone)]
+pub(super) enum Topic {
+    Resource(String, Caller),
+    Task(String),
+}
+
+impl Topic {
+    pub(super) fn is_resource(&self, uri: &str) -> bool {
+        matches!(self, Self::Resource(known, _) if known == uri)
+    }
+
+    pub(super) fn is_task(&self, id: &str) -> bool {
+        matches!(self, Self::Task(known) if known == id)
+    }
 }
 
 impl Watches {
@@ -28,30 +45,47 @@ impl Watches {
     }
 
     /// Returns the subscriptions of a holder.
-    pub(super) fn of(&self, holder: &Holder) -> Vec<(String, Caller)> {
+    pub(super) fn of(&self, holder: &Holder) -> Vec<Topic> {
         self.0.lock().get(holder).map(|watch| watch.topics.clone()).unwrap_or_default()
     }
 
-    pub(super) fn add(&self, holder: &Holder, uri: &str, caller: &Caller) -> u64 {
+    /// Adds a subscription, and returns the holder's number; `None` if the same user has
+    /// subscriptions with `max` other access tokens.
+    pub(super) fn add(&self, holder: &Holder, topic: Topic, max: usize) -> Option<u64> {
         let mut all = self.0.lock();
+        let others = all.keys().filter(|other| other.is_same_user(holder));
+        if !all.contains_key(holder) && others.count() >= max {
+            return None;
+        }
         let watch = all.entry(holder.clone()).or_insert_with(|| Watch {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             topics: Vec::new(),
         });
-        watch.topics.push((uri.to_owned(), caller.clone()));
-        watch.number
+        watch.topics.push(topic);
+        Some(watch.number)
     }
 
-    /// Removes a subscription. Returns its holder.
+    /// Removes a subscription to a resource. Returns its holder.
     pub(super) fn remove(&self, number: u64, uri: &str) -> Option<Holder> {
-        let mut all = self.0.lock();
-        let (holder, watch) = all.iter_mut().find(|(_, watch)| watch.number == number)?;
+        let all = self.0.lock();
+        let (holder, _) = all.iter().find(|(_, watch)| watch.number == number)?;
         let holder = holder.clone();
-        let at = watch.topics.iter().position(|(topic, _)| topic == uri)?;
+        drop(all);
+        self.remove_of(&holder, |topic| topic.is_resource(uri)).then_some(holder)
+    }
+
+    /// Removes a subscription of a holder. Returns `false` if there is none.
+    pub(super) fn remove_of(&self, holder: &Holder, is_it: impl Fn(&Topic) -> bool) -> bool {
+        let mut all = self.0.lock();
+        let Some(watch) = all.get_mut(holder) else { return false };
+        let Some(at) = watch.topics.iter().position(is_it) else { return false };
         watch.topics.swap_remove(at);
         if watch.topics.is_empty() {
-            all.remove(&holder);
+            all.remove(holder);
         }
-        Some(holder)
+        true
     }
 }
+
+#[cfg(test)]
+mod tests;

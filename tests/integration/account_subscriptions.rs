@@ -1,4 +1,4 @@
-//! Subscriptions to resources at a server with accounts of users: each is made with the account of
+//! Subscriptions to resources and tasks at a server with accounts of users: each is made with the account of
 //! its caller, its updates are for this caller alone, and it outlasts a change of the account.
 
 use std::sync::Arc;
@@ -102,4 +102,59 @@ async fn a_session_subscribes_with_its_callers_account() {
     assert_eq!(session.ask("resources/unsubscribe", uri).await.code(), 0);
     let told = async || (world.server.count("resources/unsubscribe") == 1).then_some(());
     until("the server is told", told).await;
+}
+
+#[tokio::test]
+async fn a_task_is_followed_with_its_callers_account() {
+    let authority = Authority::start().await;
+    let (tasks, guard) = (crate::tasks::server(), authority.clone());
+    let script = move |heard: &HeardMessage| match heard.method() {
+        "tools/call" | "tasks/get" if guard.subject_of(heard).is_none() => {
+            guard.challenge(401, &[])
+        }
+        _ if heard.header("accept") == Some("application/json") => Say::Json(guard.resource()),
+        _ => tasks(heard),
+    };
+    let server = Arc::new(Upstream::verbs(script).await);
+    authority.protect(&format!("http://{}/mcp", server.address));
+    let world =
+        World::start_for(authority, server, json!({"auth": {"keys_file": "keys.yaml"}})).await;
+    let mut anna = User::with_key(&world, "anna").await;
+    let mut ben = User::with_key(&world, "ben").await;
+    let ask = |user: &User<'_>, method: &str, mut params: Value| {
+        let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+        params["_meta"] = json!({"io.modelcontextprotocol/clientCapabilities": tasks});
+        let key = format!("Bearer {}", user.key.as_deref().unwrap());
+        Request::modern("/mcp", method, params).with("Authorization", &key)
+    };
+    for (user, name) in [(&mut anna, "anna"), (&mut ben, "ben")] {
+        let prompt = user.call("a__plain").await.result()["_meta"].clone();
+        let link = prompt["io.github.lockgate/connect"]["url"].as_str().unwrap().to_owned();
+        let (url, cookie) = user.start(&link).await;
+        let query = world.authority.approve(&url, name);
+        assert_eq!(user.come_back(&query, &cookie).await.status, 200);
+    }
+    let mut streams = Vec::new();
+    // `plain` notifies the connection of its call that `own-2-slow` has changed.
+    for (user, tool) in [(&ben, "a__must"), (&anna, "a__slow")] {
+        let call = ask(user, "tools/call", json!({"name": tool, "arguments": {}}));
+        let id = call.send(world.at()).await.result()["taskId"].clone();
+        let wanted = json!({"notifications": {"taskIds": [id]}});
+        let listen = ask(user, "subscriptions/listen", wanted);
+        let mut stream = listen.open(world.at()).await;
+        let granted = stream.next().await.unwrap()["params"]["notifications"].clone();
+        assert_eq!(granted, json!({"taskIds": [id]}));
+        streams.push((stream, id));
+    }
+    let [(to_ben, _), (to_anna, id)] = streams.as_mut_slice() else { panic!() };
+    anna.call("a__plain").await.result();
+    let told = to_anna.next().await.unwrap();
+    assert_eq!((&told["method"], &told["params"]["taskId"]), (&json!("notifications/tasks"), &*id));
+    assert!(is_silent(to_ben).await);
+    for heard in world.server.heard_of("tasks/get") {
+        let is_annas = heard.text.contains("own-2-slow");
+        let (subject, _) = world.authority.subject_of(&heard).unwrap();
+        assert_eq!(subject, if is_annas { "anna" } else { "ben" }, "{}", heard.text);
+    }
+    world.assert_no_canary(&[]);
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::rig::authority::{Authority, fields};
 use crate::rig::client::Request;
 use crate::rig::gate::create_key;
-use crate::rig::{Answer, Gate, Upstream, Value, json, until};
+use crate::rig::upstream::tool;
+use crate::rig::{Answer, Gate, HeardMessage, Say, Upstream, Value, json, until};
 
 pub(crate) const PUBLIC: &str = "http://127.0.0.1:9";
 pub(crate) const CANARIES: [&str; 4] =
@@ -540,7 +541,8 @@ async fn the_first_users_lists_are_served_where_lists_need_an_account() {
     let authority = Authority::start().await;
     let server = Arc::new(Upstream::verbs(authority.server(false)).await);
     authority.protect(&format!("http://{}/mcp", server.address));
-    let gate = Gate::start(user_config(&server, json!({"discovery": "first_user"}))).await;
+    let top = json!({"admin": {"ready": "all"}});
+    let gate = start_gate(&server, top, json!({"discovery": "first_user"})).await;
     let world = World { authority, server, gate };
     // A tool stands for the server, and its call returns the link.
     let began = std::time::Instant::now();
@@ -562,4 +564,61 @@ async fn the_first_users_lists_are_served_where_lists_need_an_account() {
     .await;
     assert_eq!(world.gate.tools("/mcp").await.0, ["a__t"]);
     assert_eq!(user.name_at_server().await, "anna");
+    // The connection for lists is refused, which is no failure of the server.
+    let shown = Request::bare("GET", "/api/servers/a", "").send(world.at()).await.json();
+    assert_eq!(shown["state"], "resting", "{shown}");
+    let ready = Request::bare("GET", "/readyz", "").send(world.at()).await;
+    assert_eq!(ready.status, 200, "{}", ready.text());
+}
+
+#[tokio::test]
+async fn lists_of_users_follow_a_connected_user() {
+    let authority = Authority::start().await;
+    let (plain, guard) = (authority.server(false), authority.clone());
+    let script = move |heard: &HeardMessage| match guard.subject_of(heard) {
+        Some((subject, _)) if heard.method() == "tools/list" => Say::Json(heard.result(json!({
+            "resultType": "complete", "tools": [tool("t"), tool(&format!("of_{subject}"))],
+            "ttlMs": 0, "cacheScope": "private",
+        }))),
+        _ => plain(heard),
+    };
+    let server = Arc::new(Upstream::verbs(script).await);
+    authority.protect(&format!("http://{}/mcp", server.address));
+    let top = json!({"auth": {"keys_file": "keys.yaml"}});
+    let gate = start_gate(&server, top, json!({"discovery": "first_user"})).await;
+    let world = World { authority, server, gate };
+    let mut anna = User::with_key(&world, "anna").await;
+    let mut ben = User::with_key(&world, "ben").await;
+    let lists = async |user: &User<'_>, tools: &[&str]| {
+        let by = format!("Bearer {}", user.key.as_deref().unwrap());
+        until("the tools are listed", async || {
+            let list = Request::modern("/mcp", "tools/list", json!({})).with("Authorization", &by);
+            let list = list.send(world.at()).await.result();
+            let listed = list["tools"].as_array().unwrap();
+            let mut names: Vec<&str> =
+                listed.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+            names.sort_unstable();
+            (names == tools).then_some(())
+        })
+        .await;
+    };
+    for (user, name) in [(&mut anna, "anna"), (&mut ben, "ben")] {
+        if name == "anna" {
+            let link = user.call("a__connect").await.result();
+            let link = link["_meta"]["io.github.lockgate/connect"]["url"].as_str().unwrap();
+            let (url, cookie) = user.start(link).await;
+            let query = world.authority.approve(&url, name);
+            assert_eq!(user.come_back(&query, &cookie).await.status, 200);
+        } else {
+            user.connect(name).await;
+            user.name_at_server().await;
+        }
+        lists(user, &[&format!("a__of_{name}"), "a__t"]).await;
+        if name == "anna" {
+            let ended = Request::bare("DELETE", "/api/connections/a", "");
+            let by = format!("Bearer {}", user.key.as_deref().unwrap());
+            let ended = ended.with("Authorization", &by).send(world.at()).await;
+            assert_eq!(ended.status, 204, "{}", ended.text());
+        }
+    }
 }

@@ -103,6 +103,20 @@ async fn members_of_an_organisation_connect_accounts_of_their_own() {
     assert!(page.status >= 400, "{}", page.text());
     let others = all.api(eve.key.as_deref().unwrap(), "GET", "/connections", Value::Null).await;
     assert_eq!(others.json()["total"], 0);
+    // Another organisation has a client of its own at the same issuer.
+    assert_eq!(world.authority.heard("/register").len(), 1);
+    let other = key(&world.gate, "other", &["--role", "admin", "--organisation", "other"]).await;
+    let url = format!("http://{}/mcp", world.server.address);
+    let new = json!({"name": "Tickets", "slug": "a", "serverUrl": url, "authMethod": "user"});
+    let made = all.api(&other, "POST", "/mcp-integrations/custom", new).await;
+    assert_eq!(made.status, 201, "{}", made.text());
+    until("the tools are listed", async || {
+        (eve.call("a__t").await.json()["result"]["isError"] == true).then_some(())
+    })
+    .await;
+    eve.connect("eve").await;
+    assert_eq!(eve.name_at_server().await, "eve");
+    assert_eq!(world.authority.heard("/register").len(), 2);
     // Administrators disconnect the accounts of their organisation.
     let listed = all.api(&all.admin, "GET", "/connections?all=true", Value::Null).await.json();
     let of_ben = listed["items"].as_array().unwrap();

@@ -15,7 +15,7 @@ const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 /// Returns a legacy server with tasks: `must` requires a task, `may` runs as a task on request,
 /// `plain` never. A task completes at the second query; `slow` never completes.
-fn server() -> impl Fn(&HeardMessage) -> Say + Send + Sync {
+pub(crate) fn server() -> impl Fn(&HeardMessage) -> Say + Send + Sync {
     let looks = Mutex::new(HashMap::<String, usize>::new());
     let made = Mutex::new(0);
     let task = |id: &str, status: &str| {

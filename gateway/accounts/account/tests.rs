@@ -17,8 +17,8 @@ use crate::token_endpoint::write_header;
 const ISSUER: &str = "http://127.0.0.1:9";
 const SERVER: &str = "http://127.0.0.1:9/mcp";
 
-fn account(storage: Option<Storage>) -> Arc<Account> {
-    let egress = lockgate_egress::Config {
+pub(crate) fn egress() -> lockgate_egress::Config {
+    lockgate_egress::Config {
         ca_file: None,
         from_environment: false,
         route: None,
@@ -26,21 +26,30 @@ fn account(storage: Option<Storage>) -> Arc<Account> {
         idle_connections: 1,
         idle_timeout: Duration::from_secs(5),
         organisations: Policy::Public,
-    };
+    }
+}
+
+/// Opens the store in this folder.
+pub(crate) fn storage(folder: &Path) -> Storage {
+    let keys = Keys(vec!["a-key-of-the-ring-that-is-long-enough".to_owned()]);
+    let store = Arc::new(Store::new(StorePlace::File(folder.join("lockgate.db"))));
+    Storage { store, vault: Arc::new(Vault::new(&keys).unwrap()) }
+}
+
+fn account(storage: Option<Storage>) -> Arc<Account> {
+    let egress = egress();
     let connector = Arc::new(Connector::new(&egress).unwrap());
     let url = Url::parse(SERVER).unwrap();
     let config = ServerConfig::of_members(Method::User, url, Policy::Operator);
     let records = Records::new(storage);
-    let server = AccountServer::new("a", &config, connector, &egress, &records);
+    let server = AccountServer::new((&"acme".into(), "a"), &config, connector, &egress, &records);
     let holder = Holder::new("acme", "keys", "anna");
     Arc::new(Account::new(Some(holder), Arc::new(server), records))
 }
 
 /// Returns the account at a gateway with a store in this folder.
 fn stored(folder: &Path) -> Arc<Account> {
-    let keys = Keys(vec!["a-key-of-the-ring-that-is-long-enough".to_owned()]);
-    let store = Arc::new(Store::new(StorePlace::File(folder.join("lockgate.db"))));
-    account(Some(Storage { store, vault: Arc::new(Vault::new(&keys).unwrap()) }))
+    account(Some(storage(folder)))
 }
 
 /// Returns a grant without a refresh token, of a token that is due and expires in this time.
@@ -65,6 +74,7 @@ async fn a_grant_without_a_refresh_token_is_used_until_it_expires() {
     let soon = grant("soon", Duration::from_secs(60));
     account.write(Some(soon.clone()), None, None).await.unwrap();
     assert_eq!(account.header(), Some(soon.header.clone()));
+    assert!(account.is_ready());
     assert!(!account.is_refreshing.load(Ordering::Acquire));
     account.prepare().await.unwrap();
     // A call that the server refuses does not end it either.

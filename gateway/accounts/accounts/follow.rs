@@ -11,7 +11,7 @@ use crate::account::Account;
 use crate::error::AccountError;
 use crate::grant::About;
 use crate::holder::record_holder;
-use crate::records::Storage;
+use crate::records::{MAX_CHANGES, Storage};
 
 /// Interval at which the store is polled for changes by other gateways, besides notifications.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -19,6 +19,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const PURGE_INTERVAL: Duration = Duration::from_secs(60);
 /// Time after which an account without connections is dropped from memory.
 const UNUSED_AGE: Duration = Duration::from_secs(3600);
+/// Time to wait for receivers of changes, and the interval of checks.
+const RECEIVE_TIMEOUT: Duration = Duration::from_secs(1);
+const RECEIVE_POLL: Duration = Duration::from_millis(5);
 
 impl Accounts {
     /// Follows changes of grants by other gateways, until the future is dropped.
@@ -89,13 +92,23 @@ impl Accounts {
                 let about: About = serde_json::from_str(&record.about).unwrap_or_default();
                 if !about.is_renewed {
                     let record = GrantRecord { sealed: None, ..record.clone() };
-                    let _ = self.records.changes.send(record);
+                    self.tell_change(record).await;
                 }
             }
             *known = Some(since);
         }
         *known = Some(newest);
         Ok(())
+    }
+
+    /// Sends a change to those that follow changes, which may be many at once: waits until there is
+    /// space, unless a receiver does not go on.
+    async fn tell_change(&self, record: GrantRecord) {
+        let began = tokio::time::Instant::now();
+        while self.records.changes.len() >= MAX_CHANGES && began.elapsed() < RECEIVE_TIMEOUT {
+            tokio::time::sleep(RECEIVE_POLL).await;
+        }
+        let _ = self.records.changes.send(record);
     }
 
     /// Returns the accounts in memory that users have connected on a page.
@@ -122,3 +135,6 @@ impl ServerAccounts {
         self.server.config.method.is_connectable()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -57,6 +57,7 @@ impl OwnedCall {
             replaced: &self.replaced,
             caller: &self.caller,
             caller_view: None,
+            identity: None,
             channel: Some(channel),
             sink: None,
             tool: self.tool.clone(),

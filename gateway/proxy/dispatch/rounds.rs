@@ -196,6 +196,7 @@ async fn send_call(
         replaced: permitted.replaced(),
         caller: &caller_view.context.caller,
         caller_view: Some(caller_view),
+        identity: None,
         channel: paths.channel.clone().map(|channel| channel as Arc<dyn ClientChannel>),
         sink: paths.relay.clone().map(|relay| relay as Arc<dyn ResponseSink>),
         tool: permitted.metrics(),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
+use lockgate_authn::Principal;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{self, Message, Outcome, Request, SentBy};
 use lockgate_protocol::key::Key;
@@ -22,7 +23,7 @@ use lockgate_upstream::{
 use serde_json::{Map, Value, json};
 
 use crate::authorize::Permitted;
-use crate::caller_view::Forward;
+use crate::caller_view::{Forward, identity_of};
 use crate::client_channel::CallChannel;
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
@@ -172,7 +173,8 @@ impl<'a> FollowedTask<'a> {
         let Some(request) = make_request(method, params) else {
             return Err(broken(&*self.server, "has a task with an invalid id"));
         };
-        call(&*self.server, &self.caller, &self.own, &request, channel)
+        let by = (&self.caller, &self.context.principal);
+        call(&*self.server, by, &self.own, &request, channel)
             .await
             .map_err(|failure| RequestError::of_call(&*self.server, &failure))
     }
@@ -280,10 +282,11 @@ impl Drop for FollowedTask<'_> {
         }
         let server = Arc::clone(&self.server);
         let caller = self.caller.clone();
+        let principal = self.context.principal.clone();
         let own = std::mem::take(&mut self.own);
         runtime.spawn(async move {
             if let Some(request) = make_request(Method::TasksCancel, &json!({"taskId": own})) {
-                let _ = call(&*server, &caller, &own, &request, None).await;
+                let _ = call(&*server, (&caller, &principal), &own, &request, None).await;
             }
         });
     }
@@ -308,11 +311,12 @@ fn unasked(answer: &Answer, asked: &mut HashSet<String>) -> Map<String, Value> {
 
 async fn call(
     server: &dyn Upstream,
-    caller: &Caller,
+    (caller, principal): (&Caller, &Principal),
     own: &str,
     request: &Request,
     channel: Option<&Arc<CallChannel>>,
 ) -> Result<Answer, UpstreamError> {
+    let identity = identity_of(principal);
     let channel = channel.map(|channel| Arc::clone(channel) as Arc<dyn ClientChannel>);
     let call = Call {
         method: request.method,
@@ -321,6 +325,7 @@ async fn call(
         replaced: &[],
         caller,
         caller_view: None,
+        identity: Some(&identity),
         channel,
         sink: None,
         tool: None,

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use lockgate_authn::Principal;
 use lockgate_protocol::jsonrpc::Response;
 use lockgate_upstream::{BoxFuture, ServerId, Upstream};
 use serde_json::{Map, Value};
 
 use crate::authorize::{Task, find_task, require_tasks};
+use crate::caller_view::identity_of;
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
 use crate::rescue::RequestError;
@@ -18,6 +20,8 @@ use crate::task_status;
 #[derive(Default)]
 pub(super) struct Tasks {
     all: Vec<Followed>,
+    /// The caller, if any task is followed.
+    principal: Option<Principal>,
     reading: FuturesUnordered<BoxFuture<'static, (usize, Option<Response>)>>,
 }
 
@@ -56,14 +60,16 @@ impl Tasks {
                 tasks.all.extend(Followed::find(context, token));
             }
         }
+        tasks.principal = Some(context.principal.clone());
         Ok(tasks)
     }
 
     /// Subscribes to the tasks at their servers and returns the ids of the granted ones.
     pub(super) async fn grant(&mut self) -> Vec<String> {
+        let Some(principal) = &self.principal else { return Vec::new() };
         let mut asking = Vec::with_capacity(self.all.len());
         for task in &mut self.all {
-            asking.push(task.ask());
+            asking.push(task.ask(principal));
         }
         futures_util::future::join_all(asking).await;
         self.all.retain(|task| task.granted);
@@ -145,18 +151,21 @@ impl Followed {
     }
 
     /// Asks the server to announce changes of the task.
-    async fn ask(&mut self) {
-        self.granted = self.server.watch_task(&self.own).await.is_ok();
+    async fn ask(&mut self, principal: &Principal) {
+        let identity = identity_of(principal);
+        self.granted = self.server.watch_task(&self.own, identity).await.is_ok();
     }
 }
 
 impl Drop for Tasks {
     fn drop(&mut self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        for task in self.all.drain(..) {
-            if task.granted {
-                runtime.spawn(async move { task.server.unwatch_task(&task.own).await });
-            }
+        let Some(principal) = self.principal.take() else { return };
+        for task in self.all.drain(..).filter(|task| task.granted) {
+            let principal = principal.clone();
+            runtime.spawn(async move {
+                task.server.unwatch_task(&task.own, identity_of(&principal)).await;
+            });
         }
     }
 }

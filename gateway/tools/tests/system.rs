@@ -208,6 +208,7 @@ async fn nothing_secret_is_in_servers_and_health() {
             replaced: &[],
             caller: &caller,
             caller_view: Some(&Sees),
+            identity: None,
             channel: None,
             sink: None,
             tool: None,

@@ -161,6 +161,7 @@ async fn call(client: &Client) -> Result<Answer, UpstreamError> {
         replaced: &[],
         caller: &caller,
         caller_view: None,
+        identity: None,
         channel: None,
         sink: None,
         tool: None,

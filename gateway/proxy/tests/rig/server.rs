@@ -209,7 +209,11 @@ impl Upstream for Named {
         Box::pin(std::future::ready(()))
     }
 
-    fn watch_task<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), UpstreamError>> {
+    fn watch_task<'a>(
+        &'a self,
+        _: &'a str,
+        _: CallerIdentity<'a>,
+    ) -> BoxFuture<'a, Result<(), UpstreamError>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
