@@ -24,7 +24,8 @@ use crate::grant::Grant;
 use crate::holder::{Holder, record_id};
 use crate::records::{AccountEvent, Records};
 use crate::server::AccountServer;
-use crate::token_endpoint::request_tokens;
+use crate::token_endpoint::{JWT_BEARER, request_tokens};
+use crate::workload::read_token;
 
 /// Maximum number of refreshes and of changes by other gateways that a caller waits for.
 const MAX_TURNS: usize = 3;
@@ -215,7 +216,7 @@ impl Account {
             let replaced = match (method, &grant) {
                 (Method::User, Some(grant)) => self.refresh(grant, revision, &mut unwritten).await,
                 (Method::Exchange | Method::IdJag, _) => self.exchange().await,
-                _ => self.request_own().await,
+                _ => self.request_own(method).await,
             };
             match replaced {
                 // Another gateway has replaced it, possibly by the same token.
@@ -236,13 +237,22 @@ impl Account {
     }
 
     /// Obtains a token for the gateway itself.
-    async fn request_own(&self) -> Result<bool, AccountError> {
+    async fn request_own(&self, method: Method) -> Result<bool, AccountError> {
         let found = self.server.discovered().await?;
         let scopes = self.own_scopes(&found);
         let client = self.server.client(&found.server, &scopes).await?;
         let scope = scopes.join(" ");
-        let mut parameters =
-            vec![("grant_type", "client_credentials"), ("resource", found.resource.as_str())];
+        let assertion = match &self.server.config.token_file {
+            Some(file) if method == Method::Wif => Some(read_token(file).await?),
+            _ => None,
+        };
+        let mut parameters = vec![("resource", found.resource.as_str())];
+        match &assertion {
+            Some(token) => {
+                parameters.extend([("grant_type", JWT_BEARER), ("assertion", token.expose())]);
+            }
+            None => parameters.push(("grant_type", "client_credentials")),
+        }
         if !scope.is_empty() {
             parameters.push(("scope", &scope));
         }
@@ -266,8 +276,9 @@ impl Account {
         let config = &self.server.config;
         match &self.holder {
             Some(_) => Some(config.method),
-            None if config.method.is_per_user() && config.listing != Listing::OwnAccount => None,
-            None => Some(Method::ClientCredentials),
+            None if !config.method.is_per_user() => Some(config.method),
+            None if config.listing == Listing::OwnAccount => Some(Method::ClientCredentials),
+            None => None,
         }
     }
 

@@ -27,6 +27,7 @@ pub(crate) fn write_form(
     let mut form = Serializer::new(String::new());
     form.extend_pairs(parameters.iter().map(|(name, value)| (name, value.as_ref())));
     match &client.authentication {
+        Authentication::None if client.id.is_empty() => {}
         Authentication::None => {
             form.append_pair("client_id", &client.id);
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::HeaderName;
@@ -48,6 +49,8 @@ pub struct ServerConfig {
     pub audience: Option<String>,
     /// The issuer of identity assertions, and the gateway's client there.
     pub provider: Option<(String, PreRegistered)>,
+    /// The file with the token of the workload.
+    pub token_file: Option<PathBuf>,
     /// The header of the credential.
     pub header: HeaderName,
     /// The addresses that the hosts of these settings may have; others must be public.
@@ -69,6 +72,7 @@ impl ServerConfig {
             waits: Duration::ZERO,
             audience: None,
             provider: None,
+            token_file: None,
             header: AUTHORIZATION,
             addresses,
         }
@@ -86,6 +90,8 @@ settings! {
         UserKey,
         // The gateway's own account, for all callers.
         ClientCredentials,
+        // As `ClientCredentials`, with the token of the workload that the gateway is (RFC 7523).
+        Wif,
         // The caller's own access token, exchanged at the server's authorization server (RFC 8693).
         Exchange,
         // The caller's own access token, exchanged for an identity assertion of its provider.
@@ -112,6 +118,7 @@ settings! {
 /// A client that the operator registered at an authorization server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreRegistered {
+    /// Empty for a workload without a client id.
     pub id: String,
     pub authentication: Authentication,
 }
@@ -138,7 +145,7 @@ impl Method {
     /// Returns whether each caller has its own grant.
     #[must_use]
     pub fn is_per_user(self) -> bool {
-        self != Self::ClientCredentials
+        !matches!(self, Self::ClientCredentials | Self::Wif)
     }
 
     /// Returns whether callers connect accounts on a page. Their grants are stored.

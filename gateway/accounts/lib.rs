@@ -26,6 +26,7 @@ mod records;
 mod registration;
 mod server;
 mod token_endpoint;
+mod workload;
 
 pub use account::{Account, AccountState};
 pub use accounts::{Accounts, PreparedAccounts};

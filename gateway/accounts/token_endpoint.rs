@@ -12,6 +12,8 @@ use crate::discovery::AuthorizationServer;
 use crate::error::{AccountError, shown_code};
 use crate::fetch::Fetcher;
 
+/// The grant type of assertions (RFC 7523).
+pub(crate) const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 /// Longest token that is accepted, in bytes.
 const MAX_TOKEN: usize = 16 * 1024;
 /// Longest lifetime that is believed.

@@ -50,6 +50,7 @@ const PATH_KEYS: &[&[&str]] = &[
     &["builtin", "file", "roots", "*", "path"],
     &["builtin", "content", "folder"],
     &["builtin", "shell", "roots", "*", "path"],
+    &["servers", "*", "auth", "token_file"],
     &["servers", "*", "cwd"],
     &["store", "file"],
     &["http", "tls", "cert"],

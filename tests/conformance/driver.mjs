@@ -193,7 +193,7 @@ const callWithAccount = () =>
   });
 
 async function playAuth() {
-  if (!scenario.startsWith('auth/client-credentials')) {
+  if (!/^auth\/(client-credentials|wif)/.test(scenario)) {
     await authorize(new URL('/connect/mock', url));
   }
   await callWithAccount();

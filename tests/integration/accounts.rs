@@ -5,6 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
 use crate::rig::authority::{Authority, fields};
 use crate::rig::client::Request;
 use crate::rig::gate::create_key;
@@ -620,5 +623,50 @@ async fn lists_of_users_follow_a_connected_user() {
             let ended = ended.with("Authorization", &by).send(world.at()).await;
             assert_eq!(ended.status, 204, "{}", ended.text());
         }
+    }
+}
+
+#[tokio::test]
+async fn a_workloads_token_is_read_for_each_request() {
+    let authority = Authority::start().await;
+    let server = Upstream::verbs(authority.server(false)).await;
+    authority.protect(&format!("http://{}/mcp", server.address));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("canary-file");
+    let issue = |subject: &str| {
+        let claims = URL_SAFE_NO_PAD.encode(json!({"sub": subject}).to_string());
+        std::fs::write(&file, format!("e30.{claims}.canary-secret\n")).unwrap();
+    };
+    issue("pod");
+    let auth = json!({"type": "wif", "issuer": authority.url, "token_file": file});
+    let gate = Gate::start(json!({"servers": {"a": server.with(json!({"auth": auth}))}})).await;
+    assert_eq!(gate.call("a__t").await.result()["content"][0]["text"], "pod");
+    let kind = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+    let requests = authority.grants(kind);
+    assert_eq!(requests.len(), 1);
+    assert_eq!(requests[0]["resource"], format!("http://{}/mcp", server.address));
+    assert!(!requests[0].contains_key("client_id"), "{requests:?}");
+    assert!(authority.heard("/register").is_empty());
+    issue("pod2");
+    authority.expire("pod");
+    assert_eq!(gate.call("a__t").await.result()["content"][0]["text"], "pod2");
+    assert_eq!(authority.grants(kind).len(), 2);
+    for heard in server.heard() {
+        let header = heard.header("authorization").unwrap_or("Bearer canary-access");
+        assert!(header.starts_with("Bearer canary-access"), "{header}");
+    }
+    // Without the file, calls fail, and no other credential is used.
+    std::fs::write(&file, "canary-secret").unwrap();
+    authority.expire("pod2");
+    let malformed = gate.call("a__t").await.text();
+    std::fs::remove_file(&file).unwrap();
+    let missing = gate.call("a__t").await.text();
+    assert!(gate.log().contains("the token file cannot be read"), "{}", gate.log());
+    assert_eq!(authority.grants(kind).len(), 2);
+    for canary in CANARIES {
+        assert!(!gate.log().contains(canary), "{}", gate.log());
+    }
+    for answer in [malformed, missing] {
+        assert!(answer.contains("error") && !answer.contains("canary"), "{answer}");
     }
 }

@@ -15,11 +15,12 @@ use super::leaf::{List, Seconds, Text};
 pub struct ServerAuth {
     /// `user`: each caller connects its own account in a browser, and calls use no other.
     /// `user_headers`: each caller enters its own key once. `client_credentials`: the gateway's own
-    /// account, for all callers. `exchange`: the caller's access token is exchanged at `issuer`
-    /// (RFC 8693). `id_jag`: it is exchanged for an identity assertion of `provider`, which
-    /// `issuer` accepts. Required.
+    /// account, for all callers. `wif`: the same, with the token of the workload in `token_file`.
+    /// `exchange`: the caller's access token is exchanged at `issuer` (RFC 8693). `id_jag`: it is
+    /// exchanged for an identity assertion of `provider`, which `issuer` accepts. Required.
     pub r#type: Option<Method>,
-    /// The only authorization server to use, by its exact `issuer`. Required with `client_id`.
+    /// The only authorization server to use, by its exact `issuer`. Required with `client_id` and
+    /// `wif`.
     /// Default: the one that the server names.
     pub issuer: Option<Text>,
     /// The gateway's client id there. Default with `user`: the gateway registers itself.
@@ -33,13 +34,16 @@ pub struct ServerAuth {
     pub client_key_id: Option<Text>,
     /// The scopes that may be requested. Default: those that the server asks for.
     pub scopes: Option<List>,
+    /// With `wif`, the file with the token that the platform issues to the gateway, such as a
+    /// projected token of Kubernetes; read for each request to `issuer`. Required.
+    pub token_file: Option<Text>,
     /// With `user_headers`, the header of the key. Default: `Authorization: Bearer`.
     pub header: Option<Text>,
     /// With `exchange`, the name of the server at `issuer`, if it requires one.
     pub audience: Option<Text>,
     /// With `id_jag`, the identity provider of the callers, at which the gateway is a client.
     pub provider: Option<AuthProvider>,
-    /// Unless `client_credentials`, the credential that reads the lists: `none`, `static`
+    /// Unless `client_credentials` or `wif`, the credential that reads the lists: `none`, `static`
     /// (`headers`, which are sent for no call), `first_user` (the lists of the first user that
     /// connects, for all) or `client_credentials` (the gateway's own account).
     pub discovery: Listing,

@@ -33,6 +33,13 @@ fn a_server_has_accounts_of_users_or_one_of_the_gateway() {
     let client = accounts.servers["crm"].client.as_ref().unwrap();
     assert_eq!(client.id, "gate");
     assert!(matches!(&client.authentication, Authentication::Secret(_)));
+    let auth = "type: wif, issuer: 'https://login.test', token_file: run/token";
+    let loaded = given(URL, auth).loaded();
+    let crm = &loaded.config.accounts.servers["crm"];
+    assert_eq!(crm.client.as_ref().map(|client| &*client.id), Some(""));
+    // Relative to the configuration's folder.
+    let file = crm.token_file.as_ref().unwrap();
+    assert!(file.is_absolute() && file.ends_with("run/token"), "{file:?}");
     let none = TestConfig::yaml("servers: { crm: { url: 'https://crm.test' } }").loaded();
     assert!(none.config.accounts.servers.is_empty() && !none.config.servers[0].has_authorization);
 }
@@ -40,10 +47,17 @@ fn a_server_has_accounts_of_users_or_one_of_the_gateway() {
 #[test]
 fn settings_that_contradict_each_other_do_not_load() {
     let own = "type: client_credentials";
+    let wif = format!("type: wif, {CLIENT}, token_file: token");
     let with_secret = format!("{own}, {CLIENT}, client_secret: '${{SECRET}}'");
     for (server, auth, at, words) in [
         (URL, "", "auth.type", "is required"),
-        (URL, "type: wif", "auth.type", "`user`"),
+        (URL, "type: workload", "auth.type", "`user`"),
+        (URL, &format!("type: wif, {CLIENT}"), "auth.token_file", "is required"),
+        (URL, "type: wif, token_file: token", "auth.issuer", "is required"),
+        (URL, &format!("{wif}, client_secret: '${{SECRET}}'"), "auth.client_secret", "only valid"),
+        (URL, &format!("{wif}, client_key: 'file:key.pem'"), "auth.client_key", "only valid"),
+        (URL, &format!("{wif}, discovery: static"), "auth.discovery", "is not used"),
+        (URL, "type: user, token_file: token", "auth.token_file", "type: wif"),
         (URL, "type: user, grant: x", "auth", "grant"),
         (URL, "type: user, header: X-Key", "auth.header", "type: user_headers"),
         (URL, "type: user_headers, scopes: [a]", "auth.scopes", "is not used"),

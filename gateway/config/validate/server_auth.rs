@@ -14,7 +14,7 @@ use url::Url;
 
 use super::server::is_own_header;
 use super::{Check, is_local};
-use crate::raw::given::text_of;
+use crate::raw::given::{path_of, text_of};
 use crate::raw::{AuthMethod, AuthProvider, Root, Server, ServerAuth};
 
 /// Maximum length of a client's id and secret in bytes.
@@ -40,8 +40,8 @@ pub(super) fn exchanges_tokens(root: &Root) -> bool {
 
 /// Returns whether the gateway has to be a registered client with a secret or a key.
 fn needs_client(kind: Method, raw: &ServerAuth) -> bool {
-    let has_page = kind.is_connectable();
-    !has_page || raw.discovery == Listing::OwnAccount
+    let needs_none = kind.is_connectable() || kind == Method::Wif;
+    !needs_none || raw.discovery == Listing::OwnAccount
 }
 
 /// Returns the path of a key of `auth`.
@@ -79,7 +79,7 @@ impl Check<'_> {
         let path = ["servers", slug, "auth"];
         let Some(kind) = raw.r#type else {
             let hint = "set `user` (each caller's own account), `user_headers` (each caller's own \
-                key), `exchange`, `id_jag` or `client_credentials`";
+                key), `exchange`, `id_jag`, `client_credentials` or `wif`";
             self.error(&auth_key(slug, "type"), "is required", hint);
             return None;
         };
@@ -100,7 +100,12 @@ impl Check<'_> {
             self.no_oauth(slug, raw);
         }
         let issuer = self.account_issuer(slug, raw);
-        let client = self.account_client(slug, raw);
+        let mut client = self.account_client(slug, raw);
+        if kind == Method::Wif {
+            // The token identifies the gateway: it needs no client id, and never registers.
+            let id = String::new();
+            client = client.or(Some(PreRegistered { id, authentication: Authentication::None }));
+        }
         if needs_client(kind, raw) {
             self.own_client(slug, raw, client.as_ref());
         }
@@ -118,6 +123,7 @@ impl Check<'_> {
             waits: raw.waits.duration(),
             audience: text_of(&raw.audience),
             provider: raw.provider.as_ref().and_then(|provider| self.auth_provider(slug, provider)),
+            token_file: path_of(&raw.token_file),
             header,
             addresses: Policy::Operator,
         })
@@ -127,15 +133,27 @@ impl Check<'_> {
     fn only_for(&mut self, slug: &str, kind: Method, raw: &ServerAuth) {
         let has_page = kind.is_connectable();
         let is_first = raw.discovery == Listing::FirstUser;
+        let is_wif = kind == Method::Wif;
         for (key, is_wrong, types) in [
             ("waits", !has_page && !raw.waits.duration().is_zero(), "user` and `user_headers"),
             ("discovery", !has_page && is_first, "user` and `user_headers"),
             ("audience", kind != Method::Exchange && raw.audience.is_some(), "exchange"),
             ("provider", kind != Method::IdJag && raw.provider.is_some(), "id_jag"),
+            ("token_file", kind != Method::Wif && raw.token_file.is_some(), "wif"),
+            ("client_secret", is_wif && raw.client_secret.is_some(), "client_credentials"),
+            ("client_key", is_wif && raw.client_key.is_some(), "client_credentials"),
         ] {
             if is_wrong {
                 let what = format!("is only valid with `type: {types}`");
                 self.error(&auth_key(slug, key), what, "remove it");
+            }
+        }
+        for (key, is_missing, hint) in [
+            ("token_file", raw.token_file.is_none(), "it is where the platform writes the token"),
+            ("issuer", raw.issuer.is_none(), "it is the only place that the token is sent to"),
+        ] {
+            if is_wif && is_missing {
+                self.error(&auth_key(slug, key), "is required with `type: wif`", hint);
             }
         }
         if kind == Method::IdJag && raw.provider.is_none() {
@@ -198,12 +216,12 @@ impl Check<'_> {
         let mut names = server.headers.keys();
         let has_own = names.any(|name| name.eq_ignore_ascii_case("authorization"));
         match kind {
-            (Method::ClientCredentials, discovery) => {
+            (method, discovery) if !method.is_per_user() => {
                 if has_own {
                     self.error(&path, "must not contain Authorization with `auth`", "remove it");
                 }
                 if discovery != Listing::None {
-                    let what = "is not used with `type: client_credentials`";
+                    let what = "is not used with the gateway's own account";
                     self.error(&auth_key(slug, "discovery"), what, "remove it");
                 }
             }

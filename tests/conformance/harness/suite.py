@@ -89,6 +89,7 @@ AUTH_SCENARIOS = tuple(
         "metadata-issuer-mismatch",
         "client-credentials-basic",
         "client-credentials-jwt",
+        "wif-jwt-bearer",
     )
 )
 
@@ -141,7 +142,6 @@ EXCLUDED_CLIENT = {
     "auth/authorization-server-migration": "a change of the server's metadata is not noticed at once",
     "auth/dpop": "tokens are bearer tokens",
     "auth/enterprise-managed-authorization": "the subject is an ID token; the gateway has its caller's access token",
-    "auth/wif-jwt-bearer": "not built",
     "sep-2640-client-": "skills are loaded by the client itself; a gateway passes resources through",
 }
 
@@ -196,7 +196,7 @@ def client(cache: Cache, leg: tuple, command: str, folder: Path) -> Outcome:
     options = ["--scenario", scenario, "--command", command, "--timeout", "60000"]
     if revision:
         options += ["--spec-version", revision]
-    if scenario.startswith("auth/client-credentials-"):
+    if scenario.startswith(("auth/client-credentials-", "auth/wif-")):
         # Extensions are not of the revision.
         options.append("--force")
     return _run([cache.node, cache.bundle(suite), "client", *options], folder, "", SCENARIO_SECONDS)
