@@ -2,7 +2,6 @@
 //! grants.
 
 use std::borrow::Borrow;
-use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -15,7 +14,7 @@ use crate::random::digest;
 pub(crate) const DISCONNECTED: &str = "disconnected";
 
 /// The identity that a grant belongs to. Two holders are equal if all parts are.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     pub organisation: Arc<str>,
     pub issuer: Arc<str>,
@@ -91,18 +90,6 @@ impl PartialEq for SubjectToken {
 }
 
 impl Eq for SubjectToken {}
-
-impl PartialOrd for SubjectToken {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for SubjectToken {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.digest.cmp(&other.digest)
-    }
-}
 
 impl Hash for SubjectToken {
     fn hash<H: Hasher>(&self, state: &mut H) {

@@ -183,38 +183,4 @@ pub(crate) fn covers(whole: &str, own: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_update_of_another_account_reaches_no_unconfirmed_subscription() {
-        let new = NewSubscription { number: 0, outcome: watch::Sender::new(None) };
-        let mut at = AtServer {
-            server: ServerId::shared("a"),
-            own: "note://one".into(),
-            given: None,
-            number: 0,
-            outcome: new.outcome(),
-        };
-        assert!(at.may_stand_on(Subscription::Shared));
-        assert!(!at.may_stand_on(Subscription::Account(1)));
-        at.given = Some(Subscription::Account(1));
-        assert!(at.may_stand_on(Subscription::Account(1)));
-        assert!(!at.may_stand_on(Subscription::Account(2)));
-    }
-
-    #[test]
-    fn a_part_begins_where_a_name_ends() {
-        for (own, covered) in [
-            ("note://one", true),
-            ("note://one/line/2", true),
-            ("note://one?line=2", true),
-            ("note://one#2", true),
-            ("note://one-more", false),
-            ("note://on", false),
-        ] {
-            assert_eq!(covers("note://one", own), covered, "{own}");
-        }
-        assert!(covers("file:///a/", "file:///a/b"));
-    }
-}
+mod tests;
