@@ -91,8 +91,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Walks an object and adds its members to `members`. `visit` gets each key and must consume the
-    /// value (with [`Self::value`], [`Self::object`] …).
+    /// Walks an object and adds its members to `members`. `visit` gets each key and must consume
+    /// the value (with [`Self::value`], [`Self::object`] …).
     ///
     /// # Errors
     /// Any [`Fault`], including those of `visit`.

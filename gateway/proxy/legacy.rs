@@ -198,8 +198,8 @@ async fn await_lists(
 ) {
     let deadline = snapshot.config.limits.discovery_deadline;
     let organisation = rights.principal.organisation();
-    let about = || About::request(&session.endpoint, request);
-    gateway.directory.settle(organisation, about, deadline).await;
+    let directory = &gateway.directory;
+    directory.settle(organisation, || About::request(&session.endpoint, request), deadline).await;
     if session.interactive && !session.interactive_awaited.load(Ordering::Relaxed) {
         if let Some(view) = gateway.directory.view(&session.endpoint, snapshot, rights) {
             let directory = &gateway.directory;

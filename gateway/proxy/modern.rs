@@ -57,8 +57,9 @@ pub(crate) async fn receive(
         single_client.declare(&capabilities::carried(declared));
     }
     let deadline = snapshot.config.limits.discovery_deadline;
-    let about = || About::request(&exchange.endpoint, &request);
-    gateway.directory.settle(exchange.principal.organisation(), about, deadline).await;
+    let organisation = exchange.principal.organisation();
+    let directory = &gateway.directory;
+    directory.settle(organisation, || About::request(&exchange.endpoint, &request), deadline).await;
     match check_request(gateway, snapshot, exchange, request) {
         Err(problem) => {
             operation.refuse(&problem);

@@ -276,8 +276,8 @@ impl Gateway {
 
     async fn settle_for(&self, caller: &Principal) {
         let deadline = self.snapshot().config.limits.discovery_deadline;
-        let about = || About::all(&Endpoint::All);
-        self.directory.settle(caller.organisation(), about, deadline).await;
+        let organisation = caller.organisation();
+        self.directory.settle(organisation, || About::all(&Endpoint::All), deadline).await;
     }
 
     /// Returns whether an authenticated caller would still be authenticated now.

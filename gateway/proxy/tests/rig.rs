@@ -121,8 +121,8 @@ impl Rig {
     ) {
         let servers = servers.iter().map(|server| Arc::clone(server) as Arc<dyn Upstream>);
         self.gateway.set_organisation(organisation, servers.collect(), agents);
-        let about = || About::all(&Endpoint::All);
-        self.gateway.directory.settle(organisation, about, EVENT_TIMEOUT).await;
+        let directory = &self.gateway.directory;
+        directory.settle(organisation, || About::all(&Endpoint::All), EVENT_TIMEOUT).await;
     }
 
     pub(super) fn tell(&self, event: Event) {
