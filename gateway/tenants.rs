@@ -254,8 +254,10 @@ impl Tenants {
             if has_client(&integrations, &id, &connected.client) {
                 continue;
             }
+            // A change of the method ends the accounts of members, as a deletion does.
             if let Some(users) = &connected.users
-                && !self.registry.has_integration(organisation, &id)
+                && let CredentialState::OfMembers(auth) = &connected.integration.credential
+                && !self.registry.has_auth(organisation, &id, auth)
             {
                 users.end_all();
             }

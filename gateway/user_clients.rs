@@ -130,8 +130,8 @@ impl UserClients {
         }
     }
 
-    /// Ends the connections and calls of all holders at once: the server was deleted, and the
-    /// grants with it.
+    /// Ends the connections and calls of all holders at once: the server was deleted, or its method
+    /// of authentication changed, and the grants ended with it.
     pub(crate) fn end_all(&self) {
         let holders: Vec<Holder> = self.open.lock().keys().cloned().collect();
         for holder in holders {

@@ -193,7 +193,7 @@ impl Account {
         renewed.await.unwrap_or(Err(failed))
     }
 
-    async fn replace(&self, rejected: Option<&HeaderValue>) -> Result<(), AccountError> {
+    async fn replace(self: &Arc<Self>, rejected: Option<&HeaderValue>) -> Result<(), AccountError> {
         let mut unwritten = self.replacing.lock().await;
         let Some(method) = self.method() else { return Err(AccountError::NotConnected) };
         if let Some(error) = self.recent_failure(method) {
@@ -292,7 +292,7 @@ impl Account {
     /// Exchanges the refresh token at the authorization server that issued it. Returns `false` if
     /// another gateway has changed the grant.
     async fn refresh(
-        &self,
+        self: &Arc<Self>,
         grant: &Grant,
         revision: i64,
         unwritten: &mut Option<(Grant, i64)>,

@@ -9,7 +9,7 @@ use lockgate_store::{AccountRecord, GrantRecord, Secret, Store, StoreError, Vaul
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::broadcast;
+use tokio::sync::{Semaphore, broadcast};
 use url::Url;
 
 use crate::error::AccountError;
@@ -20,6 +20,8 @@ use crate::random::digest;
 const MAX_IN_MEMORY: usize = 10_000;
 /// Changes that may wait for a receiver.
 pub(crate) const MAX_CHANGES: usize = 256;
+/// Maximum number of concurrent revocations; others wait.
+pub(crate) const MAX_REVOCATIONS: usize = 16;
 
 /// The database of grants, and the vault that seals them.
 #[derive(Clone)]
@@ -61,6 +63,8 @@ pub(crate) struct Records {
     pub(crate) public_url: Mutex<Option<Url>>,
     /// Changes of grants, without their tokens.
     pub(crate) changes: broadcast::Sender<GrantRecord>,
+    /// Slots for revocations. Deletion of an organisation ends many grants at once.
+    pub(crate) revocations: Semaphore,
 }
 
 struct InMemory {
@@ -86,7 +90,9 @@ impl Records {
         let memory = Mutex::default();
         let public_url = Mutex::default();
         let (changes, _) = broadcast::channel(MAX_CHANGES);
-        Arc::new(Self { storage, memory, observer: OnceLock::new(), public_url, changes })
+        let revocations = Semaphore::new(MAX_REVOCATIONS);
+        let observer = OnceLock::new();
+        Arc::new(Self { storage, memory, observer, public_url, changes, revocations })
     }
 
     pub(crate) fn public_url(&self) -> Result<Url, AccountError> {

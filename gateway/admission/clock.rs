@@ -51,6 +51,8 @@ mod tests {
             let start = now();
             std::thread::sleep(pause);
             assert_eq!(elapsed(start), Duration::ZERO);
+            during_poll(|| assert_eq!(now(), start, "a poll within another"));
+            assert_eq!(now(), start);
         });
         let start = now();
         std::thread::sleep(pause);

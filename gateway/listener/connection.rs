@@ -5,6 +5,7 @@
 //! header block, an idle or a blocked peer) is bounded.
 
 mod eviction;
+mod half_close;
 mod io;
 mod registry;
 mod state;

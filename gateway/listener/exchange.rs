@@ -69,6 +69,7 @@ pub(crate) async fn answer_request<H: Handler>(slots: Arc<Slots<Arrival<H>, Answ
     let arrival = telemetry::Arrival { address, port, version: name_version(version) };
     let tag = Tag::new(given.as_ref().map(HeaderValue::as_bytes), Some(arrival));
     let given = if tag.given().is_some() { given } else { None };
+    context.state.set_version(version);
     let mut origin = None;
     let routed = {
         // Pinned here, because a future that is passed as an argument is stored twice.
@@ -103,6 +104,7 @@ pub(crate) async fn answer_request<H: Handler>(slots: Arc<Slots<Arrival<H>, Answ
     if let Some(id) = given {
         response.headers_mut().insert(REQUEST_ID.clone(), id);
     }
+    context.state.mark_answering();
     Ok(response)
 }
 

@@ -125,6 +125,10 @@ impl EventStream {
                 return Poll::Ready(Some(chunk));
             }
         }
+        if self.active.take_comment_request() {
+            self.written = Instant::now();
+            return Poll::Ready(Some(self.comment()));
+        }
         loop {
             ready!(self.timer.as_mut().poll(cx));
             let now = Instant::now();

@@ -19,6 +19,9 @@ use lockgate_upstream::{Item, Upstream};
 /// Members with values for programs, which are never stripped.
 const EXACT: [&str; 8] =
     ["name", "uri", "uriTemplate", "enum", "const", "default", "pattern", "examples"];
+/// Endings of files of skills that models read.
+const TEXT_ENDINGS: [&str; 12] =
+    ["csv", "html", "js", "json", "md", "mdx", "py", "sh", "ts", "txt", "yaml", "yml"];
 
 #[derive(Debug)]
 pub(crate) struct Inspected {
@@ -167,20 +170,50 @@ pub(crate) fn shown(item: &Item, pins: &Pins) -> Item {
 }
 
 /// Returns whether the contents of a skill's file have invisible characters, also in base64.
-pub(crate) fn has_hidden_text(contents: &[u8]) -> bool {
+/// Base64 that cannot be decoded counts, because a lenient client may decode it.
+pub(crate) fn has_hidden_text(uri: &str, contents: &[u8]) -> bool {
+    let mut is_text = is_text_file(uri);
+    let _ = strings::rewrite(contents, &mut |place, text| {
+        is_text |= match place {
+            StringRole::Value("uri") => is_text_file(text),
+            StringRole::Value("mimeType") => starts_with_ignoring_case(text, "text/"),
+            _ => false,
+        };
+        None
+    });
     let mut is_hidden = false;
     let _ = strings::rewrite(contents, &mut |place, text| {
         is_hidden |= match place {
             StringRole::Value("text") => pin::strip(text).is_some(),
-            StringRole::Value("blob") => {
-                let bytes = STANDARD.decode(text).unwrap_or_default();
-                std::str::from_utf8(&bytes).is_ok_and(|text| pin::strip(text).is_some())
-            }
+            StringRole::Value("blob") => match STANDARD.decode(text) {
+                Ok(bytes) => is_hidden_in(&bytes, is_text),
+                Err(_) => true,
+            },
             _ => false,
         };
         None
     });
     is_hidden
+}
+
+/// Returns whether the bytes of a file have invisible characters. Invalid UTF-8 with a NUL is a
+/// binary file, unless its name or type is that of a text; other invalid bytes are skipped.
+fn is_hidden_in(bytes: &[u8], is_text: bool) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    let is_binary = matches!(text, Cow::Owned(_)) && !is_text && bytes.contains(&0);
+    !is_binary && pin::strip(&text).is_some()
+}
+
+/// Returns whether the name of a file is that of a text.
+fn is_text_file(uri: &str) -> bool {
+    let path = uri.split(['?', '#']).next().unwrap_or(uri);
+    let (_, ending) = path.rsplit_once('.').unwrap_or(("", ""));
+    TEXT_ENDINGS.iter().any(|text| ending.eq_ignore_ascii_case(text))
+}
+
+fn starts_with_ignoring_case(text: &str, beginning: &str) -> bool {
+    let start = text.get(..beginning.len()).unwrap_or("");
+    start.eq_ignore_ascii_case(beginning)
 }
 
 /// Returns the text without invisible characters, or `None` if it has none.
@@ -203,3 +236,6 @@ pub(crate) fn instructions(text: &Arc<str>, pins: &Pins) -> Arc<str> {
     }
     Arc::clone(text)
 }
+
+#[cfg(test)]
+mod tests;

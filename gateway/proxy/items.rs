@@ -13,6 +13,10 @@ use crate::catalog::management::is_management;
 
 /// Renamed, and likewise described, items of an endpoint.
 const MAX_CHANGED: usize = 1000;
+/// Maximum number of patterns in a list of an agent, and of wildcards in all of them.
+const MAX_AGENT_PATTERNS: usize = 100;
+/// Characters that make a pattern costly to compile.
+const WILDCARDS: [char; 4] = ['*', '?', '[', '{'];
 const DESCRIPTION_BYTES: usize = 4096;
 
 settings! {
@@ -58,6 +62,27 @@ pub struct Compose {
 }
 
 impl Items {
+    /// Checks the items of an agent. Any user can store them, and their patterns are compiled for
+    /// every view, so there may be fewer than the operator's.
+    ///
+    /// # Errors
+    /// All mistakes, or those in the numbers of patterns.
+    pub(crate) fn check_agent(&self) -> Result<Compose, Vec<ItemMistake>> {
+        let mut mistakes = Vec::new();
+        for (member, texts) in self.pattern_lists() {
+            let wildcards = texts.iter().flat_map(|text| text.matches(WILDCARDS)).count();
+            if texts.len().max(wildcards) > MAX_AGENT_PATTERNS {
+                let what = format!(
+                    "must not have more than {MAX_AGENT_PATTERNS} patterns, or more than \
+                        {MAX_AGENT_PATTERNS} wildcards (`*`, `?`, `[`, `{{`) in sum"
+                );
+                let fix = "remove some, or use wider patterns such as `server/*`";
+                mistakes.push(ItemMistake { member, key: None, what, fix });
+            }
+        }
+        if mistakes.is_empty() { self.check() } else { Err(mistakes) }
+    }
+
     /// Checks everything that does not depend on the servers' lists.
     ///
     /// # Errors
@@ -86,9 +111,7 @@ impl Items {
             }
         }
         let mut lists = [Patterns::default(), Patterns::default(), Patterns::default()];
-        let given =
-            [("tools", &self.tools), ("prompts", &self.prompts), ("resources", &self.resources)];
-        for ((member, texts), list) in given.into_iter().zip(&mut lists) {
+        for ((member, texts), list) in self.pattern_lists().into_iter().zip(&mut lists) {
             match Patterns::new(texts) {
                 Ok(patterns) => *list = patterns,
                 Err(what) => {
@@ -110,6 +133,11 @@ impl Items {
         })
     }
 
+    /// Returns the lists of patterns, by member.
+    fn pattern_lists(&self) -> [(&'static str, &[String]); 3] {
+        [("tools", &self.tools), ("prompts", &self.prompts), ("resources", &self.resources)]
+    }
+
     fn check_names(&self, mistakes: &mut Vec<ItemMistake>) {
         let mut names = BTreeSet::new();
         for (key, name) in &self.rename {
@@ -129,7 +157,7 @@ impl Compose {
     /// Reads the stored items of an agent. Those that cannot be read select nothing.
     pub(crate) fn read(stored: &str) -> Arc<Self> {
         let items: Option<Items> = serde_json::from_str(stored).ok();
-        let checked = items.and_then(|items| items.check().ok());
+        let checked = items.and_then(|items| items.check_agent().ok());
         if checked.is_none() {
             tracing::error!("the stored items of an agent cannot be read; it has none");
         }
@@ -147,3 +175,6 @@ pub fn is_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
 }
+
+#[cfg(test)]
+mod tests;

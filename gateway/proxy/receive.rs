@@ -149,9 +149,8 @@ impl Gateway {
         {
             return reply;
         }
-        let session_id = header(&exchange.headers, &SESSION);
         match message {
-            Message::Response(response) => match self.session(session_id, exchange) {
+            Message::Response(response) => match self.session_of(exchange) {
                 Some(session) => self.take_answer(&session, exchange, &response),
                 None => self.refuse_unknown_session(exchange, None, None),
             },
@@ -166,7 +165,7 @@ impl Gateway {
                     Chosen::Initialize => {
                         legacy::initialize(self, &snapshot, exchange, &request, &operation)
                     }
-                    Chosen::Legacy => match self.session(session_id, exchange) {
+                    Chosen::Legacy => match self.session_of(exchange) {
                         Some(session) => {
                             let message = (request, operation);
                             legacy::receive(self, snapshot, session, exchange, message).await
@@ -180,6 +179,13 @@ impl Gateway {
                 }
             }
         }
+    }
+}
+
+impl Gateway {
+    /// Returns the session that an exchange names.
+    fn session_of(&self, exchange: &Exchange) -> Option<Arc<Session>> {
+        self.session(header(&exchange.headers, &SESSION), exchange)
     }
 }
 
@@ -220,8 +226,7 @@ async fn receive_batch(
     exchange: &Exchange,
     body: &Bytes,
 ) -> Reply {
-    let named = header(&exchange.headers, &SESSION);
-    let session = match gateway.session(named, exchange) {
+    let session = match gateway.session_of(exchange) {
         Some(session) if session.revision == Revision::V2025_03_26 => session,
         _ => {
             let words = "a batch is accepted only in a session of protocol version 2025-03-26";

@@ -85,15 +85,20 @@ pub(crate) fn check_file(
     permitted: &Permitted,
     contents: &[u8],
 ) -> Result<(), RequestError> {
-    if !reads_file(context, permitted) || !has_hidden_text(contents) {
+    if !reads_file(context, permitted) || !has_hidden_text(permitted.target(), contents) {
         return Ok(());
     }
     let server = permitted.server().slug();
-    tracing::warn!(server, file = permitted.target(), "a file of a skill has invisible characters");
+    tracing::warn!(
+        server,
+        file = permitted.target(),
+        "a file of a skill has invisible characters, or invalid base64"
+    );
     if context.snapshot.config.pins.hidden_text == HiddenText::Report {
         return Ok(());
     }
-    Err(broken(permitted, "a file of a skill with invisible characters, which may hide text"))
+    let what = "a file of a skill with invisible characters or invalid base64, which hide text";
+    Err(broken(permitted, what))
 }
 
 /// Rewrites the children of a directory, without those that the caller may not read.

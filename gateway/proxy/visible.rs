@@ -168,19 +168,26 @@ impl Gateway {
         tools
     }
 
-    /// Checks the items of an agent: a new name must not be that of another item that the caller
-    /// sees. Names of others are checked when a view is built.
+    /// Checks the items of an agent: a new name must not be that of another item, or of a group,
+    /// that the caller sees. Names of others are checked when a view is built.
     ///
     /// # Errors
     /// The first mistake.
     pub async fn check_items(&self, caller: &Principal, items: &Items) -> Result<(), ItemMistake> {
-        items.check().map_err(|mut mistakes| mistakes.swap_remove(0))?;
+        items.check_agent().map_err(|mut mistakes| mistakes.swap_remove(0))?;
         self.settle_for(caller).await;
         let Some(view) = self.view_for(caller) else { return Ok(()) };
         for kind in [ListKind::Tools, ListKind::Prompts] {
             let entries = view.entries(kind, Some(Era::Legacy));
             let mut names = names_of(entries.map(|entry| &**entry), self.snapshot().naming);
             let known: HashSet<String> = names.values().cloned().collect();
+            if kind == ListKind::Tools
+                && let Some(groups) = &view.groups
+            {
+                for name in groups.names() {
+                    is_free(&mut names, name, name);
+                }
+            }
             for (key, name) in &items.rename {
                 if known.contains(key) && !is_free(&mut names, name, key) {
                     return Err(ItemMistake {

@@ -14,7 +14,7 @@ use crate::registry::Registry;
 const MAX_AGENTS: usize = 10_000;
 const AGENTS_PER_OWNER: usize = 100;
 /// Maximum length of the chosen items of an agent as JSON, in bytes.
-const MAX_ITEMS: usize = 64 * 1024;
+const MAX_ITEMS: usize = 16 * 1024;
 
 impl Registry {
     /// Creates an agent that the actor owns.

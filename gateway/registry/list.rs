@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::actor::Actor;
 use crate::agent::Agent;
 use crate::assignments::AgentServer;
+use crate::auth::Auth;
 use crate::error::RegistryError;
 use crate::field;
 use crate::integration::{Integration, IntegrationKind};
@@ -95,10 +96,12 @@ impl Registry {
         }
     }
 
-    /// Returns whether an organisation has an integration, enabled or not.
+    /// Returns whether an organisation has an integration, enabled or not, with this method of
+    /// authentication.
     #[must_use]
-    pub fn has_integration(&self, organisation: &str, id: &str) -> bool {
-        self.state(organisation).find_integration(id).is_some()
+    pub fn has_auth(&self, organisation: &str, id: &str, auth: &Auth) -> bool {
+        let state = self.state(organisation);
+        state.find_integration(id).is_some_and(|integration| integration.auth == *auth)
     }
 
     /// Returns agents of the actor's organisation; for a user, only the user's own.

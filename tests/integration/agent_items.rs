@@ -123,6 +123,31 @@ async fn items_are_set_from_a_terminal_and_in_the_console() {
     assert!(open().await.text().contains(">*</textarea>"));
 }
 
+#[tokio::test]
+async fn names_of_groups_and_too_many_patterns_are_refused() {
+    let [eu, us, ap] = [0, 1, 2].map(|_| Upstream::http(modern(&["query"])));
+    let (eu, us, ap) = (eu.await, us.await, ap.await);
+    let gate = Gate::start(json!({
+        "servers": {"eu": eu.config(), "us": us.config(), "ap": ap.config()},
+        "groups": {"prometheus": {"servers": ["eu", "us"], "argument": "cluster"}},
+    }))
+    .await;
+    let id = create(&gate, "", &["eu", "us", "ap"]).await;
+    let many = vec!["ap/*"; 101];
+    for (items, pointer, words) in [
+        (json!({"rename": {"ap/query": "Prometheus__query"}}), "#/items/rename/ap~1query", "name"),
+        (json!({"tools": many}), "#/items/tools", "100 patterns"),
+        (json!({"resources": ["?".repeat(101)]}), "#/items/resources", "100 wildcards"),
+    ] {
+        let refused = choose(&gate, "", &id, items).await;
+        assert_eq!(refused.status, 400);
+        assert_eq!(refused.json()["errors"][0]["pointer"], pointer, "{}", refused.text());
+        assert!(refused.text().contains(words), "{}", refused.text());
+    }
+    let most = json!({"tools": vec!["ap/*"; 100]});
+    assert_eq!(choose(&gate, "", &id, most).await.status, 200);
+}
+
 /// No pattern or name opens what policy, the assignments or the switches of tools hide.
 #[tokio::test]
 async fn items_open_nothing_that_is_hidden() {

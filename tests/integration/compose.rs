@@ -212,6 +212,25 @@ async fn a_composed_endpoint_has_chosen_and_renamed_items() {
 }
 
 #[tokio::test]
+async fn a_new_name_is_not_that_of_a_group() {
+    let [eu, us] = [0, 1].map(|_| Upstream::http(modern_with(vec![query("Runs.")])));
+    let (eu, us) = (eu.await, us.await);
+    let ap = Upstream::http(modern_with(vec![tool("other")])).await;
+    let gate = Gate::start(json!({
+        "servers": {"eu": eu.config(), "us": us.config(), "ap": ap.config()},
+        "groups": {"prometheus": {"servers": ["eu", "us"], "argument": "cluster"}},
+        "endpoints": {"ops": {"tools": ["*"], "rename": {"ap/other": "prometheus__query"}}},
+    }))
+    .await;
+    for client in Client::both(&gate, "/endpoints/ops/mcp").await {
+        assert_eq!(client.tools().await, ["prometheus__query", "eu__query", "us__query"]);
+        assert_eq!(client.call("prometheus__query", json!({})).await.code(), 0);
+    }
+    assert_eq!(ap.count("tools/call"), 2);
+    assert_eq!(eu.count("tools/call") + us.count("tools/call"), 0);
+}
+
+#[tokio::test]
 async fn resources_of_a_composed_endpoint_are_chosen_by_pattern() {
     let plain = modern(&["t"]);
     let server = Upstream::http(move |heard| {
@@ -354,15 +373,20 @@ async fn an_administrator_imports_a_server_from_the_registry() {
     assert_eq!((latest.status, latest.code()), (400, 0), "a name of a version is not pinned");
     let wrong = post(json!({"server": name, "version": version, "inputs": {"x": "y"}})).await;
     assert_eq!(wrong.json()["errors"][0]["pointer"], "#/inputs/x", "{}", wrong.text());
+    let old = "https://old.example.com/mcp";
+    let changed = post(json!({"server": name, "version": version, "url": old})).await;
+    assert_eq!(changed.json()["errors"][0]["pointer"], "#/url", "{}", changed.text());
     let command = post(json!({"server": name, "version": version, "command": "sh"})).await;
     assert_eq!(command.status, 400);
-    let added = post(json!({"server": name, "version": version, "name": "Other"})).await;
+    let shown = json!({"server": name, "version": version, "name": "Other", "url": url});
+    let added = post(shown).await;
     assert_eq!(added.status, 201, "{}", added.text());
     let added = added.json();
     assert_eq!(added["source"], format!("{name}@{version}"));
     assert_eq!(added["serverUrl"], url);
     let page = get("/console/registry?server=com.example.mcp%2Fmcp").await;
     assert!(page.text().contains("name=\"name\" value=\"mcp\""), "{}", page.text());
+    assert_eq!(hidden_field(&page, "url"), url);
     let form_of_name = get("/console/integrations/new").await.text();
     assert!(form_of_name.contains("From the registry"), "{form_of_name}");
     let at = "/console/registry?server=com.example.mcp%2Fmcp&version=".to_owned() + version;
@@ -375,6 +399,7 @@ async fn an_administrator_imports_a_server_from_the_registry() {
     drop(source);
     let failed = get(&format!("{path}?server=com.example.mcp%2Fmcp")).await;
     assert_eq!((failed.status, &failed.json()["code"]), (502, &json!("REGISTRY_FAILED")));
+    assert!(!failed.text().contains("127.0.0.1"), "{}", failed.text());
     let none = Gate::start(json!({"servers": {}})).await;
     let off = Request::bare("GET", &format!("{path}?server=a"), "").send(none.address).await;
     assert_eq!((off.status, &off.json()["code"]), (404, &json!("NO_REGISTRY")));

@@ -181,7 +181,7 @@ async fn operators_have_a_door_of_their_own() {
     assert!(threads.iter().any(|name| name.trim() == "operators"), "{threads:?}");
 }
 
-/// Ambiguous framing is rejected and the connection closed.
+/// Ambiguous framing is rejected, or the connection closed after the response.
 #[tokio::test]
 async fn a_body_is_framed_in_one_way() {
     let server = Upstream::http(modern(&["t"])).await;

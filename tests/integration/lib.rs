@@ -11,7 +11,7 @@
     clippy::needless_pass_by_value
 )]
 
-mod disconnected;
+mod half_closed;
 mod rig;
 
 mod account_events;

@@ -388,12 +388,21 @@ async fn a_deleted_organisation_leaves_no_grants() {
     let of_acme = key(&world.gate, "anna", &["--organisation", "acme"]).await;
     User::of_key(&world, &of_acme).connect("anna").await;
     User::with_key(&world, "ben").await.connect("ben").await;
-    let new = Request::bare("POST", "/api/organisations", json!({"id": "acme"}).to_string());
-    assert_eq!(new.by(&operator).send(world.at()).await.status, 201);
     let file = world.gate.folder.path().join("keys.yaml");
     let revoked =
         command().args(["keys", "revoke", &of_acme, "--file"]).arg(&file).output().unwrap();
     assert!(revoked.status.success(), "{}", String::from_utf8_lossy(&revoked.stderr));
+    // Without a row of the organisation, its accounts are disconnected, but not in a dry run.
+    until("the organisation has no keys", async || {
+        let path = "/organisations/acme?dryRun=true";
+        let tried = api(&world, Some(&operator), "DELETE", path).await;
+        (tried.status == 404).then_some(())
+    })
+    .await;
+    let all = api(&world, Some(&operator), "GET", "/connections?all=true").await.json();
+    assert_eq!(all["total"], 2, "{all}");
+    let new = Request::bare("POST", "/api/organisations", json!({"id": "acme"}).to_string());
+    assert_eq!(new.by(&operator).send(world.at()).await.status, 201);
     until("the organisation is deleted", async || {
         let deleted = api(&world, Some(&operator), "DELETE", "/organisations/acme").await;
         (deleted.status == 204).then_some(())

@@ -272,7 +272,7 @@ impl Account {
     /// Stores a refreshed grant before it is used. If the grant was ended meanwhile, the new tokens
     /// are revoked. Without the store, they wait for the next attempt.
     pub(super) async fn keep_refreshed(
-        &self,
+        self: &Arc<Self>,
         new: Grant,
         over: i64,
         unwritten: &mut Option<(Grant, i64)>,
@@ -290,7 +290,7 @@ impl Account {
         if is_written || is_live {
             self.record("refresh account", &new.scopes, None);
         } else if live.is_none() {
-            self.revoke(&new).await;
+            self.revoke_in_background(Arc::new(new));
         }
         Ok(is_written || is_live)
     }
@@ -333,7 +333,7 @@ impl Account {
             let (grant, revision, _) = self.current();
             if self.write(None, Some(revision), None).await? {
                 if let Some(grant) = grant {
-                    tokio::spawn(async move { self.revoke(&grant).await });
+                    self.revoke_in_background(grant);
                 }
                 return Ok(true);
             }
@@ -341,11 +341,20 @@ impl Account {
         Err(AccountError::Internal("the account is changed by many gateways at once"))
     }
 
+    /// Revokes a grant in a separate task, because the revocation may wait for others.
+    fn revoke_in_background(self: &Arc<Self>, grant: Arc<Grant>) {
+        let account = Arc::clone(self);
+        tokio::spawn(async move { account.revoke(&grant).await });
+    }
+
     /// Revokes a grant at the authorization server that issued it (RFC 7009), if it can be reached.
-    pub(crate) async fn revoke(&self, grant: &Grant) {
+    /// Waits for a slot.
+    pub(super) async fn revoke(&self, grant: &Grant) {
         if self.server.config.method == Method::UserKey {
             return;
         }
+        // An error only if the semaphore is closed, which never happens.
+        let _slot = self.records.revocations.acquire().await;
         let revoked = async {
             let found = self.server.discovered_for(&grant.issuer).await?;
             let (token, hint) = grant.revocable();

@@ -11,7 +11,7 @@ use url::Url;
 use super::*;
 use crate::client_identity::ClientIdentity;
 use crate::config::{Authentication, ServerConfig};
-use crate::records::{AccountObserver, Storage};
+use crate::records::{AccountObserver, MAX_REVOCATIONS, Storage};
 use crate::token_endpoint::write_header;
 
 const ISSUER: &str = "http://127.0.0.1:9";
@@ -116,6 +116,25 @@ async fn an_account_follows_a_store_that_was_replaced() {
     account.forget_revision();
     assert!(account.reload().await.unwrap());
     assert_eq!(account.header(), Some(kept.header));
+}
+
+#[tokio::test]
+async fn concurrent_revocations_are_bounded() {
+    let account = account(None);
+    let old = grant("old", Duration::from_secs(60));
+    let slots = &account.records.revocations;
+    let mut held = Vec::new();
+    for _ in 1..MAX_REVOCATIONS {
+        held.push(slots.try_acquire().unwrap());
+    }
+    // The authorization server cannot be reached.
+    account.revoke(&old).await;
+    held.push(slots.try_acquire().unwrap());
+    let waiting = tokio::time::timeout(Duration::from_millis(50), account.revoke(&old));
+    assert!(waiting.await.is_err());
+    held.clear();
+    account.revoke(&old).await;
+    assert_eq!(slots.available_permits(), MAX_REVOCATIONS);
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ use super::page::PartQuery;
 use super::page::{Page, Paged};
 use super::problem::Problem;
 use super::query::{Query, flag};
-use super::recorded::{ChangeRecord, make_recorded};
+use super::recorded::{ChangeRecord, complete, make_recorded};
 use super::servers::visible_servers;
 use super::state::ApiState;
 
@@ -228,7 +228,21 @@ pub(super) async fn disconnect_all(change: &Change, server: &str) -> Result<(), 
 
 /// Makes a change that may end accounts of members at integrations. They are disconnected before,
 /// so that none remains if that fails, and after, because members may connect one meanwhile.
+/// Completes even if the client disconnects.
 pub(super) async fn make_ending<T, F>(
+    change: &Arc<Change>,
+    action: &'static str,
+    make: impl FnOnce(Terms) -> F + Clone + Send + 'static,
+) -> Result<Changed<T>, Problem>
+where
+    T: AsRef<[Integration]> + Serialize + Send + 'static,
+    F: Future<Output = Result<Changed<T>, RegistryError>> + Send + 'static,
+{
+    let change = Arc::clone(change);
+    complete(async move { end_and_make(&change, action, make).await }).await
+}
+
+async fn end_and_make<T, F>(
     change: &Change,
     action: &'static str,
     make: impl FnOnce(Terms) -> F + Clone,

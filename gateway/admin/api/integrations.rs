@@ -131,7 +131,7 @@ pub(crate) async fn change_integration(
     Path(id): Path<String>,
     Body(body): Body<IntegrationChange>,
 ) -> Result<Reply<Integration>, Problem> {
-    let change = by.change()?;
+    let change = Arc::new(by.change()?);
     let patch = body.read()?;
     let changed = make_ending(&change, "change mcp-integration", |terms| async move {
         terms.registry.patch_integration(&terms.actor, &id, patch, &terms.options).await
@@ -155,7 +155,7 @@ pub(crate) async fn delete_integration(
     by: By<Admin>,
     Path(id): Path<String>,
 ) -> Result<Deletion<Integration>, Problem> {
-    let change = by.change()?;
+    let change = Arc::new(by.change()?);
     let changed = make_ending(&change, "delete mcp-integration", |terms| async move {
         terms.registry.delete_integration(&terms.actor, &id, &terms.options).await
     })

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::access::{By, Operator};
 use super::answer::broken;
 use super::body::Body;
-use super::change::{Deletion, Reply};
+use super::change::{Change, Deletion, Reply};
 #[cfg(test)]
 use super::conditions::{ChangeQuery, CreationHeaders};
 use super::connections::disconnect_all;
@@ -20,6 +20,7 @@ use super::page::{Page, PageQuery};
 use super::page::{PartQuery, SearchQuery};
 use super::problem::Problem;
 use super::query::Query;
+use super::recorded::complete;
 
 /// An organisation that was created, or that has integrations or agents.
 #[derive(Debug, Serialize)]
@@ -116,6 +117,10 @@ pub(crate) async fn delete_organisation(
         return Err(RegistryError::OrganisationNotEmpty.into());
     }
     let change = by.acting_in(&id).change()?;
+    complete(async move { delete(&change).await }).await
+}
+
+async fn delete(change: &Change) -> Result<Deletion<Organisation>, Problem> {
     let changed = change
         .make("delete organisation", |terms| async move {
             terms.registry.delete_organisation(&terms.actor, &terms.options).await
@@ -125,14 +130,14 @@ pub(crate) async fn delete_organisation(
         Ok(changed) => changed,
         Err(problem) => {
             // A repeated request disconnects what an earlier one could not.
-            if problem.status() == StatusCode::NOT_FOUND {
-                disconnect_all(&change, "").await?;
+            if problem.status() == StatusCode::NOT_FOUND && !change.is_dry_run() {
+                disconnect_all(change, "").await?;
             }
             return Err(problem);
         }
     };
     if !changed.is_dry_run {
-        disconnect_all(&change, "").await?;
+        disconnect_all(change, "").await?;
         return Ok(Deletion(None));
     }
     let organisation = changed.before.map(Organisation::new);

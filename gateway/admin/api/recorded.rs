@@ -36,15 +36,21 @@ pub(crate) async fn make_recorded<T: Send + 'static>(
     let principal = principal.clone();
     // Boxed, so that the runtime's code for a task is generated once for all changes of a type.
     let making: BoxFuture<'static, _> = Box::pin(making);
-    // A separate task, so that a client that disconnects does not leave a change without a record.
-    let made = spawn(async move {
+    complete(async move {
         let (made, record) = making.await?;
         if let Some(record) = record {
             write(place, &principal, &record);
         }
         Ok(made)
-    });
-    made.await.unwrap_or_else(|_| {
+    })
+    .await
+}
+
+/// Runs a change in a separate task, so that it completes even if the client disconnects.
+pub(super) async fn complete<T: Send + 'static>(
+    making: impl Future<Output = Result<T, Problem>> + Send + 'static,
+) -> Result<T, Problem> {
+    spawn(making).await.unwrap_or_else(|_| {
         let detail = "the change failed; see the gateway's log";
         Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", detail))
     })

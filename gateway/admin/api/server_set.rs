@@ -2,6 +2,7 @@
 //! and reports the action for each server.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use axum::http::StatusCode;
 use lockgate_registry::{
@@ -148,7 +149,7 @@ pub(crate) async fn replace_servers(
     by: By<Admin>,
     Body(body): Body<ServerSet>,
 ) -> Result<Reply<ServerSetChange>, Problem> {
-    let change = by.change()?;
+    let change = Arc::new(by.change()?);
     let mut wanted = Vec::with_capacity(body.servers.len());
     for (at, server) in body.servers.into_iter().enumerate() {
         match server.read() {

@@ -41,45 +41,43 @@ impl Callers {
     /// Charges a caller `cost` for a permit.
     pub(super) fn begin(&mut self, caller: CallerId, cost: f64) {
         let clock = self.clock;
-        let organisation = self.organisation(caller);
+        let (organisation, entry) = self.entries(caller);
         let start = organisation.had.max(clock);
         organisation.had = start + cost;
         organisation.running += 1;
-        self.clock = start;
 
-        let clock = self.organisation(caller).clock;
-        let entry = self.entry(caller);
-        let start = entry.had.max(clock);
-        entry.had = start + cost;
+        let turn = entry.had.max(organisation.clock);
+        entry.had = turn + cost;
         entry.running += 1;
-        self.organisation(caller).clock = start;
+        organisation.clock = turn;
+        self.clock = start;
     }
 
     /// Returns a caller's permit, which cost `more` than charged.
     pub(super) fn end(&mut self, caller: CallerId, more: f64) {
-        let entry = self.entry(caller);
+        let (organisation, entry) = self.entries(caller);
         entry.running = entry.running.saturating_sub(1);
         entry.had += more;
-        let organisation = self.organisation(caller);
         organisation.running = organisation.running.saturating_sub(1);
         organisation.had += more;
         self.tidy(caller);
     }
 
     pub(super) fn push(&mut self, caller: CallerId, waiter: Waiter) {
-        self.entry(caller).queue.push_back(waiter);
-        self.organisation(caller).waiting += 1;
+        let (organisation, entry) = self.entries(caller);
+        entry.queue.push_back(waiter);
+        organisation.waiting += 1;
     }
 
     pub(super) fn pop_oldest(&mut self, caller: CallerId) -> Option<Waiter> {
         let waiter = self.all.get_mut(&caller)?.queue.pop_front()?;
-        self.organisation(caller).waiting -= 1;
+        self.leave_queue(caller);
         Some(waiter)
     }
 
     pub(super) fn pop_newest(&mut self, caller: CallerId) -> Option<Waiter> {
         let waiter = self.all.get_mut(&caller)?.queue.pop_back()?;
-        self.organisation(caller).waiting -= 1;
+        self.leave_queue(caller);
         self.tidy(caller);
         Some(waiter)
     }
@@ -91,15 +89,17 @@ impl Callers {
             return false;
         };
         entry.queue.remove(place);
-        self.organisation(caller).waiting -= 1;
+        self.leave_queue(caller);
         self.tidy(caller);
         true
     }
 
     /// Returns whether a caller may get another permit.
     pub(super) fn is_within(&self, reach: Reach, caller: CallerId) -> bool {
-        let running = self.all.get(&caller).map_or(0, |entry| entry.running);
-        running < reach.of_caller && self.running_of(caller) < reach.of_organisation
+        // Without contention nothing is looked up.
+        (reach.of_caller == usize::MAX || self.permits_of(caller) < reach.of_caller)
+            && (reach.of_organisation == usize::MAX
+                || self.running_of(caller) < reach.of_organisation)
     }
 
     /// Returns the waiting caller within reach that is next in turn.
@@ -180,25 +180,33 @@ impl Callers {
         self.organisations.get(&caller.organisation).map_or(0, |known| known.running)
     }
 
-    /// Returns the caller's entry, created if missing.
-    fn entry(&mut self, caller: CallerId) -> &mut CallerEntry {
-        let had = self.organisation(caller).clock;
-        self.all.entry(caller).or_insert_with(|| CallerEntry {
-            running: 0,
-            queue: VecDeque::new(),
-            had,
-        })
+    fn permits_of(&self, caller: CallerId) -> usize {
+        self.all.get(&caller).map_or(0, |entry| entry.running)
     }
 
-    /// Returns the organisation's entry, created if missing.
-    fn organisation(&mut self, caller: CallerId) -> &mut Organisation {
+    /// Returns the entries of the organisation and the caller, created if missing.
+    fn entries(&mut self, caller: CallerId) -> (&mut Organisation, &mut CallerEntry) {
         let had = self.clock;
-        self.organisations.entry(caller.organisation).or_insert_with(|| Organisation {
+        let organisation = self.organisations.entry(caller.organisation).or_insert(Organisation {
             running: 0,
             waiting: 0,
             had,
             clock: 0.0,
-        })
+        });
+        let had = organisation.clock;
+        let entry = self.all.entry(caller).or_insert_with(|| CallerEntry {
+            running: 0,
+            queue: VecDeque::new(),
+            had,
+        });
+        (organisation, entry)
+    }
+
+    /// Counts an entry less in the organisation's queues.
+    fn leave_queue(&mut self, caller: CallerId) {
+        if let Some(organisation) = self.organisations.get_mut(&caller.organisation) {
+            organisation.waiting -= 1;
+        }
     }
 
     /// Removes a caller without permits and queue entries, and likewise its organisation.

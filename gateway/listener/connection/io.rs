@@ -4,10 +4,11 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::half_close::HalfClose;
 use super::state::{CloseReason, ConnectionState};
 
 /// The response to a client that does not complete its headers in time.
@@ -22,12 +23,13 @@ pin_project_lite::pin_project! {
         io: T,
         state: Arc<ConnectionState>,
         late: usize,
+        half_close: HalfClose,
     }
 }
 
 impl<T> HttpIo<T> {
     pub(crate) fn new(io: T, state: Arc<ConnectionState>) -> Self {
-        Self { io, state, late: 0 }
+        Self { io, state, late: 0, half_close: HalfClose::default() }
     }
 }
 
@@ -50,8 +52,13 @@ impl<T: AsyncRead + AsyncWrite> AsyncRead for HttpIo<T> {
             return Poll::Ready(Err(std::io::ErrorKind::TimedOut.into()));
         }
         let before = buf.filled().len();
-        let read = this.io.poll_read(cx, buf);
-        if buf.filled().len() > before && !this.state.received.load(Ordering::Relaxed) {
+        this.half_close.give(buf);
+        let mut read = this.io.poll_read(cx, buf);
+        let new = buf.filled().get(before..).unwrap_or(&[]);
+        if !new.is_empty() && read.is_pending() {
+            read = Poll::Ready(Ok(()));
+        }
+        if !new.is_empty() && !this.state.received.load(Ordering::Relaxed) {
             this.state.received.store(true, Ordering::Relaxed);
         }
         read
@@ -64,7 +71,9 @@ impl<T: AsyncRead + AsyncWrite> AsyncWrite for HttpIo<T> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<std::io::Result<usize>> {
-        self.project().io.poll_write(cx, buf)
+        let mut this = self.project();
+        ready!(this.half_close.poll_before_write(this.io.as_mut(), cx))?;
+        this.io.poll_write(cx, buf)
     }
 
     fn poll_write_vectored(
@@ -72,7 +81,9 @@ impl<T: AsyncRead + AsyncWrite> AsyncWrite for HttpIo<T> {
         cx: &mut Context<'_>,
         bufs: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
-        self.project().io.poll_write_vectored(cx, bufs)
+        let mut this = self.project();
+        ready!(this.half_close.poll_before_write(this.io.as_mut(), cx))?;
+        this.io.poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -80,7 +91,12 @@ impl<T: AsyncRead + AsyncWrite> AsyncWrite for HttpIo<T> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        self.project().io.poll_flush(cx)
+        let mut this = self.project();
+        // HTTP/1 flushes when it has processed all input and has no pending output.
+        if this.state.awaits_answer() {
+            this.half_close.poll(this.io.as_mut(), this.state, cx)?;
+        }
+        this.io.poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {

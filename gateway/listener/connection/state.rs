@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use futures_util::task::AtomicWaker;
+use http::Version;
 use lockgate_admission::budget::Budget;
 
 use crate::request_body::HasBudget;
@@ -42,6 +43,11 @@ pub(crate) struct ConnectionState {
     pub(super) wrote: AtomicBool,
     pub(super) write_blocked: AtomicBool,
     pub(super) http2: AtomicBool,
+    http10: AtomicBool,
+    /// HTTP/1 only: the response to the current request has begun.
+    answering: AtomicBool,
+    /// An event stream must write a comment as a probe for the client's presence.
+    comment: AtomicBool,
     /// HTTP/2 only, where clients can block individual streams: responses with unwritten bytes.
     pub(super) pending_writes: AtomicU32,
     /// Bytes of a pending response were written since the last sweep.
@@ -67,6 +73,9 @@ impl ConnectionState {
             wrote: AtomicBool::new(false),
             write_blocked: AtomicBool::new(false),
             http2: AtomicBool::new(false),
+            http10: AtomicBool::new(false),
+            answering: AtomicBool::new(false),
+            comment: AtomicBool::new(false),
             pending_writes: AtomicU32::new(0),
             write_progress: AtomicBool::new(false),
             unfinished: ConnectionUsage::default(),
@@ -103,7 +112,33 @@ impl ConnectionState {
         self.active.fetch_add(1, Ordering::Relaxed);
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.received.store(false, Ordering::Relaxed);
+        self.answering.store(false, Ordering::Relaxed);
         ActiveRequest(Arc::clone(self))
+    }
+
+    pub(crate) fn set_version(&self, version: Version) {
+        self.http10.store(version == Version::HTTP_10, Ordering::Relaxed);
+    }
+
+    pub(crate) fn mark_answering(&self) {
+        self.answering.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether an HTTP/1 request has no complete response yet.
+    pub(super) fn awaits_answer(&self) -> bool {
+        !self.http2.load(Ordering::Relaxed) && self.active.load(Ordering::Relaxed) > 0
+    }
+
+    pub(super) fn is_http10(&self) -> bool {
+        self.http10.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_answering(&self) -> bool {
+        self.answering.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn request_comment(&self) {
+        self.comment.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn close_reason(&self) -> CloseReason {
@@ -127,6 +162,11 @@ impl ActiveRequest {
     pub(crate) fn duplicate(&self) -> Self {
         self.0.active.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(&self.0))
+    }
+
+    /// Returns whether an event stream must write a comment, and clears the flag.
+    pub(crate) fn take_comment_request(&self) -> bool {
+        self.0.comment.load(Ordering::Relaxed) && self.0.comment.swap(false, Ordering::Relaxed)
     }
 
     /// Counts a response with unwritten bytes, on HTTP/2.

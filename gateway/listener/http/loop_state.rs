@@ -39,8 +39,11 @@ impl Http {
         let headers = limits.header_bytes;
         let mut one = http1::Builder::new();
         let mut two = http2::Builder::new(TokioExecutor::new());
-        // The sweep in `connection` bounds the time for headers without a timer per request.
-        one.header_read_timeout(None)
+        // The sweep in `connection` bounds the time for headers without a timer per request, and
+        // probes whether a half-closed client has left. hyper's own detection would keep a read
+        // buffer for each open stream, and drop a message whose client leaves at once.
+        one.half_close(true)
+            .header_read_timeout(None)
             .max_header_size(headers)
             .max_buf_size(headers.saturating_add(MIN_BUFFER).clamp(MIN_BUFFER, MAX_BUFFER));
         two.max_concurrent_streams(MAX_STREAMS)

@@ -39,7 +39,11 @@ impl Groups {
         let mut found = Self { listed: Vec::new(), by_name: HashMap::new() };
         let mut apart = Vec::new();
         let mut replaced: HashMap<*const CatalogEntry, Option<Arc<CatalogEntry>>> = HashMap::new();
-        let taken: HashSet<&str> = tools.iter().map(|tool| &*tool.exposed).collect();
+        let mut taken: HashSet<&str> = HashSet::new();
+        for tool in tools {
+            taken.insert(&tool.exposed);
+            taken.extend(tool.listed.as_deref());
+        }
         for (name, group) in groups {
             let Ok(slug) = Slug::new(name) else { continue };
             let mut by_key: BTreeMap<&str, Vec<&Arc<CatalogEntry>>> = BTreeMap::new();
@@ -84,6 +88,11 @@ impl Groups {
 
     pub(crate) fn tool(&self, name: &str) -> Option<&GroupedTool> {
         self.by_name.get(name)
+    }
+
+    /// Returns the names of the groups' tools.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.by_name.keys().map(|name| &**name)
     }
 }
 

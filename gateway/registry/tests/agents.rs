@@ -106,3 +106,15 @@ async fn an_owner_has_a_bounded_number_of_agents() {
     assert!(matches!(error, RegistryError::TooMany { most: 100, .. }), "{error:?}");
     rig.agent(&actor("acme", "bob", Role::User), "his first").await;
 }
+
+#[tokio::test]
+async fn the_items_of_an_agent_are_bounded() {
+    let rig = Rig::new().await;
+    let ann = actor("acme", "ann", Role::User);
+    let id = rig.agent(&ann, "Helper").await.id;
+    for (bytes, is_kept) in [(16 * 1024, true), (16 * 1024 + 1, false)] {
+        let patch = AgentPatch { items: Some("x".repeat(bytes)), ..AgentPatch::default() };
+        let changed = rig.registry.change_agent(&ann, &id, patch, &plain()).await;
+        assert_eq!(changed.is_ok(), is_kept, "{bytes}");
+    }
+}

@@ -98,6 +98,22 @@ async fn a_dry_run_says_what_would_be_and_changes_nothing() {
 }
 
 #[tokio::test]
+async fn the_method_of_a_disabled_integration_is_known() {
+    let rig = Rig::new().await;
+    let acme = admin("acme");
+    let id = rig.create(&acme, NewIntegration { auth: Auth::User, ..open_one("One") }).await.id;
+    rig.registry.enable_integration(&acme, &id, false, &plain()).await.unwrap();
+    assert!(rig.registry.has_auth("acme", &id, &Auth::User));
+    assert!(!rig.registry.has_auth("other", &id, &Auth::User));
+    let patch = IntegrationPatch { auth: Some(Auth::None), ..IntegrationPatch::default() };
+    rig.registry.patch_integration(&acme, &id, patch, &plain()).await.unwrap();
+    assert!(!rig.registry.has_auth("acme", &id, &Auth::User));
+    assert!(rig.registry.has_auth("acme", &id, &Auth::None));
+    rig.registry.delete_integration(&acme, &id, &plain()).await.unwrap();
+    assert!(!rig.registry.has_auth("acme", &id, &Auth::None));
+}
+
+#[tokio::test]
 async fn an_insecure_address_is_taken_with_a_warning() {
     let rig = Rig::new().await;
     let insecure = NewIntegration { url: "http://mcp.example.com/".to_owned(), ..new("One") };

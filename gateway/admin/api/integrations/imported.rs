@@ -82,6 +82,9 @@ pub(crate) struct NewRegistryIntegration {
     server: String,
     /// The version in the registry.
     version: String,
+    /// The address that was shown, with the names of inputs in braces. If the registry has another
+    /// by now, nothing is added.
+    url: Option<String>,
     /// Display name; unique in the organisation. Default: the title in the registry.
     name: Option<String>,
     /// The required values, by the names of the inputs. Secrets are never shown again.
@@ -151,7 +154,9 @@ async fn fetch(by: &By<Admin>, name: &str, version: &str) -> Result<RegistryServ
         if reason.contains("status is 404") {
             return Problem::not_found("REGISTRY_SERVER_NOT_FOUND", "there is no such server");
         }
-        Problem::new(StatusCode::BAD_GATEWAY, "REGISTRY_FAILED", format!("the registry: {reason}"))
+        tracing::warn!(%reason, "the registry of `admin.import_registry` cannot be read");
+        let detail = "the registry cannot be read; the operator finds the reason in the log";
+        Problem::new(StatusCode::BAD_GATEWAY, "REGISTRY_FAILED", detail)
     })?;
     RegistryServer::read(name, &found["server"]).map_err(|reason| {
         let detail = format!("the registry: {name:.200} {reason}");
@@ -210,31 +215,43 @@ impl RegistryServer {
             if header["value"].is_string() {
                 found.add_inputs(&value, &header["variables"])?;
             } else {
-                found.inputs.push(RegistryInput::new(&header_name, header));
+                found.add_input(&header_name, header)?;
             }
             found.header_value = value;
-        }
-        if found.inputs.len() > MAX_INPUTS {
-            return Err(format!("requires more than {MAX_INPUTS} values"));
         }
         Ok(found)
     }
 
     /// Adds the variables of a template.
     fn add_inputs(&mut self, template: &str, variables: &Value) -> Result<(), String> {
+        if template.len() > MAX_TEXT {
+            return Err(format!("has a template of more than {MAX_TEXT} bytes"));
+        }
         for part in template.split('{').skip(1) {
             let Some((name, _)) = part.split_once('}') else {
                 return Err("has a template without a closing brace".into());
             };
             if !self.inputs.iter().any(|input| input.name == name) {
-                self.inputs.push(RegistryInput::new(name, &variables[name]));
+                self.add_input(name, &variables[name])?;
             }
         }
         Ok(())
     }
 
+    fn add_input(&mut self, name: &str, described: &Value) -> Result<(), String> {
+        if self.inputs.len() >= MAX_INPUTS {
+            return Err(format!("requires more than {MAX_INPUTS} values"));
+        }
+        self.inputs.push(RegistryInput::new(name, described));
+        Ok(())
+    }
+
     /// Returns the integration with the given values.
     fn fill(self, given: NewRegistryIntegration) -> Result<NewCustomIntegration, Problem> {
+        if given.url.is_some_and(|url| url != self.url) {
+            let detail = "the address has changed: read the entry again";
+            return Err(Problem::in_body("/url", detail));
+        }
         let mut values = given.inputs;
         if let Some(name) = values.keys().find(|name| !self.inputs.iter().any(|i| i.name == **name))
         {

@@ -193,6 +193,10 @@ fn write_body(offer: &Offer, typed: &Fields) -> Value {
         Offer::Server(RegistryServer { server, version, inputs, .. }) => {
             body["server"] = server.as_str().into();
             body["version"] = version.as_str().into();
+            let shown = typed.get_exact("url");
+            if !shown.is_empty() {
+                body["url"] = shown.into();
+            }
             for input in inputs {
                 let value = typed.get_exact(&input.field());
                 if !value.is_empty() {

@@ -61,6 +61,52 @@ fn wrong_values_are_named() {
 }
 
 #[test]
+fn an_address_that_has_changed_is_not_added() {
+    let values = json!({"tenant": "acme", "token": "t"});
+    for (url, is_added) in [
+        (None, true),
+        (Some("https://{tenant}.example.com/mcp?r={region}"), true),
+        (Some("https://{tenant}.example.com/mcp"), false),
+        (Some(""), false),
+    ] {
+        let mut new = given(&values);
+        new.url = url.map(str::to_owned);
+        match read(&remote()).unwrap().fill(new).err() {
+            None => assert!(is_added, "{url:?}"),
+            Some(problem) => {
+                assert!(!is_added, "{}", problem.detail());
+                assert_eq!((problem.pointer(), problem.status().as_u16()), ("/url", 400));
+            }
+        }
+    }
+}
+
+/// Returns a template with this number of variables.
+fn template(count: usize) -> String {
+    (0..count).map(|at| format!("{{v{at}}}")).collect()
+}
+
+/// Returns a remote with a variable in its address, and a header of this template.
+fn with_header(value: &str) -> Value {
+    json!({"type": "streamable-http", "url": "https://{tenant}.example.com/mcp",
+        "headers": [{"name": "X-Key", "value": value}]})
+}
+
+#[test]
+fn values_and_templates_are_bounded() {
+    assert_eq!(read(&with_header(&template(31))).unwrap().inputs.len(), 32);
+    let mut required = with_header("");
+    required["url"] = format!("https://a/{}", template(32)).into();
+    required["headers"] = json!([{"name": "X-Key", "isRequired": true}]);
+    for remote in [with_header(&template(32)), required] {
+        assert_eq!(read(&remote).err().unwrap(), "requires more than 32 values");
+    }
+    assert!(read(&with_header(&"x".repeat(2048))).is_ok());
+    let long = read(&with_header(&"{a}".repeat(20_000))).err().unwrap();
+    assert_eq!(long, "has a template of more than 2048 bytes");
+}
+
+#[test]
 fn entries_that_cannot_be_added_say_why() {
     let mut secret = remote();
     secret["variables"]["tenant"]["isSecret"] = true.into();

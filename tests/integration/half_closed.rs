@@ -1,5 +1,6 @@
-//! Modern calls of clients that close their connection are cancelled, with and without TLS, before
-//! the response and within an event stream.
+//! Clients that half-close their connection after the request: waiting clients get their response,
+//! and disconnected clients are cancelled. In both eras, with and without TLS, for plain responses
+//! and for event streams.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,8 +16,9 @@ use crate::rig::client::Request;
 use crate::rig::upstream::modern;
 use crate::rig::{Gate, HeardMessage, Say, Upstream, Value, json, until};
 
-/// Limit on a call's running time after its client disconnects.
+/// Limit on a call's running time after its client disconnects; the gateway takes about 0.3 s.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(2);
+const INTERIM: &str = "HTTP/1.1 100 Continue\r\n\r\n";
 
 trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Socket for T {}
@@ -60,6 +62,68 @@ impl Door {
             }
         }
     }
+
+    /// Sends a request and half-closes the connection; returns the whole response.
+    async fn ask_and_shut_down(&self, request: &[u8]) -> String {
+        let mut socket = self.connect().await;
+        socket.write_all(request).await.unwrap();
+        socket.shutdown().await.unwrap();
+        let mut answer = Vec::new();
+        let read = tokio::time::timeout(NOTICE_TIMEOUT * 5, socket.read_to_end(&mut answer)).await;
+        read.expect("an end").unwrap();
+        String::from_utf8(answer).unwrap()
+    }
+
+    async fn session(&self) -> String {
+        let open = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
+        let answer =
+            self.ask_and_shut_down(&Request::bare("POST", "/mcp", open.to_string()).bytes()).await;
+        let header = answer.lines().find_map(|line| line.strip_prefix("mcp-session-id: "));
+        header.unwrap_or_else(|| panic!("no session: {answer}")).trim().to_owned()
+    }
+
+    /// Returns a call in both eras.
+    async fn calls(&self, params: &Value) -> [Vec<u8>; 2] {
+        let session = self.session().await;
+        let legacy = Request::legacy("/mcp", &session, 5, "tools/call", params);
+        [Request::modern("/mcp", "tools/call", params.clone()).bytes(), legacy.bytes()]
+    }
+}
+
+/// The call takes longer than the detection of a disconnected client.
+#[tokio::test]
+async fn whoever_waits_for_an_answer_gets_it() {
+    for secure in [false, true] {
+        let door = Door::open(secure, json!({"builtin": {"example": true}})).await;
+        let arguments = json!({"n": 8, "pause_ms": 150});
+        let plain = json!({"name": "example__count", "arguments": arguments});
+        let stream = json!({"name": "example__count", "arguments": arguments, "_meta": {"progressToken": "p"}});
+        let (plain, stream) = tokio::join!(door.calls(&plain), door.calls(&stream));
+        let answers = plain.iter().chain(&stream).map(|call| door.ask_and_shut_down(call));
+        let mut all = Vec::new();
+        for answer in answers.collect::<Vec<_>>() {
+            all.push(answer);
+        }
+        let [a, b, c, d] = all.try_into().unwrap_or_else(|_| panic!("four calls"));
+        let (a, b, c, d) = tokio::join!(a, b, c, d);
+        for (answer, streams) in [(a, false), (b, false), (c, true), (d, true)] {
+            let final_answer = answer.replace(INTERIM, "");
+            assert!(final_answer.starts_with("HTTP/1.1 200 OK\r\n"), "{secure}: {answer}");
+            assert!(final_answer.contains(r#""counted":8"#), "{secure}: {answer}");
+            assert_eq!(final_answer.contains("text/event-stream"), streams, "{secure}: {answer}");
+            assert_eq!(
+                final_answer.matches("notifications/progress").count() > 1,
+                streams,
+                "{secure}: {answer}"
+            );
+        }
+        // Immediate responses of the gateway itself.
+        for path in ["/healthz", "/metrics"] {
+            let answer = door.ask_and_shut_down(&Request::bare("GET", path, "").bytes()).await;
+            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{secure} {path}: {answer}");
+        }
+    }
 }
 
 /// Answers as a server with a tool that never responds, and a tool that only reports progress.
@@ -77,6 +141,7 @@ fn endless(heard: &HeardMessage) -> Say {
     }
 }
 
+/// Closing a connection sends the same end of stream as half-closing it.
 #[tokio::test]
 async fn whoever_has_left_is_cancelled_soon() {
     for secure in [false, true] {
