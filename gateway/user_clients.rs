@@ -141,9 +141,11 @@ impl UserClients {
 
     /// Ends a holder's connections and calls at once: the grant is gone.
     pub(crate) fn end(&self, holder: &Holder) {
-        if let Some(user) = self.open.lock().remove(holder) {
+        let ended = self.open.lock().remove(holder);
+        if let Some(user) = ended {
             user.ended.cancel();
             spawn(async move { user.client.close().await });
+            self.replace_lists_of(holder);
         }
         // Their next read returns a link.
         self.tell_updated(holder);

@@ -39,9 +39,23 @@ impl UserClients {
         if source.as_ref().is_some_and(|known| known != holder && open.contains_key(known)) {
             return;
         }
-        if let Some(user) = open.get(holder) {
+        if let Some(user) = open.get(holder)
+            && user.client.catalog().version > 0
+        {
             self.listing.continue_from(&user.client);
             *source = Some(holder.clone());
+        }
+    }
+
+    /// Serves the lists of another user if they were those of a holder whose client has ended. That
+    /// user's lists may have been read before.
+    pub(super) fn replace_lists_of(&self, ended: &Holder) {
+        if self.source.lock().as_ref() != Some(ended) {
+            return;
+        }
+        let others: Vec<Holder> = self.open.lock().keys().cloned().collect();
+        for other in others {
+            self.take_lists(&other);
         }
     }
 

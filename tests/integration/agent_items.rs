@@ -208,8 +208,12 @@ async fn a_new_name_shadows_nothing() {
         (json!({"describe": {"a/query": "x\u{200b}"}}), "/describe/a~1query", "invisible"),
         (json!({"describe": {"a/query": "x".repeat(4097)}}), "/describe/a~1query", "4096"),
         (json!({"tools": ["["]}), "/tools", "valid pattern"),
-        (json!({"tools": many(1001)}), "/tools", "1000"),
-        (json!({"tools": many(600), "prompts": many(600)}), "", "65536"),
+        (json!({"tools": many(101)}), "/tools", "100"),
+        (
+            json!({"tools": many(100), "prompts": many(100), "resources": many(100)}),
+            "",
+            "16384",
+        ),
         (json!({"tool": []}), "/tool", "unknown field"),
         (json!("x"), "", "invalid type"),
     ] {
