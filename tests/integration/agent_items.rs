@@ -209,11 +209,7 @@ async fn a_new_name_shadows_nothing() {
         (json!({"describe": {"a/query": "x".repeat(4097)}}), "/describe/a~1query", "4096"),
         (json!({"tools": ["["]}), "/tools", "valid pattern"),
         (json!({"tools": many(101)}), "/tools", "100"),
-        (
-            json!({"tools": many(100), "prompts": many(100), "resources": many(100)}),
-            "",
-            "16384",
-        ),
+        (json!({"tools": many(100), "prompts": many(100), "resources": many(100)}), "", "16384"),
         (json!({"tool": []}), "/tool", "unknown field"),
         (json!("x"), "", "invalid type"),
     ] {
