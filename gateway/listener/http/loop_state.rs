@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::TokioExecutor;
+use lockgate_admission::future_pool::FuturePool;
 
 use crate::config::Limits;
 use crate::context::ListenerState;
@@ -11,7 +12,6 @@ use crate::exchange::{Answer, Arrival, answer_request};
 use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
 use crate::tls::ServerCertificate;
-use lockgate_admission::future_pool::FuturePool;
 
 /// Concurrent requests per HTTP/2 connection.
 const MAX_STREAMS: u32 = 128;

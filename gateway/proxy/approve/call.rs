@@ -1,10 +1,10 @@
 //! A call as it is submitted for approval: the digest that the executed call is compared with, and
 //! its description for approvers.
 
-use lockgate_protocol::key::Key;
 use std::sync::Arc;
 
 use lockgate_policy::{ApprovalRule, Refusal};
+use lockgate_protocol::key::Key;
 use serde_json::{Value, json};
 
 use super::shown::{show_arguments, show_text};

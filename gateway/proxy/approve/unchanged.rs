@@ -1,10 +1,10 @@
 //! Checks after an approval that the policies, the caller, the tool and the approvers have not
 //! changed in the meantime.
 
-use lockgate_protocol::key::Key;
 use std::sync::Arc;
 
 use lockgate_authn::Principal;
+use lockgate_protocol::key::Key;
 
 use super::Asking;
 use crate::directory::Seeing;
