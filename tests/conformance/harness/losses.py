@@ -13,8 +13,9 @@ from .suite import Outcome
 FILE = HERE / "expected-failures.yaml"
 SECTIONS = ("direct", "server", "client")
 KEYS = {"leg", "check", "reason"}
-# `sometimes: "yes"`: for losses that depend on the machine, so that their absence is no mistake.
-OPTIONAL = {"sometimes"}
+# `sometimes: "yes"`: for losses that depend on the machine, so that their absence is no mistake. `message`: a pattern that the
+# check's message must match as well.
+OPTIONAL = {"sometimes", "message"}
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,10 @@ class Expected:
     check: str
     reason: str
     sometimes: str = ""
+    message: str = "*"
 
-    def covers(self, leg: str, check: str) -> bool:
-        return fnmatchcase(leg, self.leg) and fnmatchcase(check, self.check)
+    def covers(self, leg: str, check: str, message: str) -> bool:
+        return fnmatchcase(leg, self.leg) and fnmatchcase(check, self.check) and fnmatchcase(message, self.message)
 
 
 def expected(section: str, file: Path = FILE) -> list[Expected]:
@@ -92,7 +94,7 @@ class Report:
             words = outcome.words.get((scenario, check), "not reported as passed")
             line = f"{scenario}:{check} x{times}: {words}"
             covering = [
-                entry for entry in self.allowed if entry.covers(leg, f"{scenario}:{check}")
+                entry for entry in self.allowed if entry.covers(leg, f"{scenario}:{check}", words)
             ]
             self.used.update(covering)
             reason = covering[0].reason if covering else "not expected"
