@@ -63,7 +63,7 @@ def papers(kit):
 
 def write_tar(path, epoch, files):
     """Writes a .tar.gz of name → (bytes, mode), owned by root, with the same time for all files."""
-    with path.open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, epoch) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
+    with path.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, epoch) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
         for name, (data, mode) in sorted(files.items()):
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode, entry.mtime = len(data), mode, epoch
@@ -183,7 +183,7 @@ def pypi(kit):
     files[f"{info}/RECORD"] = ("".join(lines) + f"{info}/RECORD,,\n").encode()
     out = kit.out / f"lockgate-{kit.version}-{tag}.whl"
     moment = datetime.fromtimestamp(max(kit.epoch, 315532800), timezone.utc).timetuple()[:6]
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as wheel:
         for name, data in files.items():
             entry = zipfile.ZipInfo(name, moment)
             entry.external_attr = (0o100755 if "/scripts/" in name else 0o100644) << 16
