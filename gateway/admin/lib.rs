@@ -9,6 +9,7 @@ mod config;
 mod connect;
 pub mod console;
 mod fault;
+mod handler;
 mod headers;
 mod life;
 mod router;

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::extract::OriginalUri;
 use axum::http::StatusCode;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{get, on};
+use axum::routing::get;
 use lockgate_admission::{Bounds, Charge, ConcurrencyLimit};
 use serde_json::Value;
 
@@ -28,6 +28,7 @@ use super::{
     sessions, settings, switch, tools, usage,
 };
 use crate::console::sessions::Sessions;
+use crate::handler::AnyHandler;
 use lockgate_proxy::Gateway;
 
 /// Changes of the keys file run one at a time.
@@ -45,12 +46,16 @@ macro_rules! operations {
     (public: $($public:ident),+; $($role:ident $module:ident::$name:ident,)+) => {
         pub(crate) fn table(document: &Value) -> Table {
             Table::new(document)
-                $(.add(Permission::Public, stringify!($public), |method| {
-                    on(method, document::$public)
-                }))+
-                $(.add(permission_of::<$role, _>($module::$name), stringify!($name), |method| {
-                    on(method, $module::$name)
-                }))+
+                $(.add(
+                    Permission::Public,
+                    stringify!($public),
+                    AnyHandler::new(document::$public),
+                ))+
+                $(.add(
+                    permission_of::<$role, _>($module::$name),
+                    stringify!($name),
+                    AnyHandler::new($module::$name),
+                ))+
         }
 
         #[cfg(test)]

@@ -9,13 +9,14 @@ use axum::extract::Request;
 use axum::http::{Method, StatusCode};
 use axum::middleware::{Next, from_fn};
 use axum::response::IntoResponse;
-use axum::routing::{MethodFilter, MethodRouter};
+use axum::routing::{MethodFilter, on};
 use axum::{Extension, Router};
 use serde_json::Value;
 
 use super::access::{Caller, Permission, check_permission};
 use super::problem::Problem;
 use super::state::ApiState;
+use crate::handler::AnyHandler;
 
 pub(crate) struct Table {
     router: Router<Arc<ApiState>>,
@@ -56,7 +57,7 @@ impl Table {
         mut self,
         permission: Permission,
         id: &str,
-        route: fn(MethodFilter) -> MethodRouter<Arc<ApiState>>,
+        handler: AnyHandler<Arc<ApiState>>,
     ) -> Self {
         let Some(Described { path, method, accepted }) = self.described.remove(id) else {
             return self;
@@ -73,7 +74,7 @@ impl Table {
                     }
                 }
             });
-        self.router = self.router.route(&path, route(filter).route_layer(require));
+        self.router = self.router.route(&path, on(filter, handler).route_layer(require));
         self
     }
 

@@ -30,6 +30,7 @@ use super::sign_in::{show_sign_in, sign_out};
 use crate::api::access::{Caller, Permission, identify_caller};
 use crate::api::problem::record_rejection;
 use crate::api::state::ApiState;
+use crate::handler::{AnyHandler, ResponseFuture};
 use crate::headers::read_header;
 use crate::router::answer_nothing;
 
@@ -188,19 +189,17 @@ impl PageTable {
 
     pub(crate) fn page<H, T>(self, permission: Permission, path: &'static str, handler: H) -> Self
     where
-        H: Handler<T, Arc<ConsoleState>>,
-        T: 'static,
+        H: Handler<T, Arc<ConsoleState>, Future = ResponseFuture>,
     {
-        self.add("get", permission, path, get(handler))
+        self.add("get", permission, path, get(AnyHandler::new(handler)))
     }
 
     /// Adds the target of a form.
     pub(crate) fn action<H, T>(self, permission: Permission, path: &'static str, handler: H) -> Self
     where
-        H: Handler<T, Arc<ConsoleState>>,
-        T: 'static,
+        H: Handler<T, Arc<ConsoleState>, Future = ResponseFuture>,
     {
-        self.add("post", permission, path, post(handler))
+        self.add("post", permission, path, post(AnyHandler::new(handler)))
     }
 
     pub(crate) fn into_router(self) -> Router<Arc<ConsoleState>> {
