@@ -171,7 +171,7 @@ fn find_tools(context: &RequestContext, vector: Option<&[f32]>) -> Result<String
         _ => None,
     };
     let found = search.find(tools, (&query, similar), limit, &|entry| {
-        context.sees(entry) && server.is_none_or(|server| *server == *entry.slug)
+        context.sees(entry) && server.is_none_or(|server| context.view.is_of(entry, server))
     });
     let mut lines = String::new();
     for entry in found {

@@ -14,7 +14,7 @@ use crate::embeddings::{Embeddings, MAX_TEXT};
 /// Names of parameters in the text of a tool for its vector.
 const MAX_PARAMETERS: usize = 16;
 
-/// All tools of a catalog, in list order, visible or not.
+/// All tools of a catalog, in list order, visible or not, or those that a view changes.
 #[derive(Default)]
 pub(crate) struct ToolIndex {
     pub(crate) tools: Vec<Arc<CatalogEntry>>,
@@ -113,7 +113,7 @@ fn make_document<'a>(entry: &'a CatalogEntry, definition: &'a Value) -> Document
         title => title,
     };
     Document {
-        name: &entry.item.key,
+        name: entry.listed.as_ref().unwrap_or(&entry.item.key),
         title,
         server: &entry.slug,
         description: text(&definition["description"]),

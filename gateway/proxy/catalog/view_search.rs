@@ -44,7 +44,7 @@ struct Source {
 }
 
 impl ViewSearch {
-    /// Returns the search of these tools of a view, which come from these catalogs.
+    /// Returns the search of these tools of a view, most of which are those of these indexes.
     pub(super) fn new<'a>(
         tools: &[Arc<CatalogEntry>],
         namespaced: bool,
@@ -65,20 +65,26 @@ impl ViewSearch {
             if always.contains(&**name) {
                 listed.push(Arc::clone(entry));
             }
-            positions.insert((&*entry.slug, &*entry.item.key), (position, entry));
+            positions.insert(Arc::as_ptr(entry), position);
         }
         let mut sources = Vec::new();
         for index in indexes {
             let mut of_index = Vec::with_capacity(index.tools.len());
             for tool in &index.tools {
-                let found = positions.get(&(&*tool.slug, &*tool.item.key));
-                let same = found.filter(|(_, entry)| Arc::ptr_eq(&entry.server, &tool.server));
-                of_index.push(same.map(|(position, _)| *position));
+                of_index.push(positions.remove(&Arc::as_ptr(tool)));
             }
-            if of_index.iter().all(Option::is_none) {
-                continue;
+            if of_index.iter().any(Option::is_some) {
+                sources.push(Source { index: Arc::clone(index), positions: of_index });
             }
-            sources.push(Source { index: Arc::clone(index), positions: of_index });
+        }
+        // Groups, and tools with another name or description here, are found by these.
+        let mut changed: Vec<usize> = positions.into_values().collect();
+        if !changed.is_empty() {
+            changed.sort_unstable();
+            let own: Vec<_> =
+                changed.iter().map(|position| Arc::clone(&tools[*position])).collect();
+            let positions = changed.into_iter().map(Some).collect();
+            sources.push(Source { index: ToolIndex::new(&own), positions });
         }
         Box::new(Self { is_auto, listed, for_hosts, sources, pages: Default::default() })
     }
