@@ -17,7 +17,6 @@ use lockgate_authn::{Authenticator, Outside, Principal, Signer};
 use lockgate_config::{Config, Sources};
 use lockgate_egress::Connector;
 use lockgate_listener::{CertificateWatch, GatewayHandler};
-use lockgate_policy::Limiter;
 use lockgate_proxy::{Gateway, GatewayAssertion, Rules};
 use lockgate_registry::Registry;
 use lockgate_telemetry::Metrics;
@@ -28,6 +27,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::api_settings::ApiSettings;
+use crate::embeddings;
 use crate::forward::Forwarding;
 use crate::peers::PeerGateways;
 use crate::rates::Rates;
@@ -102,7 +102,7 @@ impl App {
             Arc::new(Authenticator::start(&config.authn, &outside, None).context("auth.scopes")?);
         let rates = Rates::start(config, &outside.connector);
         let signer = Arc::new(Signer::new(config.authn.signer.as_ref()));
-        let rules = rules(config, Arc::clone(&authenticator), rates.limiter(), &signer);
+        let rules = rules(config, &authenticator, &rates, &signer, &outside, &metrics)?;
         let client = single_client.clone();
         let gateway = Gateway::start(rules, Arc::clone(&metrics), tracer, audit.clone(), client)?;
         if let Some(replicas) = &config.proxy.replicas {
@@ -175,8 +175,8 @@ impl App {
         let authenticator = Authenticator::start(&config.authn, &self.outside, Some(&old))
             .context("auth.scopes")?;
         let authenticator = Arc::new(authenticator);
-        let limiter = self.rates.limiter();
-        let rules = rules(config, Arc::clone(&authenticator), limiter, &self.signer);
+        let Self { rates, signer, outside, metrics, .. } = self;
+        let rules = rules(config, &authenticator, rates, signer, outside, metrics)?;
         let rules = self.gateway.prepare(rules)?;
         let builtin = self.builtin.prepare(&config.tools).map_err(anyhow::Error::msg)?;
         let accounts = self.accounts.prepare(&config.accounts);
@@ -375,18 +375,21 @@ fn make_handler(gateway: &Arc<Gateway>) -> Arc<GatewayHandler> {
 
 fn rules(
     config: &Config,
-    authn: Arc<Authenticator>,
-    limiter: Arc<dyn Limiter>,
+    authn: &Arc<Authenticator>,
+    rates: &Rates,
     signer: &Arc<Signer>,
-) -> Rules {
+    outside: &Outside,
+    metrics: &Arc<Metrics>,
+) -> anyhow::Result<Rules> {
     let is_wanted = config.authn.signer.is_some();
-    Rules {
+    Ok(Rules {
         config: config.proxy.clone(),
-        authn,
+        authn: Arc::clone(authn),
         policy: config.policy.clone(),
-        limiter,
+        limiter: rates.limiter(),
         signer: is_wanted.then(|| Arc::clone(signer)),
-    }
+        embedder: embeddings::connect(config, outside, metrics)?,
+    })
 }
 
 impl Approvals for App {

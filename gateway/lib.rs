@@ -8,6 +8,7 @@ mod app;
 mod builtin;
 pub mod cli;
 mod commands;
+mod embeddings;
 mod forward;
 mod keys_file;
 mod operations;

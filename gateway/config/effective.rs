@@ -42,6 +42,7 @@ const ADDRESSES: &[&[&str]] = &[
     &["store", "url"],
     &["telemetry", "otlp"],
     &["telemetry", "otlp_logs"],
+    &["tool_search", "embeddings", "url"],
 ];
 /// Locations of the system's CA certificates, as OpenSSL defines them.
 const AUTHORITIES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];

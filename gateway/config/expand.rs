@@ -36,6 +36,7 @@ const FILE_KEYS: &[&[&str]] = &[
     &["store", "keys", "*"],
     &["store", "url"],
     &["telemetry", "headers", "*"],
+    &["tool_search", "embeddings", "headers", "*"],
 ];
 /// Keys with paths, which are resolved relative to `base`.
 const PATH_KEYS: &[&[&str]] = &[

@@ -204,7 +204,6 @@ impl Check<'_> {
             );
         }
         self.check_groups(root);
-        self.check_tool_search(&root.tool_search);
         self.short(&["title"], root.title.as_ref(), TITLE_CHARS);
         self.short(&["instructions"], root.instructions.as_ref(), INSTRUCTIONS_BYTES);
         lockgate_proxy::Config {
@@ -214,7 +213,7 @@ impl Check<'_> {
             names: root.names.clone(),
             limits: root.limits.clone(),
             connections_per_address: root.http.most_of_address(),
-            tool_search: root.tool_search.clone(),
+            tool_search: self.tool_search(&root.tool_search),
             groups: root.groups.clone(),
             endpoints: self.endpoints(root),
             discovery: None,

@@ -13,6 +13,7 @@ mod own;
 pub(crate) mod rendered;
 mod resources;
 pub(crate) mod template;
+mod tool_index;
 mod view;
 mod view_search;
 mod views;
@@ -31,7 +32,6 @@ use lockgate_upstream::{ListKind, Status, Upstream, UpstreamState};
 use crate::inspect::{self, KnownInspections};
 use keep::keep_ms;
 use merge::{Merger, ServerLists};
-use view_search::ToolIndex;
 use views::Views;
 
 pub(crate) use entry::{Audience, CatalogEntry, ViewEntry, category, index, organisation_of};
@@ -39,8 +39,9 @@ pub(crate) use groups::Groups;
 pub(crate) use hidden::Asking;
 pub(crate) use layers::{Layers, Selection, Viewing};
 pub(crate) use own::OwnRules;
+pub(crate) use tool_index::ToolIndex;
 pub(crate) use view::View;
-pub(crate) use view_search::ViewSearch;
+pub(crate) use view_search::{Similar, ViewSearch};
 
 pub(crate) type Servers = BTreeMap<Slug, Arc<dyn Upstream>>;
 

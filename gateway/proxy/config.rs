@@ -92,7 +92,6 @@ settings! {
     }
 
     /// How clients find tools that are not listed.
-    #[derive(Debug)]
     pub struct ToolSearch as "ToolSearch" {
         /// Tools that endpoints list: `full`, all of them; `search`, tools that find and call the
         /// others; `auto`, as `search` from `threshold` tools, except for the clients in
@@ -110,6 +109,21 @@ settings! {
         /// Names of clients (`clientInfo.name`) that load definitions on demand. Default
         /// `claude-code`.
         pub deferring: BTreeSet<String> = Option<List> => or_claude_code,
+        /// A server of embeddings, with which tools are also found by meaning.
+        pub embeddings: Option<EmbeddingServer>,
+    }
+
+    /// A server of embeddings, which receives names and descriptions of tools, and queries.
+    pub struct EmbeddingServer as "EmbeddingServer" {
+        /// Address of an endpoint like that of OpenAI, such as
+        /// `http://127.0.0.1:11434/v1/embeddings`.
+        pub url: String = Option<Text> => or_empty,
+        /// Name of the model.
+        pub model: String = Option<Text> => or_empty,
+        /// Headers for the server, such as `Authorization: "Bearer ${EMBEDDINGS_KEY}"`; at most 32.
+        pub headers: BTreeMap<String, String> = BTreeMap<String, Text>,
+        /// How long a search waits for the vector of its query, 1–30 s.
+        pub timeout: Duration = Seconds<1, 30, 2>,
     }
 
     /// The form of an endpoint's list of tools.

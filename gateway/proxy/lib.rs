@@ -18,6 +18,7 @@ mod decisions;
 mod directory;
 mod discovery;
 mod dispatch;
+mod embeddings;
 mod flagged_tools;
 mod follow;
 mod gateway;
@@ -74,15 +75,18 @@ pub use agent_servers::{AgentOwner, AgentServers};
 pub use approvals::announced::{Announcement, WaitingApproval};
 pub use approvers::ApproverError;
 pub use config::{
-    Config, Discovery, Group, Limits, Names, Registry, Replicas, ToolSearch, ToolsMode,
+    Config, Discovery, EmbeddingServer, Group, Limits, Names, Registry, Replicas, ToolSearch,
+    ToolsMode,
 };
 pub use decisions::{DecisionQuestion, TargetState, TooManyJudgements};
 pub use discovery::RegistryQuery;
+pub use embeddings::{Embedder, EmbeddingError};
 pub use flagged_tools::{FlaggedTool, PinChange};
 pub use gateway::Gateway;
 pub use identity_assertions::GatewayAssertion;
 pub use items::{Compose, ItemMistake, Items, is_name};
 pub use lifecycle::Prepared;
+pub use lockgate_search::{Vector, normalize};
 pub use peers::{PeerAnswer, PeerError, PeerMessage, Peers};
 pub use rescue::classify_failure;
 pub use snapshot::{Rules, RulesError};

@@ -11,14 +11,14 @@ use lockgate_protocol::list::{self, Shown};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::write;
-use lockgate_search::Query;
+use lockgate_search::{Query, Vector};
 use lockgate_upstream::ListKind;
 use serde_json::{Map, Value, json};
 
 use crate::catalog::management::{
     CALL, DESCRIBE, FIND, FOUND, MAX_DESCRIBED, MAX_FOUND, is_management,
 };
-use crate::catalog::{CatalogEntry, ViewSearch};
+use crate::catalog::{CatalogEntry, Similar};
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
 use crate::group_call::select_server;
@@ -27,6 +27,7 @@ use crate::transport::Text;
 pub(crate) use signature::first_sentence;
 use signature::write_summary;
 
+const FIND_ARGUMENTS: [&str; 3] = ["query", "server", "limit"];
 /// Bytes of the arguments of `find_tools` and `describe_tools`.
 const MAX_ARGUMENTS: usize = 64 * 1024;
 /// Bytes of the definitions in a result of `describe_tools`.
@@ -86,14 +87,19 @@ pub(crate) fn find_lookup(context: &RequestContext) -> Option<Lookup> {
     context.search().map(|_| lookup)
 }
 
-/// Answers a lookup; on the CPU pool if an index has to be built.
+/// Answers a lookup; on the CPU pool if an index has to be built, or many vectors compared.
 pub(crate) async fn answer(
     gateway: &Gateway,
     context: Box<RequestContext>,
     lookup: Lookup,
 ) -> (Box<RequestContext>, Result<Text, RequestError>) {
-    if context.search().is_none_or(ViewSearch::is_quick) {
-        let answer = look_up(&context, lookup);
+    let vector = match lookup {
+        Lookup::Find => embed_query(&context).await,
+        Lookup::Describe => None,
+    };
+    let length = vector.as_ref().map_or(0, |vector| vector.len());
+    if context.search().is_none_or(|search| search.is_quick(length)) {
+        let answer = look_up(&context, lookup, vector.as_deref());
         return (context, answer);
     }
     let Ok(turn) = gateway.cpu_pool.turn(context.principal.caller_id()).await else {
@@ -101,15 +107,32 @@ pub(crate) async fn answer(
         return (context, Err(RequestError::too_many_judgements(wait)));
     };
     turn.run(move || {
-        let answer = look_up(&context, lookup);
+        let answer = look_up(&context, lookup, vector.as_deref());
         (context, answer)
     })
     .await
 }
 
-fn look_up(context: &RequestContext, lookup: Lookup) -> Result<Text, RequestError> {
+/// Returns the vector of the query of `find_tools`, if a server of embeddings is configured and
+/// answers in time. Also begins to compute missing vectors of tools.
+async fn embed_query(context: &RequestContext) -> Option<Vector> {
+    let embeddings = context.snapshot.embeddings.as_ref()?;
+    let query = {
+        let arguments = read_arguments(context, &FIND_ARGUMENTS).ok()?;
+        arguments.get("query")?.as_str()?.to_owned()
+    };
+    Query::parse(&query, &context.snapshot.synonyms).ok()?;
+    context.search()?.fill(embeddings);
+    embeddings.embed_query(&query).await
+}
+
+fn look_up(
+    context: &RequestContext,
+    lookup: Lookup,
+    vector: Option<&[f32]>,
+) -> Result<Text, RequestError> {
     let result = match lookup {
-        Lookup::Find => find_tools(context).map_err(|mistake| format!("{FIND}: {mistake}")),
+        Lookup::Find => find_tools(context, vector).map_err(|mistake| format!("{FIND}: {mistake}")),
         Lookup::Describe => describe(context).map_err(|mistake| format!("{DESCRIBE}: {mistake}")),
     };
     let era = context.era();
@@ -121,8 +144,8 @@ fn look_up(context: &RequestContext, lookup: Lookup) -> Result<Text, RequestErro
     Ok(Text::Whole(write::result(context.request.id(), result.to_string().as_bytes()).into()))
 }
 
-fn find_tools(context: &RequestContext) -> Result<String, String> {
-    let arguments = read_arguments(context, &["query", "server", "limit"])?;
+fn find_tools(context: &RequestContext, vector: Option<&[f32]>) -> Result<String, String> {
+    let arguments = read_arguments(context, &FIND_ARGUMENTS)?;
     let Some(query) = arguments.get("query").and_then(Value::as_str) else {
         return Err("`query` must be a string".into());
     };
@@ -143,8 +166,12 @@ fn find_tools(context: &RequestContext) -> Result<String, String> {
     let Some(search) = context.search() else { return Ok(String::new()) };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let tools = context.view.listed_tools();
-    let found = search.find(tools, &query, limit, &|entry| {
-        context.sees(entry) && server.is_none_or(|server| *server == *entry.slug)
+    let similar = match (&context.snapshot.embeddings, vector) {
+        (Some(embeddings), Some(vector)) => Some(Similar { embeddings, vector }),
+        _ => None,
+    };
+    let found = search.find(tools, (&query, similar), limit, &|entry| {
+        context.sees(entry) && server.is_none_or(|server| context.view.is_of(entry, server))
     });
     let mut lines = String::new();
     for entry in found {

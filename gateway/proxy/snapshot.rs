@@ -2,6 +2,7 @@
 //! end; a reload replaces the snapshot as a whole.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockgate_authn::{Authenticator, Signer};
 use lockgate_policy::{Limiter, Policy};
@@ -10,6 +11,7 @@ use lockgate_protocol::sealed::{Sealer, SecretError};
 use lockgate_search::Synonyms;
 
 use crate::Config;
+use crate::embeddings::{Embedder, Embeddings};
 
 /// The configuration of the request path.
 pub struct Rules {
@@ -20,6 +22,8 @@ pub struct Rules {
     pub limiter: Arc<dyn Limiter>,
     /// Signs identity assertions for servers that require them; shared across reloads.
     pub signer: Option<Arc<Signer>>,
+    /// Makes vectors, if `tool_search.embeddings` is configured.
+    pub embedder: Option<Arc<dyn Embedder>>,
 }
 
 /// A configuration error.
@@ -39,6 +43,7 @@ pub(crate) struct Snapshot {
     pub(crate) signer: Option<Arc<Signer>>,
     pub(crate) naming: Naming,
     pub(crate) synonyms: Synonyms,
+    pub(crate) embeddings: Option<Arc<Embeddings>>,
     pub(crate) sealer: Arc<Sealer>,
     /// JSON text of our `Implementation`.
     pub(crate) info: Arc<[u8]>,
@@ -48,7 +53,8 @@ impl Snapshot {
     /// Compiles a snapshot. `old` is the replaced snapshot: sealed tokens stay valid across a
     /// reload.
     pub(crate) fn new(rules: Rules, old: Option<&Self>) -> Result<Self, RulesError> {
-        let Rules { config, authn, policy, limiter, signer } = rules;
+        let Rules { config, authn, policy, limiter, signer, embedder } = rules;
+        let embeddings = embedder.map(|embedder| keep_embeddings(embedder, &config, old));
         let sealer = match (&config.secret, old) {
             (Some(secret), _) => {
                 let ring = std::iter::once(secret).chain(&config.old_secrets);
@@ -75,10 +81,25 @@ impl Snapshot {
                 max_length: config.names.max_length,
             },
             synonyms: Synonyms::new(synonyms),
+            embeddings,
             sealer,
             info: info.to_string().into_bytes().into(),
             config,
         })
+    }
+}
+
+/// Returns the vectors of the replaced snapshot if their server is the same.
+fn keep_embeddings(
+    embedder: Arc<dyn Embedder>,
+    config: &Config,
+    old: Option<&Snapshot>,
+) -> Arc<Embeddings> {
+    let server = &config.tool_search.embeddings;
+    let kept = old.filter(|old| old.config.tool_search.embeddings == *server);
+    match kept.and_then(|old| old.embeddings.as_ref()) {
+        Some(known) => Arc::clone(known),
+        None => Embeddings::new(embedder, server.as_ref().map_or(Duration::ZERO, |s| s.timeout)),
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::{Document, Index, Part, Query, Synonyms, find};
+use crate::{Document, Index, Part, Query, Synonyms, Vector, find, find_similar, normalize};
 
 /// Least hit@5 of each corpus: the share of questions for which one of the first five tools is
 /// right. The last two are measured where their files are present.
@@ -29,16 +29,24 @@ const MAX_TIME: Duration = Duration::from_millis(200);
 struct Corpus {
     tools: Vec<Value>,
     questions: Vec<Value>,
+    /// Vectors of the tools and then of the questions, where their file is present.
+    vectors: Vec<Vector>,
 }
 
 fn load(name: &str) -> Option<Corpus> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpora/tool-search");
     let text = std::fs::read_to_string(folder.join(format!("{name}.jsonl"))).ok()?;
-    let mut corpus = Corpus { tools: Vec::new(), questions: Vec::new() };
+    let mut corpus = Corpus { tools: Vec::new(), questions: Vec::new(), vectors: Vec::new() };
     for line in text.lines() {
         let value: Value = serde_json::from_str(line).unwrap();
         let is_question = value.get("query").is_some();
         if is_question { corpus.questions.push(value) } else { corpus.tools.push(value) }
+    }
+    let bytes = std::fs::read(folder.join(format!("{name}.f32"))).unwrap_or_default();
+    let length = bytes.len() / (corpus.tools.len() + corpus.questions.len());
+    for vector in bytes.chunks_exact(length.max(1)) {
+        let numbers = vector.chunks_exact(4).map(|bytes| bytes.try_into().unwrap());
+        corpus.vectors.push(normalize(numbers.map(f32::from_le_bytes).collect()).unwrap());
     }
     Some(corpus)
 }
@@ -68,14 +76,19 @@ fn is_right(tool: &Value, question: &Value) -> bool {
     answers.iter().any(|answer| *answer == tool["name"] || *answer == *qualified)
 }
 
-fn measure(corpus: &Corpus) -> f64 {
+fn measure(corpus: &Corpus, by_meaning: bool) -> f64 {
     let index = Index::build(corpus.tools.iter().map(document));
     let parts = [Part { index: &index, includes: &|_| true }];
     let synonyms = Synonyms::default();
     let mut hits = 0;
-    for question in &corpus.questions {
+    for (number, question) in corpus.questions.iter().enumerate() {
         let Ok(query) = Query::parse(text(question, "query"), &synonyms) else { continue };
-        let found = find(&parts, &query, 5);
+        let found = if by_meaning {
+            let (tools, questions) = corpus.vectors.split_at(corpus.tools.len());
+            find_similar(&parts, &query, &[tools], &questions[number], 5)
+        } else {
+            find(&parts, &query, 5)
+        };
         let right =
             found.iter().any(|hit| is_right(&corpus.tools[hit.document as usize], question));
         hits += usize::from(right);
@@ -89,8 +102,11 @@ fn questions_find_a_right_tool_among_the_first_five() {
     for (name, floor) in FLOORS {
         let Some(corpus) = load(name) else { continue };
         present += 1;
-        let share = measure(&corpus);
-        let Corpus { tools, questions } = corpus;
+        let share = measure(&corpus, false);
+        if !corpus.vectors.is_empty() {
+            println!("{name}: hit@5 {:.3} by words and meaning", measure(&corpus, true));
+        }
+        let Corpus { tools, questions, .. } = corpus;
         println!("{name}: {} tools, {} questions, hit@5 {share:.3}", tools.len(), questions.len());
         assert!(share >= floor, "{name}: {share:.4} < {floor}");
     }

@@ -111,13 +111,18 @@ impl<'a> Ranking<'a> {
                 }
             }
         }
-        if limit < hits.len() {
-            hits.select_nth_unstable_by(limit, best_first);
-            hits.truncate(limit);
-        }
-        hits.sort_unstable_by(best_first);
+        keep_best(&mut hits, limit);
         hits
     }
+}
+
+/// Keeps so many of the hits, best first.
+pub(crate) fn keep_best(hits: &mut Vec<Hit>, limit: usize) {
+    if limit < hits.len() {
+        hits.select_nth_unstable_by(limit, best_first);
+        hits.truncate(limit);
+    }
+    hits.sort_unstable_by(best_first);
 }
 
 fn best_first(a: &Hit, b: &Hit) -> Ordering {

@@ -152,6 +152,11 @@ impl Metrics {
         self.numbers.notifications[outcome as usize].fetch_add(1, Relaxed);
     }
 
+    /// Counts a request to the server of embeddings, by whether it returned vectors.
+    pub fn embedded(&self, is_success: bool) {
+        self.numbers.embeddings[usize::from(is_success)].fetch_add(1, Relaxed);
+    }
+
     /// Counts a request rejected before it became a call.
     pub fn rejected(&self, why: Rejection) {
         self.numbers.rejections[why as usize].fetch_add(1, Relaxed);

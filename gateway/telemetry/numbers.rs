@@ -39,6 +39,8 @@ pub(crate) struct Numbers {
     pub(crate) served: Durations<MAX_OPERATIONS>,
     pub(crate) sessions_ended: Durations<MAX_SESSIONS>,
     pub(crate) gauges: Gauges,
+    /// Failed and successful requests for embeddings.
+    pub(crate) embeddings: [AtomicU64; 2],
     pub(crate) notifications: [AtomicU64; Notification::ALL.len()],
     pub(crate) refused_for_memory: AtomicU64,
     pub(crate) rejections: [AtomicU64; Rejection::ALL.len()],
@@ -63,6 +65,7 @@ impl Numbers {
             served: Durations::default(),
             sessions_ended: Durations::default(),
             gauges: Gauges::default(),
+            embeddings: Default::default(),
             notifications: Default::default(),
             refused_for_memory: AtomicU64::new(0),
             rejections: Default::default(),

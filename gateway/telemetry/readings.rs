@@ -84,11 +84,15 @@ fn read_counts(numbers: &Numbers) -> Vec<Family> {
         let count = numbers.notifications[outcome as usize].load(Relaxed);
         notified.add([("outcome", outcome.as_str())], count as f64);
     }
+    let help = "Requests to the server of embeddings, by outcome";
+    let embedded = Family::counter("lockgate_embedding_requests_total", help);
+    let [failed, returned] = numbers.embeddings.each_ref().map(|count| count.load(Relaxed) as f64);
     let lost = Family::counter("lockgate_spans_lost_total", "Spans that were not exported");
     vec![
         memory.with([], numbers.refused_for_memory.load(Relaxed) as f64),
         rejected,
         notified,
+        embedded.with([("outcome", "success")], returned).with([("outcome", "failure")], failed),
         lost.with([], numbers.lost_spans.load(Relaxed) as f64),
     ]
 }

@@ -96,6 +96,11 @@ async fn groups_are_found_and_called_by_search() {
             found.starts_with("prometheus__query(promql: string, cluster: \"eu\"|\"us\")"),
             "{found}"
         );
+        for (query, server) in [("prometheus", "prometheus"), ("query", "eu"), ("query", "us")] {
+            let (by_server, _) =
+                client.text("find_tools", json!({"query": query, "server": server})).await;
+            assert_eq!(by_server, found, "{server}");
+        }
         let names = json!({"names": ["prometheus__query"]});
         let (described, _) = client.text("describe_tools", names).await;
         assert!(described.contains("\"cluster\""), "{described}");
@@ -112,6 +117,31 @@ async fn groups_are_found_and_called_by_search() {
     assert_eq!(Vec::from_iter(arguments), ["1", "2", "1", "2"]);
     assert!(heard.iter().all(|heard| heard.body["params"]["name"] == "query"));
     assert_eq!(eu.count("tools/call"), 0);
+}
+
+/// Tools are found by the names and descriptions that the endpoint gives them.
+#[tokio::test]
+async fn renamed_tools_are_found_by_their_new_words() {
+    let server = Upstream::http(modern_with(vec![query("Runs a query."), tool("flush")])).await;
+    let gate = Gate::start(json!({
+        "servers": {"a": server.config()}, "tool_search": {"tools": "search"},
+        "endpoints": {"support": {"tools": ["a/*"], "rename": {"a/query": "report_bug"},
+            "describe": {"a/query": "Reports a defect to maintainers."}}},
+    }))
+    .await;
+    for client in Client::both(&gate, "/endpoints/support/mcp").await {
+        for words in ["report a bug", "defect"] {
+            let (found, _) = client.text("find_tools", json!({"query": words})).await;
+            assert!(found.starts_with("report_bug(promql: string) – Reports a defect"), "{found}");
+        }
+        let (old, _) = client.text("find_tools", json!({"query": "runs", "server": "a"})).await;
+        assert_eq!(old, "No tool matches. Use other words.");
+        let (rest, _) = client.text("find_tools", json!({"query": "flush"})).await;
+        assert!(rest.starts_with("a__flush("), "{rest}");
+    }
+    let (found, _) =
+        Client::Modern(&gate, "/mcp").text("find_tools", json!({"query": "runs"})).await;
+    assert!(found.starts_with("a__query("), "{found}");
 }
 
 /// The lock file has the servers' own tools, so that a changed definition is missed in no group.

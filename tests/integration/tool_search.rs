@@ -2,13 +2,15 @@
 //! `call_tool`, which have the results and records of direct calls.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::approvals::{OWN, Rig, decision, last, session};
 use crate::principals::By;
 use crate::rig::client::Request;
 use crate::rig::gate::command;
 use crate::rig::upstream::{modern, modern_with, tool};
-use crate::rig::{Client, Gate, Upstream, Value, json, until};
+use crate::rig::{Client, Gate, Say, Upstream, Value, json, until};
 
 const MANAGEMENT: [&str; 3] = ["find_tools", "describe_tools", "call_tool"];
 
@@ -368,4 +370,164 @@ async fn many_equal_tools_are_searched() {
         client.text("find_tools", json!({"query": "same tool", "limit": 25})).await.0,
         found
     );
+}
+
+/// What the server of embeddings does.
+const WELL: usize = 0;
+const BAD: [&str; 5] = ["a redirect", "too long", "not a number", "no vector", "gone at once"];
+const SILENT: usize = BAD.len() + 1;
+
+/// Returns a vector by the topics of a text.
+fn embed(text: &str) -> Value {
+    let topics = [["weather", "precipitation"], ["message", "chatter"], ["plain", "simple"]];
+    let text = text.to_lowercase();
+    let has = |words: &[&str; 2]| u8::from(words.iter().any(|word| text.contains(word)));
+    let mut vector: Vec<f64> = topics.iter().map(|words| f64::from(has(words))).collect();
+    vector.push(0.1);
+    json!(vector)
+}
+
+/// Starts a server of embeddings with a behaviour that can be changed.
+async fn embedder(behaviour: &Arc<AtomicUsize>, elsewhere: String) -> Upstream {
+    let behaviour = Arc::clone(behaviour);
+    Upstream::http(move |heard| {
+        let texts = heard.body["input"].as_array().unwrap();
+        let vectors = texts.iter().enumerate().map(|(index, text)| {
+            json!({"object": "embedding", "index": index, "embedding": embed(text.as_str().unwrap())})
+        });
+        let answer = json!({"object": "list", "data": vectors.collect::<Vec<_>>(), "model": "m"});
+        match behaviour.load(Ordering::SeqCst) {
+            WELL => Say::Json(answer),
+            1 => Say::Status(307, vec![("Location", elsewhere.clone())], answer),
+            2 => Say::Long(b"{\"data\": [\"".to_vec(), 9 << 20, "\"]}"),
+            3 => Say::Text("application/json", answer.to_string().replace("0.1", "NaN").into()),
+            4 => Say::Json(json!({"data": []})),
+            SILENT => Say::Nothing,
+            _ => Say::Close,
+        }
+    })
+    .await
+}
+
+/// Returns the texts that the server of embeddings got.
+fn embedded(server: &Upstream) -> Vec<String> {
+    let mut texts = Vec::new();
+    for heard in server.heard() {
+        assert_eq!(heard.body["model"], "test-model");
+        assert_eq!(heard.header("authorization"), Some("Bearer embedding-key"));
+        for text in heard.body["input"].as_array().unwrap() {
+            texts.push(text.as_str().unwrap().to_owned());
+        }
+    }
+    texts
+}
+
+async fn count_failures(gate: &Gate) -> u64 {
+    let metrics = Request::bare("GET", "/metrics", "").send(gate.address).await.text();
+    let start = "lockgate_embedding_requests_total{outcome=\"failure\"} ";
+    let line = metrics.lines().find_map(|line| line.strip_prefix(start));
+    line.unwrap().parse().unwrap()
+}
+
+async fn find(client: &Client<'_>, query: &str) -> String {
+    let (found, is_error) = client.text("find_tools", json!({"query": query})).await;
+    assert!(!is_error, "{found}");
+    found
+}
+
+/// With embeddings, words of another vocabulary find tools, and never hidden ones. Without the
+/// server, or with a bad one, tools are found by words, as without embeddings.
+#[tokio::test]
+async fn tools_are_found_by_meaning_or_else_by_words() {
+    let behaviour = Arc::new(AtomicUsize::new(WELL));
+    let elsewhere = Upstream::http(|_| Say::Close).await;
+    let location = format!("http://{}/v1/embeddings", elsewhere.address);
+    let mut vectors = embedder(&behaviour, location).await;
+    let server = Upstream::http(modern_with(weather())).await;
+    let other = Upstream::http(modern_with(vec![described("chat", "Chatter about rain.")])).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("all.yaml");
+    let policies = "policies: [{ name: all, effect: allow, what: { tools: ['**'] } },
+        { name: not-secret, effect: deny, what: { tools: ['a/secret'] } }]";
+    std::fs::write(&file, policies).unwrap();
+    let url = format!("http://{}/v1/embeddings", vectors.address);
+    let mut config = json!({
+        "servers": {"a": server.config()}, "policy": {"files": [file]},
+        "tool_search": {"tools": "search", "embeddings": {"url": url, "model": "test-model",
+            "headers": {"Authorization": "Bearer embedding-key"}, "timeout": 1}},
+    });
+    let gate = Gate::start(config.clone()).await;
+    let client = Client::Modern(&gate, "/mcp");
+    let first = "a__get_forecast(city: string) – Returns the weather of the next days.";
+    client.tools().await;
+    until("tools have vectors", async || {
+        find(&client, "precipitation").await.starts_with(first).then_some(())
+    })
+    .await;
+    let found = find(&client, "precipitation").await;
+    assert_eq!(found.lines().count(), 3, "{found}");
+    assert!(!found.contains("secret"), "{found}");
+    for client in clients(&gate, "/servers/a/mcp").await {
+        let found = find(&client, "precipitation").await;
+        assert!(found.starts_with(&first[3..]) && !found.contains("secret"), "{found}");
+    }
+    let mut texts = embedded(&vectors);
+    texts.retain(|text| text != "precipitation");
+    texts.sort();
+    let described = "a get_forecast. Returns the weather of the next days. Slowly. city";
+    assert_eq!((texts.len(), texts[0].as_str()), (4, described), "{texts:?}");
+
+    // Only new texts are sent after a change.
+    config["servers"]["b"] = other.config();
+    gate.configure(config.clone());
+    until("the new tool has a vector", async || {
+        find(&client, "chatter").await.contains("b__chat").then_some(())
+    })
+    .await;
+    until("both are found by meaning", async || {
+        let found = find(&client, "precipitation").await;
+        (found.starts_with(first) && found.contains("b__chat")).then_some(())
+    })
+    .await;
+    let again = embedded(&vectors).into_iter().filter(|text| text.starts_with("a ")).count();
+    let new = embedded(&vectors).into_iter().filter(|text| text.starts_with("b ")).count();
+    assert_eq!((again, new), (4, 1));
+
+    config["tool_search"].as_object_mut().unwrap().remove("embeddings");
+    let plain = Gate::start(config).await;
+    let plain = Client::Modern(&plain, "/mcp");
+    until("both servers are there", async || {
+        find(&plain, "chatter").await.contains("b__chat").then_some(())
+    })
+    .await;
+    let queries = ["weather", "message channel weather", "precipitation", "town", "chatter"];
+    let mut failures = count_failures(&gate).await;
+    assert_eq!(failures, 0, "{}", gate.log());
+    for (number, name) in (1..).zip(BAD) {
+        behaviour.store(number, Ordering::SeqCst);
+        for query in queries {
+            assert_eq!(find(&client, query).await, find(&plain, query).await, "{name}: {query}");
+        }
+        failures += u64::try_from(queries.len()).unwrap();
+        assert_eq!(count_failures(&gate).await, failures, "{name}");
+    }
+    assert!(elsewhere.heard().is_empty(), "redirects are not followed");
+    behaviour.store(WELL, Ordering::SeqCst);
+    assert!(find(&client, "precipitation").await.starts_with(first));
+    vectors.stop().await;
+    for query in queries {
+        assert_eq!(find(&client, query).await, find(&plain, query).await, "gone: {query}");
+    }
+    vectors.restart().await;
+    assert!(find(&client, "precipitation").await.starts_with(first));
+    // One search waits for a silent server; those after it do not.
+    behaviour.store(SILENT, Ordering::SeqCst);
+    let before = vectors.heard().len();
+    for query in queries {
+        assert_eq!(find(&client, query).await, find(&plain, query).await, "silent: {query}");
+    }
+    assert_eq!(vectors.heard().len(), before + 1);
+    let log = gate.log();
+    assert_eq!(log.matches("tools are found by words alone").count(), 1, "{log}");
+    assert!(!log.contains("embedding-key"), "{log}");
 }

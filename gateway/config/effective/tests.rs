@@ -148,7 +148,7 @@ fn what_is_taken_from_the_environment_is_shown_without_credentials() {
 
 #[test]
 fn every_key_is_shown_that_is_in_force_by_default() {
-    const ABSENT: [&str; 12] = [
+    const ABSENT: [&str; 13] = [
         "builtin",
         "egress.proxy",
         "http.tls",
@@ -159,6 +159,7 @@ fn every_key_is_shown_that_is_in_force_by_default() {
         "admin.sign_in",
         "telemetry.headers",
         "telemetry.resource",
+        "tool_search.embeddings",
         "tool_search.endpoints",
         "tool_search.synonyms",
     ];

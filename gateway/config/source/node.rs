@@ -47,6 +47,8 @@ const SENSITIVE: &[&[&str]] = &[
     &["telemetry", "headers"],
     &["telemetry", "otlp"],
     &["telemetry", "otlp_logs"],
+    &["tool_search", "embeddings", "headers"],
+    &["tool_search", "embeddings", "url"],
 ];
 
 #[derive(Clone)]

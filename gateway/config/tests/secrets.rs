@@ -148,6 +148,7 @@ telemetry: { otlp: 'https://c.example/v1/traces', headers: { X-Key: file:secret.
 audit:
   file: a.jsonl
   webhook: { url: 'https://siem.example', secret: '${W}', headers: { X-Key: file:secret.txt } }
+tool_search: { embeddings: { url: 'https://e.example', model: m, headers: { X-Key: file:secret.txt } } }
 ";
     let whsec = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
     let given =
@@ -156,6 +157,8 @@ audit:
     assert_eq!(telemetry.export.headers["x-key"], SECRET);
     let audit = telemetry.audit.as_ref().unwrap();
     assert_eq!(audit.forward.webhook.as_ref().unwrap().headers["x-key"], SECRET);
+    let embeddings = given.loaded().config.proxy.tool_search.embeddings.unwrap();
+    assert_eq!(embeddings.headers["x-key"], SECRET);
     holds_no_secret(&given, "headers for receivers");
     assert!(!format!("{telemetry:?}").contains("Tops3cret"));
 }

@@ -24,6 +24,8 @@ pub(crate) struct Groups {
 pub(crate) struct GroupedTool {
     pub(crate) entry: Arc<CatalogEntry>,
     pub(crate) argument: String,
+    /// The name that takes the servers' place.
+    group: String,
     /// Names of the servers' tools, by server.
     pub(crate) members: BTreeMap<Slug, Arc<str>>,
 }
@@ -55,7 +57,7 @@ impl Groups {
             for (key, members) in by_key {
                 let exposed = naming.expose([(&slug, key)]).pop().unwrap_or_default();
                 let exposed: Arc<str> = exposed.into();
-                let joined = match join(group, &members, &exposed) {
+                let joined = match join((name, group), &members, &exposed) {
                     Ok(joined) if !taken.contains(&*exposed) => joined,
                     Ok(_) => {
                         apart
@@ -96,9 +98,16 @@ impl Groups {
     }
 }
 
+impl GroupedTool {
+    /// Returns whether the group, or one of its servers, has this name.
+    pub(crate) fn is_of(&self, server: &str) -> bool {
+        self.group == server || self.members.contains_key(server)
+    }
+}
+
 /// Joins the tools of the servers, or returns why they stay apart.
 fn join(
-    group: &Group,
+    (name, group): (&str, &Group),
     members: &[&Arc<CatalogEntry>],
     exposed: &Arc<str>,
 ) -> Result<GroupedTool, String> {
@@ -113,13 +122,14 @@ fn join(
     let text = add_argument(&first.item.text, &group.argument, &slugs)?;
     let mut entry = CatalogEntry::clone(first);
     entry.exposed = Arc::clone(exposed);
+    entry.listed = Some(Arc::clone(exposed));
     entry.item = Item { text: Bytes::from(text), headers: None, ..entry.item };
     let mut by_slug = BTreeMap::new();
     for member in members {
         by_slug.insert(member.slug.clone(), Arc::clone(&member.exposed));
     }
     let argument = group.argument.clone();
-    Ok(GroupedTool { entry: Arc::new(entry), argument, members: by_slug })
+    Ok(GroupedTool { entry: Arc::new(entry), argument, group: name.into(), members: by_slug })
 }
 
 fn fingerprint(tool: &CatalogEntry) -> &str {

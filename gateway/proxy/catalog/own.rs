@@ -12,7 +12,7 @@ use lockgate_upstream::{ListKind, Upstream};
 
 use super::entry::{CatalogEntry, index};
 use super::merge::Merger;
-use super::view_search::ToolIndex;
+use super::tool_index::ToolIndex;
 use super::views::Views;
 use super::{Catalog, is_quarantined};
 use crate::inspect::KnownInspections;

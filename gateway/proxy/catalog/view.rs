@@ -103,6 +103,15 @@ impl View {
         if self.namespaced { &entry.exposed } else { &entry.item.key }
     }
 
+    /// Returns whether a listed tool is of a server, or of a group, of this name.
+    pub(crate) fn is_of(&self, entry: &CatalogEntry, server: &str) -> bool {
+        let groups = self.groups.as_ref();
+        match groups.and_then(|groups| groups.tool(self.shown(entry))) {
+            Some(group) => group.is_of(server),
+            None => *entry.slug == *server,
+        }
+    }
+
     /// Returns the tools as listed: those of a group are one.
     pub(crate) fn listed_tools(&self) -> &[Arc<CatalogEntry>] {
         match &self.groups {

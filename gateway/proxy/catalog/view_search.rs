@@ -4,14 +4,18 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use lockgate_protocol::list;
-use lockgate_search::{Builder, Document, Index, Part, Query, find};
+use lockgate_search::{Part, Query, Vector, find, find_similar};
 use serde_json::Value;
 
 use super::entry::CatalogEntry;
 use super::rendered::Pages;
+use super::tool_index::ToolIndex;
+use crate::embeddings::Embeddings;
 
 /// Tools from which an index is not built on a thread that serves requests.
 const QUICKLY_INDEXED: usize = 100;
+/// Numbers of vectors from which they are not compared on such a thread.
+const QUICKLY_COMPARED: usize = 1 << 20;
 
 /// How a view's tools are found.
 pub(crate) struct ViewSearch {
@@ -26,6 +30,13 @@ pub(crate) struct ViewSearch {
     pub(crate) pages: [[OnceLock<Arc<Pages>>; 5]; 2],
 }
 
+/// The vector of a query.
+#[derive(Clone, Copy)]
+pub(crate) struct Similar<'a> {
+    pub(crate) embeddings: &'a Arc<Embeddings>,
+    pub(crate) vector: &'a [f32],
+}
+
 struct Source {
     index: Arc<ToolIndex>,
     /// Positions in the view's list, by number in the index; `None` for tools that are not found.
@@ -33,7 +44,7 @@ struct Source {
 }
 
 impl ViewSearch {
-    /// Returns the search of these tools of a view, which come from these catalogs.
+    /// Returns the search of these tools of a view, most of which are those of these indexes.
     pub(super) fn new<'a>(
         tools: &[Arc<CatalogEntry>],
         namespaced: bool,
@@ -54,25 +65,44 @@ impl ViewSearch {
             if always.contains(&**name) {
                 listed.push(Arc::clone(entry));
             }
-            positions.insert((&*entry.slug, &*entry.item.key), (position, entry));
+            positions.insert(Arc::as_ptr(entry), position);
         }
         let mut sources = Vec::new();
         for index in indexes {
             let mut of_index = Vec::with_capacity(index.tools.len());
             for tool in &index.tools {
-                let found = positions.get(&(&*tool.slug, &*tool.item.key));
-                let same = found.filter(|(_, entry)| Arc::ptr_eq(&entry.server, &tool.server));
-                of_index.push(same.map(|(position, _)| *position));
+                of_index.push(positions.remove(&Arc::as_ptr(tool)));
             }
-            sources.push(Source { index: Arc::clone(index), positions: of_index });
+            if of_index.iter().any(Option::is_some) {
+                sources.push(Source { index: Arc::clone(index), positions: of_index });
+            }
+        }
+        // Groups, and tools with another name or description here, are found by these.
+        let mut changed: Vec<usize> = positions.into_values().collect();
+        if !changed.is_empty() {
+            changed.sort_unstable();
+            let own: Vec<_> =
+                changed.iter().map(|position| Arc::clone(&tools[*position])).collect();
+            let positions = changed.into_iter().map(Some).collect();
+            sources.push(Source { index: ToolIndex::new(&own), positions });
         }
         Box::new(Self { is_auto, listed, for_hosts, sources, pages: Default::default() })
     }
 
-    /// Returns whether a search takes little time.
-    pub(crate) fn is_quick(&self) -> bool {
-        let mut sources = self.sources.iter();
-        sources.all(|source| source.index.is_built() || source.positions.len() <= QUICKLY_INDEXED)
+    /// Returns whether a search takes little time; `length` is that of the query's vector.
+    pub(crate) fn is_quick(&self, length: usize) -> bool {
+        self.sources.iter().all(|source| {
+            let tools = source.positions.len();
+            (source.index.is_built() || tools <= QUICKLY_INDEXED)
+                && tools * length <= QUICKLY_COMPARED
+        })
+    }
+
+    /// Begins to compute missing vectors of the tools.
+    pub(crate) fn fill(&self, embeddings: &Arc<Embeddings>) {
+        for source in &self.sources {
+            embeddings.fill(&source.index);
+        }
     }
 
     /// Returns whether a tool is for hosts only.
@@ -80,11 +110,12 @@ impl ViewSearch {
         self.for_hosts.contains(name)
     }
 
-    /// Returns the best of the included tools of the view for a query.
+    /// Returns the best of the included tools of the view for a query, and for its vector if those
+    /// of all tools are known.
     pub(crate) fn find<'v>(
         &self,
         tools: &'v [Arc<CatalogEntry>],
-        query: &Query,
+        (query, similar): (&Query, Option<Similar<'_>>),
         limit: usize,
         includes: &dyn Fn(&CatalogEntry) -> bool,
     ) -> Vec<&'v Arc<CatalogEntry>> {
@@ -99,12 +130,24 @@ impl ViewSearch {
         for (source, includes) in self.sources.iter().zip(&filters) {
             parts.push(Part { index: source.index.get(), includes });
         }
+        let vectors = similar.map(|similar| self.vectors(similar.embeddings)).unwrap_or_default();
+        let hits = match similar {
+            Some(similar) if vectors.len() == parts.len() => {
+                find_similar(&parts, query, &vectors, similar.vector, limit)
+            }
+            _ => find(&parts, query, limit),
+        };
         let mut found = Vec::new();
-        for hit in find(&parts, query, limit) {
+        for hit in hits {
             let position = self.sources[hit.part].positions[hit.document as usize];
             found.extend(position.map(|position| &tools[position]));
         }
         found
+    }
+
+    /// Returns the vectors of the tools of each source, without those that are not known.
+    fn vectors(&self, embeddings: &Arc<Embeddings>) -> Vec<&[Vector]> {
+        self.sources.iter().filter_map(|source| source.index.vectors(embeddings)).collect()
     }
 }
 
@@ -117,55 +160,4 @@ fn is_for_hosts(definition: &[u8]) -> bool {
     let meta: Value = serde_json::from_slice(meta).unwrap_or(Value::Null);
     let Some(visibility) = meta["ui"]["visibility"].as_array() else { return false };
     !visibility.iter().any(|reader| reader == "model")
-}
-
-/// All tools of a catalog, in list order, visible or not.
-#[derive(Default)]
-pub(crate) struct ToolIndex {
-    pub(super) tools: Vec<Arc<CatalogEntry>>,
-    index: OnceLock<Index>,
-}
-
-impl ToolIndex {
-    pub(super) fn new(tools: &[Arc<CatalogEntry>]) -> Arc<Self> {
-        Arc::new(Self { tools: tools.to_vec(), index: OnceLock::new() })
-    }
-
-    pub(super) fn is_built(&self) -> bool {
-        self.index.get().is_some()
-    }
-
-    pub(super) fn get(&self) -> &Index {
-        self.index.get_or_init(|| {
-            let mut builder = Builder::default();
-            for entry in &self.tools {
-                let definition = serde_json::from_slice(&entry.item.text).unwrap_or(Value::Null);
-                builder.add(&make_document(entry, &definition));
-            }
-            builder.finish()
-        })
-    }
-}
-
-fn make_document<'a>(entry: &'a CatalogEntry, definition: &'a Value) -> Document<'a> {
-    let mut parameters = Vec::new();
-    let properties = definition["inputSchema"]["properties"].as_object();
-    for (name, schema) in properties.into_iter().flatten() {
-        parameters.push((name.as_str(), text(&schema["description"])));
-    }
-    let title = match text(&definition["title"]) {
-        "" => text(&definition["annotations"]["title"]),
-        title => title,
-    };
-    Document {
-        name: &entry.item.key,
-        title,
-        server: &entry.slug,
-        description: text(&definition["description"]),
-        parameters,
-    }
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or("")
 }

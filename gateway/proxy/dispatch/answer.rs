@@ -31,6 +31,13 @@ const MAX_PURPOSE: usize = 120;
 /// Writes a page of a merged list: a head and tail around the cached bytes of the items.
 pub(super) fn write_page(context: &RequestContext, kind: ListKind) -> Result<Text, RequestError> {
     let limits = &context.snapshot.config.limits;
+    if kind == ListKind::Tools
+        && let Some(embeddings) = &context.snapshot.embeddings
+        && let Some(search) = context.search()
+    {
+        // A search is likely to follow.
+        search.fill(embeddings);
+    }
     let list = list::find_pages(
         &context.view,
         context.search(),

@@ -81,6 +81,7 @@ impl Rig {
             policy,
             limiter,
             signer: None,
+            embedder: None,
         };
         let metrics = Metrics::new(&lockgate_telemetry::Config {
             level: "info".into(),

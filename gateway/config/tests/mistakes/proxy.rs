@@ -22,6 +22,25 @@ const CASES: &[Case] = &[
             "lockgate.yaml:1:49: approvals.webhook.secret: must be `whsec_` and 24 to 64 bytes in base64 — generate one with `echo whsec_$(openssl rand -base64 32)`",
         ],
     ),
+    (
+        "lockgate.yaml",
+        "tool_search: { embeddings: { url: 'ftp://x', timeout: 31, headers: { Content-Type: a, X-Key: b } } }\n",
+        &[
+            "lockgate.yaml:1:16: tool_search.embeddings.model: is required — set it to the name of a model of this server",
+            "lockgate.yaml:1:35: tool_search.embeddings.url: must be an http:// or https:// address without user and password — such as http://127.0.0.1:11434/v1/embeddings",
+            "lockgate.yaml:1:55: tool_search.embeddings.timeout: must be from 1 s to 30 s (it is `31`) — the default is 2 s",
+            "lockgate.yaml:1:84: tool_search.embeddings.headers.Content-Type: the gateway sets this header itself — remove it",
+            "warning: lockgate.yaml:1:94: tool_search.embeddings.headers.X-Key: is written in plain text — use a reference: ${VAR} or file:PATH",
+        ],
+    ),
+    (
+        "lockgate.yaml",
+        "tool_search: { embeddings: { url: 'http://vectors/v1', model: m, key: k } }\n",
+        &[
+            "lockgate.yaml:1:66: tool_search.embeddings.key: there is no such key — the keys here are `url`, `model`, `headers`, `timeout`",
+            "warning: lockgate.yaml:1:35: tool_search.embeddings.url: descriptions of tools and queries cross the network unencrypted — use https://",
+        ],
+    ),
 ];
 
 #[test]
