@@ -54,7 +54,7 @@ pub use call::{
     Answer, AnswerKind, BackChannel, Call, Caller, ClientChannel, ClientSession, LogLevel,
     QuestionError, ResponseSink, SinkError, Subscription,
 };
-pub use caller_view::{CallerIdentity, CallerView, VisibleItem};
+pub use caller_view::{CallerIdentity, CallerToken, CallerView, VisibleItem};
 pub use catalog::{Catalog, Item, ListKind};
 pub use client::Client;
 pub use config::{
@@ -128,6 +128,12 @@ pub trait Upstream: Send + Sync + 'static {
 
     /// Returns the client behind the server, whose calls need no box.
     fn as_client(&self) -> Option<&Client> {
+        None
+    }
+
+    /// Returns the client of the caller's account, at a server with accounts of users; `None` if it
+    /// is not open, in which case [`Self::call`] opens it. No I/O.
+    fn client_of(&self, _caller: CallerIdentity<'_>) -> Option<Arc<Client>> {
         None
     }
 

@@ -92,7 +92,7 @@ async fn a_grant_without_a_refresh_token_is_used_until_it_expires() {
     let soon = grant("soon", Duration::from_secs(60));
     account.write(Some(soon.clone()), None, None).await.unwrap();
     assert_eq!(account.header(), Some(soon.header.clone()));
-    assert!(account.is_ready());
+    assert!(account.ready_header().is_some());
     assert!(!account.is_refreshing.load(Ordering::Acquire));
     account.prepare().await.unwrap();
     // A call that the server refuses does not end it either.
