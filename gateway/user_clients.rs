@@ -20,8 +20,8 @@ use lockgate_admission::{ConcurrencyLimit, clock, spawn};
 use lockgate_authn::{ANONYMOUS, DEFAULT_ORGANISATION};
 use lockgate_upstream::{
     Answer, Authorization, BoxFuture, Call, Caller, CallerIdentity, CallerToken, CallerView,
-    Catalog, Client, Config, Instance, Stats, Status, Subscription, Surroundings, Transport, Upstream,
-    UpstreamError, UpstreamErrorKind, UpstreamState,
+    Catalog, Client, Config, Instance, OwnLists, Stats, Status, Subscription, Surroundings,
+    Transport, Upstream, UpstreamError, UpstreamErrorKind, UpstreamState,
 };
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
@@ -101,12 +101,16 @@ pub(crate) struct UserClients {
     this: Weak<Self>,
 }
 
+/// The versions of a user's and the shared lists, and their difference.
+type Compared = ((u64, u64), Arc<OwnLists>);
 type OpenClients = AHashMap<Holder, Arc<UserClient>>;
 
 struct UserClient {
     client: Arc<Client>,
     account: Arc<Account>,
     used: Mutex<Instant>,
+    /// The difference from the shared lists.
+    lists: Mutex<Option<Compared>>,
 }
 
 impl UserClients {
@@ -164,6 +168,7 @@ impl UserClients {
         if let Some(user) = ended {
             spawn(async move { user.client.close().await });
             self.replace_lists_of(holder);
+            self.tell_lists();
         }
         // Their next read returns a link.
         self.tell_updated(holder);
@@ -178,7 +183,8 @@ impl UserClients {
                 user.client.close().await;
             });
         }
-        let needs_lists = self.lists_as_users() && self.source.lock().is_none();
+        let needs_lists =
+            self.is_listed_per_user() || self.lists_as_users() && self.source.lock().is_none();
         let watched = self.watches.of(holder);
         if (needs_lists || !watched.is_empty())
             && let Ok(user) = self.find(holder).await
@@ -273,7 +279,8 @@ impl UserClients {
         let client = Client::new(config, around)
             .map_err(|error| UpstreamError::new(UpstreamErrorKind::Unavailable, error.words))?;
         client.start();
-        let user = Arc::new(UserClient { client, account, used: clock::now().into() });
+        let used = clock::now().into();
+        let user = Arc::new(UserClient { client, account, used, lists: Mutex::default() });
         open.insert(holder.clone(), Arc::clone(&user));
         Ok(user)
     }
@@ -325,7 +332,7 @@ impl Upstream for UserClients {
     /// Returns the server's lists. Until the first user has connected, a tool that connects the
     /// caller's account stands for the server.
     fn catalog(&self) -> Arc<Catalog> {
-        if !self.awaits_first_user() {
+        if !self.awaits_user() {
             return self.listing.catalog();
         }
         Arc::new(self.connect_catalog())
@@ -348,10 +355,11 @@ impl Upstream for UserClients {
     }
 
     fn client_of(&self, caller: CallerIdentity<'_>) -> Option<Arc<Client>> {
-        if !self.listing.config().enabled || self.awaits_first_user() {
+        if !self.listing.config().enabled {
             return None;
         }
-        Some(Arc::clone(&self.find_caller(caller)?.client))
+        let user = self.find_caller(caller)?;
+        if self.awaits_lists(&user) { None } else { Some(Arc::clone(&user.client)) }
     }
 
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, UpstreamError>> {
@@ -368,7 +376,7 @@ impl Upstream for UserClients {
                 }
             };
             let user = self.find(&self.holder_of(identity)?).await?;
-            if self.awaits_first_user() {
+            if self.awaits_lists(&user) {
                 user.client.revive();
                 let words = "the account is connected, and the tools of the server are being read";
                 let failure = UpstreamError::new(UpstreamErrorKind::Overloaded, words);
@@ -414,6 +422,18 @@ impl Upstream for UserClients {
 
     fn unwatch_task<'a>(&'a self, id: &'a str, identity: CallerIdentity<'a>) -> BoxFuture<'a, ()> {
         Box::pin(self.unwatch_task_as(id, identity))
+    }
+
+    fn has_private_lists(&self) -> bool {
+        self.is_listed_per_user()
+    }
+
+    fn private_lists(&self, caller: CallerIdentity<'_>) -> Option<Arc<OwnLists>> {
+        self.lists_of(caller)
+    }
+
+    fn wait_for_private_lists<'a>(&'a self, caller: CallerIdentity<'a>) -> BoxFuture<'a, ()> {
+        Box::pin(self.wait_for_lists_of(caller))
     }
 
     fn touch(&self) {

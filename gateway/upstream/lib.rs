@@ -212,6 +212,22 @@ pub trait Upstream: Send + Sync + 'static {
         Box::pin(std::future::ready(()))
     }
 
+    /// Reports whether callers have lists of their own, which others do not see. No I/O.
+    fn has_private_lists(&self) -> bool {
+        false
+    }
+
+    /// Returns how the caller's lists differ from the catalog; `None` if they have not been read.
+    /// No I/O.
+    fn private_lists(&self, _caller: CallerIdentity<'_>) -> Option<Arc<OwnLists>> {
+        None
+    }
+
+    /// Waits until the caller's lists have been read, if the caller has any.
+    fn wait_for_private_lists<'a>(&'a self, _caller: CallerIdentity<'a>) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// Releases the resources kept for a legacy client session that has ended.
     fn forget_session(&self, session: u64);
 

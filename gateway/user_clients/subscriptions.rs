@@ -133,10 +133,7 @@ impl UserClients {
     }
 
     /// Ends the least recently used client without running calls and subscriptions.
-    pub(super) fn make_room(
-        &self,
-        open: &mut OpenClients,
-    ) -> Result<(), UpstreamError> {
+    pub(super) fn make_room(&self, open: &mut OpenClients) -> Result<(), UpstreamError> {
         let idle = open.iter().filter(|(holder, user)| {
             let stats = user.client.stats();
             stats.is_none_or(|stats| stats.running + stats.waiting == 0)
