@@ -8,10 +8,10 @@ mod refusal;
 mod subscriptions;
 mod watches;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use ahash::AHashMap;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use lockgate_accounts::{
     Account, AccountState, Accounts, Holder, HolderKey, ServerConfig, SubjectToken,
@@ -19,13 +19,12 @@ use lockgate_accounts::{
 use lockgate_admission::{ConcurrencyLimit, clock, spawn};
 use lockgate_authn::{ANONYMOUS, DEFAULT_ORGANISATION};
 use lockgate_upstream::{
-    Answer, Authorization, BoxFuture, Call, Caller, CallerIdentity, CallerView, Catalog, Client,
-    Config, Instance, Stats, Status, Subscription, Surroundings, Transport, Upstream,
-    UpstreamError, UpstreamErrorKind, UpstreamState,
+    Answer, Authorization, BoxFuture, Call, Caller, CallerIdentity, CallerToken, CallerView,
+    Catalog, Client, Config, Instance, OwnLists, Stats, Status, Subscription, Surroundings,
+    Transport, Upstream, UpstreamError, UpstreamErrorKind, UpstreamState,
 };
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
-use tokio_util::sync::CancellationToken;
 
 use crate::retiring::Retiring;
 use watches::Watches;
@@ -38,32 +37,53 @@ const ACCOUNT_POLL: Duration = Duration::from_millis(200);
 const MAX_EVENTS: usize = 64;
 
 /// An account as the credential of a client.
-pub(crate) struct AccountAuthorization(pub(crate) Arc<Account>);
+pub(crate) struct AccountAuthorization {
+    account: Arc<Account>,
+    /// The user and the clients of the server; `None` for the gateway's own account.
+    user: Option<(Holder, Weak<UserClients>)>,
+}
+
+impl AccountAuthorization {
+    /// Creates the credential of a client without users.
+    pub(crate) fn of_gateway(account: Arc<Account>) -> Arc<dyn Authorization> {
+        Arc::new(Self { account, user: None })
+    }
+}
 
 impl Authorization for AccountAuthorization {
-    fn name(&self) -> HeaderName {
-        self.0.header_name()
+    fn name(&self) -> &HeaderName {
+        self.account.header_name()
     }
 
     fn header(&self) -> Option<HeaderValue> {
-        self.0.header()
+        self.account.header()
     }
 
-    fn is_ready(&self) -> bool {
-        self.0.is_ready()
+    fn ready_header(&self) -> Option<HeaderValue> {
+        self.account.ready_header()
     }
 
     fn prepare(&self) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(async move { self.0.prepare().await.map_err(|error| error.to_string()) })
+        Box::pin(async move { self.account.prepare().await.map_err(|error| error.to_string()) })
     }
 
     fn note_refusal(&self, status: StatusCode, headers: &HeaderMap) {
         let challenges = headers.get_all(http::header::WWW_AUTHENTICATE).iter();
-        self.0.note_refusal(status, challenges.filter_map(|value| value.to_str().ok()));
+        self.account.note_refusal(status, challenges.filter_map(|value| value.to_str().ok()));
     }
 
     fn renew(&self, rejected: Option<HeaderValue>) -> BoxFuture<'_, bool> {
-        Box::pin(async move { self.0.renew(rejected.as_ref()).await.is_ok() })
+        Box::pin(async move { self.account.renew(rejected.as_ref()).await.is_ok() })
+    }
+
+    fn explain(&self, failure: UpstreamError) -> BoxFuture<'_, UpstreamError> {
+        Box::pin(async move {
+            let Some((holder, clients)) = &self.user else { return failure };
+            match clients.upgrade() {
+                Some(clients) => clients.refuse_call(holder, &self.account).await,
+                None => failure,
+            }
+        })
     }
 }
 
@@ -74,20 +94,23 @@ pub(crate) struct UserClients {
     settings: ServerConfig,
     around: Surroundings,
     accounts: Arc<Accounts>,
-    open: Arc<Mutex<HashMap<Holder, Arc<UserClient>>>>,
+    open: Mutex<OpenClients>,
     watches: Watches,
     /// The holder whose lists are served, with lists of users.
     source: Mutex<Option<Holder>>,
     this: Weak<Self>,
 }
 
+/// The versions of a user's and the shared lists, and their difference.
+type Compared = ((u64, u64), Arc<OwnLists>);
+type OpenClients = AHashMap<Holder, Arc<UserClient>>;
+
 struct UserClient {
-    holder: Holder,
     client: Arc<Client>,
     account: Arc<Account>,
     used: Mutex<Instant>,
-    /// Cancelled when the grant has ended.
-    ended: CancellationToken,
+    /// The difference from the shared lists.
+    lists: Mutex<Option<Compared>>,
 }
 
 impl UserClients {
@@ -104,7 +127,7 @@ impl UserClients {
             settings,
             around,
             accounts,
-            open: Arc::default(),
+            open: Mutex::default(),
             watches: Watches::default(),
             source: Mutex::default(),
             this: this.clone(),
@@ -143,9 +166,9 @@ impl UserClients {
     pub(crate) fn end(&self, holder: &Holder) {
         let ended = self.open.lock().remove(holder);
         if let Some(user) = ended {
-            user.ended.cancel();
             spawn(async move { user.client.close().await });
             self.replace_lists_of(holder);
+            self.tell_lists();
         }
         // Their next read returns a link.
         self.tell_updated(holder);
@@ -160,7 +183,8 @@ impl UserClients {
                 user.client.close().await;
             });
         }
-        let needs_lists = self.lists_as_users() && self.source.lock().is_none();
+        let needs_lists =
+            self.is_listed_per_user() || self.lists_as_users() && self.source.lock().is_none();
         let watched = self.watches.of(holder);
         if (needs_lists || !watched.is_empty())
             && let Ok(user) = self.find(holder).await
@@ -197,21 +221,12 @@ impl UserClients {
         Some(Arc::clone(user))
     }
 
-    /// Returns the client of a caller. A new holder is made for callers without a client, and where
-    /// tokens are exchanged.
-    async fn find_caller(
-        &self,
-        caller: CallerIdentity<'_>,
-    ) -> Result<Arc<UserClient>, UpstreamError> {
+    /// Returns the open client of a caller, without making a holder.
+    fn find_caller(&self, caller: CallerIdentity<'_>) -> Option<Arc<UserClient>> {
         let organisation = caller.organisation.unwrap_or(DEFAULT_ORGANISATION);
-        let key = (organisation, caller.issuer, caller.subject);
-        if !self.settings.method.exchanges_tokens()
-            && let Some(user) = self.find_open(&key)
-        {
-            return Ok(user);
-        }
-        // Boxed because it is rare, to keep the future of a call small.
-        Box::pin(async move { self.find(&self.holder_of(caller)?).await }).await
+        let token = caller.access_token.filter(|_| self.settings.method.exchanges_tokens());
+        let digest = token.map(|token| token.digest);
+        self.find_open(&(organisation, caller.issuer, caller.subject, digest))
     }
 
     async fn open_client(&self, holder: &Holder) -> Result<Arc<UserClient>, UpstreamError> {
@@ -257,18 +272,16 @@ impl UserClients {
         }
         let (events, receiver) = broadcast::channel(MAX_EVENTS);
         spawn(Self::follow(self.this.clone(), holder.clone(), receiver));
-        let authorization: Arc<dyn Authorization> =
-            Arc::new(AccountAuthorization(Arc::clone(&account)));
-        let authorization = Some(authorization);
+        let user = Some((holder.clone(), self.this.clone()));
+        let authorization = AccountAuthorization { account: Arc::clone(&account), user };
+        let authorization = Some(Arc::new(authorization) as _);
         let around = Surroundings { authorization, events, ..self.around.clone() };
         let client = Client::new(config, around)
             .map_err(|error| UpstreamError::new(UpstreamErrorKind::Unavailable, error.words))?;
         client.start();
-        let ended = CancellationToken::new();
-        let holder = holder.clone();
         let used = clock::now().into();
-        let user = Arc::new(UserClient { holder: holder.clone(), client, account, used, ended });
-        open.insert(holder, Arc::clone(&user));
+        let user = Arc::new(UserClient { client, account, used, lists: Mutex::default() });
+        open.insert(holder.clone(), Arc::clone(&user));
         Ok(user)
     }
 
@@ -276,33 +289,6 @@ impl UserClients {
     fn holder_of(&self, caller: CallerIdentity<'_>) -> Result<Holder, UpstreamError> {
         let access_token = caller.access_token.filter(|_| self.settings.method.exchanges_tokens());
         holder_of(CallerIdentity { access_token, ..caller })
-    }
-
-    async fn call_as(&self, user: &UserClient, call: Call<'_>) -> Result<Answer, UpstreamError> {
-        let UserClient { holder, client, account, ended, .. } = user;
-        if self.awaits_first_user() {
-            client.revive();
-            let words = "the account is connected, and the tools of the server are being read";
-            let failure = UpstreamError::new(UpstreamErrorKind::Overloaded, words);
-            return Err(failure.retry_after(Duration::from_secs(2)));
-        }
-        let answered = tokio::select! {
-            biased;
-            answered = client.call(call) => answered,
-            () = ended.cancelled() => {
-                // No prompt, after which the call would be made again.
-                let words = "the account was disconnected during the call";
-                let failure = UpstreamError::new(UpstreamErrorKind::Lost, words);
-                return Err(UpstreamError { sent: true, ..failure });
-            }
-        };
-        match answered {
-            Err(failure) if failure.kind == UpstreamErrorKind::NeedsAuth => {
-                // Boxed because it is rare: a large future would be copied for every call.
-                Err(Box::pin(self.refuse_call(holder, account)).await)
-            }
-            answered => answered,
-        }
     }
 }
 
@@ -314,8 +300,10 @@ fn holder_of(caller: CallerIdentity<'_>) -> Result<Holder, UpstreamError> {
         return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
     }
     let mut holder = Holder::new(organisation.unwrap_or(DEFAULT_ORGANISATION), issuer, subject);
-    let token = access_token.map(|(text, expires_at)| SubjectToken::new(text, expires_at));
-    holder.token = token.map(Arc::new);
+    holder.token = access_token.map(|token| {
+        let CallerToken { text, digest, expires_at } = token;
+        Arc::new(SubjectToken::new(text, *digest, expires_at))
+    });
     Ok(holder)
 }
 
@@ -344,7 +332,7 @@ impl Upstream for UserClients {
     /// Returns the server's lists. Until the first user has connected, a tool that connects the
     /// caller's account stands for the server.
     fn catalog(&self) -> Arc<Catalog> {
-        if !self.awaits_first_user() {
+        if !self.awaits_user() {
             return self.listing.catalog();
         }
         Arc::new(self.connect_catalog())
@@ -366,6 +354,14 @@ impl Upstream for UserClients {
         self.listing.streams_answers()
     }
 
+    fn client_of(&self, caller: CallerIdentity<'_>) -> Option<Arc<Client>> {
+        if !self.listing.config().enabled {
+            return None;
+        }
+        let user = self.find_caller(caller)?;
+        if self.awaits_lists(&user) { None } else { Some(Arc::clone(&user.client)) }
+    }
+
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, UpstreamError>> {
         Box::pin(async move {
             if !self.listing.config().enabled {
@@ -379,8 +375,14 @@ impl Upstream for UserClients {
                     return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
                 }
             };
-            let user = self.find_caller(identity).await?;
-            self.call_as(&user, call).await
+            let user = self.find(&self.holder_of(identity)?).await?;
+            if self.awaits_lists(&user) {
+                user.client.revive();
+                let words = "the account is connected, and the tools of the server are being read";
+                let failure = UpstreamError::new(UpstreamErrorKind::Overloaded, words);
+                return Err(failure.retry_after(Duration::from_secs(2)));
+            }
+            user.client.call(call).await
         })
     }
 
@@ -420,6 +422,18 @@ impl Upstream for UserClients {
 
     fn unwatch_task<'a>(&'a self, id: &'a str, identity: CallerIdentity<'a>) -> BoxFuture<'a, ()> {
         Box::pin(self.unwatch_task_as(id, identity))
+    }
+
+    fn has_private_lists(&self) -> bool {
+        self.is_listed_per_user()
+    }
+
+    fn private_lists(&self, caller: CallerIdentity<'_>) -> Option<Arc<OwnLists>> {
+        self.lists_of(caller)
+    }
+
+    fn wait_for_private_lists<'a>(&'a self, caller: CallerIdentity<'a>) -> BoxFuture<'a, ()> {
+        Box::pin(self.wait_for_lists_of(caller))
     }
 
     fn touch(&self) {

@@ -134,15 +134,18 @@ impl Account {
         self.grant.load().as_ref().map(|grant| grant.header.clone())
     }
 
-    /// Returns whether there is a token that has not expired. Starts a refresh if it expires soon.
+    /// Returns the value of the header if it has not expired. Starts a refresh if it expires soon.
     /// No I/O.
-    pub fn is_ready(self: &Arc<Self>) -> bool {
+    pub fn ready_header(self: &Arc<Self>) -> Option<HeaderValue> {
         let grant = self.grant.load();
-        let Some(grant) = grant.as_ref() else { return false };
+        let grant = grant.as_ref()?;
         if self.is_due(grant) {
             self.refresh_in_background(grant.header.clone());
+            if !grant.is_fresh() {
+                return None;
+            }
         }
-        grant.is_fresh()
+        Some(grant.header.clone())
     }
 
     /// Returns whether a grant has to be renewed. One that only its user can replace is used until
@@ -154,8 +157,8 @@ impl Account {
 
     /// Returns the name of the header.
     #[must_use]
-    pub fn header_name(&self) -> HeaderName {
-        self.server.config.header.clone()
+    pub fn header_name(&self) -> &HeaderName {
+        &self.server.config.header
     }
 
     /// Waits until the account has a token that has not expired.

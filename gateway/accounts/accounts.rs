@@ -317,8 +317,7 @@ impl Accounts {
             let words = "the server's address has changed: open the page again, and check it";
             return Err(AccountError::Invalid(words.into()));
         }
-        account.write(Some(Grant::of_key(key, config)?), None, None).await?;
-        Ok(())
+        account.connect(Grant::of_key(key, config)?).await
     }
 
     /// Returns the name of the cookie for a response with this state.
@@ -330,7 +329,7 @@ impl Accounts {
 
     /// Completes an authorization. Returns the server and the holder, and whether scopes were added
     /// to a grant; `None` for a response that no attempt of this browser awaits, after which no
-    /// request was sent.
+    /// request was sent. No request is sent for a holder that is not valid any more either.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -338,6 +337,7 @@ impl Accounts {
         &self,
         query: CallbackQuery<'_>,
         cookie: Option<&str>,
+        is_valid: impl FnOnce(&Holder) -> bool,
     ) -> Result<Option<(String, Holder, Result<bool, AccountError>)>, AccountError> {
         let Some(attempt) = connecting::take(&self.records, query.state, cookie).await? else {
             return Ok(None);
@@ -345,6 +345,9 @@ impl Accounts {
         let slug = attempt.server.clone();
         let holder = attempt.holder();
         let done = match self.load(&slug, &holder).await {
+            _ if !is_valid(&holder) => {
+                Err(AccountError::Invalid("the caller's credential was revoked".into()))
+            }
             Ok(account) => attempt.finish(&account, query).await,
             Err(error) => Err(error),
         };

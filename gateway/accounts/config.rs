@@ -109,6 +109,8 @@ settings! {
         Static,
         // The lists of the first user that connects.
         FirstUser,
+        // The lists of each user, for that user alone.
+        PerUser,
         // The server's lists with the gateway's own account.
         #[serde(rename = "client_credentials")]
         OwnAccount,

@@ -192,7 +192,7 @@ impl Attempt {
         let mut grant = Grant::new(tokens, self.scopes, &found, client);
         let is_raised = account.lacks_scopes(&grant.scopes);
         grant.upgrades = account.next_upgrades();
-        account.write(Some(grant), None, None).await?;
+        account.connect(grant).await?;
         Ok(is_raised)
     }
 

@@ -33,19 +33,22 @@ pub struct SubjectToken {
 
 /// The parts of a holder, with which one is found in a map.
 pub trait HolderKey {
-    /// Returns organisation, issuer, subject and token.
-    fn parts(&self) -> (&str, &str, &str, Option<&SubjectToken>);
+    /// Returns organisation, issuer and subject, and the digest of the token.
+    fn parts(&self) -> HolderParts<'_>;
 }
 
+type HolderParts<'a> = (&'a str, &'a str, &'a str, Option<&'a [u8; 32]>);
+
 impl HolderKey for Holder {
-    fn parts(&self) -> (&str, &str, &str, Option<&SubjectToken>) {
-        (&self.organisation, &self.issuer, &self.subject, self.token.as_deref())
+    fn parts(&self) -> HolderParts<'_> {
+        let digest = self.token.as_ref().map(|token| &token.digest);
+        (&self.organisation, &self.issuer, &self.subject, digest)
     }
 }
 
-impl HolderKey for (&str, &str, &str) {
-    fn parts(&self) -> (&str, &str, &str, Option<&SubjectToken>) {
-        (self.0, self.1, self.2, None)
+impl HolderKey for HolderParts<'_> {
+    fn parts(&self) -> HolderParts<'_> {
+        *self
     }
 }
 
@@ -77,8 +80,7 @@ impl Hash for Holder {
 
 impl SubjectToken {
     #[must_use]
-    pub fn new(token: &str, expires_at: SystemTime) -> Self {
-        let digest = *blake3::hash(token.as_bytes()).as_bytes();
+    pub fn new(token: &str, digest: [u8; 32], expires_at: SystemTime) -> Self {
         Self { secret: Secret::new(token.to_owned()), digest, expires_at }
     }
 }
@@ -90,12 +92,6 @@ impl PartialEq for SubjectToken {
 }
 
 impl Eq for SubjectToken {}
-
-impl Hash for SubjectToken {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.digest.hash(state);
-    }
-}
 
 impl Holder {
     #[must_use]

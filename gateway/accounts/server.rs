@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::challenge::Challenge;
 use crate::client_identity::ClientIdentity;
-use crate::config::ServerConfig;
+use crate::config::{Method, ServerConfig};
 use crate::discovery::{AuthorizationServer, Discovered, discover, find_server};
 use crate::error::AccountError;
 use crate::fetch::Fetcher;
@@ -75,6 +75,17 @@ impl AccountServer {
             discovered: tokio::sync::Mutex::default(),
             provider: tokio::sync::Mutex::default(),
             registering: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Returns the stored method of authentication of an integration; `None` for servers of the
+    /// operator.
+    pub(crate) fn integration_auth(&self) -> Option<&'static str> {
+        match self.config.method {
+            _ if self.organisation.is_empty() => None,
+            Method::User => Some("user"),
+            Method::UserKey => Some("user_headers"),
+            _ => None,
         }
     }
 

@@ -15,6 +15,7 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use lockgate_accounts::{AccountError, Accounts, CallbackQuery, Holder};
+use lockgate_authn::{Identity, Principal};
 use lockgate_proxy::Gateway;
 use lockgate_telemetry::audit::{Change, ChangePlace};
 use serde_json::json;
@@ -198,7 +199,8 @@ async fn finish(
     let name = pages.accounts.cookie_name(answer.state).unwrap_or_default();
     let cookie = cookies(&headers).find(|(key, _)| *key == name).map(|(_, value)| value);
     let place = pages.gateway.reserve_change().ok().flatten();
-    let finished = match pages.accounts.finish(answer, cookie).await {
+    let finished = pages.accounts.finish(answer, cookie, |holder| is_valid(&pages, holder)).await;
+    let finished = match finished {
         Ok(finished) => finished,
         Err(error) => return refuse("", &error),
     };
@@ -222,6 +224,13 @@ async fn finish(
     };
     set_cookie(&mut response, &name, "", 0);
     response
+}
+
+/// Returns whether the credential with which an attempt was started is valid, as far as known.
+fn is_valid(pages: &ConnectPages, holder: &Holder) -> bool {
+    let identity = Identity::new(&holder.issuer, &holder.subject);
+    let principal = Principal::new(identity.in_organisation(Some(&holder.organisation)));
+    pages.gateway.is_current(&principal)
 }
 
 fn connected() -> Response {

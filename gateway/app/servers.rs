@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockgate_accounts::{Account, PreparedAccounts};
 use lockgate_config::Config;
-use lockgate_upstream::{Authorization, Client, ServerSetupError, Surroundings, Upstream};
+use lockgate_upstream::{Client, ServerSetupError, Surroundings, Upstream};
 
 use super::{App, Clients};
 use crate::user_clients::{AccountAuthorization, UserClients};
@@ -42,8 +42,7 @@ impl App {
         wanted: lockgate_upstream::Config,
         account: Option<Arc<Account>>,
     ) -> Result<Arc<Client>, ServerSetupError> {
-        let authorization = account
-            .map(|account| Arc::new(AccountAuthorization(account)) as Arc<dyn Authorization>);
+        let authorization = account.map(AccountAuthorization::of_gateway);
         Client::new(wanted, Surroundings { authorization, ..self.around.clone() })
     }
 

@@ -45,6 +45,8 @@ pub struct Identity {
 #[derive(Clone)]
 pub struct AccessToken {
     pub text: Arc<str>,
+    /// Identifies the token.
+    pub digest: [u8; 32],
     /// Unix seconds.
     pub expires: u64,
 }

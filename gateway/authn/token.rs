@@ -205,7 +205,11 @@ impl Parts<'_> {
             let claim = if subject.is_some() { "organisation" } else { "sub" };
             return Err(TokenFault::Claim(claim).refuse(self.signed));
         };
-        identity.token = kept.map(|text| AccessToken { text: text.into(), expires });
+        identity.token = kept.map(|text| AccessToken {
+            digest: *blake3::hash(text.as_bytes()).as_bytes(),
+            text: text.into(),
+            expires,
+        });
         Ok(Verified {
             principal: Principal::new(identity),
             bound,

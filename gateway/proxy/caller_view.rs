@@ -2,7 +2,7 @@
 //! `dispatch` as the caller's own requests do. Nothing else is reachable.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use lockgate_authn::{Principal, Role};
@@ -10,7 +10,9 @@ use lockgate_protocol::jsonrpc::{self, Message, Outcome, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::write::Object;
-use lockgate_upstream::{BoxFuture, CallerIdentity, CallerView, ListKind, Upstream, VisibleItem};
+use lockgate_upstream::{
+    BoxFuture, CallerIdentity, CallerToken, CallerView, ListKind, Upstream, VisibleItem,
+};
 
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
@@ -29,13 +31,16 @@ pub(crate) struct RequestCallerView<'a> {
 
 /// Returns the identity for servers at which callers have their own accounts.
 pub(crate) fn identity_of(principal: &Principal) -> CallerIdentity<'_> {
-    let token = principal.access_token();
+    let token = principal.access_token().map(|token| CallerToken {
+        text: &token.text,
+        digest: &token.digest,
+        expires_at: UNIX_EPOCH + Duration::from_secs(token.expires),
+    });
     CallerIdentity {
         organisation: principal.named_organisation(),
         issuer: &principal.issuer,
         subject: &principal.subject,
-        access_token: token
-            .map(|token| (&*token.text, UNIX_EPOCH + Duration::from_secs(token.expires))),
+        access_token: token,
     }
 }
 
@@ -72,7 +77,7 @@ impl CallerView for RequestCallerView<'_> {
         self.context.principal.named_organisation()
     }
 
-    fn access_token(&self) -> Option<(&str, SystemTime)> {
+    fn access_token(&self) -> Option<CallerToken<'_>> {
         identity_of(&self.context.principal).access_token
     }
 

@@ -12,6 +12,7 @@ mod wakes;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -47,6 +48,8 @@ pub(crate) struct Directory {
     /// Organisations with servers or agents, by name.
     organisations: ArcSwap<HashMap<Arc<str>, Arc<Organisation>>>,
     changing: Mutex<()>,
+    /// Whether a server of the operator has lists for each caller.
+    has_private_lists: AtomicBool,
     pub(crate) events: Events,
     pub(crate) changes: Changes,
     pub(crate) wakes: Wakes,
@@ -64,6 +67,7 @@ impl Directory {
             catalog: ArcSwap::from_pointee(merge_nothing(naming, metrics)),
             organisations: ArcSwap::default(),
             changing: Mutex::default(),
+            has_private_lists: AtomicBool::new(false),
             events: broadcast::channel(MAX_BACKLOG).0,
             changes: Changes::default(),
             wakes: Wakes::default(),
@@ -165,6 +169,17 @@ impl Directory {
             return None;
         }
         all.get(name).cloned()
+    }
+
+    pub(crate) fn has_private_lists(&self) -> bool {
+        self.has_private_lists.load(Ordering::Relaxed)
+    }
+
+    /// Returns the servers with lists for each caller.
+    pub(crate) fn private_servers(&self) -> Vec<Arc<dyn Upstream>> {
+        let catalog = self.catalog.load();
+        let servers = catalog.servers.values().filter(|server| server.has_private_lists());
+        servers.cloned().collect()
     }
 
     /// Returns the catalog of the operator's servers.
@@ -311,7 +326,11 @@ impl Directory {
             log_new_flagged_tools(&before, &after, pins);
             self.tools.tell_changes(&before, Some(&after));
             match &own {
-                None => self.catalog.store(Arc::new(after)),
+                None => {
+                    let is_private = after.servers.values().any(|one| one.has_private_lists());
+                    self.catalog.store(Arc::new(after));
+                    self.has_private_lists.store(is_private, Ordering::Relaxed);
+                }
                 Some(own) => self.catalog.load().views.forget(own.replace_catalog(after)),
             }
         }

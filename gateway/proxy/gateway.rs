@@ -279,7 +279,7 @@ impl Gateway {
         let Exchange { principal, endpoint, .. } = exchange;
         let opening = portable::open(&snapshot.sealer, principal, endpoint, id)?;
         let rights = CallerRights::new(&snapshot.policy, principal.clone(), endpoint);
-        let view = self.directory.view(endpoint, &snapshot, &rights)?;
+        let view = self.view(endpoint, &snapshot, &rights)?;
         let limits = &snapshot.config.limits;
         let opened = self.sessions.open(
             principal.clone(),

@@ -200,8 +200,11 @@ async fn await_lists(
     let organisation = rights.principal.organisation();
     let directory = &gateway.directory;
     directory.settle(organisation, || About::request(&session.endpoint, request), deadline).await;
+    if directory.has_private_lists() {
+        Box::pin(gateway.settle_private_lists(&rights.principal, deadline)).await;
+    }
     if session.interactive && !session.interactive_awaited.load(Ordering::Relaxed) {
-        if let Some(view) = gateway.directory.view(&session.endpoint, snapshot, rights) {
+        if let Some(view) = gateway.view(&session.endpoint, snapshot, rights) {
             let directory = &gateway.directory;
             let wait =
                 directory.wait_for_interactive(organisation, &view.servers, Era::Legacy, deadline);
@@ -307,7 +310,7 @@ fn refuse_without_session(
 ) -> Reply {
     let rights =
         CallerRights::new(&snapshot.policy, exchange.principal.clone(), &exchange.endpoint);
-    if gateway.directory.view(&exchange.endpoint, snapshot, &rights).is_none() {
+    if gateway.view(&exchange.endpoint, snapshot, &rights).is_none() {
         let problem = RequestError::no_endpoint();
         gateway.record_refused_request(&problem, exchange);
         return problem.reply(None, Era::Legacy);

@@ -60,6 +60,9 @@ pub(crate) async fn receive(
     let organisation = exchange.principal.organisation();
     let directory = &gateway.directory;
     directory.settle(organisation, || About::request(&exchange.endpoint, &request), deadline).await;
+    if directory.has_private_lists() {
+        Box::pin(gateway.settle_private_lists(&exchange.principal, deadline)).await;
+    }
     match check_request(gateway, snapshot, exchange, request) {
         Err(problem) => {
             operation.refuse(&problem);
@@ -125,7 +128,7 @@ fn check_request(
     };
     let principal = exchange.principal.clone();
     let rights = CallerRights::new(&snapshot.policy, principal.clone(), &exchange.endpoint);
-    let view = gateway.directory.view(&exchange.endpoint, &snapshot, &rights);
+    let view = gateway.view(&exchange.endpoint, &snapshot, &rights);
     let Some(view) = view else { return Err(RequestError::no_endpoint()) };
     if !is_offered(request.method, &view) && !is_passed(&request, &view, &snapshot) {
         return Err(RequestError::method_not_found(&request.method_name()));

@@ -67,11 +67,11 @@ impl Gateway {
             };
             let rights = CallerRights::new(&snapshot.policy, principal, &session.endpoint);
             let organisation: Box<str> = rights.principal.organisation().into();
-            let agent =
-                if session.endpoint.is_of_agent() { Some(rights.principal.clone()) } else { None };
-            let key = (organisation, session.endpoint.clone(), agent, rights.class.mark());
+            let is_own = session.endpoint.is_of_agent() || self.directory.has_private_lists();
+            let alone = is_own.then(|| rights.principal.clone());
+            let key = (organisation, session.endpoint.clone(), alone, rights.class.mark());
             let seen: &SeenView = views.entry(key).or_insert_with(|| {
-                let view = self.directory.view(&session.endpoint, snapshot, &rights);
+                let view = self.view(&session.endpoint, snapshot, &rights);
                 let lists = announced_lists(view.as_deref(), announced, |to| to.is_none());
                 let hidden = self.find_hidden_servers(source, view.as_deref());
                 SeenView { view, lists, hidden }

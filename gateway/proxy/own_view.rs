@@ -2,6 +2,7 @@
 //! than the shared one: a legacy session's, or that of a modern client's lanes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use lockgate_authn::Principal;
@@ -9,15 +10,18 @@ use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
+use lockgate_upstream::ServerId;
 
+use crate::caller_view::identity_of;
 use crate::catalog::View;
 use crate::context::RequestContext;
 use crate::directory::Seeing;
 use crate::gateway::Gateway;
-use crate::own_lists::{OwnClient, OwnClients};
+use crate::own_lists::{OwnClient, OwnClients, OwnDelta};
 use crate::rights::CallerRights;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
+use crate::transport::Endpoint;
 
 impl Gateway {
     /// Returns the clients of a modern caller that declared these capabilities.
@@ -40,18 +44,51 @@ impl Gateway {
         }
     }
 
-    /// Returns the view of a caller, including the lists of its own connections.
+    /// Returns the view of a caller without connections of its own.
+    pub(crate) fn view(
+        &self,
+        endpoint: &Endpoint,
+        snapshot: &Snapshot,
+        rights: &CallerRights,
+    ) -> Option<Arc<View>> {
+        self.view_with(&OwnClients::new(), Seeing { endpoint, snapshot, rights })
+    }
+
+    /// Returns the view of a caller, including the lists of its own connections and accounts.
     pub(crate) fn view_with(&self, own: &OwnClients, seeing: Seeing<'_>) -> Option<Arc<View>> {
         let Seeing { endpoint, snapshot, rights } = seeing;
-        if own.is_empty() {
+        let has_private = self.directory.has_private_lists();
+        if own.is_empty() && !has_private {
             return self.directory.view(endpoint, snapshot, rights);
         }
         let mut deltas = Vec::new();
+        if has_private {
+            self.add_private_lists(&rights.principal, &mut deltas);
+        }
         for client in own {
             let OwnClient { servers, is_first } = client;
             servers.collect(*is_first, |id| self.directory.find_merged(id), &mut deltas);
         }
         self.directory.view_with(&deltas, seeing, &self.metrics)
+    }
+
+    fn add_private_lists(&self, caller: &Principal, deltas: &mut Vec<OwnDelta>) {
+        for server in self.directory.private_servers() {
+            if let Some(lists) = server.private_lists(identity_of(caller))
+                && !lists.is_empty()
+            {
+                deltas.push(OwnDelta { server: ServerId::of(&*server), lists, is_first: true });
+            }
+        }
+    }
+
+    /// Waits for the lists of the caller's accounts. Free once those lists have been read.
+    pub(crate) async fn settle_private_lists(&self, caller: &Principal, deadline: Duration) {
+        let servers = self.directory.private_servers();
+        let caller = identity_of(caller);
+        let waits = servers.iter().map(|server| server.wait_for_private_lists(caller));
+        let all = futures_util::future::join_all(waits);
+        let _ = tokio::time::timeout(deadline, all).await;
     }
 
     pub(crate) fn view_of_session(

@@ -285,6 +285,9 @@ impl Gateway {
         let deadline = self.snapshot().config.limits.discovery_deadline;
         let organisation = caller.organisation();
         self.directory.settle(organisation, || About::all(&Endpoint::All), deadline).await;
+        if self.directory.has_private_lists() {
+            self.settle_private_lists(caller, deadline).await;
+        }
     }
 
     /// Returns whether an authenticated caller would still be authenticated now.
@@ -308,7 +311,7 @@ impl Gateway {
         let snapshot = self.snapshot();
         let endpoint = Endpoint::All;
         let rights = CallerRights::new(&snapshot.policy, caller.clone(), &endpoint);
-        self.directory.view(&endpoint, &snapshot, &rights)
+        self.view(&endpoint, &snapshot, &rights)
     }
 }
 

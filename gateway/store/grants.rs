@@ -38,6 +38,8 @@ const LIST: &str = "SELECT id, organisation, issuer, subject, server, revision, 
     CAST(NULL AS bytea) AS sealed, updated_at FROM grants WHERE state <> 'disconnected' \
     AND ($1 = '' OR organisation = $1) AND ($2 = '' OR issuer = $2 AND subject = $3) \
     AND ($4 = '' OR server = $4) ORDER BY organisation, issuer, subject, server LIMIT $5";
+const FIND_INTEGRATION: &str = "SELECT auth FROM integrations WHERE organisation = $1 \
+    AND slug = $2 AND auth = $3";
 const CHANGED: &str = "SELECT * FROM grants WHERE revision > $1 ORDER BY revision LIMIT $2";
 const SEALED: &str =
     "SELECT * FROM grants WHERE sealed IS NOT NULL AND id > $1 ORDER BY id LIMIT $2";
@@ -234,6 +236,31 @@ impl Store {
             let mut transaction = pool.begin().await?;
             let revision: i64 = transaction.scalar(NEXT_REVISION, &[]).await?;
             let written = write(&mut transaction, record, revision, over).await?;
+            self.end_write(transaction, written, revision).await
+        })
+        .await
+    }
+
+    /// Writes the grant of a member at an integration with this method of authentication. Returns
+    /// `None` if the integration was deleted or its method has changed: the grants of its members
+    /// were ended, and another would remain unused.
+    pub async fn write_member_grant(
+        &self,
+        record: &GrantRecord,
+        auth: &str,
+    ) -> Result<Option<i64>, StoreError> {
+        let pool = self.pool().await?;
+        within(async {
+            let mut transaction = pool.begin().await?;
+            let revision: i64 = transaction.scalar(NEXT_REVISION, &[]).await?;
+            let values = [(&record.organisation).into(), (&record.server).into(), auth.into()];
+            // The row stays until the commit. Writers of SQLite take turns anyway.
+            let lock = if self.dialect == Dialect::Postgres { " FOR SHARE" } else { "" };
+            let found = transaction.list(&format!("{FIND_INTEGRATION}{lock}"), &values).await?;
+            let written = match found.first() {
+                Some(_) => write(&mut transaction, record, revision, None).await?,
+                None => 0,
+            };
             self.end_write(transaction, written, revision).await
         })
         .await

@@ -46,7 +46,7 @@ impl Tenants {
         let settings = self.account_settings(integration);
         let own = settings.zip(self.accounts.own(&integration.slug, organisation));
         let own = own.filter(|(settings, own)| own.has_settings(settings));
-        let authorization = own.map(|(_, own)| Arc::new(AccountAuthorization(own)) as _);
+        let authorization = own.map(|(_, own)| AccountAuthorization::of_gateway(own));
         Surroundings { authorization, ..around.clone() }
     }
 

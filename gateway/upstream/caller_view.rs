@@ -17,8 +17,17 @@ pub struct CallerIdentity<'a> {
     pub organisation: Option<&'a str>,
     pub issuer: &'a str,
     pub subject: &'a str,
-    /// The caller's access token and its expiry, if servers require its exchange.
-    pub access_token: Option<(&'a str, SystemTime)>,
+    /// The caller's access token, if servers require its exchange.
+    pub access_token: Option<CallerToken<'a>>,
+}
+
+/// A caller's access token.
+#[derive(Clone, Copy)]
+pub struct CallerToken<'a> {
+    pub text: &'a str,
+    /// Identifies the token.
+    pub digest: &'a [u8; 32],
+    pub expires_at: SystemTime,
 }
 
 /// The caller's identity, and the servers and items visible to the caller.
@@ -32,8 +41,8 @@ pub trait CallerView: Send + Sync {
     /// Returns the caller's organisation, if any.
     fn organisation(&self) -> Option<&str>;
 
-    /// Returns the caller's access token and its expiry, if servers require its exchange.
-    fn access_token(&self) -> Option<(&str, SystemTime)> {
+    /// Returns the caller's access token, if servers require its exchange.
+    fn access_token(&self) -> Option<CallerToken<'_>> {
         None
     }
 

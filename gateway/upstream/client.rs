@@ -2,6 +2,7 @@
 //! stores its catalog. Never sends a `tools/call` twice unless it certainly did not run.
 
 mod arrival;
+mod credential;
 mod deadline;
 mod hop;
 mod outcome;
@@ -134,24 +135,22 @@ impl Client {
     /// # Errors
     /// As [`Upstream::call`].
     pub async fn run_call(&self, call: &Call<'_>) -> Result<Answer, UpstreamError> {
-        let Some(authorization) = &self.shared.around.authorization else {
-            return self.shared.run(call).await;
-        };
-        if !authorization.is_ready()
-            && let Err(words) = authorization.prepare().await
-        {
-            return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
-        }
-        let used = authorization.header();
-        match self.shared.run(call).await {
-            // The server refused the credential before the call has run.
-            Err(failure) if failure.kind == UpstreamErrorKind::NeedsAuth => {
-                if authorization.renew(used).await {
-                    return Box::pin(self.shared.run(call)).await;
-                }
-                Err(failure)
+        let authorization = self.shared.around.authorization.as_deref();
+        let mut used = None;
+        if let Some(authorization) = authorization {
+            used = authorization.ready_header();
+            if used.is_none() {
+                used = Box::pin(self.prepare(authorization)).await?;
             }
-            answered => answered,
+        }
+        let answered = self.run_until_closed(call).await;
+        let is_refused = matches!(&answered, Err(failure)
+            if failure.kind == UpstreamErrorKind::NeedsAuth);
+        match authorization {
+            Some(authorization) if is_refused => {
+                Box::pin(self.call_again(authorization, used, call, answered)).await
+            }
+            _ => answered,
         }
     }
 

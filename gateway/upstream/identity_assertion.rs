@@ -6,6 +6,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::BoxFuture;
+use crate::failure::UpstreamError;
 
 /// The header with the identity assertion. Only the gateway sets it.
 pub const IDENTITY_HEADER: &str = "lockgate-identity";
@@ -42,7 +43,7 @@ impl Identification {
             headers.insert(NAME.clone(), value);
         }
         if let Some((name, value)) = self.authorize() {
-            headers.insert(name, value);
+            headers.insert(name.clone(), value);
         }
     }
 
@@ -53,10 +54,10 @@ impl Identification {
     }
 
     /// Returns the header with the credential.
-    pub(crate) fn authorize(&self) -> Option<(HeaderName, HeaderValue)> {
+    pub(crate) fn authorize(&self) -> Option<(&HeaderName, HeaderValue)> {
         let authorization = self.authorization.as_ref()?;
-        authorization.is_ready();
-        Some((authorization.name(), authorization.header()?))
+        let value = authorization.ready_header().or_else(|| authorization.header())?;
+        Some((authorization.name(), value))
     }
 
     /// Records a refusal of the credential.
@@ -74,13 +75,13 @@ impl Identification {
 /// A credential at a server.
 pub trait Authorization: Send + Sync + 'static {
     /// Returns the name of the header.
-    fn name(&self) -> HeaderName;
+    fn name(&self) -> &HeaderName;
 
     /// Returns the current value of the header; `None` without one. No I/O.
     fn header(&self) -> Option<HeaderValue>;
 
-    /// Returns whether the credential can be used. Starts its renewal if it expires soon. No I/O.
-    fn is_ready(&self) -> bool;
+    /// Returns the same if it can be used. Starts its renewal if it expires soon. No I/O.
+    fn ready_header(&self) -> Option<HeaderValue>;
 
     /// Waits until the credential can be used, or returns why it cannot.
     fn prepare(&self) -> BoxFuture<'_, Result<(), String>>;
@@ -90,4 +91,9 @@ pub trait Authorization: Send + Sync + 'static {
 
     /// Replaces a value that the server rejected. Returns whether there is another.
     fn renew(&self, rejected: Option<HeaderValue>) -> BoxFuture<'_, bool>;
+
+    /// Returns the caller's error after a failure for lack of a usable credential.
+    fn explain(&self, failure: UpstreamError) -> BoxFuture<'_, UpstreamError> {
+        Box::pin(std::future::ready(failure))
+    }
 }

@@ -54,7 +54,7 @@ pub use call::{
     Answer, AnswerKind, BackChannel, Call, Caller, ClientChannel, ClientSession, LogLevel,
     QuestionError, ResponseSink, SinkError, Subscription,
 };
-pub use caller_view::{CallerIdentity, CallerView, VisibleItem};
+pub use caller_view::{CallerIdentity, CallerToken, CallerView, VisibleItem};
 pub use catalog::{Catalog, Item, ListKind};
 pub use client::Client;
 pub use config::{
@@ -131,6 +131,12 @@ pub trait Upstream: Send + Sync + 'static {
         None
     }
 
+    /// Returns the client of the caller's account, at a server with accounts of users; `None` if it
+    /// is not open, in which case [`Self::call`] opens it. No I/O.
+    fn client_of(&self, _caller: CallerIdentity<'_>) -> Option<Arc<Client>> {
+        None
+    }
+
     /// Sends the call. Dropping the future cancels the call at the server.
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, UpstreamError>>;
 
@@ -203,6 +209,22 @@ pub trait Upstream: Send + Sync + 'static {
 
     /// Waits until all changes of these lists announced so far have been read.
     fn wait_for_own_lists(&self, _session: u64) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Reports whether callers have lists of their own, which others do not see. No I/O.
+    fn has_private_lists(&self) -> bool {
+        false
+    }
+
+    /// Returns how the caller's lists differ from the catalog; `None` if they have not been read.
+    /// No I/O.
+    fn private_lists(&self, _caller: CallerIdentity<'_>) -> Option<Arc<OwnLists>> {
+        None
+    }
+
+    /// Waits until the caller's lists have been read, if the caller has any.
+    fn wait_for_private_lists<'a>(&'a self, _caller: CallerIdentity<'a>) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))
     }
 

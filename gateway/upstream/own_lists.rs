@@ -49,7 +49,8 @@ impl OwnLists {
 
     /// Compares the lists of a connection with the shared lists, as offered to a client: `asked` is
     /// its era, if it is interactive.
-    pub(crate) fn compare(own: &Catalog, shared: &Catalog, asked: Option<Era>) -> Self {
+    #[must_use]
+    pub fn compare(own: &Catalog, shared: &Catalog, asked: Option<Era>) -> Self {
         let mut lists = Self::default();
         let gets_asking = asked.is_some() && shared.asking_era.is_none_or(|era| asked == Some(era));
         for kind in ListKind::ALL {

@@ -1,7 +1,6 @@
 //! Subscriptions to resources and tasks: each is made with the account of its caller, and its
 //! updates are for this caller alone. They outlast a change of the account.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use lockgate_upstream::{
 };
 
 use super::watches::Topic;
-use super::{UserClient, UserClients};
+use super::{OpenClients, UserClient, UserClients};
 
 impl UserClients {
     pub(super) async fn subscribe_as(
@@ -134,10 +133,7 @@ impl UserClients {
     }
 
     /// Ends the least recently used client without running calls and subscriptions.
-    pub(super) fn make_room(
-        &self,
-        open: &mut HashMap<Holder, Arc<UserClient>>,
-    ) -> Result<(), UpstreamError> {
+    pub(super) fn make_room(&self, open: &mut OpenClients) -> Result<(), UpstreamError> {
         let idle = open.iter().filter(|(holder, user)| {
             let stats = user.client.stats();
             stats.is_none_or(|stats| stats.running + stats.waiting == 0)

@@ -8,6 +8,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
+use crate::principals::By;
 use crate::rig::authority::{Authority, fields};
 use crate::rig::client::Request;
 use crate::rig::gate::create_key;
@@ -574,8 +575,8 @@ async fn the_first_users_lists_are_served_where_lists_need_an_account() {
     assert_eq!(ready.status, 200, "{}", ready.text());
 }
 
-#[tokio::test]
-async fn lists_of_users_follow_a_connected_user() {
+/// Starts a server that lists to users alone, a tool of each user among others.
+async fn start_listing_to_users(discovery: &str) -> World {
     let authority = Authority::start().await;
     let (plain, guard) = (authority.server(false), authority.clone());
     let script = move |heard: &HeardMessage| match guard.subject_of(heard) {
@@ -588,42 +589,81 @@ async fn lists_of_users_follow_a_connected_user() {
     let server = Arc::new(Upstream::verbs(script).await);
     authority.protect(&format!("http://{}/mcp", server.address));
     let top = json!({"auth": {"keys_file": "keys.yaml"}});
-    let gate = start_gate(&server, top, json!({"discovery": "first_user"})).await;
-    let world = World { authority, server, gate };
+    let gate = start_gate(&server, top, json!({"discovery": discovery})).await;
+    World { authority, server, gate }
+}
+
+/// Returns the names of the tools that a user sees, sorted.
+async fn tools_of(user: &User<'_>) -> Vec<String> {
+    let list = Request::modern("/mcp", "tools/list", json!({})).by(user.key.as_deref().unwrap());
+    let list = list.send(user.world.at()).await.result();
+    let listed = list["tools"].as_array().unwrap().iter();
+    let mut names: Vec<_> = listed.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect();
+    names.sort_unstable();
+    names
+}
+
+/// Waits until a user sees these tools, whose names are sorted.
+async fn sees(user: &User<'_>, tools: &[&str]) {
+    until("the tools are listed", async || (tools_of(user).await == tools).then_some(())).await;
+}
+
+/// Connects an account by the link of the tool that stands for the server.
+async fn connect_by_tool(user: &mut User<'_>, name: &str) {
+    let link = user.call("a__connect").await.result();
+    let link = link["_meta"]["io.github.lockgate/connect"]["url"].as_str().unwrap();
+    let (url, cookie) = user.start(link).await;
+    let query = user.world.authority.approve(&url, name);
+    assert_eq!(user.come_back(&query, &cookie).await.status, 200);
+}
+
+async fn disconnect(user: &User<'_>) {
+    let ended = Request::bare("DELETE", "/api/connections/a", "");
+    let ended = ended.by(user.key.as_deref().unwrap()).send(user.world.at()).await;
+    assert_eq!(ended.status, 204, "{}", ended.text());
+}
+
+#[tokio::test]
+async fn lists_of_users_follow_a_connected_user() {
+    let world = start_listing_to_users("first_user").await;
     let mut anna = User::with_key(&world, "anna").await;
     let mut ben = User::with_key(&world, "ben").await;
-    let lists = async |user: &User<'_>, tools: &[&str]| {
-        let by = format!("Bearer {}", user.key.as_deref().unwrap());
-        until("the tools are listed", async || {
-            let list = Request::modern("/mcp", "tools/list", json!({})).with("Authorization", &by);
-            let list = list.send(world.at()).await.result();
-            let listed = list["tools"].as_array().unwrap();
-            let mut names: Vec<&str> =
-                listed.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-            names.sort_unstable();
-            (names == tools).then_some(())
-        })
-        .await;
-    };
-    for (user, name) in [(&mut anna, "anna"), (&mut ben, "ben")] {
-        if name == "anna" {
-            let link = user.call("a__connect").await.result();
-            let link = link["_meta"]["io.github.lockgate/connect"]["url"].as_str().unwrap();
-            let (url, cookie) = user.start(link).await;
-            let query = world.authority.approve(&url, name);
-            assert_eq!(user.come_back(&query, &cookie).await.status, 200);
-        } else {
-            user.connect(name).await;
-            user.name_at_server().await;
-        }
-        lists(user, &[&format!("a__of_{name}"), "a__t"]).await;
-        if name == "anna" {
-            let ended = Request::bare("DELETE", "/api/connections/a", "");
-            let by = format!("Bearer {}", user.key.as_deref().unwrap());
-            let ended = ended.with("Authorization", &by).send(world.at()).await;
-            assert_eq!(ended.status, 204, "{}", ended.text());
-        }
+    connect_by_tool(&mut anna, "anna").await;
+    sees(&anna, &["a__of_anna", "a__t"]).await;
+    disconnect(&anna).await;
+    ben.connect("ben").await;
+    ben.name_at_server().await;
+    sees(&ben, &["a__of_ben", "a__t"]).await;
+}
+
+#[tokio::test]
+async fn each_user_sees_the_lists_of_its_own_account() {
+    let world = start_listing_to_users("per_user").await;
+    let mut anna = User::with_key(&world, "anna").await;
+    let mut ben = User::with_key(&world, "ben").await;
+    assert_eq!(tools_of(&anna).await, ["a__connect"]);
+    let listen = json!({"notifications": {"toolsListChanged": true}});
+    let listen = Request::modern("/mcp", "subscriptions/listen", listen);
+    let mut to_ben = listen.by(ben.key.as_deref().unwrap()).open(world.at()).await;
+    to_ben.next().await.unwrap();
+    connect_by_tool(&mut anna, "anna").await;
+    sees(&anna, &["a__of_anna", "a__t"]).await;
+    assert_eq!(anna.name_at_server().await, "anna");
+    // Others see and call nothing of it, and hear of no change.
+    assert_eq!(tools_of(&ben).await, ["a__connect"]);
+    for tool in ["a__t", "a__of_anna"] {
+        assert_eq!(ben.call(tool).await.code(), -32602, "{tool}");
     }
+    assert!(crate::subscriptions::is_silent(&mut to_ben).await);
+    connect_by_tool(&mut ben, "ben").await;
+    let changed = to_ben.next().await.unwrap();
+    assert_eq!(changed["method"], "notifications/tools/list_changed", "{changed}");
+    sees(&ben, &["a__of_ben", "a__t"]).await;
+    assert_eq!(anna.name_at_server().await, "anna");
+    assert_eq!(ben.name_at_server().await, "ben");
+    disconnect(&anna).await;
+    sees(&anna, &["a__connect"]).await;
+    assert_eq!(tools_of(&ben).await, ["a__of_ben", "a__t"]);
 }
 
 #[tokio::test]

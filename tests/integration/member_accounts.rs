@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use crate::accounts::{PUBLIC, User, World};
 use crate::principals::{By, key};
+use crate::replicas::postgres::Postgres;
 use crate::rig::authority::Authority;
 use crate::rig::client::Request;
 use crate::rig::{Answer, Gate, Upstream, Value, json, until};
@@ -244,6 +245,45 @@ async fn a_deleted_integration_disconnects_the_accounts_of_its_members() {
         .await;
     }
     all.world.assert_no_canary(&[]);
+}
+
+/// Without a key of the store, accounts are in the memory of a gateway, where no other gateway
+/// disconnects them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_method_ends_calls_of_accounts_in_memory() {
+    let Some(database) = Postgres::start() else { return };
+    let without_keys = |keys_file: Value| {
+        let mut settings = settings(json!({"url": database.url()}), keys_file);
+        settings["store"].as_object_mut().unwrap().remove("keys");
+        settings
+    };
+    let auth = json!({"authMethod": "user"});
+    let all = Organisation::start_with(without_keys("keys.yaml".into()), auth).await;
+    let keys_file = all.world.gate.folder.path().join("keys.yaml");
+    let gate = Gate::start(without_keys(json!(keys_file))).await;
+    let World { authority, server, .. } = &all.world;
+    let second = World { authority: authority.clone(), server: Arc::clone(server), gate };
+    let mut anna = User::of_key(&second, &all.anna);
+    until("the tools are listed", async || {
+        (anna.call("a__t").await.json()["result"]["isError"] == true).then_some(())
+    })
+    .await;
+    anna.connect("anna").await;
+    assert_eq!(anna.name_at_server().await, "anna");
+    let calls = server.count("tools/call");
+    let call = json!({"name": "a__t", "arguments": {"hang": true}});
+    let call = Request::modern("/mcp", "tools/call", call).by(&all.anna);
+    let address = second.at();
+    let hanging = tokio::spawn(async move { call.send(address).await });
+    until("the call runs", async || (server.count("tools/call") > calls).then_some(())).await;
+    let listed = all.api(&all.admin, "GET", "/mcp-integrations", Value::Null).await.json();
+    let path = format!("/mcp-integrations/{}", listed["items"][0]["id"].as_str().unwrap());
+    let began = Instant::now();
+    let changed = all.api(&all.admin, "PATCH", &path, json!({"authMethod": "none"})).await;
+    assert_eq!(changed.status, 200, "{}", changed.text());
+    let hung = hanging.await.unwrap();
+    assert!(began.elapsed() < END_TIMEOUT, "{:?}: {}", began.elapsed(), hung.text());
+    assert!(hung.text().contains("outcome is unknown"), "{}", hung.text());
 }
 
 #[tokio::test]

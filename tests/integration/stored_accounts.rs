@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::accounts::{CANARIES, User, World};
+use crate::accounts::{CANARIES, PUBLIC, User, World};
 use crate::principals::{By, key};
 use crate::replicas::postgres::Postgres;
 use crate::rig::client::Request;
@@ -355,7 +355,7 @@ async fn users_enter_their_own_keys_once() {
         let page = user.open(&link).await.text();
         assert!(page.contains("Your key at the server"), "{page}");
         let token = page.split("value=\"").nth(1).unwrap().split('"').next().unwrap();
-        let path = link.strip_prefix(crate::accounts::PUBLIC).unwrap();
+        let path = link.strip_prefix(PUBLIC).unwrap();
         let address = page.split("value=\"").nth(2).unwrap().split('"').next().unwrap();
         let enter = async |address: &str| {
             let form = format!("token={token}&resource={address}&server_key={key}");
@@ -386,7 +386,9 @@ async fn a_deleted_organisation_leaves_no_grants() {
     let world = World::start_with(top, json!({})).await;
     let operator = key(&world.gate, "operator", &["--role", "operator"]).await;
     let of_acme = key(&world.gate, "anna", &["--organisation", "acme"]).await;
-    User::of_key(&world, &of_acme).connect("anna").await;
+    let mut anna = User::of_key(&world, &of_acme);
+    anna.connect("anna").await;
+    let (url, cookie) = anna.start(&format!("{PUBLIC}/connect/a")).await;
     User::with_key(&world, "ben").await.connect("ben").await;
     let file = world.gate.folder.path().join("keys.yaml");
     let revoked =
@@ -413,4 +415,10 @@ async fn a_deleted_organisation_leaves_no_grants() {
     until("the tokens are revoked", async || (!world.authority.has_tokens("anna")).then_some(()))
         .await;
     assert!(world.authority.has_tokens("ben"));
+    // An authorization that a revoked key has started connects nothing.
+    let redeemed = world.authority.grants("authorization_code").len();
+    let late = world.authority.approve(&url, "anna");
+    let late = anna.come_back(&late, &cookie).await;
+    assert!(late.status == 400 && late.text().contains("was revoked"), "{}", late.text());
+    assert_eq!(world.authority.grants("authorization_code").len(), redeemed);
 }

@@ -186,8 +186,25 @@ impl Account {
         }
     }
 
+    /// Stores a grant that its user has authorized, and puts it into use.
+    ///
+    /// # Errors
+    /// The store cannot be written, or the integration was deleted meanwhile. The grant is revoked.
+    pub(crate) async fn connect(self: &Arc<Self>, grant: Grant) -> Result<(), AccountError> {
+        let written = self.write(Some(grant.clone()), None, None).await;
+        if !matches!(written, Ok(true)) {
+            self.revoke_in_background(Arc::new(grant));
+        }
+        if written? {
+            return Ok(());
+        }
+        let words = "the server was removed, or its method of authentication was changed";
+        Err(AccountError::Invalid(words.into()))
+    }
+
     /// Stores a grant, or its end, and puts it into use. `over` is the revision that it replaces;
-    /// `None` replaces any. Returns `false` if the grant has another revision, which is adopted.
+    /// `None` replaces any. Returns `false` if the grant has another revision, which is adopted,
+    /// or belongs to an integration that was deleted.
     pub(crate) async fn write(
         &self,
         grant: Option<Grant>,
@@ -217,7 +234,11 @@ impl Account {
             let about = About { failure: Some(failure.to_string()), ..About::default() };
             describe_in(&mut record, &about, AccountState::NeedsConnect);
         }
-        let Some(revision) = storage.store.write_grant(&record, over).await? else {
+        let written = match self.server.integration_auth() {
+            Some(auth) if over.is_none() => storage.store.write_member_grant(&record, auth).await?,
+            _ => storage.store.write_grant(&record, over).await?,
+        };
+        let Some(revision) = written else {
             self.reload().await?;
             return Ok(false);
         };

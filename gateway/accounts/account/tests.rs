@@ -37,12 +37,18 @@ pub(crate) fn storage(folder: &Path) -> Storage {
 }
 
 fn account(storage: Option<Storage>) -> Arc<Account> {
+    account_at("", storage)
+}
+
+/// Returns an account at a server of this organisation; empty for one of the operator.
+fn account_at(organisation: &str, storage: Option<Storage>) -> Arc<Account> {
     let egress = egress();
     let connector = Arc::new(Connector::new(&egress).unwrap());
     let url = Url::parse(SERVER).unwrap();
     let config = ServerConfig::of_members(Method::User, url, Policy::Operator);
     let records = Records::new(storage);
-    let server = AccountServer::new((&"acme".into(), "a"), &config, connector, &egress, &records);
+    let server =
+        AccountServer::new((&organisation.into(), "a"), &config, connector, &egress, &records);
     let holder = Holder::new("acme", "keys", "anna");
     Arc::new(Account::new(Some(holder), Arc::new(server), records))
 }
@@ -69,12 +75,24 @@ fn grant(token: &str, left: Duration) -> Grant {
 }
 
 #[tokio::test]
+async fn no_grant_is_stored_for_a_deleted_integration() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage = storage(folder.path());
+    let account = account_at("acme", Some(storage.clone()));
+    account.load().await.unwrap();
+    let refused = account.connect(grant("late", Duration::from_secs(60))).await.unwrap_err();
+    assert!(refused.to_string().contains("was removed"), "{refused}");
+    assert!(!account.is_connected());
+    assert_eq!(storage.store.find_grant(&account.id).await.unwrap(), None);
+}
+
+#[tokio::test]
 async fn a_grant_without_a_refresh_token_is_used_until_it_expires() {
     let account = account(None);
     let soon = grant("soon", Duration::from_secs(60));
     account.write(Some(soon.clone()), None, None).await.unwrap();
     assert_eq!(account.header(), Some(soon.header.clone()));
-    assert!(account.is_ready());
+    assert!(account.ready_header().is_some());
     assert!(!account.is_refreshing.load(Ordering::Acquire));
     account.prepare().await.unwrap();
     // A call that the server refuses does not end it either.

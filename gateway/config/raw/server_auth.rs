@@ -45,7 +45,8 @@ pub struct ServerAuth {
     pub provider: Option<AuthProvider>,
     /// Unless `client_credentials` or `wif`, the credential that reads the lists: `none`, `static`
     /// (`headers`, which are sent for no call), `first_user` (the lists of the first user that
-    /// connects, for all) or `client_credentials` (the gateway's own account).
+    /// connects, for all), `per_user` (each user's own lists, for that user alone) or
+    /// `client_credentials` (the gateway's own account).
     pub discovery: Listing,
     /// With `user` and `user_headers`, how long a call waits for the account, after its client was
     /// asked to open the page, 0–600 s.

@@ -18,7 +18,7 @@ use super::record::CallRecord;
 use super::{converted_task, task};
 use crate::approve::open_round;
 use crate::authorize::Permitted;
-use crate::caller_view::{Forward, RequestCallerView};
+use crate::caller_view::{Forward, RequestCallerView, identity_of};
 use crate::client_channel::CallChannel;
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
@@ -204,10 +204,16 @@ async fn send_call(
         timeout: None,
     };
     let server = permitted.server();
-    match server.as_client() {
-        Some(client) => client.run_call(&call).await,
-        None => server.call(call).await,
-    }
+    let own;
+    let client = match server.as_client() {
+        Some(client) => client,
+        None => {
+            own = server.client_of(identity_of(&caller_view.context.principal));
+            let Some(own) = &own else { return server.call(call).await };
+            own
+        }
+    };
+    client.run_call(&call).await
 }
 
 fn report(

@@ -43,7 +43,7 @@ pub(crate) fn initialize(
     }
     let principal = exchange.principal.clone();
     let rights = CallerRights::new(&snapshot.policy, principal.clone(), &exchange.endpoint);
-    let Some(view) = gateway.directory.view(&exchange.endpoint, snapshot, &rights) else {
+    let Some(view) = gateway.view(&exchange.endpoint, snapshot, &rights) else {
         return refuse(gateway, exchange, id, &RequestError::no_endpoint(), operation);
     };
     if let Err(problem) = crate::authorize::admit(snapshot, &rights, Method::Initialize) {

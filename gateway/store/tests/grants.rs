@@ -64,6 +64,34 @@ async fn of_two_changes_of_a_revision_the_first_is_made() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deleted_integration_gets_no_grant() {
+    on_both(async |place| {
+        let store = std::sync::Arc::new(Store::new(place));
+        let anna = record("anna", &vault(&[NEW]));
+        let tickets = IntegrationRecord { auth: "user".into(), ..integration("acme", "tickets") };
+        let mut change = store.begin("acme").await.unwrap();
+        change.insert_integration(&tickets).await.unwrap();
+        change.commit().await.unwrap();
+        assert!(store.write_member_grant(&anna, "user").await.unwrap().is_some());
+        // Another method of authentication, and another server.
+        assert_eq!(store.write_member_grant(&anna, "user_headers").await.unwrap(), None);
+        let elsewhere = GrantRecord { server: "other".into(), ..anna.clone() };
+        assert_eq!(store.write_member_grant(&elsewhere, "user").await.unwrap(), None);
+        // A deletion in progress comes first.
+        let mut change = store.begin("acme").await.unwrap();
+        change.delete_integration(&tickets.id).await.unwrap();
+        let late = GrantRecord { id: "con_late".into(), ..anna.clone() };
+        let writing = std::sync::Arc::clone(&store);
+        let writing = tokio::spawn(async move { writing.write_member_grant(&late, "user").await });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        change.commit().await.unwrap();
+        assert_eq!(writing.await.unwrap().unwrap(), None);
+        assert_eq!(store.find_grant("con_late").await.unwrap(), None);
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_moved_row_does_not_open_and_rotation_keeps_all() {
     on_both(async |place| {

@@ -7,7 +7,9 @@ use lockgate_accounts::SubjectToken;
 use super::*;
 
 fn holder(subject: &str, token: &str) -> Holder {
-    let token = SubjectToken::new(token, SystemTime::UNIX_EPOCH);
+    let mut digest = [0; 32];
+    digest[..token.len()].copy_from_slice(token.as_bytes());
+    let token = SubjectToken::new(token, digest, SystemTime::UNIX_EPOCH);
     Holder { token: Some(token.into()), ..Holder::new("acme", "https://i.test", subject) }
 }
 
