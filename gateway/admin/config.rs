@@ -37,7 +37,6 @@ pub struct Connected {
 }
 
 impl Ready {
-    #[must_use]
     pub fn is_met(self, connected: Connected) -> bool {
         match self {
             Self::Started => true,
@@ -58,7 +57,6 @@ impl fmt::Display for Connected {
 pub struct ScrapeToken(blake3::Hash);
 
 impl ScrapeToken {
-    #[must_use]
     pub fn new(text: &str) -> Self {
         Self(blake3::hash(text.as_bytes()))
     }
@@ -130,7 +128,6 @@ pub struct ClientsAddress {
 impl ClientsAddress {
     /// Returns the base of endpoint URLs, without a trailing `/`, for a request to this host. Empty
     /// if unknown.
-    #[must_use]
     pub fn base(&self, host: Option<&str>) -> String {
         if let Some(url) = &self.public_url {
             return url.as_str().trim_end_matches('/').to_owned();

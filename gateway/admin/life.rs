@@ -20,7 +20,6 @@ pub enum LifeState {
 pub struct LifeCycle(AtomicU8);
 
 impl LifeState {
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Initializing => "initializing",
@@ -32,12 +31,10 @@ impl LifeState {
 }
 
 impl LifeCycle {
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    #[must_use]
     pub fn state(&self) -> LifeState {
         match self.0.load(Ordering::Acquire) {
             0 => LifeState::Initializing,

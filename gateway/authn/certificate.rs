@@ -92,7 +92,6 @@ impl Certificate {
 }
 
 /// Returns the expiry of a DER certificate, in Unix seconds.
-#[must_use]
 pub fn read_expiry(der: &[u8]) -> Option<i64> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     Some(certificate.validity().not_after.timestamp())

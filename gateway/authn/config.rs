@@ -149,13 +149,11 @@ pub struct ToolScopes {
 
 impl Config {
     /// Returns whether callers from other machines can authenticate, or need not.
-    #[must_use]
     pub fn admits_others(&self) -> bool {
         self.has_credentials() || self.anonymous == Anonymous::Everywhere
     }
 
     /// Returns whether any credential is configured.
-    #[must_use]
     pub fn has_credentials(&self) -> bool {
         self.takes_bearers() || self.certificates
     }
@@ -223,7 +221,6 @@ pub struct RoleHolders {
 }
 
 impl RoleHolders {
-    #[must_use]
     pub fn role_of(&self, caller: &Principal) -> Role {
         let is_local = *caller.issuer == *LOCAL && !caller.is_forwarded();
         let is_trusted = self.trusts_local && is_local;

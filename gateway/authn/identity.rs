@@ -58,7 +58,6 @@ impl fmt::Debug for AccessToken {
 
 impl Identity {
     /// Creates an identity without organisation, roles, scopes or agent.
-    #[must_use]
     pub fn new(issuer: &str, subject: &str) -> Self {
         let realm: Arc<str> = issuer.into();
         Self {
@@ -99,52 +98,44 @@ impl Identity {
     }
 
     /// Returns the caller's access token, if servers require its exchange.
-    #[must_use]
     pub fn access_token(&self) -> Option<&AccessToken> {
         self.token.as_ref()
     }
 
-    #[must_use]
     pub fn named_organisation(&self) -> Option<&str> {
         self.organisation.as_deref()
     }
 
     /// Returns the caller's organisation, which is the default if the credential names none.
-    #[must_use]
     pub fn organisation(&self) -> &str {
         self.named_organisation().unwrap_or(DEFAULT_ORGANISATION)
     }
 
     /// Returns the namespace in which the subject is unique. State of a caller is keyed by realm
     /// and subject.
-    #[must_use]
     pub fn realm(&self) -> &str {
         &self.realm
     }
 
     /// Returns a hash of realm and subject for use in tables, the same in every process. A limit
     /// that several organisations share uses [`Identity::caller_id`].
-    #[must_use]
     pub fn key(&self) -> u64 {
         self.id.principal()
     }
 
     /// Returns the identity used for fair queueing.
-    #[must_use]
     pub fn caller_id(&self) -> CallerId {
         self.id
     }
 
     /// Returns the agent whose endpoint is the only thing that the credential opens, if it is an
     /// API key that was created for an agent.
-    #[must_use]
     pub fn only_agent(&self) -> Option<&str> {
         let agent = self.agent.as_deref()?;
         if *self.issuer == *KEY && agent.starts_with(AGENT_ID) { Some(agent) } else { None }
     }
 
     /// Returns whether a scope was granted or implied. The user of this machine has every scope.
-    #[must_use]
     pub fn has_scope(&self, scope: &str) -> bool {
         &*self.issuer == LOCAL || self.scopes.iter().any(|granted| **granted == *scope)
     }

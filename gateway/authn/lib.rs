@@ -187,7 +187,6 @@ impl Authenticator {
         }
     }
 
-    #[must_use]
     pub fn has_credentials(&self) -> bool {
         self.has_credentials
     }
@@ -195,7 +194,6 @@ impl Authenticator {
     /// Returns the caller with its current grants. A key's holder receives the key's roles and
     /// scopes, or `None` if the key is no longer valid, belongs to another organisation or lacks a
     /// scope that every request needs. Other callers are unchanged.
-    #[must_use]
     pub fn current(&self, caller: &Principal) -> Option<Principal> {
         if *caller.issuer != *KEY {
             return Some(caller.clone());
@@ -210,7 +208,6 @@ impl Authenticator {
 
     /// Returns the current grants of a console visitor. A visitor that signed in at a provider is
     /// accepted only while sign-in at that provider is configured.
-    #[must_use]
     pub fn current_visitor(&self, visitor: &Principal) -> Option<Principal> {
         let is_of_provider = matches!(self.sign_in(), Some(to) if *to.issuer == *visitor.issuer);
         if *visitor.issuer != *KEY && !is_of_provider {
@@ -220,13 +217,11 @@ impl Authenticator {
     }
 
     /// Returns the configuration of sign-in at a provider, if the console offers it.
-    #[must_use]
     pub fn sign_in(&self) -> Option<&SignIn> {
         Some(self.provider.as_ref()?.config())
     }
 
     /// Returns whether API keys are configured, with which visitors can sign in.
-    #[must_use]
     pub fn takes_keys(&self) -> bool {
         self.takes_keys
     }
@@ -240,7 +235,6 @@ impl Authenticator {
     }
 
     /// Returns whether the provider supports sign-out, according to its last metadata.
-    #[must_use]
     pub fn ends_sessions(&self) -> bool {
         matches!(&self.provider, Some(provider) if provider.ends_sessions())
     }
@@ -268,13 +262,11 @@ impl Authenticator {
         }
     }
 
-    #[must_use]
     pub fn role_of(&self, caller: &Principal) -> Role {
         self.role_holders.role_of(caller)
     }
 
     /// Returns the `WWW-Authenticate` value for a refusal at an endpoint.
-    #[must_use]
     pub fn challenge(&self, unknown: AuthnError, at: Resource<'_>) -> String {
         let words = unknown.to_string();
         let words = words.split(':').next().unwrap_or("");
@@ -289,7 +281,6 @@ impl Authenticator {
     }
 
     /// Returns the scopes of a key and, transitively, the scopes that they imply.
-    #[must_use]
     pub fn expand_scopes(&self, granted: &[String]) -> Box<[Arc<str>]> {
         self.needs.expand(granted.iter().map(String::as_str))
     }
@@ -323,7 +314,6 @@ impl Authenticator {
         Err((why, challenge))
     }
 
-    #[must_use]
     pub fn key_sets(&self) -> Vec<KeySetState> {
         match &self.tokens {
             Some(tokens) => tokens.key_sets(),
@@ -333,7 +323,6 @@ impl Authenticator {
 
     /// Returns the protected resource metadata for a path that begins with [`WELL_KNOWN`], if
     /// tokens are accepted.
-    #[must_use]
     pub fn metadata(&self, path: &str) -> Option<String> {
         self.tokens.as_ref()?.names().document(path)
     }

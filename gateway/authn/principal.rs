@@ -18,7 +18,6 @@ pub struct Principal {
 }
 
 impl Principal {
-    #[must_use]
     pub fn new(identity: impl Into<Arc<Identity>>) -> Self {
         Self { identity: identity.into(), certificate: None, is_forwarded: false }
     }
@@ -55,7 +54,6 @@ impl Principal {
     }
 
     /// Returns the client certificate of the connection, for any kind of credential.
-    #[must_use]
     pub fn certificate(&self) -> Option<&Certificate> {
         self.certificate.as_deref()
     }

@@ -80,7 +80,6 @@ impl Needs {
 
 impl Scopes {
     /// Returns the scopes of a credential and, transitively, the scopes that they imply.
-    #[must_use]
     pub fn expand(&self, granted: &[String]) -> Box<[Arc<str>]> {
         expand(&self.implies, granted.iter().map(String::as_str))
     }
@@ -109,7 +108,6 @@ fn expand<'a>(
 }
 
 /// Returns whether a text is a scope (RFC 6749, section 3.3) of at most 128 bytes.
-#[must_use]
 pub fn is_scope(text: &str) -> bool {
     (1..=128).contains(&text.len())
         && text.bytes().all(|b| matches!(b, 0x21 | 0x23..=0x5b | 0x5d..=0x7e))

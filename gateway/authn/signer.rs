@@ -92,7 +92,6 @@ struct Claims<'a> {
 }
 
 impl Signer {
-    #[must_use]
     pub fn new(config: Option<&Config>) -> Self {
         let signer = Self::default();
         signer.adopt(config);
@@ -108,7 +107,6 @@ impl Signer {
     }
 
     /// Signs a statement about a caller, for a server with this audience.
-    #[must_use]
     pub fn sign_caller(&self, caller: &Identity, audience: &Arc<str>) -> Option<HeaderValue> {
         let about = About {
             issuer: Arc::clone(&caller.issuer),
@@ -121,14 +119,12 @@ impl Signer {
     }
 
     /// Signs a statement that the request is the gateway's own.
-    #[must_use]
     pub fn sign_own(&self, audience: &Arc<str>) -> Option<HeaderValue> {
         self.sign(Statement { audience: Arc::clone(audience), about: None }, now())
     }
 
     /// Returns the public keys as JSON if `path` is [`KEY_SET`], with or without the path of the
     /// public URL.
-    #[must_use]
     pub fn key_set(&self, path: &str) -> Option<String> {
         let desk = self.0.load_full()?;
         let before = path.strip_suffix(KEY_SET)?;
@@ -252,7 +248,6 @@ impl SigningKey {
         Ok(Self { private, public, id })
     }
 
-    #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }

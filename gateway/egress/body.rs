@@ -43,7 +43,6 @@ impl Body {
     }
 
     /// Returns the length of the rest, if known.
-    #[must_use]
     pub fn length(&self) -> Option<u64> {
         match &self.held {
             Some(connection) => connection.length(),
@@ -52,7 +51,6 @@ impl Body {
     }
 
     /// Reports whether the end was reached.
-    #[must_use]
     pub fn is_ended(&self) -> bool {
         self.held.is_none()
     }

@@ -72,7 +72,6 @@ impl Connector {
 
     /// Returns a connector for the servers of an organisation, with a limit on concurrent lookups
     /// and no client certificate.
-    #[must_use]
     pub fn for_organisation(&self) -> Self {
         Self { resolver: Arc::new(OfOrganisation::new()), own: None, ..self.share() }
     }
@@ -89,7 +88,6 @@ impl Connector {
 
     /// Returns a connector for a host at a known address: all names resolve to it, and no proxy is
     /// used.
-    #[must_use]
     pub fn for_peer(&self, address: SocketAddr) -> Self {
         Self {
             resolver: Arc::new(Fixed(address)),

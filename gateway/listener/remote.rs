@@ -68,7 +68,6 @@ impl Remote {
     }
 
     /// Returns whether TLS is configured and the connection does not use it.
-    #[must_use]
     pub fn lacks_encryption(&self) -> bool {
         self.listener.config.tls.is_some() && !self.is_encrypted
     }

@@ -58,7 +58,6 @@ impl Class {
     }
 
     /// Returns a value that is equal for callers with the same view, and only for those.
-    #[must_use]
     pub fn mark(&self) -> [u8; 16] {
         self.mark
     }

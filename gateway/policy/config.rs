@@ -120,7 +120,6 @@ pub struct PolicyEntry {
 }
 
 /// Returns the differences between two configurations, one line each, for the log.
-#[must_use]
 pub fn differences(old: &Config, new: &Config) -> Vec<String> {
     let was = entries_by_name(old);
     let is = entries_by_name(new);

@@ -47,7 +47,6 @@ pub enum Reached {
 
 impl Reached {
     /// Returns how long to wait.
-    #[must_use]
     pub fn wait(self) -> Duration {
         match self {
             Self::Rate(wait) | Self::Concurrency(wait) | Self::Unavailable(wait) => wait,
@@ -117,7 +116,6 @@ struct Bucket {
 }
 
 impl Local {
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -279,13 +277,11 @@ pub struct LimitKey<'a> {
 
 impl<'a> LimitKey<'a> {
     /// Creates the key of a request. `by` must be sorted and free of duplicates.
-    #[must_use]
     pub fn new(by: &'a [Key], subject: &'a Subject<'a>, target: Option<&'a Target<'a>>) -> Self {
         Self { by, subject, target }
     }
 
     /// Returns a hash for use within one process.
-    #[must_use]
     pub fn hash_with(&self, state: &impl BuildHasher) -> u64 {
         let mut hasher = state.build_hasher();
         self.visit(&mut |part| part.hash(&mut hasher));

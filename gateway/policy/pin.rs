@@ -65,7 +65,6 @@ pub enum Standing {
 }
 
 impl Standing {
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Approved => "approved",
@@ -177,7 +176,6 @@ impl Lock {
     }
 
     /// Returns the text of the lock file. Equal content yields equal text.
-    #[must_use]
     pub fn write(&self) -> String {
         let rejected = self.rejected.clone();
         let file = File { version: PIN_VERSION, tools: self.pins.clone(), rejected };
@@ -186,7 +184,6 @@ impl Lock {
         text
     }
 
-    #[must_use]
     pub fn pin(&self, slug: &str, tool: &str) -> Option<&Pin> {
         self.pins.get(&name(slug, tool))
     }
@@ -210,7 +207,6 @@ impl Lock {
     }
 
     /// Returns the greater of the numbers of approved and of rejected tools.
-    #[must_use]
     pub fn size(&self) -> usize {
         self.pins.len().max(self.rejected.len())
     }
@@ -221,7 +217,6 @@ impl Lock {
     }
 
     /// Returns the size in bytes of the entries with this prefix.
-    #[must_use]
     pub fn measure(&self, prefix: &str) -> usize {
         let mut bytes = 0;
         for (name, pin) in &self.pins {
@@ -237,7 +232,6 @@ impl Lock {
         bytes
     }
 
-    #[must_use]
     pub fn standing(&self, slug: &str, tool: &str, fingerprint: &str) -> Standing {
         let rejected = self.rejected.get(&name(slug, tool));
         match self.pin(slug, tool) {
@@ -250,7 +244,6 @@ impl Lock {
 }
 
 /// Returns the name of a tool in lock files.
-#[must_use]
 pub fn name(slug: &str, tool: &str) -> String {
     let mut name = String::with_capacity(slug.len() + 1 + tool.len());
     let _ = write!(name, "{slug}/{tool}");
@@ -259,7 +252,6 @@ pub fn name(slug: &str, tool: &str) -> String {
 
 impl Pins {
     /// Returns the reaction to a tool with this standing.
-    #[must_use]
     pub fn reaction(&self, standing: Standing) -> Reaction {
         match standing {
             Standing::Approved => Reaction::Allow,

@@ -96,7 +96,6 @@ impl Response {
 
     /// Combines several rules: the smallest size, all patterns, and the schemes that all of them
     /// allow.
-    #[must_use]
     pub fn all<'a>(rules: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
         let mut rules = rules.into_iter();
         let mut all = rules.next()?.copy();
@@ -133,13 +132,11 @@ impl Response {
     }
 
     /// Returns whether texts must be checked.
-    #[must_use]
     pub fn redacts(&self) -> bool {
         self.secrets.is_some() || !self.patterns.is_empty()
     }
 
     /// Returns whether links must be checked.
-    #[must_use]
     pub fn judges_links(&self) -> bool {
         self.schemes.is_some()
     }
@@ -182,7 +179,6 @@ impl Response {
     }
 
     /// Returns whether the scheme of a link is allowed.
-    #[must_use]
     pub fn allows_link(&self, uri: &str) -> bool {
         let Some(schemes) = &self.schemes else { return true };
         let Some((scheme, _)) = uri.split_once(':') else { return false };

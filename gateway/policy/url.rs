@@ -101,7 +101,6 @@ pub struct Checked {
 
 impl Checked {
     /// Returns a warning for explanations of the decision: a risk that the rule cannot exclude.
-    #[must_use]
     pub fn caution(&self) -> Option<&'static str> {
         match self.host {
             Matched::Address => None,
@@ -160,7 +159,6 @@ impl Url {
     }
 
     /// Describes the allowed schemes, hosts, networks and ports.
-    #[must_use]
     pub fn allowed(&self) -> String {
         let schemes = self.shown_schemes(", ");
         let mut text = format!("schemes: {schemes}; hosts: {}", self.hosts.shown());

@@ -280,7 +280,6 @@ impl Session {
 impl Handle {
     /// Returns the request to cancel the session's statement, for a connection of its own. The
     /// server responds by closing it.
-    #[must_use]
     pub fn cancel_request(&self) -> BytesMut {
         let mut request = BytesMut::new();
         frontend::cancel_request(self.process, self.secret, &mut request);
@@ -289,7 +288,6 @@ impl Handle {
 }
 
 /// Returns the request for TLS, which the server answers with `S` or `N`.
-#[must_use]
 pub fn ssl_request() -> BytesMut {
     let mut request = BytesMut::new();
     frontend::ssl_request(&mut request);

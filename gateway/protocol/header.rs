@@ -30,7 +30,6 @@ const MAX_INTEGER: i64 = (1 << 53) - 1;
 
 /// Returns the header value for `value`: unchanged if it is printable ASCII without space at its
 /// ends, otherwise in the base64 sentinel.
-#[must_use]
 pub fn encode_value(value: &str) -> Cow<'_, str> {
     let is_printable = !value.contains(|c: char| !matches!(c, ' '..='~'));
     let is_padded = value.starts_with(' ') || value.ends_with(' ');
@@ -148,7 +147,6 @@ impl ParamHeaders {
     }
 
     /// Returns whether calls need no `Mcp-Param-*` header.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -163,7 +161,6 @@ impl ParamHeaders {
     }
 
     /// Returns whether any header repeats a value within an argument.
-    #[must_use]
     pub fn has_nested(&self) -> bool {
         self.0.iter().any(ParamHeader::is_nested)
     }
@@ -174,7 +171,6 @@ impl ParamHeaders {
     /// Arguments that are absent, `null`, an object, an array, a fraction or an integer beyond
     /// ±(2^53 − 1) have no header, and none are returned for invalid JSON. The last of duplicate
     /// members counts.
-    #[must_use]
     pub fn values(&self, arguments: &[u8]) -> Vec<(&str, String)> {
         if self.is_empty() {
             return Vec::new();
@@ -318,7 +314,6 @@ fn is_token(name: &str) -> bool {
 }
 
 /// Checks for RFC 9110 `tchar`.
-#[must_use]
 pub fn is_token_char(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
 }

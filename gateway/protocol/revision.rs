@@ -38,7 +38,6 @@ impl Revision {
         Self::V2024_11_05,
     ];
 
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::V2024_11_05 => "2024-11-05",
@@ -49,18 +48,15 @@ impl Revision {
         }
     }
 
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|r| r.as_str() == text)
     }
 
-    #[must_use]
     pub fn era(self) -> Era {
         if self >= Self::V2026_07_28 { Era::Modern } else { Era::Legacy }
     }
 
     /// Returns the index in [`Self::ALL`].
-    #[must_use]
     pub fn index(self) -> usize {
         self as usize
     }
@@ -73,7 +69,6 @@ impl fmt::Display for Revision {
 }
 
 impl Era {
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Legacy => "legacy",

@@ -109,7 +109,6 @@ pub enum Reason {
 
 impl Reason {
     /// Returns a word for a log field or a metric label.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::TooLong => "too_long",
@@ -123,7 +122,6 @@ impl Reason {
 
 impl UnsealError {
     /// Returns the reason, for the log only.
-    #[must_use]
     pub const fn reason(self) -> Reason {
         self.0
     }

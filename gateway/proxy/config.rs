@@ -183,7 +183,6 @@ settings! {
 
 impl Config {
     /// Returns whether the gateway knows a method, and so cannot let it through.
-    #[must_use]
     pub fn knows_method(name: &str) -> bool {
         Method::parse(name) != Method::Unknown
     }
@@ -216,7 +215,6 @@ impl ToolSearch {
 
 impl Limits {
     /// Returns the maximum legacy sessions of a caller: half of all, unless configured.
-    #[must_use]
     pub fn of_principal(&self) -> usize {
         self.sessions_per_principal.unwrap_or(self.sessions.div_ceil(2))
     }

@@ -64,7 +64,6 @@ impl Gateway {
 
     /// Returns whether endpoints are listed as a registry, and whether also for callers without
     /// credentials.
-    #[must_use]
     pub fn registry(&self) -> Registry {
         let snapshot = self.snapshot();
         snapshot.config.discovery.as_ref().map_or(Registry::Off, |settings| settings.registry)
@@ -88,7 +87,6 @@ impl Gateway {
     }
 
     /// Returns a version of an entry of the registry.
-    #[must_use]
     pub fn find_registered(
         &self,
         caller: Option<&Principal>,

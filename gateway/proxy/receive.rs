@@ -51,7 +51,6 @@ impl Gateway {
 
     /// Returns the public document at a path, if any: the protected resource metadata (RFC 9728),
     /// or the keys with which servers verify identity assertions.
-    #[must_use]
     pub fn metadata(&self, path: &str) -> Option<String> {
         let snapshot = self.snapshot.load();
         if let Some(signer) = &snapshot.signer

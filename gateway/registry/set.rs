@@ -62,7 +62,6 @@ struct Step {
 impl Registry {
     /// Returns the version of the set of an organisation's integrations. It changes with each of
     /// their versions.
-    #[must_use]
     pub fn set_version(&self, organisation: &str) -> i64 {
         let state = self.state(organisation);
         let mut parts = Vec::new();

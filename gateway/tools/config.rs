@@ -29,7 +29,6 @@ impl Config {
     }
 
     /// Returns whether a built-in server of this name is enabled, which reserves the name.
-    #[must_use]
     pub fn runs(&self, category: &str) -> bool {
         match category {
             "system" => self.system,

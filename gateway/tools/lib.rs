@@ -71,7 +71,6 @@ struct Running {
 
 impl Builtin {
     /// Creates the set of servers, with none enabled.
-    #[must_use]
     pub fn new(about: About) -> Self {
         let stats = Arc::new(Stats::default());
         let registry = Arc::new(Registry::new(vec![Arc::clone(&stats) as _, Arc::new(EventLog)]));
@@ -128,7 +127,6 @@ impl Builtin {
     }
 
     /// Returns the running servers.
-    #[must_use]
     pub fn servers(&self) -> Vec<Arc<dyn Upstream>> {
         let running = self.running.lock();
         let mut servers = Vec::with_capacity(running.servers.len());

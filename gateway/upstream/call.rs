@@ -47,7 +47,6 @@ pub struct Call<'a> {
 impl Call<'_> {
     /// Returns the arguments for this hop as JSON text: those that policy substituted, or the
     /// client's own.
-    #[must_use]
     pub fn arguments(&self) -> Option<&[u8]> {
         match self.replaced.iter().find(|(name, _)| *name == Key::Arguments) {
             Some((_, replaced)) => replaced.as_deref(),
@@ -235,7 +234,6 @@ impl LogLevel {
         Self::Emergency,
     ];
 
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Debug => "debug",
@@ -249,7 +247,6 @@ impl LogLevel {
         }
     }
 
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|l| l.as_str() == text)
     }
@@ -257,7 +254,6 @@ impl LogLevel {
 
 impl Answer {
     /// Returns the top-level members of the result; empty for an error.
-    #[must_use]
     pub fn members(&self) -> &[Member] {
         match &self.outcome {
             Outcome::Result(_, members) => members,
@@ -266,7 +262,6 @@ impl Answer {
     }
 
     /// Returns a top-level member of the result as JSON text.
-    #[must_use]
     pub fn member(&self, key: Key) -> Option<&[u8]> {
         Some(scan::get(self.members(), key)?.of(&self.text))
     }

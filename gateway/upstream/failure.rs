@@ -116,13 +116,11 @@ impl From<NoMemory> for UpstreamError {
 }
 
 impl UpstreamError {
-    #[must_use]
     pub fn new(kind: UpstreamErrorKind, words: impl Into<Cow<'static, str>>) -> Self {
         Self { kind, sent: false, words: words.into(), retry_after: None, connect: None }
     }
 
     /// Returns the error for a message that did not fit into the memory budget.
-    #[must_use]
     pub fn no_memory() -> Self {
         Self::new(UpstreamErrorKind::NoMemory, lockgate_admission::budget::DROPPED).after_send()
     }
@@ -148,7 +146,6 @@ impl UpstreamError {
     }
 
     /// Reports whether the call was rejected for lack of a permit.
-    #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(
             self.kind,
@@ -161,7 +158,6 @@ impl UpstreamError {
 
     /// Reports whether the breaker counts the failure: the server's transport failed, rather than
     /// the call or a limit of the gateway.
-    #[must_use]
     pub fn is_transport(&self) -> bool {
         matches!(
             self.kind,

@@ -67,7 +67,6 @@ struct FieldError<'a> {
 }
 
 impl Problem {
-    #[must_use]
     pub fn new(
         status: StatusCode,
         code: &'static str,

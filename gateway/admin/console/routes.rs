@@ -155,7 +155,6 @@ fn make_pages(console: Arc<ConsoleState>) -> Router {
 }
 
 /// Returns whether a path requires no sign-in: the root, the sign-in form and the assets.
-#[must_use]
 pub fn is_public(path: &str) -> bool {
     path == "/" || path == SIGN_IN || path.starts_with("/console/assets/")
 }

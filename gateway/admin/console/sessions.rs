@@ -76,7 +76,6 @@ impl Sessions {
     }
 
     /// Returns the visitor of the session in the request's cookie, unless it has expired.
-    #[must_use]
     pub fn find(&self, headers: &HeaderMap) -> Option<Visitor> {
         let key = key_of(find_cookie(headers)?);
         self.find_at(key, Instant::now())

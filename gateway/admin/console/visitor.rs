@@ -26,7 +26,6 @@ pub struct Visitor {
 
 impl Visitor {
     /// Creates a visitor that is identified by its connection.
-    #[must_use]
     pub fn of_connection(principal: Principal) -> Self {
         Self { principal, session: None }
     }

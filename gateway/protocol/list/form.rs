@@ -236,7 +236,6 @@ impl Form {
 }
 
 /// Returns a member of a scanned item as JSON text.
-#[must_use]
 pub fn member<'a>(item: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let (_, members) = Scanner::new(item, scan::MAX_DEPTH).ok()?.members(Keys::Distinct).ok()?;
     Some(scan::find(&members, item, name)?.of(item))

@@ -163,7 +163,6 @@ struct Head<'a> {
 
 impl Sender {
     /// Creates the sender for this process and host.
-    #[must_use]
     pub fn new(facility: Facility) -> Self {
         Self::named(facility, &host(), std::process::id())
     }

@@ -37,7 +37,6 @@ pub(super) enum ContentPlace {
 
 impl Config {
     /// Returns all problems of the configuration.
-    #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         Compiled::compile(self).1
     }
