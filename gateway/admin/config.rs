@@ -77,11 +77,7 @@ impl ScrapeToken {
     }
 }
 
-impl fmt::Debug for ScrapeToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ScrapeToken")
-    }
-}
+lockgate_text::debug_fields!(ScrapeToken);
 
 /// The receiver of messages about approvals.
 #[derive(Clone, PartialEq, Eq)]
@@ -94,11 +90,7 @@ pub struct Webhook {
     pub link_base: Url,
 }
 
-impl fmt::Debug for Webhook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Webhook").field("link_base", &self.link_base).finish_non_exhaustive()
-    }
-}
+lockgate_text::debug_fields!(Webhook: link_base);
 
 /// The listeners of the API, and the holders of its roles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

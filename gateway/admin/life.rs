@@ -3,32 +3,23 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// A state in the life cycle of the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum LifeState {
-    /// Servers are connecting; requests are already answered.
-    Initializing,
-    Ready,
-    /// Nothing new is accepted; running requests may finish.
-    ShuttingDown,
-    Stopped,
+lockgate_text::words! {
+    /// A state in the life cycle of the process.
+    #[derive(PartialOrd, Ord)]
+    #[repr(u8)]
+    pub enum LifeState {
+        /// Servers are connecting; requests are already answered.
+        Initializing = "initializing",
+        Ready = "ready",
+        /// Nothing new is accepted; running requests may finish.
+        ShuttingDown = "shutting_down",
+        Stopped = "stopped",
+    }
 }
 
 /// The current [`LifeState`], shared between threads.
 #[derive(Debug, Default)]
 pub struct LifeCycle(AtomicU8);
-
-impl LifeState {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Initializing => "initializing",
-            Self::Ready => "ready",
-            Self::ShuttingDown => "shutting_down",
-            Self::Stopped => "stopped",
-        }
-    }
-}
 
 impl LifeCycle {
     pub fn new() -> Self {

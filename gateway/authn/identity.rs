@@ -1,7 +1,6 @@
 //! The identity that a credential proves. Nothing in it is self-declared. Nothing in it is secret,
 //! except for an access token that servers require in exchange.
 
-use std::fmt;
 use std::sync::Arc;
 
 use lockgate_admission::CallerId;
@@ -49,12 +48,8 @@ pub struct AccessToken {
     pub expires: u64,
 }
 
-/// Shows no token.
-impl fmt::Debug for AccessToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AccessToken").field("expires", &self.expires).finish_non_exhaustive()
-    }
-}
+// Shows no token.
+lockgate_text::debug_fields!(AccessToken: expires);
 
 impl Identity {
     /// Creates an identity without organisation, roles, scopes or agent.

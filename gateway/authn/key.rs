@@ -3,7 +3,6 @@
 //! the whole key is informed that it has expired or was revoked.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
 use lockgate_text::hex;
@@ -123,15 +122,8 @@ pub fn write_time(seconds: u64) -> String {
     }
 }
 
-/// Omits the hash.
-impl fmt::Debug for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Key")
-            .field("id", &self.id)
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
+// Omits the hash.
+lockgate_text::debug_fields!(Key: id, name);
 
 pub(crate) struct Ring(HashMap<Box<str>, HeldKey, ahash::RandomState>);
 

@@ -20,7 +20,6 @@ mod scope;
 pub mod signer;
 mod token;
 
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -40,7 +39,6 @@ pub use resource::{Resource, WELL_KNOWN};
 pub use scope::is_scope;
 pub use signer::{KEY_SET, Signer};
 
-use config::hidden;
 use provider::Provider;
 use resource::error_of;
 use scope::Needs;
@@ -344,16 +342,8 @@ fn lacks_scopes(caller: &Principal) -> AuthnError {
     if &*caller.issuer == ANONYMOUS { AuthnError::Missing } else { AuthnError::Scope }
 }
 
-/// Redacts the bearer token.
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials")
-            .field("peer", &self.peer)
-            .field("bearer", &hidden(&self.bearer))
-            .field("certificate", &self.certificate)
-            .finish()
-    }
-}
+// Redacts the bearer token.
+lockgate_text::debug_fields!(Credentials: peer, certificate);
 
 #[cfg(test)]
 pub(crate) mod tests;

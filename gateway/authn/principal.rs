@@ -1,7 +1,6 @@
 //! Authenticated callers. All state of a caller is keyed by issuer, subject and organisation, which
 //! also define equality. Nothing here is self-declared.
 
-use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -84,14 +83,7 @@ impl Hash for Principal {
     }
 }
 
-impl fmt::Debug for Principal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Principal")
-            .field("issuer", &self.issuer)
-            .field("subject", &self.subject)
-            .finish_non_exhaustive()
-    }
-}
+lockgate_text::debug_fields!(Principal: issuer, subject);
 
 #[cfg(test)]
 mod tests;

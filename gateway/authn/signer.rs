@@ -2,7 +2,6 @@
 //! for a single server and a minute. The public keys are published as a key set (RFC 7517). Of the
 //! caller's credential, only the values in [`Claims`] are forwarded.
 
-use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
@@ -269,12 +268,8 @@ impl PartialEq for SigningKey {
 
 impl Eq for SigningKey {}
 
-/// Omits the private key.
-impl fmt::Debug for SigningKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SigningKey").field("id", &self.id).finish_non_exhaustive()
-    }
-}
+// Omits the private key.
+lockgate_text::debug_fields!(SigningKey: id);
 
 #[cfg(test)]
 mod tests;

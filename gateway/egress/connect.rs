@@ -2,7 +2,6 @@
 //! and does the TLS handshake for the name. Never resolves a name twice for a connection, and uses
 //! no proxy but the configured one.
 
-use std::fmt;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -280,11 +279,7 @@ impl Connector {
     }
 }
 
-impl fmt::Debug for Connector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connector").field("timeout", &self.timeout).finish_non_exhaustive()
-    }
-}
+lockgate_text::debug_fields!(Connector: timeout);
 
 pub(crate) async fn look_up(
     resolver: &dyn Resolve,

@@ -1,8 +1,6 @@
 //! The validated address and the hash key of the store for shared rates. Reads no files and no
 //! environment.
 
-use std::fmt;
-
 use lockgate_egress::Target;
 use lockgate_text::percent;
 use url::Url;
@@ -104,13 +102,5 @@ fn decode(part: &str) -> Result<Option<String>, UrlError> {
     }
 }
 
-/// Omits password and key.
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
-            .field("target", &self.target)
-            .field("database", &self.database)
-            .field("prefix", &self.prefix)
-            .finish_non_exhaustive()
-    }
-}
+// Omits password and key.
+lockgate_text::debug_fields!(Config: target, database, prefix);

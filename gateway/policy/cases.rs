@@ -82,19 +82,21 @@ pub struct Case {
     pub forwards: Option<Value>,
 }
 
-/// The expected decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Expect {
-    /// The call is made.
-    Allow,
-    /// The call is made once a person has approved it.
-    Ask,
-    /// The item is visible, but this call is denied.
-    Deny,
-    /// The item is not listed, and requests are answered as if it did not exist.
-    Hidden,
+lockgate_text::words! {
+    /// The expected decision.
+    #[derive(Deserialize)]
+    #[cfg_attr(test, derive(JsonSchema))]
+    #[serde(rename_all = "lowercase")]
+    pub enum Expect {
+        /// The call is made.
+        Allow = "allow",
+        /// The call is made once a person has approved it.
+        Ask = "ask",
+        /// The item is visible, but this call is denied.
+        Deny = "deny",
+        /// The item is not listed, and requests are answered as if it did not exist.
+        Hidden = "hidden",
+    }
 }
 
 /// The result of a case.
@@ -214,17 +216,6 @@ impl Case {
             }
         }
         all
-    }
-}
-
-impl Expect {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Ask => "ask",
-            Self::Deny => "deny",
-            Self::Hidden => "hidden",
-        }
     }
 }
 

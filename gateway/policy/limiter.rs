@@ -4,7 +4,6 @@
 mod pace;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::num::NonZeroU32;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -74,11 +73,7 @@ pub trait Limiter: Send + Sync {
 /// A concurrency permit, released on drop.
 pub struct HeldPermit(Arc<Running>, u64);
 
-impl fmt::Debug for HeldPermit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Held")
-    }
-}
+lockgate_text::debug_fields!(HeldPermit);
 
 type Running = DashMap<u64, u32, RandomState>;
 

@@ -52,26 +52,17 @@ settings! {
     pub enum HiddenText { #[default] Strip, Quarantine, Report }
 }
 
-/// The status of a tool according to the lock file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Standing {
-    Approved,
-    /// Not in the lock file.
-    New,
-    /// In the lock file with another definition.
-    Changed,
-    /// Reviewed with this definition, and kept hidden.
-    Rejected,
-}
-
-impl Standing {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Approved => "approved",
-            Self::New => "new",
-            Self::Changed => "changed",
-            Self::Rejected => "rejected",
-        }
+lockgate_text::words! {
+    /// The status of a tool according to the lock file.
+    #[derive(Hash)]
+    pub enum Standing {
+        Approved = "approved",
+        /// Not in the lock file.
+        New = "new",
+        /// In the lock file with another definition.
+        Changed = "changed",
+        /// Reviewed with this definition, and kept hidden.
+        Rejected = "rejected",
     }
 }
 

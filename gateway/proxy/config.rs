@@ -233,16 +233,5 @@ fn or_claude_code(given: Option<List>) -> BTreeSet<String> {
     list_or(given, &["claude-code"]).into_iter().collect()
 }
 
-/// Omits the secret.
-impl std::fmt::Debug for Config {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Config")
-            .field("name", &self.name)
-            .field("title", &self.title)
-            .field("instructions", &self.instructions)
-            .field("names", &self.names)
-            .field("limits", &self.limits)
-            .field("secret", &self.secret.as_ref().map(|_| "…"))
-            .finish_non_exhaustive()
-    }
-}
+// Omits the secret.
+lockgate_text::debug_fields!(Config: name, title, instructions, names, limits);

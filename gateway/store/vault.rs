@@ -327,11 +327,7 @@ impl PartialEq for Secret {
 
 impl Eq for Secret {}
 
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret")
-    }
-}
+lockgate_text::debug_fields!(Secret);
 
 #[cfg(test)]
 mod tests;

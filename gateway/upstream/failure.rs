@@ -35,67 +35,48 @@ pub struct ConnectPrompt {
     pub waits: Duration,
 }
 
-/// The kind of a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum UpstreamErrorKind {
-    /// Not connected: down, starting, disabled, or the breaker is open.
-    #[error("unavailable")]
-    Unavailable,
-    /// The connection broke during the call.
-    #[error("connection lost")]
-    Lost,
-    #[error("timed out")]
-    Timeout,
-    /// The response does not match the request.
-    #[error("invalid response")]
-    Garbage,
-    /// The response exceeds the size limit.
-    #[error("response too large")]
-    TooLarge,
-    /// The gateway has no memory for the response.
-    #[error("no memory for the response")]
-    NoMemory,
-    /// Too many calls are running and waiting.
-    #[error("overloaded")]
-    Overloaded,
-    /// All connections that belong to single clients are in use.
-    #[error("no connection for the client")]
-    ClientConnections,
-    /// All permits are taken, and the server has been silent for a while.
-    #[error("stalled")]
-    Stalled,
-    /// Too many calls are waiting in the whole gateway.
-    #[error("busy")]
-    Busy,
-    /// The server requires credentials that it was not given.
-    #[error("authorization required")]
-    NeedsAuth,
-    /// The server reported that its session is gone.
-    #[error("session lost")]
-    SessionLost,
-    /// The server has no such resource.
-    #[error("not found")]
-    NotFound,
-}
-
-impl UpstreamErrorKind {
-    /// Returns the value of `error.type` for spans and metrics, from a small set.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Unavailable => "unavailable",
-            Self::Lost => "connection_lost",
-            Self::Timeout => "timeout",
-            Self::Garbage => "invalid_response",
-            Self::TooLarge => "response_too_large",
-            Self::NoMemory => "no_memory",
-            Self::Overloaded => "overloaded",
-            Self::ClientConnections => "client_connections",
-            Self::Stalled => "stalled",
-            Self::Busy => "busy",
-            Self::NeedsAuth => "authorization_required",
-            Self::SessionLost => "session_lost",
-            Self::NotFound => "not_found",
-        }
+lockgate_text::words! {
+    /// The kind of a failure.
+    #[derive(Hash, thiserror::Error)]
+    pub enum UpstreamErrorKind {
+        /// Not connected: down, starting, disabled, or the breaker is open.
+        #[error("unavailable")]
+        Unavailable = "unavailable",
+        /// The connection broke during the call.
+        #[error("connection lost")]
+        Lost = "connection_lost",
+        #[error("timed out")]
+        Timeout = "timeout",
+        /// The response does not match the request.
+        #[error("invalid response")]
+        Garbage = "invalid_response",
+        /// The response exceeds the size limit.
+        #[error("response too large")]
+        TooLarge = "response_too_large",
+        /// The gateway has no memory for the response.
+        #[error("no memory for the response")]
+        NoMemory = "no_memory",
+        /// Too many calls are running and waiting.
+        #[error("overloaded")]
+        Overloaded = "overloaded",
+        /// All connections that belong to single clients are in use.
+        #[error("no connection for the client")]
+        ClientConnections = "client_connections",
+        /// All permits are taken, and the server has been silent for a while.
+        #[error("stalled")]
+        Stalled = "stalled",
+        /// Too many calls are waiting in the whole gateway.
+        #[error("busy")]
+        Busy = "busy",
+        /// The server requires credentials that it was not given.
+        #[error("authorization required")]
+        NeedsAuth = "authorization_required",
+        /// The server reported that its session is gone.
+        #[error("session lost")]
+        SessionLost = "session_lost",
+        /// The server has no such resource.
+        #[error("not found")]
+        NotFound = "not_found",
     }
 }
 

@@ -99,11 +99,7 @@ impl ListMemory {
     }
 }
 
-impl std::fmt::Debug for ListMemory {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ListMemory")
-    }
-}
+lockgate_text::debug_fields!(ListMemory);
 
 #[cfg(test)]
 mod tests;

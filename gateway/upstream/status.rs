@@ -129,25 +129,15 @@ fn to_ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The stages of connecting to a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stage {
-    Start,
-    Connect,
-    Handshake,
-    Discovery,
-    Run,
-}
-
-impl Stage {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::Connect => "connect",
-            Self::Handshake => "handshake",
-            Self::Discovery => "list",
-            Self::Run => "run",
-        }
+lockgate_text::words! {
+    /// The stages of connecting to a server.
+    #[derive(Hash)]
+    pub enum Stage {
+        Start = "start",
+        Connect = "connect",
+        Handshake = "handshake",
+        Discovery = "list",
+        Run = "run",
     }
 }
 

@@ -30,18 +30,20 @@ pub struct Offered {
     pub prompts: usize,
 }
 
-/// The stages of connecting to a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum ProbeStage {
-    Dns,
-    Connect,
-    Tls,
-    Http,
-    Auth,
-    Handshake,
-    List,
+lockgate_text::words! {
+    /// The stages of connecting to a server.
+    #[derive(Serialize)]
+    #[cfg_attr(test, derive(utoipa::ToSchema))]
+    #[serde(rename_all = "lowercase")]
+    pub enum ProbeStage {
+        Dns = "dns",
+        Connect = "connect",
+        Tls = "tls",
+        Http = "http",
+        Auth = "auth",
+        Handshake = "handshake",
+        List = "list",
+    }
 }
 
 /// Replaces an address in messages.
@@ -73,18 +75,6 @@ impl ProbeStage {
             Self::Dns | Self::Connect | Self::Tls => "connection",
             Self::Auth => "authentication",
             Self::Http | Self::Handshake | Self::List => "validation",
-        }
-    }
-
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Dns => "dns",
-            Self::Connect => "connect",
-            Self::Tls => "tls",
-            Self::Http => "http",
-            Self::Auth => "auth",
-            Self::Handshake => "handshake",
-            Self::List => "list",
         }
     }
 }

@@ -21,22 +21,13 @@ use super::probe::{Candidate, Offered, ProbeFailure};
 use crate::config::ApiConfig;
 use crate::console::sessions::Sessions;
 
-/// A change of the connection to a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Switch {
-    Connect,
-    Disconnect,
-    /// Ends the connection and connects again.
-    Reconnect,
-}
-
-impl Switch {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Connect => "connected",
-            Self::Disconnect => "disconnected",
-            Self::Reconnect => "reconnected",
-        }
+lockgate_text::words! {
+    /// A change of the connection to a server.
+    pub enum Switch {
+        Connect = "connected",
+        Disconnect = "disconnected",
+        /// Ends the connection and connects again.
+        Reconnect = "reconnected",
     }
 }
 

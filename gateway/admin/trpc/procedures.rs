@@ -3,12 +3,13 @@
 
 use super::input::{Field, Form, Input, optional, required};
 
-/// The kind of a procedure, which determines its HTTP method.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ProcedureKind {
-    Query,
-    Mutation,
-    Subscription,
+lockgate_text::words! {
+    /// The kind of a procedure, which determines its HTTP method.
+    pub(crate) enum ProcedureKind {
+        Query = "query",
+        Mutation = "mutation",
+        Subscription = "subscription",
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,14 +34,6 @@ pub(crate) struct Procedure {
 }
 
 impl ProcedureKind {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Query => "query",
-            Self::Mutation => "mutation",
-            Self::Subscription => "subscription",
-        }
-    }
-
     /// Returns the HTTP method of the kind.
     pub(crate) fn verb(self) -> &'static str {
         match self {
