@@ -98,10 +98,7 @@ impl Budget {
         let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
             used.checked_add(bytes).filter(|used| *used <= all)
         });
-        match taken {
-            Ok(_) => Ok(()),
-            Err(_) => Err(Full),
-        }
+        taken.map(|_| ()).map_err(|_| Full)
     }
 }
 

@@ -72,10 +72,7 @@ impl Buffer {
 
     /// Returns the bytes received so far.
     pub fn as_slice(&self) -> &[u8] {
-        match &self.pages {
-            Some(pages) => pages.as_ref(),
-            None => &self.heap,
-        }
+        self.pages.as_ref().map_or(&self.heap, |pages| pages.as_ref())
     }
 }
 

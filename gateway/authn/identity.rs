@@ -137,10 +137,7 @@ impl Identity {
 }
 
 pub(crate) fn share(texts: &[impl AsRef<str>]) -> Box<[Arc<str>]> {
-    let mut shared = Vec::with_capacity(texts.len());
-    for text in texts {
-        shared.push(text.as_ref().into());
-    }
+    let shared: Vec<_> = texts.iter().map(|text| text.as_ref().into()).collect();
     shared.into()
 }
 
@@ -151,8 +148,5 @@ fn find_key(realm: &str, subject: &str) -> u64 {
         .update(realm.as_bytes())
         .update(subject.as_bytes());
     let hash = hasher.finalize();
-    match hash.as_bytes().first_chunk() {
-        Some(first) => u64::from_le_bytes(*first),
-        None => 0,
-    }
+    hash.as_bytes().first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
 }

@@ -171,10 +171,7 @@ impl Ring {
         };
         let held = self.0.get(id);
         // Comparing with a dummy makes an unknown id take as long as a wrong secret.
-        let kept = match held {
-            Some(held) => held.hash,
-            None => [0; 32].into(),
-        };
+        let kept = held.map_or_else(|| [0; 32].into(), |held| held.hash);
         let is_proved = hash == kept;
         match held {
             Some(held) if is_proved => held.admit(now),

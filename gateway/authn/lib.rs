@@ -254,10 +254,7 @@ impl Authenticator {
     }
 
     fn find_provider(&self) -> Result<&Provider, SignInError> {
-        match &self.provider {
-            Some(provider) => Ok(provider),
-            None => Err(SignInError::Malformed),
-        }
+        self.provider.as_ref().ok_or(SignInError::Malformed)
     }
 
     pub fn role_of(&self, caller: &Principal) -> Role {
@@ -313,10 +310,7 @@ impl Authenticator {
     }
 
     pub fn key_sets(&self) -> Vec<KeySetState> {
-        match &self.tokens {
-            Some(tokens) => tokens.key_sets(),
-            None => Vec::new(),
-        }
+        self.tokens.as_ref().map_or(Vec::new(), |tokens| tokens.key_sets())
     }
 
     /// Returns the protected resource metadata for a path that begins with [`WELL_KNOWN`], if

@@ -184,11 +184,7 @@ impl Reader<'_> {
 }
 
 fn take_texts(all: Vec<Text>) -> Vec<String> {
-    let mut texts = Vec::with_capacity(all.len());
-    for Text(text) in all {
-        texts.push(text);
-    }
-    texts
+    all.into_iter().map(|Text(text)| text).collect()
 }
 
 fn is_plain(text: &str) -> bool {

@@ -44,10 +44,7 @@ impl Body {
 
     /// Returns the length of the rest, if known.
     pub fn length(&self) -> Option<u64> {
-        match &self.held {
-            Some(connection) => connection.length(),
-            None => Some(0),
-        }
+        self.held.as_ref().map_or(Some(0), |connection| connection.length())
     }
 
     /// Reports whether the end was reached.

@@ -338,10 +338,7 @@ async fn shake_hands(
     name: ServerName<'static>,
     tcp: TcpStream,
 ) -> Result<Stream, ConnectError> {
-    match TlsConnector::from(config).connect(name, tcp).await {
-        Ok(tls) => Ok(Stream::tls(tls)),
-        Err(error) => Err(ConnectError::Tls(error)),
-    }
+    TlsConnector::from(config).connect(name, tcp).await.map(Stream::tls).map_err(ConnectError::Tls)
 }
 
 /// Truncates the addresses to the number that is tried; fails if there are none.

@@ -127,10 +127,7 @@ impl Backlog {
             Some(tail) => Ok(tail),
             None => Tail::new(&self.path, self.read),
         };
-        let mut tail = match tail {
-            Ok(tail) => tail,
-            Err(error) => return Err(ForwardError::new(&error)),
-        };
+        let mut tail = tail.map_err(|error| ForwardError::new(&error))?;
         let read = tokio::task::spawn_blocking(move || {
             let read = tail.read();
             (tail, read)

@@ -96,10 +96,7 @@ fn decode(part: &str) -> Result<Option<String>, UrlError> {
     let Some(decoded) = percent::decode_strictly(part) else {
         return Err(UrlError::Form);
     };
-    match String::from_utf8(decoded) {
-        Ok(text) => Ok(Some(text)),
-        Err(_) => Err(UrlError::Form),
-    }
+    String::from_utf8(decoded).map(Some).map_err(|_| UrlError::Form)
 }
 
 // Omits password and key.

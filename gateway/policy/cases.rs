@@ -237,10 +237,8 @@ impl Policy {
         let verdict = self.verdict(&class, question);
         match self.evaluate(&verdict, question, arguments) {
             Ok(passed) => {
-                let forwards = match &passed.arguments {
-                    Some(text) => serde_json::from_slice(text).ok(),
-                    None => None,
-                };
+                let forwards =
+                    passed.arguments.as_ref().and_then(|text| serde_json::from_slice(text).ok());
                 let Some(first) = passed.approvals.first() else {
                     let rule = passed.rule.to_string();
                     return Outcome { decision: Expect::Allow, rule, words: None, forwards };
@@ -390,9 +388,7 @@ fn quoted_words(text: &str) -> Result<Vec<String>, String> {
 }
 
 fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Arc<str>>, D::Error> {
-    let mut words = Vec::new();
-    for word in Vec::<String>::deserialize(deserializer)? {
-        words.push(word.into());
-    }
+    let words: Vec<_> =
+        Vec::<String>::deserialize(deserializer)?.into_iter().map(|word| word.into()).collect();
     Ok(words)
 }

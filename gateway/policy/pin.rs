@@ -121,9 +121,7 @@ fn sorted(value: Value) -> Value {
             let mut all: Vec<_> = members.into_iter().collect();
             all.sort_by(|a, b| a.0.cmp(&b.0));
             let mut members = Map::with_capacity(all.len());
-            for (name, value) in all {
-                members.insert(name, sorted(value));
-            }
+            members.extend(all.into_iter().map(|(name, value)| (name, sorted(value))));
             Value::Object(members)
         }
         Value::Array(mut items) => {
@@ -142,10 +140,7 @@ impl Lock {
     /// # Errors
     /// Returns a description of the mistake.
     pub fn read(text: &str) -> Result<Self, String> {
-        let file: File = match serde_json::from_str(text) {
-            Ok(file) => file,
-            Err(error) => return Err(error.to_string()),
-        };
+        let file: File = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if file.version != PIN_VERSION {
             return Err(format!("it has version {}, not {PIN_VERSION}", file.version));
         }

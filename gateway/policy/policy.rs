@@ -363,10 +363,7 @@ impl Policy {
         verdict: Option<&'a Verdict>,
     ) -> impl Iterator<Item = (u32, &'a Rule)> {
         let of_method = class.methods.iter().filter(move |&&at| self.limits.is_about(at, method));
-        let of_target: &[u32] = match verdict {
-            Some(verdict) => &verdict.limits,
-            None => &[],
-        };
+        let of_target: &[u32] = verdict.map_or(&[], |verdict| &verdict.limits);
         let limits = of_method.chain(of_target);
         limits.filter_map(move |&at| Some((at, self.rule(at)?)))
     }

@@ -145,10 +145,7 @@ impl Response {
     /// [`Self::redact_key`].
     #[must_use]
     pub fn redact(&self, text: &str) -> Option<String> {
-        let mut out = match self.redact_key(text) {
-            Some(changed) => Cow::Owned(changed),
-            None => Cow::Borrowed(text),
-        };
+        let mut out = self.redact_key(text).map_or_else(|| Cow::Borrowed(text), Cow::Owned);
         for (pattern, replace) in &self.patterns {
             if let Cow::Owned(changed) = pattern.replace_all(&out, regex::NoExpand(replace)) {
                 out = Cow::Owned(changed);

@@ -257,12 +257,9 @@ impl Url {
                 apart.push(net);
             }
         }
-        for net in &self.addresses {
-            if net.contains(&address) && apart.iter().all(|one| one.contains(net)) {
-                return true;
-            }
-        }
-        false
+        self.addresses
+            .iter()
+            .any(|net| net.contains(&address) && apart.iter().all(|one| one.contains(net)))
     }
 
     fn path(&self, parts: &Parts<'_>, url: &::url::Url) -> Result<(), Refusal> {

@@ -58,10 +58,7 @@ pub fn decode_value(header: &[u8]) -> Result<Cow<'_, str>, BadSentinel> {
     let text = text.trim_matches([' ', '\t']);
     let Some(payload) = sentinel_payload(text) else { return Ok(Cow::Borrowed(text)) };
     let Ok(bytes) = STANDARD.decode(payload) else { return Err(BadSentinel) };
-    match String::from_utf8(bytes) {
-        Ok(value) => Ok(Cow::Owned(value)),
-        Err(_) => Err(BadSentinel),
-    }
+    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| BadSentinel)
 }
 
 fn sentinel_payload(text: &str) -> Option<&str> {
@@ -225,10 +222,7 @@ impl ParamHeaders {
     }
 
     fn path(&self, index: usize) -> &[String] {
-        match self.0.get(index) {
-            Some(header) => &header.path,
-            None => &[],
-        }
+        self.0.get(index).map_or(&[], |header| &header.path)
     }
 }
 
@@ -302,10 +296,7 @@ fn may_have_annotations(schema: &[u8]) -> bool {
 /// Returns the text if it is JSON, which the readers below require.
 fn checked(json: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(json).ok()?;
-    match serde_json::from_str::<serde::de::IgnoredAny>(text) {
-        Ok(_) => Some(text),
-        Err(_) => None,
-    }
+    serde_json::from_str::<serde::de::IgnoredAny>(text).ok().map(|_| text)
 }
 
 /// Checks for RFC 9110 `1*tchar`.

@@ -70,10 +70,7 @@ pub fn items(
                 Ok(repaired) => {
                     let start = span.range().start;
                     let whole = start + item.range().start..start + item.range().end;
-                    let text = match repaired {
-                        Some(repaired) => Bytes::from(repaired),
-                        None => text.slice(whole),
-                    };
+                    let text = repaired.map_or_else(|| text.slice(whole), Bytes::from);
                     items.push(Raw { text, key: name.into_owned() });
                 }
                 Err(words) => unreadable.add(format!("{} {}: {words}", form.noun, short(&name))),

@@ -111,10 +111,7 @@ impl Gateway {
             let path = format!("/endpoints/{name}/mcp");
             all.push(ListedEndpoint::new(format!("endpoints.{name}"), path, COMPOSED));
         }
-        let servers = match caller {
-            Some(caller) => self.visible_servers(caller),
-            None => self.servers(),
-        };
+        let servers = caller.map_or_else(|| self.servers(), |caller| self.visible_servers(caller));
         for server in servers {
             let slug = server.slug();
             let path = format!("/servers/{slug}/mcp");
@@ -182,12 +179,8 @@ impl Discovery {
             Some(_) => return Err(format!("limit must be a number from 1 to {MAX_ENTRIES}")),
         };
         let search = query.search.as_deref().unwrap_or("").to_lowercase();
-        let mut matching = Vec::new();
-        for listed in all {
-            if self.name(listed).contains(&search) {
-                matching.push(listed);
-            }
-        }
+        let mut matching: Vec<_> =
+            all.iter().filter(|listed| self.name(listed).contains(&search)).collect();
         if !query.version.as_deref().is_none_or(is_version) {
             matching.clear();
         }

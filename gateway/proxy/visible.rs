@@ -92,13 +92,11 @@ impl Gateway {
     /// Returns the servers available to members of an organisation: all except those shadowed by an
     /// operator's server of the same slug. Policy is not applied.
     pub fn servers_for(&self, organisation: &str) -> Vec<Arc<dyn Upstream>> {
-        let mut servers: Vec<Arc<dyn Upstream>> = Vec::new();
-        for server in self.directory.servers_for(organisation) {
-            if server.organisation().is_none() || !self.has_shared(server.slug()) {
-                servers.push(server);
-            }
-        }
-        servers
+        self.directory
+            .servers_for(organisation)
+            .into_iter()
+            .filter(|server| server.organisation().is_none() || !self.has_shared(server.slug()))
+            .collect()
     }
 
     /// Returns the call figures of a server, `None` if its calls are counted with those of others.

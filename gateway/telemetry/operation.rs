@@ -51,10 +51,7 @@ impl OperationSpan {
     /// Starts the span of a client's request. `parent` is the client's trace context; `method` is
     /// empty for methods that the protocol does not define.
     pub fn server(tracer: &Tracer, parent: Option<&TraceContext>, method: &'static str) -> Self {
-        let context = match parent {
-            Some(parent) => parent.child(),
-            None => tracer.new_trace(),
-        };
+        let context = parent.map_or_else(|| tracer.new_trace(), |parent| parent.child());
         Self::begin(tracer, context, parent, SpanKind::Server, method)
     }
 
@@ -226,10 +223,7 @@ impl OperationSpan {
             Some(parent) => SpanId::from(parent.span_id()),
             None => SpanId::INVALID,
         };
-        let name = match self.name.take() {
-            Some(name) => Cow::Owned(name),
-            None => Cow::Borrowed(self.method),
-        };
+        let name = self.name.take().map_or_else(|| Cow::Borrowed(self.method), Cow::Owned);
         SpanData {
             span_context: SpanContext::new(
                 TraceId::from(context.trace_id()),

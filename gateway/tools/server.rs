@@ -90,10 +90,8 @@ impl Server {
             status.state = UpstreamState::Failed;
             status.trouble = Some(StageError { stage: Stage::Start, words, stderr: Vec::new() });
         }
-        let mut by_name = HashMap::with_capacity(tools.len());
-        for entry in &tools {
-            by_name.insert(Box::from(entry.own()), Arc::clone(entry));
-        }
+        let by_name: HashMap<_, _> =
+            tools.iter().map(|entry| (Box::from(entry.own()), Arc::clone(entry))).collect();
         let server = Arc::new(Self {
             slug,
             instance: Instance::mint(),

@@ -274,10 +274,7 @@ pub(crate) async fn search_audit(
         }),
         Role::Admin | Role::User => None,
     };
-    let mut items = Vec::with_capacity(found.records.len());
-    for record in &found.records {
-        items.push(reader.show(record));
-    }
+    let items: Vec<_> = found.records.iter().map(|record| reader.show(record)).collect();
     let next = next.and_then(|seq| state.gateway.seal_cursor(LIST, &caller.principal, seq));
     Ok(Json(AuditPage {
         items,

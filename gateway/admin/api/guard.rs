@@ -46,10 +46,7 @@ pub(crate) fn is_of_other_origin(uri: &Uri, headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(ORIGIN) else { return false };
     let Ok(origin) = origin.to_str() else { return true };
     let Some((_, authority)) = origin.split_once("://") else { return true };
-    let own = match uri.authority() {
-        Some(own) => Some(own.as_str()),
-        None => read_header(headers, HOST),
-    };
+    let own = uri.authority().map_or_else(|| read_header(headers, HOST), |own| Some(own.as_str()));
     !matches!(own, Some(own) if own.eq_ignore_ascii_case(authority))
 }
 

@@ -204,10 +204,7 @@ pub(crate) async fn list_pins(
     }
     all.extend(state.gateway.flagged_tools_of(&actor.organisation));
     all.retain(|flagged_tool| query.filter.admits(flagged_tool));
-    let mut pins = Vec::with_capacity(all.len());
-    for flagged_tool in all {
-        pins.push(Pin::new(flagged_tool));
-    }
+    let pins: Vec<_> = all.into_iter().map(Pin::new).collect();
     Ok(Json(query.cut(pins)?))
 }
 

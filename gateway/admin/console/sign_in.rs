@@ -195,10 +195,7 @@ pub(crate) async fn show_sign_in(
     QueryFields(fields): QueryFields,
 ) -> PageResult {
     let next = own_address(fields.get("next"));
-    let mistake = match &refusal {
-        Some(Extension(SignInRefusal(words))) => words,
-        None => "",
-    };
+    let mistake = refusal.as_ref().map_or("", |Extension(SignInRefusal(words))| words);
     let provider = offer.as_ref().and_then(|Extension(offer)| offer.provider.as_deref());
     let ends_sessions = matches!(&offer, Some(Extension(offer)) if offer.ends_sessions);
     let page = SignInPage {

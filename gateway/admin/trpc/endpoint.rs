@@ -155,10 +155,7 @@ impl Exchange {
 
     /// Returns the input of the call with this index, if present.
     fn find_input(&self, at: usize) -> Result<Option<&RawValue>, TrpcError> {
-        let inputs = match &self.inputs {
-            Ok(inputs) => inputs,
-            Err(failure) => return Err(failure.clone()),
-        };
+        let inputs = self.inputs.as_ref().map_err(|failure| failure.clone())?;
         let Some(input) = inputs.get(&at) else { return Ok(None) };
         Ok(Some(input))
     }
@@ -178,10 +175,8 @@ impl Exchange {
     }
 
     fn subscribe(&self, procedure: &Procedure, path: &str) -> Response {
-        match self.open_subscription(procedure, path) {
-            Ok(opened) => opened,
-            Err(failure) => refuse_subscription(&failure, Some(path)),
-        }
+        self.open_subscription(procedure, path)
+            .unwrap_or_else(|failure| refuse_subscription(&failure, Some(path)))
     }
 
     fn open_subscription(&self, procedure: &Procedure, path: &str) -> Result<Response, TrpcError> {

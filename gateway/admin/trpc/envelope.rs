@@ -113,19 +113,13 @@ impl Envelope {
     ) -> Result<Inputs, TrpcError> {
         let text = match *verb {
             Method::GET => query.input.as_deref().unwrap_or(""),
-            _ => match from_utf8(body) {
-                Ok(text) => text,
-                Err(_) => return Err(TrpcError::bad_request("the body is not UTF-8")),
-            },
+            _ => from_utf8(body).map_err(|_| TrpcError::bad_request("the body is not UTF-8"))?,
         };
         let mut inputs = Inputs::new();
         if text.is_empty() {
             return Ok(inputs);
         }
-        let value = match READER.check(text.as_bytes()) {
-            Ok(value) => value,
-            Err(words) => return Err(TrpcError::bad_request(words)),
-        };
+        let value = READER.check(text.as_bytes()).map_err(TrpcError::bad_request)?;
         if !self.is_batch {
             inputs.insert(0, keep(text)?);
             return Ok(inputs);

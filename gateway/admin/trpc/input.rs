@@ -95,11 +95,7 @@ fn find_unknown(given: &Map<String, Value>, fields: &[Field]) -> Option<Value> {
 }
 
 fn quote(names: &[&str]) -> Vec<String> {
-    let mut quoted = Vec::with_capacity(names.len());
-    for name in names {
-        quoted.push(format!("\"{name}\""));
-    }
-    quoted
+    names.iter().map(|name| format!("\"{name}\"")).collect()
 }
 
 impl Form {

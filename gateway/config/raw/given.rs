@@ -11,10 +11,7 @@ pub fn text_of(text: &Option<Text>) -> Option<String> {
 }
 
 pub fn text_or<'a>(text: &'a Option<Text>, default: &'a str) -> &'a str {
-    match text {
-        Some(Text(text)) => text,
-        None => default,
-    }
+    text.as_ref().map_or(default, |Text(text)| text)
 }
 
 pub fn path_of(path: &Option<Text>) -> Option<PathBuf> {
@@ -30,17 +27,9 @@ pub fn list_or(list: &Option<List>, default: &[&str]) -> Vec<String> {
 }
 
 pub fn owned(words: &[&str]) -> Vec<String> {
-    let mut owned = Vec::with_capacity(words.len());
-    for word in words {
-        owned.push((*word).to_owned());
-    }
-    owned
+    words.iter().map(|word| (*word).to_owned()).collect()
 }
 
 pub fn texts_of(map: &BTreeMap<String, Text>) -> BTreeMap<String, String> {
-    let mut texts = BTreeMap::new();
-    for (name, Text(text)) in map {
-        texts.insert(name.clone(), text.clone());
-    }
-    texts
+    map.iter().map(|(name, Text(text))| (name.clone(), text.clone())).collect()
 }

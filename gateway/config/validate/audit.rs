@@ -84,14 +84,8 @@ impl Check<'_> {
                 self.error(&["audit", name], what, "such as file: audit.jsonl");
             }
         }
-        let webhook = match &raw.webhook {
-            Some(raw) => self.audit_webhook(raw),
-            None => None,
-        };
-        let syslog = match &raw.syslog {
-            Some(raw) => self.syslog(raw),
-            None => None,
-        };
+        let webhook = raw.webhook.as_ref().and_then(|raw| self.audit_webhook(raw));
+        let syslog = raw.syslog.as_ref().and_then(|raw| self.syslog(raw));
         audit::Forward { syslog, webhook }
     }
 
@@ -188,10 +182,8 @@ fn parse_address(text: &str) -> Option<Url> {
         _ => return None,
     };
     // Checked on the text, because a parsed URL omits the default ports of HTTP.
-    let has_port = match rest.rsplit_once(':') {
-        Some((_, port)) => !port.is_empty() && !port.contains(']'),
-        None => false,
-    };
+    let has_port =
+        rest.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty() && !port.contains(']'));
     let mut url = Url::parse(&format!("{scheme}://{rest}")).ok()?;
     if !has_port {
         url.set_port(Some(port)).ok()?;

@@ -300,11 +300,7 @@ impl Check<'_> {
 }
 
 fn tool_timeouts(raw: &Server) -> BTreeMap<String, Duration> {
-    let mut timeouts = BTreeMap::new();
-    for (tool, time) in &raw.tool_timeouts {
-        timeouts.insert(tool.clone(), time.duration());
-    }
-    timeouts
+    raw.tool_timeouts.iter().map(|(tool, time)| (tool.clone(), time.duration())).collect()
 }
 
 /// Returns the health check: by default only child processes are checked.

@@ -67,18 +67,12 @@ impl Deref for Request {
 impl Request {
     /// Returns the id as JSON text; empty for a notification.
     pub fn id(&self) -> &[u8] {
-        match self.id {
-            Some(id) => id.of(&self.text),
-            None => &[],
-        }
+        self.id.map_or(&[], |id| id.of(&self.text))
     }
 
     /// Returns the id as JSON text, sharing the message's bytes.
     pub fn id_bytes(&self) -> Bytes {
-        match self.id {
-            Some(id) => self.text.slice(id.range()),
-            None => Bytes::new(),
-        }
+        self.id.map_or(Bytes::new(), |id| self.text.slice(id.range()))
     }
 
     /// Returns the method's name as sent, even if unknown.

@@ -153,10 +153,7 @@ fn are_strings(value: &Value) -> bool {
 
 /// Returns whether the member is missing or passes.
 fn fits(object: &Map<String, Value>, name: &str, is: fn(&Value) -> bool) -> bool {
-    match object.get(name) {
-        Some(value) => is(value),
-        None => true,
-    }
+    object.get(name).is_none_or(is)
 }
 
 fn is_input(schema: &Map<String, Value>) -> bool {

@@ -85,10 +85,8 @@ impl Postgres {
 
     /// Connects and checks the role.
     async fn open(&self) -> Result<Session, ToolError> {
-        let (session, found) = match self.look().await {
-            Ok(looked) => looked,
-            Err(trouble) => return Err(self.report_unreachable(&trouble)),
-        };
+        let (session, found) =
+            self.look().await.map_err(|trouble| self.report_unreachable(&trouble))?;
         if !found.is_empty() {
             return Err(self.remote.report_role(&found));
         }
@@ -241,13 +239,8 @@ impl Postgres {
         let names = self.names.lock();
         let mut columns = Vec::with_capacity(fields.len());
         for (oid, name) in fields {
-            let kind = match value::known(oid) {
-                Some(kind) => kind,
-                None => match names.get(&oid) {
-                    Some(kind) => kind,
-                    None => "unknown",
-                },
-            };
+            let named = names.get(&oid).map(String::as_str);
+            let kind = value::known(oid).or(named).unwrap_or("unknown");
             columns.push((oid, Column { name, kind: kind.to_owned() }));
         }
         Ok(columns)
@@ -373,10 +366,7 @@ async fn own(
 fn row(body: &DataRowBody, oids: &[u32]) -> Result<Vec<Value>, WireError> {
     let mut row = Vec::with_capacity(oids.len());
     for (oid, text) in oids.iter().zip(read_texts(body)?) {
-        row.push(match text {
-            Some(text) => value::json(*oid, text),
-            None => Value::Null,
-        });
+        row.push(text.map_or(Value::Null, |text| value::json(*oid, text)));
     }
     Ok(row)
 }

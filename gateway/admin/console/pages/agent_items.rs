@@ -79,10 +79,8 @@ pub(crate) async fn change_items(
         Err(problem) => return Err(problem.into()),
     };
     let agent = agents::show_agent(api.by()?, Path(id)).await?.value;
-    let mut typed = BTreeMap::new();
-    for (name, ..) in FIELDS {
-        typed.insert(name, fields.get_exact(name).to_owned());
-    }
+    let typed: BTreeMap<_, _> =
+        FIELDS.into_iter().map(|(name, ..)| (name, fields.get_exact(name).to_owned())).collect();
     let field = problem.pointer().strip_prefix("/items/").unwrap_or("");
     let field = field.split('/').next().unwrap_or("").to_owned();
     let mistake = sentence(problem.detail());

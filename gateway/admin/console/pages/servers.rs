@@ -178,10 +178,7 @@ fn list_limits(load: &Value) -> Vec<(&'static str, String)> {
 }
 
 fn read_number(load: &Value, name: &str) -> u64 {
-    match load.get(name) {
-        Some(figure) => figure.as_u64().unwrap_or(0),
-        None => 0,
-    }
+    load.get(name).map_or(0, |figure| figure.as_u64().unwrap_or(0))
 }
 
 /// Ends the connection and reconnects.

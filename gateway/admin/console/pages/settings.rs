@@ -38,10 +38,7 @@ struct SettingsPage<'a> {
 impl Setting {
     /// Returns the key without its section.
     fn name(&self) -> &str {
-        match self.key.split_once('.') {
-            Some((_, name)) => name,
-            None => &self.key,
-        }
+        self.key.split_once('.').map_or(&self.key, |(_, name)| name)
     }
 
     fn value_text(&self) -> String {
