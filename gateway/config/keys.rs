@@ -9,8 +9,8 @@ use lockgate_text::organisation::find_mistake;
 use serde::Deserialize;
 
 use crate::problem::{Problem, Problems, Report};
-use crate::raw::given::text_of;
 use crate::raw::leaf::Text;
+use crate::raw::text_of;
 use crate::source;
 use crate::source::layer::Layer;
 

@@ -32,9 +32,9 @@ use lockgate_telemetry::Format as LogFormat;
 
 use crate::loaded::{Config, Sources};
 use crate::problem::{Problem, Problems, Severity, ValuePlace};
-use crate::raw::given::{text_of, text_or};
 use crate::raw::leaf::Text;
 use crate::raw::{Profile, Root};
+use crate::raw::{text_of, text_or};
 use crate::source::layer::Layers;
 use crate::suggest;
 pub use egress::{NO_PROXY_VARIABLES, PROXY_VARIABLES};

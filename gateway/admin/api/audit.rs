@@ -15,9 +15,9 @@ use serde_json::Value;
 use super::access::{Admin, By, Caller, Operator};
 #[cfg(test)]
 use super::conditions::OrganisationQuery;
-use super::places::OrganisationPermit;
 use super::problem::Problem;
 use super::query::{Query, number};
+use super::state::OrganisationPermit;
 use super::state::{ApiState, AuditReport};
 
 /// The purpose that cursors are sealed for.

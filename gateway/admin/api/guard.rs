@@ -10,7 +10,7 @@ use axum::response::IntoResponse;
 use serde_json::Value;
 
 use super::problem::Problem;
-use crate::headers::read_header;
+use crate::read_header;
 
 /// Limit on path and query, in bytes.
 const MAX_URL: usize = 8 * 1024;

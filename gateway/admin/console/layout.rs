@@ -24,7 +24,7 @@ use super::diagnosis::Severity;
 use super::error::{PageError, render};
 use super::fields::Fields;
 use super::page_account::PageAccount;
-use super::page_path::PagePath;
+use super::redirect::PagePath;
 use super::redirect::redirect;
 use super::results::KeptCall;
 use super::results::{Kept, Notice, Results};

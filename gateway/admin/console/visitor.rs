@@ -5,7 +5,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{COOKIE, HOST};
 use lockgate_authn::Principal;
 
-use crate::headers::read_header;
+use crate::read_header;
 
 /// The session cookie over https: host-only, and never sent in plain text.
 pub(crate) const SECURE_COOKIE: &str = "__Host-lockgate";

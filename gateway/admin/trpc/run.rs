@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::answer::Outcome;
 use super::failure::Code;
 use super::failure::TrpcError;
-use super::procedures::{Action, Procedure};
+use super::input::{Action, Procedure};
 use crate::api::access::{By, Caller};
 use crate::api::answer::{count, estimate_tree};
 use crate::api::call::{CallError, CallOrigin, CallResult, Params, param, send};

@@ -11,8 +11,8 @@ use lockgate_egress::parse_network;
 
 use super::{Check, LISTEN};
 use crate::problem::ValuePlace;
-use crate::raw::given::text_or;
 use crate::raw::leaf::Text;
+use crate::raw::text_or;
 use crate::raw::{self, Root};
 
 /// Maximum length of a role name, in bytes.

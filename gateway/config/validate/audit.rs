@@ -10,8 +10,8 @@ use url::Url;
 use super::headers::is_framing;
 use super::{Check, is_local};
 use crate::raw::audit::{Audit, Output, Syslog, Webhook};
-use crate::raw::given::text_or;
 use crate::raw::leaf::Text;
+use crate::raw::text_or;
 
 /// Ports of syslog over TLS (RFC 5425) and over plain TCP (RFC 6587).
 const TLS_PORT: u16 = 6514;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use lockgate_registry::{Auth, Catalogue, CatalogueEntry};
 
 use super::{Check, is_slug};
-use crate::raw::given::text_of;
 use crate::raw::leaf::Text;
+use crate::raw::text_of;
 use crate::raw::{self, AuthMethod};
 
 /// The same maximum as for servers.

@@ -11,9 +11,9 @@ use lockgate_upstream::{
 
 use super::headers::is_framing;
 use super::{Check, is_http, is_slug};
-use crate::raw::given::{path_of, texts_of};
 use crate::raw::leaf::Text;
 use crate::raw::{self, Server};
+use crate::raw::{path_of, texts_of};
 
 const MAX_SERVERS: usize = 256;
 const MAX_ARGUMENTS: usize = 1000;

@@ -5,8 +5,8 @@ use lockgate_authn as authn;
 use url::Url;
 
 use super::Check;
-use crate::raw::given::text_of;
 use crate::raw::leaf::{List, Text};
+use crate::raw::text_of;
 use crate::raw::{Root, SignIn};
 use crate::suggest;
 

@@ -7,9 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::argument;
+use super::argument::Words;
 use super::config::{Argument, ArgumentKind, Config, Problem, Prompt, Resource, Role, Template};
 use super::template::{UriTemplate, Values};
-use super::words::Words;
 use crate::registry::is_valid_name;
 use crate::tool::first_chars;
 

@@ -15,7 +15,7 @@ use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, render, show};
 use crate::console::fields::{Fields, FormFields};
 use crate::console::layout::Layout;
-use crate::console::page_path::PagePath;
+use crate::console::redirect::PagePath;
 use crate::fault::sentence;
 
 /// A field of the form: its name in the API, its label and its hint.
