@@ -19,7 +19,6 @@ use crate::serve;
 use arguments::{Cli, Command, Common, Running, ServersAt};
 
 /// Runs the command line of this process.
-#[must_use]
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
     let mut sources = sources(&cli.common);

@@ -5,7 +5,6 @@
 
 mod backlog;
 mod syslog;
-mod trouble;
 mod webhook;
 
 use std::sync::Arc;
@@ -20,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use backlog::Backlog;
+use backlog::ForwardError;
 use syslog::Collector;
-use trouble::ForwardError;
 use webhook::Poster;
 
 /// How long shutdown waits for receivers to accept the remaining records.

@@ -122,11 +122,7 @@ fn has_room(keys: &[Key], new: &Key) -> bool {
 fn has_own_room(keys: &[Key], new: &Key) -> bool {
     let own = new.organisation_or_default();
     let mut all = vec![new.clone()];
-    for key in keys {
-        if key.organisation_or_default() == own {
-            all.push(key.clone());
-        }
-    }
+    all.extend(keys.iter().filter(|key| key.organisation_or_default() == own).cloned());
     is_of_default(new)
         || fits(&all, MAX_BYTES / ORGANISATION_DIVISOR, MAX_VALUES / ORGANISATION_DIVISOR)
 }

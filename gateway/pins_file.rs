@@ -24,10 +24,7 @@ pub(crate) fn decide(
     is_approved: bool,
 ) -> Result<(), ApprovalError> {
     let _changing = CHANGING.lock();
-    let mut lock = match read(file) {
-        Ok(lock) => lock,
-        Err(error) => return Err(describe(&error)),
-    };
+    let mut lock = read(file).map_err(|error| describe(&error))?;
     for one in decided {
         if is_approved {
             lock.approve(&one.server, &one.tool, one.pin.clone());
@@ -43,10 +40,7 @@ pub(crate) fn decide(
     if text.len() > MAX_BYTES {
         return Err(ApprovalError::Full);
     }
-    match write(file, &text) {
-        Ok(()) => Ok(()),
-        Err(error) => Err(describe(&error)),
-    }
+    write(file, &text).map_err(|error| describe(&error))
 }
 
 fn is_full(lock: &Lock, server: &str) -> bool {

@@ -85,10 +85,7 @@ impl SignedPost {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let request = self.write_request(id, since.as_secs(), media_type, body)?;
         let answer = tokio::time::timeout(ATTEMPT_TIMEOUT, async {
-            let response = match self.origin.send(request).await {
-                Ok(response) => response,
-                Err(error) => return Err(error.to_string()),
-            };
+            let response = self.origin.send(request).await.map_err(|error| error.to_string())?;
             let status = response.status();
             let retry_after = retry_after(response.headers());
             // Read to the end so that the connection can be reused.

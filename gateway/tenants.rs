@@ -210,9 +210,7 @@ impl Tenants {
     fn adopt_all(&self) {
         let known = self.registry.organisations();
         let mut names: BTreeSet<Arc<str>> = self.organisations.lock().keys().cloned().collect();
-        for organisation in &known {
-            names.insert(organisation.id.as_str().into());
-        }
+        names.extend(known.iter().map(|organisation| organisation.id.as_str().into()));
         for name in names {
             self.adopt(&name);
         }
@@ -391,10 +389,8 @@ impl Tenants {
 
     /// Passes an organisation's servers and agents to the request path.
     fn serve(&self, snapshot: &OrganisationSnapshot, integrations: &Integrations) {
-        let mut servers: Vec<Arc<dyn Upstream>> = Vec::with_capacity(integrations.len());
-        for connected in integrations.values() {
-            servers.push(connected.server());
-        }
+        let servers: Vec<Arc<dyn Upstream>> =
+            integrations.values().map(|connected| connected.server()).collect();
         let agents = snapshot.agents.iter().map(|agent| describe_agent(agent, integrations));
         self.gateway.set_organisation(&snapshot.organisation, servers, agents.collect());
     }
@@ -424,10 +420,7 @@ impl Tenants {
 
 /// Reports whether this client serves the integration.
 fn has_client(integrations: &Integrations, id: &str, client: &Arc<Client>) -> bool {
-    match integrations.get(id) {
-        Some(connected) => Arc::ptr_eq(&connected.client, client),
-        None => false,
-    }
+    integrations.get(id).is_some_and(|connected| Arc::ptr_eq(&connected.client, client))
 }
 
 /// Reports whether a time in milliseconds since 1970 is within a minute of now, before or after.

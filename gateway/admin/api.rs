@@ -27,19 +27,14 @@ pub(crate) mod offers;
 pub(crate) mod organisations;
 pub(crate) mod page;
 pub(crate) mod pins;
-mod places;
 pub(crate) mod policies;
-mod probe;
 pub(crate) mod problem;
 pub(crate) mod query;
 pub(crate) mod recent;
-mod recorded;
-mod refusal;
 pub(crate) mod routes;
 mod server_set;
 pub(crate) mod servers;
 pub(crate) mod sessions;
-pub(crate) mod settings;
 pub(crate) mod state;
 pub(crate) mod switch;
 mod table;
@@ -51,11 +46,11 @@ use std::sync::Arc;
 use axum::Router;
 use lockgate_proxy::Gateway;
 
-pub use probe::{Candidate, Offered, ProbeFailure, ProbeStage};
 pub use state::{
     ApprovalError, ApprovedPin, AuditReport, EffectiveSetting, KeyChange, KeyChangeError,
     Operations, Switch,
 };
+pub use state::{Candidate, Offered, ProbeFailure, ProbeStage};
 
 use crate::console::sessions::Sessions;
 use state::ApiState;

@@ -59,27 +59,23 @@ impl Applications {
     }
 
     /// Returns the open console sessions.
-    #[must_use]
     pub fn sessions(&self) -> Arc<Sessions> {
         Arc::clone(&self.sessions)
     }
 
     /// Returns the pending sign-ins at identity providers.
-    #[must_use]
     pub fn attempts(&self) -> Arc<Attempts> {
         Arc::clone(&self.attempts)
     }
 }
 
 /// Returns whether a path needs no authentication: it describes the interfaces, not this gateway.
-#[must_use]
 pub fn is_public(path: &str) -> bool {
     api::is_public(path) || path == trpc::TYPES_PATH
 }
 
 /// Converts a refusal by authentication or the body limits to the format of the requested
 /// interface.
-#[must_use]
 pub fn answer_refusal(parts: &Parts, answer: &axum::http::Response<Bytes>) -> Response {
     if trpc::is_path(parts.uri.path()) {
         return trpc::answer_refusal(parts, answer);

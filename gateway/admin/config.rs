@@ -37,7 +37,6 @@ pub struct Connected {
 }
 
 impl Ready {
-    #[must_use]
     pub fn is_met(self, connected: Connected) -> bool {
         match self {
             Self::Started => true,
@@ -58,7 +57,6 @@ impl fmt::Display for Connected {
 pub struct ScrapeToken(blake3::Hash);
 
 impl ScrapeToken {
-    #[must_use]
     pub fn new(text: &str) -> Self {
         Self(blake3::hash(text.as_bytes()))
     }
@@ -79,11 +77,7 @@ impl ScrapeToken {
     }
 }
 
-impl fmt::Debug for ScrapeToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ScrapeToken")
-    }
-}
+lockgate_text::debug_fields!(ScrapeToken);
 
 /// The receiver of messages about approvals.
 #[derive(Clone, PartialEq, Eq)]
@@ -96,11 +90,7 @@ pub struct Webhook {
     pub link_base: Url,
 }
 
-impl fmt::Debug for Webhook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Webhook").field("link_base", &self.link_base).finish_non_exhaustive()
-    }
-}
+lockgate_text::debug_fields!(Webhook: link_base);
 
 /// The listeners of the API, and the holders of its roles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -130,7 +120,6 @@ pub struct ClientsAddress {
 impl ClientsAddress {
     /// Returns the base of endpoint URLs, without a trailing `/`, for a request to this host. Empty
     /// if unknown.
-    #[must_use]
     pub fn base(&self, host: Option<&str>) -> String {
         if let Some(url) = &self.public_url {
             return url.as_str().trim_end_matches('/').to_owned();

@@ -53,13 +53,11 @@ pub fn connect_router(pages: ConnectPages) -> Router {
 }
 
 /// Returns whether a path of these pages needs no visitor.
-#[must_use]
 pub fn is_open_page(path: &str) -> bool {
     Accounts::paths().iter().any(|open| path.ends_with(open))
 }
 
 /// Returns the form for visitors that have not signed in, with the reason of a refusal.
-#[must_use]
 pub fn ask_for_key(server: &str, uri: &Uri, mistake: &str) -> Response {
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     let action = format!("{server}/sign-in{query}");

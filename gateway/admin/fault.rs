@@ -270,7 +270,6 @@ const TABLE: &[Row] = &[
 impl Fault {
     /// Returns the fault of a stage. `words` is the error text that selects the row, `cause` the
     /// part of it that the reader may see.
-    #[must_use]
     pub fn new(stage: &str, name: &str, words: &str, cause: &str) -> Self {
         let found = TABLE.iter().find(|row| row.stage == stage && words.contains(row.mark));
         let (summary, fix) = match found {
@@ -283,7 +282,6 @@ impl Fault {
 
     /// Returns the fault of a server. Without `is_operator` the cause is the reason that every
     /// caller may read.
-    #[must_use]
     pub fn of_server(name: &str, trouble: &StageError, is_operator: bool) -> Self {
         let cause =
             if is_operator { describe_trouble(trouble) } else { trouble.reason().into_owned() };
@@ -292,7 +290,6 @@ impl Fault {
 
     /// Returns the fault of a server, without details that the caller may not read. A connected
     /// server has a fault if its lists could not be read the last time, or most calls fail.
-    #[must_use]
     pub fn find(
         gateway: &Gateway,
         server: &dyn Upstream,
@@ -337,7 +334,6 @@ fn describe_trouble(trouble: &StageError) -> String {
 }
 
 /// Returns a text with a capital letter at its start and a full stop at its end.
-#[must_use]
 pub fn sentence(text: &str) -> String {
     let text = text.trim();
     let word = text.split(char::is_whitespace).next().unwrap_or("");

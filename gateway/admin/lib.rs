@@ -10,7 +10,6 @@ mod connect;
 pub mod console;
 mod fault;
 mod handler;
-mod headers;
 mod life;
 mod router;
 mod trpc;
@@ -23,6 +22,8 @@ pub use api::{
 };
 pub use applications::{Applications, HeldBody, answer_refusal, describe_rejection, is_public};
 pub use approvals::{AnswerError, Approvals, approvals_router, page_router};
+use axum::http::HeaderMap;
+use axum::http::header::{AsHeaderName, CONTENT_TYPE};
 pub use config::{ApiConfig, ClientsAddress, Config, Connected, Ready, ScrapeToken, Webhook};
 pub use connect::{ConnectPages, ask_for_key, connect_router, is_open_page};
 pub use fault::Fault;
@@ -62,4 +63,25 @@ pub trait Health: Send + Sync + 'static {
     fn shares_rates(&self) -> Option<bool>;
     /// Returns the metrics as Prometheus text; those of servers are for operators.
     fn metrics(&self, is_operator: bool) -> String;
+}
+
+// Request headers as text.
+
+/// Returns the value of a header; `None` if it is missing or not text.
+pub(crate) fn read_header(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// Returns the media type of a body without its parameters.
+pub(crate) fn read_media_type(headers: &HeaderMap) -> Option<&str> {
+    let given = read_header(headers, CONTENT_TYPE)?;
+    match given.split_once(';') {
+        Some((essence, _)) => Some(essence.trim()),
+        None => Some(given.trim()),
+    }
+}
+
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
+    let essence = read_media_type(headers);
+    matches!(essence, Some(essence) if essence.eq_ignore_ascii_case("application/json"))
 }

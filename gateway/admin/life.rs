@@ -3,41 +3,29 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// A state in the life cycle of the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum LifeState {
-    /// Servers are connecting; requests are already answered.
-    Initializing,
-    Ready,
-    /// Nothing new is accepted; running requests may finish.
-    ShuttingDown,
-    Stopped,
+lockgate_text::words! {
+    /// A state in the life cycle of the process.
+    #[derive(PartialOrd, Ord)]
+    #[repr(u8)]
+    pub enum LifeState {
+        /// Servers are connecting; requests are already answered.
+        Initializing = "initializing",
+        Ready = "ready",
+        /// Nothing new is accepted; running requests may finish.
+        ShuttingDown = "shutting_down",
+        Stopped = "stopped",
+    }
 }
 
 /// The current [`LifeState`], shared between threads.
 #[derive(Debug, Default)]
 pub struct LifeCycle(AtomicU8);
 
-impl LifeState {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Initializing => "initializing",
-            Self::Ready => "ready",
-            Self::ShuttingDown => "shutting_down",
-            Self::Stopped => "stopped",
-        }
-    }
-}
-
 impl LifeCycle {
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    #[must_use]
     pub fn state(&self) -> LifeState {
         match self.0.load(Ordering::Acquire) {
             0 => LifeState::Initializing,

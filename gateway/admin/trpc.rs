@@ -4,10 +4,8 @@
 
 mod answer;
 mod endpoint;
-mod envelope;
 mod failure;
 mod input;
-mod procedures;
 mod run;
 mod subscription;
 

@@ -43,7 +43,6 @@ pub struct Full;
 
 impl Budget {
     /// Creates a budget of `all` bytes.
-    #[must_use]
     pub fn new(all: usize) -> Self {
         Self {
             used: AtomicUsize::new(0),
@@ -54,13 +53,11 @@ impl Budget {
     }
 
     /// Returns the bytes available to large messages.
-    #[must_use]
     pub fn limit(&self) -> usize {
         self.all.load(Ordering::Relaxed)
     }
 
     /// Returns the number of messages refused or dropped because the budget was exhausted.
-    #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
@@ -81,13 +78,11 @@ impl Budget {
     }
 
     /// Returns the bytes currently held.
-    #[must_use]
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 
     /// Returns whether more than half is held, so that optional data should be dropped.
-    #[must_use]
     pub fn is_scarce(&self) -> bool {
         self.used() > self.half()
     }
@@ -103,10 +98,7 @@ impl Budget {
         let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
             used.checked_add(bytes).filter(|used| *used <= all)
         });
-        match taken {
-            Ok(_) => Ok(()),
-            Err(_) => Err(Full),
-        }
+        taken.map(|_| ()).map_err(|_| Full)
     }
 }
 
@@ -151,7 +143,6 @@ impl<P: AsRef<Budget>> Hold<P> {
     }
 
     /// Returns the bytes held.
-    #[must_use]
     pub const fn bytes(&self) -> usize {
         self.bytes
     }

@@ -32,12 +32,10 @@ struct Counted {
 
 impl Buffer {
     /// Creates a buffer for a message of at most `max` bytes, the size of its mapping.
-    #[must_use]
     pub fn new(max: usize) -> Self {
         Self { heap: BytesMut::new(), pages: None, max }
     }
 
-    #[must_use]
     pub fn len(&self) -> usize {
         match &self.pages {
             Some(pages) => pages.len,
@@ -45,7 +43,6 @@ impl Buffer {
         }
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -74,12 +71,8 @@ impl Buffer {
     }
 
     /// Returns the bytes received so far.
-    #[must_use]
     pub fn as_slice(&self) -> &[u8] {
-        match &self.pages {
-            Some(pages) => pages.as_ref(),
-            None => &self.heap,
-        }
+        self.pages.as_ref().map_or(&self.heap, |pages| pages.as_ref())
     }
 }
 

@@ -12,7 +12,6 @@ pub struct CallerId {
 
 impl CallerId {
     /// Returns the identity of a principal in an organisation.
-    #[must_use]
     pub fn new(organisation: &str, principal: u64) -> Self {
         let mut hasher = DefaultHasher::new();
         organisation.hash(&mut hasher);
@@ -20,19 +19,16 @@ impl CallerId {
     }
 
     /// Returns the identity shared by all principals of an organisation.
-    #[must_use]
     pub fn of_organisation(organisation: &str) -> Self {
         Self::new(organisation, 0)
     }
 
     /// Returns the identity of a caller without an organisation, which counts as an organisation.
-    #[must_use]
     pub fn alone(principal: u64) -> Self {
         Self { organisation: principal, principal }
     }
 
     /// Returns the number of the principal.
-    #[must_use]
     pub fn principal(self) -> u64 {
         self.principal
     }

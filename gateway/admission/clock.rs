@@ -29,13 +29,11 @@ pub fn during_poll<T>(poll: impl FnOnce() -> T) -> T {
 }
 
 /// Returns the start of the current poll, or the current time outside of [`during_poll`].
-#[must_use]
 pub fn now() -> Instant {
     POLL_START.get().unwrap_or_else(Instant::now)
 }
 
 /// Returns the time since `start` as of [`now`].
-#[must_use]
 pub fn elapsed(start: Instant) -> Duration {
     now().saturating_duration_since(start)
 }

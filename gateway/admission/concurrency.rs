@@ -47,7 +47,6 @@ pub struct Permit {
 }
 
 impl ConcurrencyLimit {
-    #[must_use]
     pub fn new(bounds: Bounds, charge: Charge, part: Option<Membership>) -> Arc<Self> {
         Arc::new_cyclic(|itself| Self {
             rules: Rules::new(bounds, charge, part),
@@ -98,18 +97,15 @@ impl ConcurrencyLimit {
     }
 
     /// Returns the number of permits held.
-    #[must_use]
     pub fn running(&self) -> usize {
         self.state.lock().running
     }
 
     /// Returns the number of waiting callers.
-    #[must_use]
     pub fn waiting(&self) -> usize {
         self.state.lock().waiting
     }
 
-    #[must_use]
     pub fn bounds(&self) -> Bounds {
         self.rules.bounds()
     }
@@ -121,7 +117,6 @@ impl ConcurrencyLimit {
     }
 
     /// Returns how long callers have been waiting without a free permit.
-    #[must_use]
     pub fn full_for(&self) -> Option<Duration> {
         let since = self.state.lock().full_since?;
         Some(since.elapsed())
@@ -129,7 +124,6 @@ impl ConcurrencyLimit {
 
     /// Returns the wait that a new caller should expect, estimated from past hold times and at
     /// least a second.
-    #[must_use]
     pub fn expected_wait(&self) -> Duration {
         let state = self.state.lock();
         let turns = (state.waiting + 1) as f64 / self.rules.bounds().running as f64;
@@ -138,7 +132,6 @@ impl ConcurrencyLimit {
     }
 
     /// Returns the average time that a permit is held, zero before the first was returned.
-    #[must_use]
     pub fn usual_hold(&self) -> Duration {
         Duration::try_from_secs_f64(self.state.lock().held).unwrap_or_default()
     }

@@ -15,7 +15,6 @@ pub struct Turn {
 }
 
 impl CpuPool {
-    #[must_use]
     pub fn new(bounds: Bounds) -> Self {
         Self(ConcurrencyLimit::new(bounds, Charge::Time, None))
     }
@@ -30,7 +29,6 @@ impl CpuPool {
     }
 
     /// Returns the pool's concurrency limit.
-    #[must_use]
     pub fn limit(&self) -> &ConcurrencyLimit {
         &self.0
     }

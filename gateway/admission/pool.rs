@@ -32,7 +32,6 @@ pub struct Pool {
 }
 
 impl Pool {
-    #[must_use]
     pub fn new(total: usize) -> Arc<Self> {
         Arc::new(Self {
             total: AtomicUsize::new(total),

@@ -35,7 +35,6 @@ pub struct Reader {
 
 impl Reader {
     /// Creates a reader without a hold.
-    #[must_use]
     pub fn new(budget: &Arc<Budget>) -> Self {
         Self { hold: Hold::none(Arc::clone(budget)), entry: None }
     }
@@ -116,7 +115,6 @@ impl Reader {
     }
 
     /// Returns whether [`Self::told`] can complete.
-    #[must_use]
     pub fn is_known(&self) -> bool {
         self.entry.is_some()
     }

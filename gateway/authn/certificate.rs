@@ -1,7 +1,6 @@
 //! Client certificates that TLS has verified against the operator's CA certificates, and the
 //! identities they contain. Signatures are not verified here.
 
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -92,7 +91,6 @@ impl Certificate {
 }
 
 /// Returns the expiry of a DER certificate, in Unix seconds.
-#[must_use]
 pub fn read_expiry(der: &[u8]) -> Option<i64> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     Some(certificate.validity().not_after.timestamp())
@@ -228,14 +226,7 @@ fn usable(text: &str) -> Option<&str> {
     if is_usable { Some(text) } else { None }
 }
 
-impl fmt::Debug for Certificate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Certificate")
-            .field("names", &self.names)
-            .field("fingerprint", &self.fingerprint)
-            .finish_non_exhaustive()
-    }
-}
+lockgate_text::debug_fields!(Certificate: names, fingerprint);
 
 #[cfg(test)]
 mod tests;

@@ -23,10 +23,7 @@ pub(crate) fn identity(
     places: &Claims,
     needs: &Needs,
 ) -> Option<Identity> {
-    let named = match &places.organisation {
-        Some(place) => find(claims, place),
-        None => None,
-    };
+    let named = places.organisation.as_ref().and_then(|place| find(claims, place));
     let organisation = match named {
         Some(Value::String(name)) if find_mistake(name).is_some() => return None,
         Some(Value::String(name)) => Some(name.as_str()),

@@ -1,7 +1,6 @@
 //! The validated configuration of authentication. It reads no file and no environment.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -149,13 +148,11 @@ pub struct ToolScopes {
 
 impl Config {
     /// Returns whether callers from other machines can authenticate, or need not.
-    #[must_use]
     pub fn admits_others(&self) -> bool {
         self.has_credentials() || self.anonymous == Anonymous::Everywhere
     }
 
     /// Returns whether any credential is configured.
-    #[must_use]
     pub fn has_credentials(&self) -> bool {
         self.takes_bearers() || self.certificates
     }
@@ -165,39 +162,13 @@ impl Config {
     }
 }
 
-pub(crate) fn hidden(secret: &Option<String>) -> Option<&'static str> {
-    if secret.is_some() { Some("…") } else { None }
-}
+// Redacts the client secret.
+lockgate_text::debug_fields!(SignIn: issuer, client_id, scopes, redirect);
 
-/// Redacts the client secret.
-impl fmt::Debug for SignIn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SignIn")
-            .field("issuer", &self.issuer)
-            .field("client_id", &self.client_id)
-            .field("client_secret", &hidden(&self.client_secret))
-            .field("scopes", &self.scopes)
-            .field("redirect", &self.redirect.as_str())
-            .finish()
-    }
-}
-
-/// Redacts the key.
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
-            .field("key", &hidden(&self.key))
-            .field("keys", &self.keys)
-            .field("issuers", &self.issuers)
-            .field("public_url", &self.public_url.as_ref().map(Url::as_str))
-            .field("certificates", &self.certificates)
-            .field("anonymous", &self.anonymous)
-            .field("scopes", &self.scopes)
-            .field("sign_in", &self.sign_in)
-            .field("signer", &self.signer)
-            .finish_non_exhaustive()
-    }
-}
+// Redacts the key.
+lockgate_text::debug_fields!(
+    Config: keys, issuers, public_url, certificates, anonymous, scopes, sign_in, signer
+);
 
 // Administrative roles, which the operator's configuration alone assigns. A role of the same name
 // in a credential has no effect unless the configuration names it as a holder.
@@ -223,7 +194,6 @@ pub struct RoleHolders {
 }
 
 impl RoleHolders {
-    #[must_use]
     pub fn role_of(&self, caller: &Principal) -> Role {
         let is_local = *caller.issuer == *LOCAL && !caller.is_forwarded();
         let is_trusted = self.trusts_local && is_local;

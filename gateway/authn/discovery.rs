@@ -60,10 +60,7 @@ fn is_of(document: &Value, issuer: &str) -> bool {
 }
 
 pub(crate) fn places(issuer: &str) -> Result<Vec<Url>, String> {
-    let base = match Url::parse(issuer) {
-        Ok(base) => base,
-        Err(error) => return Err(error.to_string()),
-    };
+    let base = Url::parse(issuer).map_err(|error| error.to_string())?;
     let path = base.path().trim_end_matches('/');
     let mut places = vec![
         format!("/.well-known/oauth-authorization-server{path}"),

@@ -69,10 +69,8 @@ impl Outside {
         policy: Policy,
         mut request: Request<Payload>,
     ) -> Result<(StatusCode, Bytes), String> {
-        let origin = match Origin::new(Arc::clone(&self.connector), url, policy, &self.config) {
-            Ok(origin) => origin,
-            Err(error) => return Err(error.to_string()),
-        };
+        let origin = Origin::new(Arc::clone(&self.connector), url, policy, &self.config)
+            .map_err(|error| error.to_string())?;
         *request.uri_mut() = origin.uri().clone();
         request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         let response = origin.send(request).await.map_err(|error| error.to_string())?;

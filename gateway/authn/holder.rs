@@ -25,7 +25,6 @@ pub struct Pattern {
 
 impl Holder {
     /// Parses `role:NAME`, `principal:ISSUER|SUBJECT` or `certificate:NAME`.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (kind, name) = text.split_once(':')?;
         let pattern = Pattern::new(name)?;
@@ -37,12 +36,10 @@ impl Holder {
         }
     }
 
-    #[must_use]
     pub fn of_key(role: &str) -> Self {
         Self::KeyRole(role.to_owned())
     }
 
-    #[must_use]
     pub fn names(&self, caller: &Principal) -> bool {
         match self {
             Self::Role(pattern) => caller.roles.iter().any(|role| pattern.fits(role)),

@@ -1,7 +1,6 @@
 //! The identity that a credential proves. Nothing in it is self-declared. Nothing in it is secret,
 //! except for an access token that servers require in exchange.
 
-use std::fmt;
 use std::sync::Arc;
 
 use lockgate_admission::CallerId;
@@ -51,16 +50,11 @@ pub struct AccessToken {
     pub expires: u64,
 }
 
-/// Shows no token.
-impl fmt::Debug for AccessToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AccessToken").field("expires", &self.expires).finish_non_exhaustive()
-    }
-}
+// Shows no token.
+lockgate_text::debug_fields!(AccessToken: expires);
 
 impl Identity {
     /// Creates an identity without organisation, roles, scopes or agent.
-    #[must_use]
     pub fn new(issuer: &str, subject: &str) -> Self {
         let realm: Arc<str> = issuer.into();
         Self {
@@ -101,62 +95,51 @@ impl Identity {
     }
 
     /// Returns the caller's access token, if servers require its exchange.
-    #[must_use]
     pub fn access_token(&self) -> Option<&AccessToken> {
         self.token.as_ref()
     }
 
-    #[must_use]
     pub fn named_organisation(&self) -> Option<&str> {
         self.organisation.as_deref()
     }
 
     /// Returns the caller's organisation, which is the default if the credential names none.
-    #[must_use]
     pub fn organisation(&self) -> &str {
         self.named_organisation().unwrap_or(DEFAULT_ORGANISATION)
     }
 
     /// Returns the namespace in which the subject is unique. State of a caller is keyed by realm
     /// and subject.
-    #[must_use]
     pub fn realm(&self) -> &str {
         &self.realm
     }
 
     /// Returns a hash of realm and subject for use in tables, the same in every process. A limit
     /// that several organisations share uses [`Identity::caller_id`].
-    #[must_use]
     pub fn key(&self) -> u64 {
         self.id.principal()
     }
 
     /// Returns the identity used for fair queueing.
-    #[must_use]
     pub fn caller_id(&self) -> CallerId {
         self.id
     }
 
     /// Returns the agent whose endpoint is the only thing that the credential opens, if it is an
     /// API key that was created for an agent.
-    #[must_use]
     pub fn only_agent(&self) -> Option<&str> {
         let agent = self.agent.as_deref()?;
         if *self.issuer == *KEY && agent.starts_with(AGENT_ID) { Some(agent) } else { None }
     }
 
     /// Returns whether a scope was granted or implied. The user of this machine has every scope.
-    #[must_use]
     pub fn has_scope(&self, scope: &str) -> bool {
         &*self.issuer == LOCAL || self.scopes.iter().any(|granted| **granted == *scope)
     }
 }
 
 pub(crate) fn share(texts: &[impl AsRef<str>]) -> Box<[Arc<str>]> {
-    let mut shared = Vec::with_capacity(texts.len());
-    for text in texts {
-        shared.push(text.as_ref().into());
-    }
+    let shared: Vec<_> = texts.iter().map(|text| text.as_ref().into()).collect();
     shared.into()
 }
 
@@ -167,8 +150,5 @@ fn find_key(realm: &str, subject: &str) -> u64 {
         .update(realm.as_bytes())
         .update(subject.as_bytes());
     let hash = hasher.finalize();
-    match hash.as_bytes().first_chunk() {
-        Some(first) => u64::from_le_bytes(*first),
-        None => 0,
-    }
+    hash.as_bytes().first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
 }

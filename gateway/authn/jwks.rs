@@ -304,12 +304,7 @@ fn parse(set: &Value, allowed: &[Algorithm]) -> Result<Vec<Key>, String> {
     let Some(Value::Array(all)) = set.get("keys") else {
         return Err("the response is not a key set".into());
     };
-    let mut keys = Vec::new();
-    for key in all.iter().take(MAX_KEYS) {
-        if let Some(key) = usable(key, allowed) {
-            keys.push(key);
-        }
-    }
+    let keys: Vec<_> = all.iter().take(MAX_KEYS).filter_map(|key| usable(key, allowed)).collect();
     Ok(keys)
 }
 
@@ -317,10 +312,8 @@ fn usable(key: &Value, allowed: &[Algorithm]) -> Option<Key> {
     let jwk: Jwk = serde_json::from_value(key.clone()).ok()?;
     let common = &jwk.common;
     let is_for_signatures = matches!(&common.public_key_use, None | Some(PublicKeyUse::Signature));
-    let may_verify = match &common.key_operations {
-        Some(all) => all.contains(&KeyOperations::Verify),
-        None => true,
-    };
+    let may_verify =
+        common.key_operations.as_ref().is_none_or(|all| all.contains(&KeyOperations::Verify));
     let mut algorithms = possible(&jwk.algorithm);
     if let Some(pinned) = common.key_algorithm {
         algorithms.retain(|algorithm| same(*algorithm, pinned));

@@ -3,7 +3,6 @@
 //! the whole key is informed that it has expired or was revoked.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
 use lockgate_text::hex;
@@ -20,7 +19,6 @@ const ID_BYTES: usize = 8;
 const SECRET_BYTES: usize = 32;
 
 /// Returns whether a text has the form of an issued key: [`PREFIX`], an id, `_`, a secret.
-#[must_use]
 pub fn has_issued_form(text: &str) -> bool {
     let Some(rest) = text.strip_prefix(PREFIX) else { return false };
     let Some((id, secret)) = rest.split_once('_') else { return false };
@@ -80,13 +78,11 @@ impl Key {
         Ok((key, text))
     }
 
-    #[must_use]
     pub fn organisation_or_default(&self) -> &str {
         self.organisation.as_deref().unwrap_or(DEFAULT_ORGANISATION)
     }
 
     /// Returns the state of the key: `revoked`, `expired` or `active`.
-    #[must_use]
     pub fn state(&self, now: u64) -> &'static str {
         match self {
             Self { revoked: Some(_), .. } => "revoked",
@@ -96,25 +92,21 @@ impl Key {
     }
 }
 
-#[must_use]
 pub fn is_id(text: &str) -> bool {
     text.len() == ID_BYTES * 2 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// Parses a hash of the keys file: `blake3:` and 64 hexadecimal digits.
-#[must_use]
 pub fn parse_hash(text: &str) -> Option<[u8; 32]> {
     let hash = blake3::Hash::from_hex(text.strip_prefix("blake3:")?).ok()?;
     Some(hash.into())
 }
 
-#[must_use]
 pub fn write_hash(hash: &[u8; 32]) -> String {
     format!("blake3:{}", hex::encode(hash))
 }
 
 /// Parses a date (`2027-01-31`, UTC) or an RFC 3339 time. Returns Unix seconds.
-#[must_use]
 pub fn parse_time(text: &str) -> Option<u64> {
     let whole = if text.len() == 10 { format!("{text}T00:00:00Z") } else { text.to_owned() };
     let seconds = OffsetDateTime::parse(&whole, &Rfc3339).ok()?.unix_timestamp();
@@ -122,7 +114,6 @@ pub fn parse_time(text: &str) -> Option<u64> {
 }
 
 /// Formats Unix seconds as RFC 3339, in UTC.
-#[must_use]
 pub fn write_time(seconds: u64) -> String {
     let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
     match OffsetDateTime::from_unix_timestamp(seconds) {
@@ -131,15 +122,8 @@ pub fn write_time(seconds: u64) -> String {
     }
 }
 
-/// Omits the hash.
-impl fmt::Debug for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Key")
-            .field("id", &self.id)
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
+// Omits the hash.
+lockgate_text::debug_fields!(Key: id, name);
 
 pub(crate) struct Ring(HashMap<Box<str>, HeldKey, ahash::RandomState>);
 
@@ -187,10 +171,7 @@ impl Ring {
         };
         let held = self.0.get(id);
         // Comparing with a dummy makes an unknown id take as long as a wrong secret.
-        let kept = match held {
-            Some(held) => held.hash,
-            None => [0; 32].into(),
-        };
+        let kept = held.map_or_else(|| [0; 32].into(), |held| held.hash);
         let is_proved = hash == kept;
         match held {
             Some(held) if is_proved => held.admit(now),

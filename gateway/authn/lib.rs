@@ -20,7 +20,6 @@ mod scope;
 pub mod signer;
 mod token;
 
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -40,7 +39,6 @@ pub use resource::{Resource, WELL_KNOWN};
 pub use scope::is_scope;
 pub use signer::{KEY_SET, Signer};
 
-use config::hidden;
 use provider::Provider;
 use resource::error_of;
 use scope::Needs;
@@ -187,7 +185,6 @@ impl Authenticator {
         }
     }
 
-    #[must_use]
     pub fn has_credentials(&self) -> bool {
         self.has_credentials
     }
@@ -195,7 +192,6 @@ impl Authenticator {
     /// Returns the caller with its current grants. A key's holder receives the key's roles and
     /// scopes, or `None` if the key is no longer valid, belongs to another organisation or lacks a
     /// scope that every request needs. Other callers are unchanged.
-    #[must_use]
     pub fn current(&self, caller: &Principal) -> Option<Principal> {
         if *caller.issuer != *KEY {
             return Some(caller.clone());
@@ -210,7 +206,6 @@ impl Authenticator {
 
     /// Returns the current grants of a console visitor. A visitor that signed in at a provider is
     /// accepted only while sign-in at that provider is configured.
-    #[must_use]
     pub fn current_visitor(&self, visitor: &Principal) -> Option<Principal> {
         let is_of_provider = matches!(self.sign_in(), Some(to) if *to.issuer == *visitor.issuer);
         if *visitor.issuer != *KEY && !is_of_provider {
@@ -220,13 +215,11 @@ impl Authenticator {
     }
 
     /// Returns the configuration of sign-in at a provider, if the console offers it.
-    #[must_use]
     pub fn sign_in(&self) -> Option<&SignIn> {
         Some(self.provider.as_ref()?.config())
     }
 
     /// Returns whether API keys are configured, with which visitors can sign in.
-    #[must_use]
     pub fn takes_keys(&self) -> bool {
         self.takes_keys
     }
@@ -240,7 +233,6 @@ impl Authenticator {
     }
 
     /// Returns whether the provider supports sign-out, according to its last metadata.
-    #[must_use]
     pub fn ends_sessions(&self) -> bool {
         matches!(&self.provider, Some(provider) if provider.ends_sessions())
     }
@@ -262,19 +254,14 @@ impl Authenticator {
     }
 
     fn find_provider(&self) -> Result<&Provider, SignInError> {
-        match &self.provider {
-            Some(provider) => Ok(provider),
-            None => Err(SignInError::Malformed),
-        }
+        self.provider.as_ref().ok_or(SignInError::Malformed)
     }
 
-    #[must_use]
     pub fn role_of(&self, caller: &Principal) -> Role {
         self.role_holders.role_of(caller)
     }
 
     /// Returns the `WWW-Authenticate` value for a refusal at an endpoint.
-    #[must_use]
     pub fn challenge(&self, unknown: AuthnError, at: Resource<'_>) -> String {
         let words = unknown.to_string();
         let words = words.split(':').next().unwrap_or("");
@@ -289,7 +276,6 @@ impl Authenticator {
     }
 
     /// Returns the scopes of a key and, transitively, the scopes that they imply.
-    #[must_use]
     pub fn expand_scopes(&self, granted: &[String]) -> Box<[Arc<str>]> {
         self.needs.expand(granted.iter().map(String::as_str))
     }
@@ -323,17 +309,12 @@ impl Authenticator {
         Err((why, challenge))
     }
 
-    #[must_use]
     pub fn key_sets(&self) -> Vec<KeySetState> {
-        match &self.tokens {
-            Some(tokens) => tokens.key_sets(),
-            None => Vec::new(),
-        }
+        self.tokens.as_ref().map_or(Vec::new(), |tokens| tokens.key_sets())
     }
 
     /// Returns the protected resource metadata for a path that begins with [`WELL_KNOWN`], if
     /// tokens are accepted.
-    #[must_use]
     pub fn metadata(&self, path: &str) -> Option<String> {
         self.tokens.as_ref()?.names().document(path)
     }
@@ -355,16 +336,8 @@ fn lacks_scopes(caller: &Principal) -> AuthnError {
     if &*caller.issuer == ANONYMOUS { AuthnError::Missing } else { AuthnError::Scope }
 }
 
-/// Redacts the bearer token.
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials")
-            .field("peer", &self.peer)
-            .field("bearer", &hidden(&self.bearer))
-            .field("certificate", &self.certificate)
-            .finish()
-    }
-}
+// Redacts the bearer token.
+lockgate_text::debug_fields!(Credentials: peer, certificate);
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -1,7 +1,6 @@
 //! Authenticated callers. All state of a caller is keyed by issuer, subject and organisation, which
 //! also define equality. Nothing here is self-declared.
 
-use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -18,7 +17,6 @@ pub struct Principal {
 }
 
 impl Principal {
-    #[must_use]
     pub fn new(identity: impl Into<Arc<Identity>>) -> Self {
         Self { identity: identity.into(), certificate: None, is_forwarded: false }
     }
@@ -55,7 +53,6 @@ impl Principal {
     }
 
     /// Returns the client certificate of the connection, for any kind of credential.
-    #[must_use]
     pub fn certificate(&self) -> Option<&Certificate> {
         self.certificate.as_deref()
     }
@@ -86,14 +83,7 @@ impl Hash for Principal {
     }
 }
 
-impl fmt::Debug for Principal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Principal")
-            .field("issuer", &self.issuer)
-            .field("subject", &self.subject)
-            .finish_non_exhaustive()
-    }
-}
+lockgate_text::debug_fields!(Principal: issuer, subject);
 
 #[cfg(test)]
 mod tests;

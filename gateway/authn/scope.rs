@@ -19,10 +19,7 @@ pub(crate) struct Needs {
 }
 
 fn box_scopes(scopes: &[String]) -> Box<[Box<str>]> {
-    let mut boxed = Vec::with_capacity(scopes.len());
-    for scope in scopes {
-        boxed.push(scope.as_str().into());
-    }
+    let boxed: Vec<_> = scopes.iter().map(|scope| scope.as_str().into()).collect();
     boxed.into()
 }
 
@@ -59,10 +56,7 @@ impl Needs {
         }
         let name = format!("{slug}__{own}");
         let path = format!("{slug}/{own}");
-        let mut all: Vec<&str> = Vec::with_capacity(self.required.len());
-        for scope in &self.required {
-            all.push(scope);
-        }
+        let mut all: Vec<&str> = self.required.iter().map(|scope| &**scope).collect();
         for (globs, scopes) in &self.tools {
             if !globs.is_match(&name) && !globs.is_match(&path) {
                 continue;
@@ -80,7 +74,6 @@ impl Needs {
 
 impl Scopes {
     /// Returns the scopes of a credential and, transitively, the scopes that they imply.
-    #[must_use]
     pub fn expand(&self, granted: &[String]) -> Box<[Arc<str>]> {
         expand(&self.implies, granted.iter().map(String::as_str))
     }
@@ -100,16 +93,13 @@ fn expand<'a>(
             && all.insert(Arc::from(scope))
             && let Some(implied) = implies.get(scope)
         {
-            for scope in implied {
-                open.push(scope);
-            }
+            open.extend(implied.iter().map(String::as_str));
         }
     }
     all.into_iter().collect()
 }
 
 /// Returns whether a text is a scope (RFC 6749, section 3.3) of at most 128 bytes.
-#[must_use]
 pub fn is_scope(text: &str) -> bool {
     (1..=128).contains(&text.len())
         && text.bytes().all(|b| matches!(b, 0x21 | 0x23..=0x5b | 0x5d..=0x7e))

@@ -2,7 +2,6 @@
 //! for a single server and a minute. The public keys are published as a key set (RFC 7517). Of the
 //! caller's credential, only the values in [`Claims`] are forwarded.
 
-use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
@@ -92,7 +91,6 @@ struct Claims<'a> {
 }
 
 impl Signer {
-    #[must_use]
     pub fn new(config: Option<&Config>) -> Self {
         let signer = Self::default();
         signer.adopt(config);
@@ -108,7 +106,6 @@ impl Signer {
     }
 
     /// Signs a statement about a caller, for a server with this audience.
-    #[must_use]
     pub fn sign_caller(&self, caller: &Identity, audience: &Arc<str>) -> Option<HeaderValue> {
         let about = About {
             issuer: Arc::clone(&caller.issuer),
@@ -121,14 +118,12 @@ impl Signer {
     }
 
     /// Signs a statement that the request is the gateway's own.
-    #[must_use]
     pub fn sign_own(&self, audience: &Arc<str>) -> Option<HeaderValue> {
         self.sign(Statement { audience: Arc::clone(audience), about: None }, now())
     }
 
     /// Returns the public keys as JSON if `path` is [`KEY_SET`], with or without the path of the
     /// public URL.
-    #[must_use]
     pub fn key_set(&self, path: &str) -> Option<String> {
         let desk = self.0.load_full()?;
         let before = path.strip_suffix(KEY_SET)?;
@@ -252,7 +247,6 @@ impl SigningKey {
         Ok(Self { private, public, id })
     }
 
-    #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -274,12 +268,8 @@ impl PartialEq for SigningKey {
 
 impl Eq for SigningKey {}
 
-/// Omits the private key.
-impl fmt::Debug for SigningKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SigningKey").field("id", &self.id).finish_non_exhaustive()
-    }
-}
+// Omits the private key.
+lockgate_text::debug_fields!(SigningKey: id);
 
 #[cfg(test)]
 mod tests;

@@ -71,10 +71,7 @@ impl Tokens {
         old: Option<&Self>,
     ) -> Option<Self> {
         let names = Names::new(config)?;
-        let old = match old {
-            Some(old) => old.issuers.as_slice(),
-            None => &[],
-        };
+        let old = old.map_or(&[][..], |old| &old.issuers);
         let mut issuers = Vec::new();
         for wanted in &config.issuers {
             issuers.push(match old.iter().find(|issuer| issuer.config == *wanted) {
@@ -93,11 +90,7 @@ impl Tokens {
     }
 
     pub(crate) fn key_sets(&self) -> Vec<KeySetState> {
-        let mut key_sets = Vec::with_capacity(self.issuers.len());
-        for issuer in &self.issuers {
-            key_sets.push(issuer.key_set());
-        }
-        key_sets
+        self.issuers.iter().map(|issuer| issuer.key_set()).collect()
     }
 
     pub(crate) fn find_issuer(&self, issuer: &str) -> Option<&Arc<Issuer>> {
@@ -149,14 +142,9 @@ impl Tokens {
     }
 
     async fn verify(&self, token: &str, needs: &Needs) -> Result<Verified, RefusedCaller> {
-        let (parts, issuer) = match self.read(token) {
-            Ok(read) => read,
-            Err(fault) => return Err(fault.refuse(token)),
-        };
-        let generation = match parts.check_signature(issuer).await {
-            Ok(generation) => generation,
-            Err(fault) => return Err(fault.refuse(token)),
-        };
+        let (parts, issuer) = self.read(token).map_err(|fault| fault.refuse(token))?;
+        let generation =
+            parts.check_signature(issuer).await.map_err(|fault| fault.refuse(token))?;
         parts.accept(issuer, generation, (needs, self.keeps_tokens.then_some(token)))
     }
 
@@ -196,10 +184,7 @@ impl Parts<'_> {
         let Some(audiences) = audiences(self.claims.get("aud")) else {
             return Err(AuthnError::Audience.into());
         };
-        let bound = match self.bound() {
-            Ok(bound) => bound,
-            Err(fault) => return Err(fault.refuse(self.signed)),
-        };
+        let bound = self.bound().map_err(|fault| fault.refuse(self.signed))?;
         let Some(mut identity) = identity else {
             let subject = claims::find_text(&self.claims, &config.claims.subject);
             let claim = if subject.is_some() { "organisation" } else { "sub" };

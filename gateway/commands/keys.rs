@@ -168,10 +168,7 @@ fn list(keys: &[Key], now: u64, json: bool) -> anyhow::Result<String> {
     let mut rows = Vec::new();
     for key in keys {
         let roles = if key.roles.is_empty() { "-".to_owned() } else { key.roles.join(", ") };
-        let expires = match key.expires {
-            Some(time) => write_time(time),
-            None => "never".into(),
-        };
+        let expires = key.expires.map_or_else(|| "never".into(), write_time);
         rows.push(vec![
             key.id.clone(),
             key.state(now).to_owned(),

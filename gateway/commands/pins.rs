@@ -163,11 +163,7 @@ fn choose<'a>(
             }
             None => {
                 let before = chosen.len();
-                for one in offered.values() {
-                    if one.slug == name {
-                        chosen.push(one);
-                    }
-                }
+                chosen.extend(offered.values().filter(|one| one.slug == name));
                 if chosen.len() == before {
                     bail!(
                         "there is no tool and no server {name}; `lockgate pins diff` lists tools"

@@ -299,10 +299,7 @@ pub(crate) fn answer(answer: &Answer, json: bool) -> String {
     }
     let mut texts = Vec::new();
     for block in list(&answer.result, "content") {
-        texts.push(match block["text"].as_str() {
-            Some(text) => text.to_owned(),
-            None => pretty(block),
-        });
+        texts.push(block["text"].as_str().map_or_else(|| pretty(block), |text| text.to_owned()));
     }
     if texts.is_empty() { pretty(&answer.result) } else { texts.join("\n") }
 }

@@ -218,10 +218,7 @@ impl Expand<'_> {
     }
 
     fn variable_or_nothing(&self, name: &str) -> String {
-        match self.env.get(name) {
-            Some(value) => value.clone(),
-            None => String::new(),
-        }
+        self.env.get(name).map_or(String::new(), |value| value.clone())
     }
 
     fn file(&mut self, name: &str) -> Result<String, (String, String)> {
@@ -265,10 +262,7 @@ fn imitates_reference(text: &str) -> bool {
 }
 
 fn read_value(path: &Path) -> Result<String, String> {
-    let bytes = match read_bytes(path) {
-        Ok(bytes) => bytes,
-        Err(error) => return Err(reason(&error)),
-    };
+    let bytes = read_bytes(path).map_err(|error| reason(&error))?;
     if bytes.len() > VALUE_BYTES {
         return Err("it is larger than 64 KiB".into());
     }

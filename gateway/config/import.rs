@@ -180,13 +180,7 @@ fn as_text(node: &Node) -> Node {
     let value = match &node.value {
         Value::Integer(number) => Value::Text(number.to_string()),
         Value::Bool(value) => Value::Text(value.to_string()),
-        Value::List(items) => {
-            let mut texts = Vec::with_capacity(items.len());
-            for item in items {
-                texts.push(as_text(item));
-            }
-            Value::List(texts)
-        }
+        Value::List(items) => Value::List(items.iter().map(as_text).collect()),
         Value::Map(entries) => {
             let mut texts = BTreeMap::new();
             for (key, entry) in entries {

@@ -9,8 +9,8 @@ use lockgate_text::organisation::find_mistake;
 use serde::Deserialize;
 
 use crate::problem::{Problem, Problems, Report};
-use crate::raw::given::text_of;
 use crate::raw::leaf::Text;
+use crate::raw::text_of;
 use crate::source;
 use crate::source::layer::Layer;
 
@@ -184,11 +184,7 @@ impl Reader<'_> {
 }
 
 fn take_texts(all: Vec<Text>) -> Vec<String> {
-    let mut texts = Vec::with_capacity(all.len());
-    for Text(text) in all {
-        texts.push(text);
-    }
-    texts
+    all.into_iter().map(|Text(text)| text).collect()
 }
 
 fn is_plain(text: &str) -> bool {

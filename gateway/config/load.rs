@@ -110,19 +110,14 @@ fn named_files(config: &Config, cwd: &Path) -> Vec<PathBuf> {
     if let Some(file) = &config.authn.keys_file {
         files.push(cwd.join(file));
     }
-    for document in &config.policy.documents {
-        files.push(cwd.join(&document.name));
-    }
+    files.extend(config.policy.documents.iter().map(|document| cwd.join(&document.name)));
     files
 }
 
 fn names_collector(layers: &[&Layer]) -> bool {
-    for layer in layers {
-        if layer.names(&["telemetry", "otlp"]) || layer.names(&["telemetry", "otlp_logs"]) {
-            return true;
-        }
-    }
-    false
+    layers.iter().any(|layer| {
+        layer.names(&["telemetry", "otlp"]) || layer.names(&["telemetry", "otlp_logs"])
+    })
 }
 
 struct Loading<'a> {
@@ -214,11 +209,7 @@ impl Loading<'_> {
             self.problems.push(Problem::error(place.clone(), "import", what));
             paths.truncate(MAX_IMPORTS);
         }
-        let mut layers = Vec::with_capacity(paths.len());
-        for (path, place, secret) in paths {
-            layers.push(self.import(&path, place, secret));
-        }
-        layers
+        paths.into_iter().map(|(path, place, secret)| self.import(&path, place, secret)).collect()
     }
 
     fn import(&mut self, path: &Path, named_at: ValuePlace, secret: bool) -> Layer {

@@ -41,11 +41,7 @@ struct Source {
 
 impl Read {
     pub fn documents(&self) -> Vec<Document> {
-        let mut documents = Vec::with_capacity(self.files.len());
-        for file in &self.files {
-            documents.push(file.document.clone());
-        }
-        documents
+        self.files.iter().map(|file| file.document.clone()).collect()
     }
 
     /// Adds the place to a mistake found by the policy layer. `at` are the indices of the file and
@@ -331,17 +327,12 @@ fn json(node: &Node) -> Json {
         Value::Float(value) => (*value).into(),
         Value::Text(text) => text.as_str().into(),
         Value::List(items) => {
-            let mut list = Vec::with_capacity(items.len());
-            for item in items {
-                list.push(json(item));
-            }
+            let list: Vec<_> = items.iter().map(json).collect();
             Json::Array(list)
         }
         Value::Map(map) => {
             let mut object = serde_json::Map::new();
-            for (key, entry) in map {
-                object.insert(key.clone(), json(&entry.node));
-            }
+            object.extend(map.iter().map(|(key, entry)| (key.clone(), json(&entry.node))));
             Json::Object(object)
         }
     }

@@ -5,36 +5,30 @@
 pub mod audit;
 mod auth;
 pub mod builtin;
-mod catalogue;
 mod egress;
-pub mod given;
 mod http;
-mod log;
-mod policy;
 mod server;
-mod server_auth;
 mod store;
 
 use std::collections::BTreeMap;
-
-#[cfg(test)]
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 pub use audit::Audit;
 pub use auth::{Auth, Identity, Issuer};
 pub use builtin::Builtin;
-pub use catalogue::{AuthMethod, CatalogueEntry};
 pub use egress::{Egress, Reach};
 pub use http::{Admin, ApiPlace, Approvals, ClientAuth, Http, SignIn};
-use leaf::{List, Text};
+use leaf::{List, Text, Whole};
+use lockgate_policy::Allow;
 use lockgate_policy::pin::Pins;
 use lockgate_proxy::{Discovery, Group, Items, Limits, Names, ToolSearch};
+use lockgate_telemetry::Format;
 pub use lockgate_text::setting as leaf;
-pub use log::{Log, Telemetry};
-pub use policy::Policy;
+#[cfg(test)]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+pub use server::{AuthProvider, ServerAuth};
 pub use server::{Inherited, Server, Transport};
-pub use server_auth::{AuthProvider, ServerAuth};
 pub use store::{Redis, Replicas, Store};
 
 /// Configuration of Lockgate.
@@ -139,4 +133,129 @@ pub enum Profile {
     #[default]
     Development,
     Production,
+}
+
+// Conversions of raw values to the types of the layers: text, paths, lists and maps of text.
+
+pub fn text_of(text: &Option<Text>) -> Option<String> {
+    let Text(text) = text.as_ref()?;
+    Some(text.clone())
+}
+
+pub fn text_or<'a>(text: &'a Option<Text>, default: &'a str) -> &'a str {
+    text.as_ref().map_or(default, |Text(text)| text)
+}
+
+pub fn path_of(path: &Option<Text>) -> Option<PathBuf> {
+    let Text(path) = path.as_ref()?;
+    Some(PathBuf::from(path))
+}
+
+pub fn list_or(list: &Option<List>, default: &[&str]) -> Vec<String> {
+    match list {
+        Some(List(list)) => list.clone(),
+        None => owned(default),
+    }
+}
+
+pub fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+pub fn texts_of(map: &BTreeMap<String, Text>) -> BTreeMap<String, String> {
+    map.iter().map(|(name, Text(text))| (name.clone(), text.clone())).collect()
+}
+
+// `policy`: allow lists and rates.
+
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Policy {
+    /// Policy files, folders of them, or patterns such as `policies/*.yaml`; relative to this file.
+    /// With at least one of them, the default is to deny.
+    pub files: List,
+    /// Servers, by name.
+    pub servers: Allow,
+    /// Tools, by exposed name: `time__get_current_time`, or `time/get_current_time`. Production
+    /// requires it, or `files`.
+    pub tools: Allow,
+    /// Prompts, by exposed name.
+    pub prompts: Allow,
+    /// Resources and templates, by exposed URI.
+    pub resources: Allow,
+    /// Tool calls per caller and minute, 1–1000000; not limited without it.
+    pub calls_per_minute: Option<Whole<1, 1_000_000, 0>>,
+    /// Completions per caller and minute, 1–1000000.
+    pub completions_per_minute: Whole<1, 1_000_000, 120>,
+}
+
+// `catalogue.NAME`: servers that organisations may add.
+
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct CatalogueEntry {
+    /// Its display name, at most 100 characters. Default: the name of the entry.
+    pub title: Option<Text>,
+    /// Its purpose, in at most 1000 bytes.
+    pub description: Option<Text>,
+    /// Address of the server, for Streamable HTTP. Not shown to organisations.
+    pub url: Option<Text>,
+    /// The credential required from the organisation: `none`, `api_key` (in `header`) or
+    /// `bearer_token`; or from each of its members: `user` (an account, by OAuth) or
+    /// `user_headers` (a key).
+    pub auth: AuthMethod,
+    /// The header that carries the key, with `api_key` and `user_headers`. Default with
+    /// `user_headers`: `Authorization: Bearer`.
+    pub header: Option<Text>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(test, schemars(inline))]
+pub enum AuthMethod {
+    #[default]
+    None,
+    ApiKey,
+    BearerToken,
+    User,
+    UserHeaders,
+}
+
+// `log` and `telemetry`: logs, traces and metrics.
+
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Log {
+    /// `off`, `error`, `warn`, `info`, `debug` or `trace`, also per module:
+    /// `info,lockgate_proxy=debug`. Default `info`.
+    pub level: Option<Text>,
+    /// `text` or `json`, one object per line. Default `text`, in production `json`.
+    pub format: Option<Format>,
+}
+
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Telemetry {
+    /// OTLP/HTTP endpoint for traces, such as `http://127.0.0.1:4318/v1/traces`; none without it.
+    pub otlp: Option<Text>,
+    /// OTLP/HTTP endpoint for log records, such as `http://127.0.0.1:4318/v1/logs`; none without
+    /// it. They are also written to stderr.
+    pub otlp_logs: Option<Text>,
+    /// Headers for the collector, such as `Authorization: "Bearer ${OTLP_TOKEN}"`; at most 32.
+    pub headers: BTreeMap<String, Text>,
+    /// The gateway's name at the collector (`service.name`). Default `lockgate`.
+    pub service_name: Option<Text>,
+    /// Further attributes of the gateway there, such as `deployment.environment.name: production`.
+    pub resource: BTreeMap<String, Text>,
+    /// Of a thousand traces that begin here, 0–1000 are recorded. Traces that a client began follow
+    /// the client's sampling decision.
+    pub samples_per_thousand: Whole<0, 1000, 1000>,
+    /// Distinct tools counted individually in metrics, 1–100000; further ones are counted as
+    /// `other`.
+    pub tools: Whole<1, 100_000, 1000>,
 }

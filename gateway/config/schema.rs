@@ -18,18 +18,12 @@ pub fn resolve<'a>(root: &'a Value, property: &'a Value) -> &'a Value {
         }
     }
     let Some(reference) = at["$ref"].as_str() else { return at };
-    match reference.strip_prefix("#/$defs/") {
-        Some(name) => &root["$defs"][name],
-        None => at,
-    }
+    reference.strip_prefix("#/$defs/").map_or(at, |name| &root["$defs"][name])
 }
 
 /// Returns the alternatives of a property, if there are several.
 pub fn choices(property: &Value) -> &[Value] {
-    match property["anyOf"].as_array() {
-        Some(choices) => choices,
-        None => &[],
-    }
+    property["anyOf"].as_array().map_or(&[], Vec::as_slice)
 }
 
 #[cfg(test)]

@@ -32,9 +32,9 @@ use lockgate_telemetry::Format as LogFormat;
 
 use crate::loaded::{Config, Sources};
 use crate::problem::{Problem, Problems, Severity, ValuePlace};
-use crate::raw::given::{text_of, text_or};
 use crate::raw::leaf::Text;
 use crate::raw::{Profile, Root};
+use crate::raw::{text_of, text_or};
 use crate::source::layer::Layers;
 use crate::suggest;
 pub use egress::{NO_PROXY_VARIABLES, PROXY_VARIABLES};
@@ -164,10 +164,7 @@ impl Check<'_> {
 
     /// Returns the value at `path` for a message; empty if the value may be a secret.
     fn shown(&self, path: &[&str]) -> String {
-        match self.layers.get(path) {
-            Some(node) => node.shown(path),
-            None => String::new(),
-        }
+        self.layers.get(path).map_or(String::new(), |node| node.shown(path))
     }
 
     /// Reports a mistake in a list's item, at the item itself unless the list was written as text.
@@ -256,10 +253,7 @@ impl Check<'_> {
     /// Returns the log filter, with other programs' level names translated.
     fn level(&mut self, level: &Option<Text>) -> String {
         let given = text_or(level, "info");
-        let mut words = Vec::new();
-        for part in given.split(',') {
-            words.push(level_word(part.trim()));
-        }
+        let words: Vec<_> = given.split(',').map(|part| level_word(part.trim())).collect();
         let path = ["log", "level"];
         for word in &words {
             if !word.contains(['=', ':', '[']) && !LEVELS.contains(&word.as_str()) {

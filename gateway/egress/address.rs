@@ -66,10 +66,7 @@ impl Policy {
 pub fn classify(address: IpAddr) -> Class {
     match address {
         IpAddr::V4(v4) => classify_v4(v4),
-        IpAddr::V6(v6) => match carried(v6) {
-            Some(v4) => classify_v4(v4),
-            None => classify_v6(v6),
-        },
+        IpAddr::V6(v6) => carried(v6).map_or_else(|| classify_v6(v6), classify_v4),
     }
 }
 

@@ -43,16 +43,11 @@ impl Body {
     }
 
     /// Returns the length of the rest, if known.
-    #[must_use]
     pub fn length(&self) -> Option<u64> {
-        match &self.held {
-            Some(connection) => connection.length(),
-            None => Some(0),
-        }
+        self.held.as_ref().map_or(Some(0), |connection| connection.length())
     }
 
     /// Reports whether the end was reached.
-    #[must_use]
     pub fn is_ended(&self) -> bool {
         self.held.is_none()
     }

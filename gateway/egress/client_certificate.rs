@@ -32,10 +32,7 @@ impl ClientCertificate {
     }
 
     fn read(&self) -> Result<Pair, CertificateError> {
-        let chain = match read_chain(&self.cert) {
-            Ok(chain) => chain,
-            Err(error) => return Err(CertificateError::Cert(error)),
-        };
+        let chain = read_chain(&self.cert).map_err(CertificateError::Cert)?;
         match read_key(&self.key) {
             Ok(key) => Ok(Pair { chain, key }),
             Err(error) => Err(CertificateError::Key(error)),

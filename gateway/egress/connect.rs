@@ -2,7 +2,6 @@
 //! and does the TLS handshake for the name. Never resolves a name twice for a connection, and uses
 //! no proxy but the configured one.
 
-use std::fmt;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -72,7 +71,6 @@ impl Connector {
 
     /// Returns a connector for the servers of an organisation, with a limit on concurrent lookups
     /// and no client certificate.
-    #[must_use]
     pub fn for_organisation(&self) -> Self {
         Self { resolver: Arc::new(OfOrganisation::new()), own: None, ..self.share() }
     }
@@ -89,7 +87,6 @@ impl Connector {
 
     /// Returns a connector for a host at a known address: all names resolve to it, and no proxy is
     /// used.
-    #[must_use]
     pub fn for_peer(&self, address: SocketAddr) -> Self {
         Self {
             resolver: Arc::new(Fixed(address)),
@@ -282,11 +279,7 @@ impl Connector {
     }
 }
 
-impl fmt::Debug for Connector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connector").field("timeout", &self.timeout).finish_non_exhaustive()
-    }
-}
+lockgate_text::debug_fields!(Connector: timeout);
 
 pub(crate) async fn look_up(
     resolver: &dyn Resolve,
@@ -345,10 +338,7 @@ async fn shake_hands(
     name: ServerName<'static>,
     tcp: TcpStream,
 ) -> Result<Stream, ConnectError> {
-    match TlsConnector::from(config).connect(name, tcp).await {
-        Ok(tls) => Ok(Stream::tls(tls)),
-        Err(error) => Err(ConnectError::Tls(error)),
-    }
+    TlsConnector::from(config).connect(name, tcp).await.map(Stream::tls).map_err(ConnectError::Tls)
 }
 
 /// Truncates the addresses to the number that is tried; fails if there are none.

@@ -104,7 +104,6 @@ impl SendError {
 
 /// Describes a connection error, explaining TLS errors with technical names. With TLS 1.3, a server
 /// rejects a client certificate only after the handshake.
-#[must_use]
 pub fn describe(error: &io::Error) -> String {
     use rustls::{AlertDescription, CertificateError as Invalid, Error, InvalidMessage};
     match error.get_ref().and_then(|cause| cause.downcast_ref()) {

@@ -15,7 +15,6 @@ pub struct Guard {
 
 impl Guard {
     /// Permits these networks besides the public addresses.
-    #[must_use]
     pub fn new(networks: Vec<IpNet>) -> Self {
         Self { networks }
     }

@@ -2,7 +2,6 @@
 //! guard, without redirects, cookies or decompression. Nothing is reused: a check for one request
 //! does not apply to another.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -118,14 +117,7 @@ impl GuardedClient {
     }
 }
 
-impl fmt::Debug for GuardedClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GuardedClient")
-            .field("guard", &self.guard)
-            .field("proxy", &self.proxy)
-            .finish_non_exhaustive()
-    }
-}
+lockgate_text::debug_fields!(GuardedClient: guard, proxy);
 
 #[cfg(test)]
 mod tests;

@@ -85,7 +85,6 @@ impl Origin {
     }
 
     /// Returns the head of a POST to the origin's URL with these headers, to be used repeatedly.
-    #[must_use]
     pub fn post_head(&self, mut headers: HeaderMap) -> RequestHead {
         headers.insert(header::HOST, self.0.host.clone());
         let target = self.0.uri.path_and_query().map_or("/", |target| target.as_str());
@@ -94,7 +93,6 @@ impl Origin {
 
     /// Begins a POST with a copy of `head` and room for so many bytes of its body, in the memory of
     /// an idle connection, if there is one.
-    #[must_use]
     pub fn begin_post(&self, head: &RequestHead, room: usize) -> PostHead {
         let mut connection = self.0.take();
         let buffer = connection.as_mut().map(|connection| connection.take_buffer());
@@ -191,7 +189,6 @@ impl PostHead {
     }
 
     /// Returns the request with a body that begins with `start`, which is copied.
-    #[must_use]
     pub fn with_body(self, start: &[u8], rest: impl Into<Payload>) -> PostRequest {
         let rest = rest.into();
         let mut head = self.head.with_length(start.len() + rest.len());

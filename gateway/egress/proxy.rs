@@ -1,7 +1,6 @@
 //! Tunnels through an operator's HTTP proxy (`CONNECT`). The proxy comes from configuration alone,
 //! never from the environment, and tunnelled connections are checked like direct connections.
 
-use std::fmt;
 use std::io;
 
 use base64::Engine as _;
@@ -125,11 +124,4 @@ fn basic(user: &str, password: &str) -> Result<HeaderValue, SetupError> {
     Ok(value)
 }
 
-impl fmt::Debug for Proxy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Proxy")
-            .field("target", &self.target)
-            .field("resolves", &self.resolves)
-            .finish_non_exhaustive()
-    }
-}
+lockgate_text::debug_fields!(Proxy: target, resolves);

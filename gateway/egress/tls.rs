@@ -85,16 +85,10 @@ pub fn check_authorities(path: &Path) -> Result<(), String> {
 }
 
 fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let file = match CertificateDer::pem_file_iter(path) {
-        Ok(file) => file,
-        Err(error) => return Err(pem::describe(&error)),
-    };
+    let file = CertificateDer::pem_file_iter(path).map_err(|error| pem::describe(&error))?;
     let mut all = Vec::new();
     for certificate in file {
-        let certificate = match certificate {
-            Ok(certificate) => certificate,
-            Err(error) => return Err(pem::describe(&error)),
-        };
+        let certificate = certificate.map_err(|error| pem::describe(&error))?;
         if let Err(error) = check_authority(&certificate) {
             return Err(error.to_string());
         }

@@ -10,8 +10,6 @@ use lockgate_telemetry::audit::{AuditCounters, Cursor, ForwardCounters, Records,
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::trouble::ForwardError;
-
 /// Interval of checks for new records.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// Shortest interval between writes of the cursor.
@@ -127,10 +125,7 @@ impl Backlog {
             Some(tail) => Ok(tail),
             None => Tail::new(&self.path, self.read),
         };
-        let mut tail = match tail {
-            Ok(tail) => tail,
-            Err(error) => return Err(ForwardError::new(&error)),
-        };
+        let mut tail = tail.map_err(|error| ForwardError::new(&error))?;
         let read = tokio::task::spawn_blocking(move || {
             let read = tail.read();
             (tail, read)
@@ -208,5 +203,20 @@ impl Backlog {
                 }
             }
         }
+    }
+}
+
+// Why delivery to a receiver failed, in words without secrets.
+
+#[derive(Debug)]
+pub(super) struct ForwardError {
+    pub(super) words: String,
+    /// Shortest pause before the next attempt.
+    pub(super) pause: Duration,
+}
+
+impl ForwardError {
+    pub(super) fn new(words: &impl ToString) -> Self {
+        Self { words: words.to_string(), pause: Duration::ZERO }
     }
 }

@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::backlog::Backlog;
-use super::trouble::ForwardError;
+use super::backlog::ForwardError;
 
 /// Lifetime of a connection, which bounds the age of records sent again after a failure.
 const CONNECTION_LIFETIME: Duration = Duration::from_secs(30);

@@ -12,7 +12,7 @@ use lockgate_telemetry::audit::{Records, Webhook};
 use serde_json::Value;
 
 use super::backlog::Backlog;
-use super::trouble::ForwardError;
+use super::backlog::ForwardError;
 use crate::signed_post::SignedPost;
 
 const MEDIA_TYPE: &str = "application/x-ndjson";

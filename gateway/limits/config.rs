@@ -1,8 +1,6 @@
 //! The validated address and the hash key of the store for shared rates. Reads no files and no
 //! environment.
 
-use std::fmt;
-
 use lockgate_egress::Target;
 use lockgate_text::percent;
 use url::Url;
@@ -98,19 +96,8 @@ fn decode(part: &str) -> Result<Option<String>, UrlError> {
     let Some(decoded) = percent::decode_strictly(part) else {
         return Err(UrlError::Form);
     };
-    match String::from_utf8(decoded) {
-        Ok(text) => Ok(Some(text)),
-        Err(_) => Err(UrlError::Form),
-    }
+    String::from_utf8(decoded).map(Some).map_err(|_| UrlError::Form)
 }
 
-/// Omits password and key.
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
-            .field("target", &self.target)
-            .field("database", &self.database)
-            .field("prefix", &self.prefix)
-            .finish_non_exhaustive()
-    }
-}
+// Omits password and key.
+lockgate_text::debug_fields!(Config: target, database, prefix);

@@ -1,7 +1,6 @@
 //! A connection to Redis: authenticated, with its database selected and the script loaded. Commands
 //! are pipelined. A connection is unusable after an error.
 
-use std::fmt;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -163,11 +162,7 @@ fn write_command(output: &mut BytesMut, words: &[&[u8]]) {
     }
 }
 
-impl fmt::Debug for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Connection")
-    }
-}
+lockgate_text::debug_fields!(Connection);
 
 /// Maximum length of a line; below, of a text. This client requests nothing longer.
 const MAX_LINE: usize = 4096;

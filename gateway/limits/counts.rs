@@ -211,10 +211,7 @@ impl Counts {
 /// Hashes a part with its length, so that parts cannot run into each other and an absent part
 /// differs from an empty part.
 fn write_part(hasher: &mut blake3::Hasher, part: Option<&str>) {
-    let length = match part {
-        Some(part) => part.len() as u64,
-        None => u64::MAX,
-    };
+    let length = part.map_or_else(|| u64::MAX, |part| part.len() as u64);
     hasher.update(&length.to_le_bytes());
     hasher.update(part.unwrap_or("").as_bytes());
 }

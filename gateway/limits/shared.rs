@@ -24,7 +24,6 @@ pub struct Shared {
 impl Shared {
     /// Starts reporting to the store for as long as the runtime runs. The store counts as away
     /// until its first reply.
-    #[must_use]
     pub fn start(config: Config, connector: Arc<Connector>) -> Arc<Self> {
         let counts = Arc::new(Counts::new(config.key));
         tokio::spawn(keep_reporting(Arc::clone(&counts), connector, config));
@@ -32,7 +31,6 @@ impl Shared {
     }
 
     /// Returns whether the store is unreachable.
-    #[must_use]
     pub fn is_away(&self) -> bool {
         self.counts.is_away()
     }

@@ -36,7 +36,6 @@ pub struct GatewayHandler {
 }
 
 impl GatewayHandler {
-    #[must_use]
     pub fn new(gateway: Arc<Gateway>, describe_rejection: DescribeRejection) -> Arc<Self> {
         Arc::new(Self { gateway, describe_rejection })
     }

@@ -120,7 +120,6 @@ impl Server {
     }
 
     /// Returns the bound address, with its port.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -202,7 +201,6 @@ impl Server {
 pub struct CertificateWatch(Arc<ServerCertificate>);
 
 impl CertificateWatch {
-    #[must_use]
     pub fn expiry(&self) -> CertificateExpiry {
         self.0.expiry()
     }
@@ -220,7 +218,6 @@ impl Drain {
     }
 
     /// Returns whether no request is running or streaming.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         self.0.slots.are_idle()
     }

@@ -122,10 +122,7 @@ impl OriginCheck {
     }
 
     fn is_bound_to(&self, ip: IpAddr) -> bool {
-        match self.bound {
-            Some(bound) => bound.to_canonical() == ip,
-            None => false,
-        }
+        self.bound.is_some_and(|bound| bound.to_canonical() == ip)
     }
 
     fn origin(&self, origin: &HeaderValue) -> bool {
@@ -167,11 +164,9 @@ pub(crate) fn add_preflight_headers(
         && let Ok(requested) = requested.to_str()
         && requested.len() <= MAX_REQUESTED
     {
-        for name in requested.split(',') {
-            if is_mcp_header(name.trim()) {
-                granted.push(name.trim());
-            }
-        }
+        granted.extend(
+            requested.split(',').filter(|name| is_mcp_header(name.trim())).map(|name| name.trim()),
+        );
     }
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("7200"));

@@ -50,10 +50,7 @@ impl Remote {
         handler: &H,
         headers: &mut HeaderMap,
     ) -> Result<Principal, Response<Bytes>> {
-        let bearer = match bearer(headers) {
-            Ok(bearer) => bearer,
-            Err(refusal) => return Err(refuse(handler, refusal)),
-        };
+        let bearer = bearer(headers).map_err(|refusal| refuse(handler, refusal))?;
         let peer = peer_of(self.address.ip(), headers);
         let credentials = Credentials { peer, bearer, certificate: self.certificate.clone() };
         let principal = handler.identify(&Endpoint::All, &credentials).await.map_err(plain)?;
@@ -68,7 +65,6 @@ impl Remote {
     }
 
     /// Returns whether TLS is configured and the connection does not use it.
-    #[must_use]
     pub fn lacks_encryption(&self) -> bool {
         self.listener.config.tls.is_some() && !self.is_encrypted
     }

@@ -236,10 +236,7 @@ impl Received {
     }
 
     fn into_bytes(self) -> Bytes {
-        match self.rest {
-            Some(mut rest) => rest.take(),
-            None => self.first,
-        }
+        self.rest.map_or(self.first, |mut rest| rest.take())
     }
 }
 

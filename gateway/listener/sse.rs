@@ -53,10 +53,7 @@ pub(crate) async fn open_stream<H: Handler>(
         Ok(principal) => principal,
         Err(reply) => return Ok(Routed::Reply(reply, Hold::none(active))),
     };
-    let place = match context.handler.stream(&principal) {
-        Ok(place) => place,
-        Err(full) => return Err(ListenerError::CallersStreams(full)),
-    };
+    let place = context.handler.stream(&principal).map_err(ListenerError::CallersStreams)?;
     let caller = SessionClient { peer: credentials.peer, principal, endpoint };
     let (out, messages) = MessageQueue::new(context.handler.budget());
     let owner = Arc::new(Owner { caller, proxied: Mutex::default() });

@@ -230,10 +230,7 @@ impl<H: Handler> StdioConnection<H> {
             return true;
         }
         let Some(version) = request.meta_str(Key::MetaProtocolVersion) else { return true };
-        match Revision::parse(&version) {
-            Some(revision) => revision.era() != Era::Legacy,
-            None => true,
-        }
+        Revision::parse(&version).is_none_or(|revision| revision.era() != Era::Legacy)
     }
 
     /// Performs the handshake. No further message is read until it completes, because it would

@@ -113,10 +113,7 @@ impl UnfinishedBody<'_> {
 /// Returns the time until the first deadline. By then at least one of these bodies has ended.
 fn time_until_first(ends: &[Instant]) -> Duration {
     let now = Instant::now();
-    match ends.iter().min() {
-        Some(end) => end.saturating_duration_since(now),
-        None => Duration::ZERO,
-    }
+    ends.iter().min().map_or(Duration::ZERO, |end| end.saturating_duration_since(now))
 }
 
 fn remove(ends: &mut Vec<Instant>, end: Instant) {

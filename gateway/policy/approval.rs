@@ -40,25 +40,21 @@ impl ApprovalRule {
     }
 
     /// Returns whether the caller approves its own call.
-    #[must_use]
     pub fn is_for_caller(&self) -> bool {
         self.by.is_none()
     }
 
     /// Returns whether `subject`, if it is not the caller, may approve.
-    #[must_use]
     pub fn accepts(&self, subject: &Subject<'_>) -> bool {
         matches!(&self.by, Some(who) if who.fits(subject))
     }
 
     /// Returns whether the policy restricts the organisations of the approvers.
-    #[must_use]
     pub fn names_organisations(&self) -> bool {
         matches!(&self.by, Some(who) if who.organisations.is_some())
     }
 
     /// Describes the required approvals.
-    #[must_use]
     pub fn needs(&self) -> String {
         let rule = &self.rule;
         match (&self.by, self.approvals) {

@@ -109,12 +109,9 @@ impl Arguments {
 
     /// Returns whether a rule has to parse SQL.
     pub(crate) fn parses(&self) -> bool {
-        for rule in &self.rules {
-            if rule.structural.iter().any(|rule| matches!(rule, Structural::Sql(_))) {
-                return true;
-            }
-        }
-        false
+        self.rules
+            .iter()
+            .any(|rule| rule.structural.iter().any(|rule| matches!(rule, Structural::Sql(_))))
     }
 
     /// Checks arguments against the rules, after inserting the values that they set.

@@ -1,7 +1,6 @@
 //! Classes of callers that the policies treat alike. A class is found once for each caller and
 //! endpoint, and cached in bounded memory.
 
-use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -58,7 +57,6 @@ impl Class {
     }
 
     /// Returns a value that is equal for callers with the same view, and only for those.
-    #[must_use]
     pub fn mark(&self) -> [u8; 16] {
         self.mark
     }
@@ -93,11 +91,7 @@ struct CachedClass {
     class: Arc<Class>,
 }
 
-impl fmt::Debug for Classes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Classes").finish_non_exhaustive()
-    }
-}
+lockgate_text::debug_fields!(Classes);
 
 impl Classes {
     pub(crate) fn new() -> Self {

@@ -271,11 +271,7 @@ impl Why {
     }
 }
 
-impl std::fmt::Debug for Condition {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Condition").field("findings", &self.findings).finish_non_exhaustive()
-    }
-}
+lockgate_text::debug_fields!(Condition: findings);
 
 /// Formats an error without its values, which may be secrets of a caller.
 fn brief(error: &ExecutionError) -> String {

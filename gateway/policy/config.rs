@@ -28,9 +28,7 @@ impl Config {
         let mut texts = vec![format!("{:?}", self.lists)];
         for document in &self.documents {
             texts.push(document.name.clone());
-            for entry in &document.policies {
-                texts.push(entry.source.to_string());
-            }
+            texts.extend(document.policies.iter().map(|entry| entry.source.to_string()));
         }
         let mut hasher = blake3::Hasher::new();
         for text in texts {
@@ -120,7 +118,6 @@ pub struct PolicyEntry {
 }
 
 /// Returns the differences between two configurations, one line each, for the log.
-#[must_use]
 pub fn differences(old: &Config, new: &Config) -> Vec<String> {
     let was = entries_by_name(old);
     let is = entries_by_name(new);

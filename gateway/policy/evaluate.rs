@@ -48,7 +48,6 @@ impl Policy {
 
     /// Returns whether evaluating arguments of this size may take longer than a shared thread may
     /// be blocked: for a short adversarial text, the SQL parser takes milliseconds.
-    #[must_use]
     pub fn evaluates_slowly(&self, verdict: &Verdict, bytes: usize) -> bool {
         if bytes <= ALWAYS_QUICK || !verdict.reads_arguments() {
             return false;

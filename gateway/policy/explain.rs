@@ -57,7 +57,6 @@ enum Says {
 
 impl Policy {
     /// Explains the decision on a call.
-    #[must_use]
     pub fn explain(&self, question: &Question<'_>, text: Option<&[u8]>) -> Explanation {
         let class = self.class(question.subject, question.endpoint);
         let target = self.deciding(&class, question);

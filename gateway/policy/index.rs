@@ -127,8 +127,8 @@ impl Index {
     /// Returns the policies that concern a caller at an endpoint.
     pub(crate) fn concerning(&self, subject: &Subject<'_>, endpoint: &str) -> BitSet {
         let mut bits = BitSet::none(self.size);
-        for at in (0u32..).take(self.size) {
-            bits.insert(at);
+        for bit in (0u32..).take(self.size) {
+            bits.insert(bit);
         }
         for (index, names) in self.who.iter().zip(Who::names(subject)) {
             index.narrow(&mut bits, self.size, names.iter());

@@ -4,7 +4,6 @@
 mod pace;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::num::NonZeroU32;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -47,7 +46,6 @@ pub enum Reached {
 
 impl Reached {
     /// Returns how long to wait.
-    #[must_use]
     pub fn wait(self) -> Duration {
         match self {
             Self::Rate(wait) | Self::Concurrency(wait) | Self::Unavailable(wait) => wait,
@@ -75,11 +73,7 @@ pub trait Limiter: Send + Sync {
 /// A concurrency permit, released on drop.
 pub struct HeldPermit(Arc<Running>, u64);
 
-impl fmt::Debug for HeldPermit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Held")
-    }
-}
+lockgate_text::debug_fields!(HeldPermit);
 
 type Running = DashMap<u64, u32, RandomState>;
 
@@ -117,7 +111,6 @@ struct Bucket {
 }
 
 impl Local {
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -279,13 +272,11 @@ pub struct LimitKey<'a> {
 
 impl<'a> LimitKey<'a> {
     /// Creates the key of a request. `by` must be sorted and free of duplicates.
-    #[must_use]
     pub fn new(by: &'a [Key], subject: &'a Subject<'a>, target: Option<&'a Target<'a>>) -> Self {
         Self { by, subject, target }
     }
 
     /// Returns a hash for use within one process.
-    #[must_use]
     pub fn hash_with(&self, state: &impl BuildHasher) -> u64 {
         let mut hasher = state.build_hasher();
         self.visit(&mut |part| part.hash(&mut hasher));

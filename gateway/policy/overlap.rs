@@ -27,7 +27,6 @@ pub struct Overlap {
 
 impl Policy {
     /// Returns the argument rules that other policies bypass.
-    #[must_use]
     pub fn overlaps(&self) -> Vec<Overlap> {
         let mut overlaps = Vec::new();
         for rule in self.allowing() {

@@ -163,7 +163,6 @@ impl Patterns {
     }
 
     /// Returns whether one of the names matches.
-    #[must_use]
     pub fn fit(&self, names: &[&str]) -> bool {
         names.iter().any(|name| self.set.is_match(name))
     }

@@ -52,27 +52,17 @@ settings! {
     pub enum HiddenText { #[default] Strip, Quarantine, Report }
 }
 
-/// The status of a tool according to the lock file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Standing {
-    Approved,
-    /// Not in the lock file.
-    New,
-    /// In the lock file with another definition.
-    Changed,
-    /// Reviewed with this definition, and kept hidden.
-    Rejected,
-}
-
-impl Standing {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Approved => "approved",
-            Self::New => "new",
-            Self::Changed => "changed",
-            Self::Rejected => "rejected",
-        }
+lockgate_text::words! {
+    /// The status of a tool according to the lock file.
+    #[derive(Hash)]
+    pub enum Standing {
+        Approved = "approved",
+        /// Not in the lock file.
+        New = "new",
+        /// In the lock file with another definition.
+        Changed = "changed",
+        /// Reviewed with this definition, and kept hidden.
+        Rejected = "rejected",
     }
 }
 
@@ -131,9 +121,7 @@ fn sorted(value: Value) -> Value {
             let mut all: Vec<_> = members.into_iter().collect();
             all.sort_by(|a, b| a.0.cmp(&b.0));
             let mut members = Map::with_capacity(all.len());
-            for (name, value) in all {
-                members.insert(name, sorted(value));
-            }
+            members.extend(all.into_iter().map(|(name, value)| (name, sorted(value))));
             Value::Object(members)
         }
         Value::Array(mut items) => {
@@ -152,10 +140,7 @@ impl Lock {
     /// # Errors
     /// Returns a description of the mistake.
     pub fn read(text: &str) -> Result<Self, String> {
-        let file: File = match serde_json::from_str(text) {
-            Ok(file) => file,
-            Err(error) => return Err(error.to_string()),
-        };
+        let file: File = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if file.version != PIN_VERSION {
             return Err(format!("it has version {}, not {PIN_VERSION}", file.version));
         }
@@ -177,7 +162,6 @@ impl Lock {
     }
 
     /// Returns the text of the lock file. Equal content yields equal text.
-    #[must_use]
     pub fn write(&self) -> String {
         let rejected = self.rejected.clone();
         let file = File { version: PIN_VERSION, tools: self.pins.clone(), rejected };
@@ -186,7 +170,6 @@ impl Lock {
         text
     }
 
-    #[must_use]
     pub fn pin(&self, slug: &str, tool: &str) -> Option<&Pin> {
         self.pins.get(&name(slug, tool))
     }
@@ -210,7 +193,6 @@ impl Lock {
     }
 
     /// Returns the greater of the numbers of approved and of rejected tools.
-    #[must_use]
     pub fn size(&self) -> usize {
         self.pins.len().max(self.rejected.len())
     }
@@ -221,7 +203,6 @@ impl Lock {
     }
 
     /// Returns the size in bytes of the entries with this prefix.
-    #[must_use]
     pub fn measure(&self, prefix: &str) -> usize {
         let mut bytes = 0;
         for (name, pin) in &self.pins {
@@ -237,7 +218,6 @@ impl Lock {
         bytes
     }
 
-    #[must_use]
     pub fn standing(&self, slug: &str, tool: &str, fingerprint: &str) -> Standing {
         let rejected = self.rejected.get(&name(slug, tool));
         match self.pin(slug, tool) {
@@ -250,7 +230,6 @@ impl Lock {
 }
 
 /// Returns the name of a tool in lock files.
-#[must_use]
 pub fn name(slug: &str, tool: &str) -> String {
     let mut name = String::with_capacity(slug.len() + 1 + tool.len());
     let _ = write!(name, "{slug}/{tool}");
@@ -259,7 +238,6 @@ pub fn name(slug: &str, tool: &str) -> String {
 
 impl Pins {
     /// Returns the reaction to a tool with this standing.
-    #[must_use]
     pub fn reaction(&self, standing: Standing) -> Reaction {
         match standing {
             Standing::Approved => Reaction::Allow,

@@ -124,30 +124,25 @@ impl Policy {
     }
 
     /// Returns a hash that is equal for policies that are written alike.
-    #[must_use]
     pub fn fingerprint(&self) -> [u8; 32] {
         self.fingerprint
     }
 
     /// Returns the number of policies.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.rules.len()
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
     /// Returns the class of every caller at every endpoint, if the policies treat all alike.
-    #[must_use]
     pub fn everybody(&self) -> Option<&Arc<Class>> {
         self.everybody.as_ref()
     }
 
     /// Returns the policies that concern a caller at an endpoint.
-    #[must_use]
     pub fn class(&self, subject: &Subject<'_>, endpoint: &str) -> Arc<Class> {
         match &self.everybody {
             Some(class) => Arc::clone(class),
@@ -290,7 +285,6 @@ impl Policy {
 
     /// Returns whether a class may see a server before its items are known: some policy may allow
     /// an item, and none denies the whole server.
-    #[must_use]
     pub fn reaches(&self, class: &Class, server: &str) -> bool {
         if self.first_failure(&class.broken, false).is_some() {
             return false;
@@ -312,7 +306,6 @@ impl Policy {
 
     /// Returns whether a class may read every resource of a server, judging by the policies alone:
     /// some policy allows all resources, and none denies or asks about any.
-    #[must_use]
     pub fn hides_no_resource(&self, class: &Class, server: &str) -> bool {
         if self.first_failure(&class.broken, false).is_some() {
             return false;
@@ -370,10 +363,7 @@ impl Policy {
         verdict: Option<&'a Verdict>,
     ) -> impl Iterator<Item = (u32, &'a Rule)> {
         let of_method = class.methods.iter().filter(move |&&at| self.limits.is_about(at, method));
-        let of_target: &[u32] = match verdict {
-            Some(verdict) => &verdict.limits,
-            None => &[],
-        };
+        let of_target: &[u32] = verdict.map_or(&[], |verdict| &verdict.limits);
         let limits = of_method.chain(of_target);
         limits.filter_map(move |&at| Some((at, self.rule(at)?)))
     }

@@ -155,17 +155,12 @@ impl Limits {
 impl Limit {
     fn of(rule: &Rule) -> Option<Self> {
         let rate = rule.rate.as_ref()?;
-        let mut by = match &rate.by {
-            Some(by) => by.clone(),
-            None => vec![Key::Principal],
-        };
+        let mut by = rate.by.as_ref().map_or_else(|| vec![Key::Principal], |by| by.clone());
         by.sort_unstable();
         by.dedup();
         let mut patterns = Vec::new();
         if let Some(globs) = &rule.what.methods {
-            for glob in globs {
-                patterns.push(glob.glob().to_owned());
-            }
+            patterns.extend(globs.iter().map(|glob| glob.glob().to_owned()));
         }
         Some(Self { quota: quota(rate), by, methods: methods(&patterns) })
     }

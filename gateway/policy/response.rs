@@ -96,7 +96,6 @@ impl Response {
 
     /// Combines several rules: the smallest size, all patterns, and the schemes that all of them
     /// allow.
-    #[must_use]
     pub fn all<'a>(rules: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
         let mut rules = rules.into_iter();
         let mut all = rules.next()?.copy();
@@ -133,13 +132,11 @@ impl Response {
     }
 
     /// Returns whether texts must be checked.
-    #[must_use]
     pub fn redacts(&self) -> bool {
         self.secrets.is_some() || !self.patterns.is_empty()
     }
 
     /// Returns whether links must be checked.
-    #[must_use]
     pub fn judges_links(&self) -> bool {
         self.schemes.is_some()
     }
@@ -148,10 +145,7 @@ impl Response {
     /// [`Self::redact_key`].
     #[must_use]
     pub fn redact(&self, text: &str) -> Option<String> {
-        let mut out = match self.redact_key(text) {
-            Some(changed) => Cow::Owned(changed),
-            None => Cow::Borrowed(text),
-        };
+        let mut out = self.redact_key(text).map_or_else(|| Cow::Borrowed(text), Cow::Owned);
         for (pattern, replace) in &self.patterns {
             if let Cow::Owned(changed) = pattern.replace_all(&out, regex::NoExpand(replace)) {
                 out = Cow::Owned(changed);
@@ -182,7 +176,6 @@ impl Response {
     }
 
     /// Returns whether the scheme of a link is allowed.
-    #[must_use]
     pub fn allows_link(&self, uri: &str) -> bool {
         let Some(schemes) = &self.schemes else { return true };
         let Some((scheme, _)) = uri.split_once(':') else { return false };

@@ -133,7 +133,6 @@ impl Sql {
     }
 
     /// Returns whether the function with this name, in lower case, is allowed.
-    #[must_use]
     pub fn allows_function(&self, lower: &str) -> bool {
         self.named.has_function(lower)
     }

@@ -32,12 +32,10 @@ pub struct Certificate<'a> {
 
 impl Subject<'_> {
     /// Returns the caller's name in policies and logs: `issuer|subject`.
-    #[must_use]
     pub fn principal(&self) -> String {
         format!("{}|{}", self.issuer, self.subject)
     }
 
-    #[must_use]
     pub fn is_anonymous(&self) -> bool {
         self.issuer == ANONYMOUS
     }

@@ -21,7 +21,6 @@ pub enum TargetKind {
 
 impl TargetKind {
     /// Returns the name of the kind in conditions and messages.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Tool => "tool",
@@ -81,7 +80,6 @@ impl Default for Annotations {
 impl Annotations {
     /// Reads the annotations of a tool's definition (JSON text). A missing or invalid annotation
     /// has the default of the specification.
-    #[must_use]
     pub fn of_tool(definition: &[u8]) -> Self {
         #[derive(Deserialize)]
         struct Definition {

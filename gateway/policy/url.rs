@@ -101,7 +101,6 @@ pub struct Checked {
 
 impl Checked {
     /// Returns a warning for explanations of the decision: a risk that the rule cannot exclude.
-    #[must_use]
     pub fn caution(&self) -> Option<&'static str> {
         match self.host {
             Matched::Address => None,
@@ -160,7 +159,6 @@ impl Url {
     }
 
     /// Describes the allowed schemes, hosts, networks and ports.
-    #[must_use]
     pub fn allowed(&self) -> String {
         let schemes = self.shown_schemes(", ");
         let mut text = format!("schemes: {schemes}; hosts: {}", self.hosts.shown());
@@ -259,12 +257,9 @@ impl Url {
                 apart.push(net);
             }
         }
-        for net in &self.addresses {
-            if net.contains(&address) && apart.iter().all(|one| one.contains(net)) {
-                return true;
-            }
-        }
-        false
+        self.addresses
+            .iter()
+            .any(|net| net.contains(&address) && apart.iter().all(|one| one.contains(net)))
     }
 
     fn path(&self, parts: &Parts<'_>, url: &::url::Url) -> Result<(), Refusal> {

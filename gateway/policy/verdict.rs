@@ -145,26 +145,22 @@ impl Dry {
 
 impl Verdict {
     /// Returns whether the item is listed and can be requested.
-    #[must_use]
     pub fn is_visible(&self) -> bool {
         !matches!(self.state, VerdictState::Hidden(_))
     }
 
     /// Returns whether a call depends on its arguments.
-    #[must_use]
     pub fn reads_arguments(&self) -> bool {
         matches!(self.state, VerdictState::Judged(_))
             || matches!(&self.dry, Some(dry) if !dry.guards.is_empty())
     }
 
     /// Returns the limits on results; `None` if there are none.
-    #[must_use]
     pub fn response(&self) -> Option<&Arc<Response>> {
         self.response.as_ref()
     }
 
     /// Returns the evaluation error for the log, if that is why the item is denied.
-    #[must_use]
     pub fn failure(&self) -> Option<&str> {
         match &self.state {
             VerdictState::Hidden(hidden) => hidden.failure.as_deref(),

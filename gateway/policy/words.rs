@@ -94,9 +94,7 @@ fn expand(body: &str) -> Result<Vec<String>, String> {
         let mut longer = Vec::new();
         for alternative in inside.split(',') {
             let alternative = checked(alternative)?;
-            for text in &texts {
-                longer.push([text, before, alternative].concat());
-            }
+            longer.extend(texts.iter().map(|text| [text, before, alternative].concat()));
         }
         if longer.len() > MAX_WORDS {
             return Err(format!("expands to more than {MAX_WORDS} words"));
@@ -211,9 +209,7 @@ impl WordIndex {
         let mut restricted = BitSet::none(size);
         for (owner, list) in lists {
             restricted.insert(owner);
-            for word in list {
-                words.push((owner, word.clone()));
-            }
+            words.extend(list.iter().map(|word| (owner, word.clone())));
         }
         match AhoCorasick::new(words.iter().map(|(_, word)| &word.letters)) {
             Ok(letters) => Ok(Self { letters, words, restricted }),

@@ -176,10 +176,8 @@ impl Session {
     /// The values do not fit into a message.
     pub fn bind(&mut self, statement: &str, values: &[Option<String>]) -> Result<(), WireError> {
         let output = &mut self.output;
-        match frontend::bind("", statement, [0], values, write_parameter, [0], output) {
-            Ok(()) => Ok(()),
-            Err(_) => Err(lost("the parameters do not fit into a message")),
-        }
+        frontend::bind("", statement, [0], values, write_parameter, [0], output)
+            .map_err(|_| lost("the parameters do not fit into a message"))
     }
 
     /// Queues the execution of the bound statement; 0 means all rows.
@@ -253,10 +251,7 @@ impl Session {
         loop {
             match self.next().await {
                 Ok(Message::ReadyForQuery(body)) => {
-                    return match first {
-                        Some(refused) => Err(refused),
-                        None => Ok(body.status()),
-                    };
+                    return first.map_or_else(|| Ok(body.status()), Err);
                 }
                 Ok(_) => {}
                 Err(lost @ (WireError::Lost(_) | WireError::Large)) => return Err(lost),
@@ -280,7 +275,6 @@ impl Session {
 impl Handle {
     /// Returns the request to cancel the session's statement, for a connection of its own. The
     /// server responds by closing it.
-    #[must_use]
     pub fn cancel_request(&self) -> BytesMut {
         let mut request = BytesMut::new();
         frontend::cancel_request(self.process, self.secret, &mut request);
@@ -289,7 +283,6 @@ impl Handle {
 }
 
 /// Returns the request for TLS, which the server answers with `S` or `N`.
-#[must_use]
 pub fn ssl_request() -> BytesMut {
     let mut request = BytesMut::new();
     frontend::ssl_request(&mut request);

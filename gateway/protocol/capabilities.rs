@@ -61,7 +61,6 @@ pub struct Offers {
 
 impl Offers {
     /// Reads a `ServerCapabilities` object.
-    #[must_use]
     pub fn of(capabilities: &Value) -> Self {
         let lists = ["tools", "prompts", "resources"];
         // Skills are read as resources.
@@ -103,7 +102,6 @@ impl Offers {
     /// Returns `ServerCapabilities` for a legacy client: a superset, because it applies to the
     /// whole session while servers come and go. Every declared method works, at least with an empty
     /// list.
-    #[must_use]
     pub fn legacy_superset() -> Value {
         json!({
             "tools": {"listChanged": true},
@@ -115,7 +113,6 @@ impl Offers {
     }
 
     /// Returns `ServerCapabilities` for a modern client: the current offers.
-    #[must_use]
     pub fn modern(self) -> Value {
         let resources = json!({"listChanged": true, "subscribe": self.subscribe});
         let mut all = Map::new();
@@ -147,7 +144,6 @@ fn has_flag(capabilities: &Value, name: &str, flag: &str) -> bool {
 
 /// Returns whether a `ClientCapabilities` object (JSON text) declares a feature by which servers
 /// send requests to the client.
-#[must_use]
 pub fn is_interactive(capabilities: &[u8]) -> bool {
     if capabilities == b"{}" {
         return false;
@@ -159,7 +155,6 @@ pub fn is_interactive(capabilities: &[u8]) -> bool {
 
 /// Returns whether the JSON text of a capabilities object has a value other than `null` and `false`
 /// at `path`.
-#[must_use]
 pub fn declares(capabilities: &[u8], path: &[&str]) -> bool {
     let mut at = capabilities;
     for name in path {
@@ -176,7 +171,6 @@ pub fn declares(capabilities: &[u8], path: &[&str]) -> bool {
 /// Returns the [`carried`] capabilities of a client with a legacy revision. Features unknown to
 /// that revision are removed, so that no server sends a request the client cannot receive. Keeps
 /// `roots.listChanged`.
-#[must_use]
 pub fn carried_of(declared: &[u8], revision: Revision) -> Bytes {
     let carried = carried(declared);
     let Ok(Value::Object(mut all)) = serde_json::from_slice::<Value>(&carried) else { return NONE };
@@ -203,7 +197,6 @@ pub fn carried_of(declared: &[u8], revision: Revision) -> Bytes {
 
 /// Adds the tasks extension. Copies at most once if no other extension is declared, because every
 /// tool call of a legacy client passes here.
-#[must_use]
 pub fn with_tasks(carried: &[u8]) -> Cow<'static, [u8]> {
     let others = match carried.strip_suffix(b"}") {
         None | Some(b"{") => return Cow::Borrowed(TASKS_ALONE.as_bytes()),
@@ -223,7 +216,6 @@ pub fn with_tasks(carried: &[u8]) -> Cow<'static, [u8]> {
 
 /// Returns the client capabilities that the gateway forwards to a server of either era, as JSON
 /// text: elicitation, sampling, roots and extensions. All others are scoped to the client's hop.
-#[must_use]
 pub fn carried(declared: &[u8]) -> Bytes {
     if declared == b"{}" {
         return NONE;

@@ -38,7 +38,6 @@ pub const NOT_INITIALIZED: &str = "SERVER_NOT_INITIALIZED";
 /// Returns whether a server's error code may be passed to a client unchanged.
 ///
 /// Hop-local codes, codes of the retired implementation range and undefined reserved ones may not.
-#[must_use]
 pub fn is_relayable(code: i64) -> bool {
     match code {
         PARSE | INVALID_REQUEST => false,

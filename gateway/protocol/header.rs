@@ -30,7 +30,6 @@ const MAX_INTEGER: i64 = (1 << 53) - 1;
 
 /// Returns the header value for `value`: unchanged if it is printable ASCII without space at its
 /// ends, otherwise in the base64 sentinel.
-#[must_use]
 pub fn encode_value(value: &str) -> Cow<'_, str> {
     let is_printable = !value.contains(|c: char| !matches!(c, ' '..='~'));
     let is_padded = value.starts_with(' ') || value.ends_with(' ');
@@ -59,10 +58,7 @@ pub fn decode_value(header: &[u8]) -> Result<Cow<'_, str>, BadSentinel> {
     let text = text.trim_matches([' ', '\t']);
     let Some(payload) = sentinel_payload(text) else { return Ok(Cow::Borrowed(text)) };
     let Ok(bytes) = STANDARD.decode(payload) else { return Err(BadSentinel) };
-    match String::from_utf8(bytes) {
-        Ok(value) => Ok(Cow::Owned(value)),
-        Err(_) => Err(BadSentinel),
-    }
+    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| BadSentinel)
 }
 
 fn sentinel_payload(text: &str) -> Option<&str> {
@@ -148,7 +144,6 @@ impl ParamHeaders {
     }
 
     /// Returns whether calls need no `Mcp-Param-*` header.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -163,7 +158,6 @@ impl ParamHeaders {
     }
 
     /// Returns whether any header repeats a value within an argument.
-    #[must_use]
     pub fn has_nested(&self) -> bool {
         self.0.iter().any(ParamHeader::is_nested)
     }
@@ -174,7 +168,6 @@ impl ParamHeaders {
     /// Arguments that are absent, `null`, an object, an array, a fraction or an integer beyond
     /// ±(2^53 − 1) have no header, and none are returned for invalid JSON. The last of duplicate
     /// members counts.
-    #[must_use]
     pub fn values(&self, arguments: &[u8]) -> Vec<(&str, String)> {
         if self.is_empty() {
             return Vec::new();
@@ -229,10 +222,7 @@ impl ParamHeaders {
     }
 
     fn path(&self, index: usize) -> &[String] {
-        match self.0.get(index) {
-            Some(header) => &header.path,
-            None => &[],
-        }
+        self.0.get(index).map_or(&[], |header| &header.path)
     }
 }
 
@@ -306,10 +296,7 @@ fn may_have_annotations(schema: &[u8]) -> bool {
 /// Returns the text if it is JSON, which the readers below require.
 fn checked(json: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(json).ok()?;
-    match serde_json::from_str::<serde::de::IgnoredAny>(text) {
-        Ok(_) => Some(text),
-        Err(_) => None,
-    }
+    serde_json::from_str::<serde::de::IgnoredAny>(text).ok().map(|_| text)
 }
 
 /// Checks for RFC 9110 `1*tchar`.
@@ -318,7 +305,6 @@ fn is_token(name: &str) -> bool {
 }
 
 /// Checks for RFC 9110 `tchar`.
-#[must_use]
 pub fn is_token_char(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
 }

@@ -46,10 +46,7 @@ struct Parts {
 /// [`MessageError`]; then only the id of an invalid request may be used.
 pub fn parse(text: Bytes, max_depth: usize, sent_by: SentBy) -> Result<Message, MessageError> {
     let mut parts = Parts::default();
-    let mut scanner = match Scanner::new(&text, max_depth) {
-        Ok(scanner) => scanner,
-        Err(flaw) => return Err(MessageError::Parse(flaw)),
-    };
+    let mut scanner = Scanner::new(&text, max_depth).map_err(MessageError::Parse)?;
     if scanner.peek() != Some(b'{') {
         return Err(not_an_object(&mut scanner));
     }

@@ -23,7 +23,6 @@ macro_rules! keys {
 
         impl Key {
             /// Returns the name; empty for [`Key::Other`].
-            #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { Self::Other => "", $(Self::$variant => $name,)* }
             }
@@ -113,7 +112,6 @@ static BY_LENGTH: [[u8; BUCKET]; LENGTHS] = {
 
 impl Key {
     /// Returns the key with this name.
-    #[must_use]
     pub fn of(name: &[u8]) -> Self {
         for (key, known, _) in of_length(name.len()) {
             // Most names differ in the first byte, and comparing all bytes is a call.

@@ -29,7 +29,6 @@ pub enum WelcomeError {
 }
 
 /// Returns the `params` of the gateway's `initialize`.
-#[must_use]
 pub fn initialize_params(revision: Revision, capabilities: &Value, info: &Value) -> Value {
     json!({"protocolVersion": revision.as_str(), "capabilities": capabilities, "clientInfo": info})
 }
@@ -66,7 +65,6 @@ pub fn read_welcome(result: &[u8]) -> Result<Welcome, WelcomeError> {
 
 /// Returns the revision of the response to `initialize`: the requested one if it is legacy,
 /// otherwise the newest legacy one.
-#[must_use]
 pub fn negotiate(requested: Option<&str>) -> Revision {
     if let Some(version) = requested
         && let Some(revision) = parse_legacy(version)

@@ -70,10 +70,7 @@ pub fn items(
                 Ok(repaired) => {
                     let start = span.range().start;
                     let whole = start + item.range().start..start + item.range().end;
-                    let text = match repaired {
-                        Some(repaired) => Bytes::from(repaired),
-                        None => text.slice(whole),
-                    };
+                    let text = repaired.map_or_else(|| text.slice(whole), Bytes::from);
                     items.push(Raw { text, key: name.into_owned() });
                 }
                 Err(words) => unreadable.add(format!("{} {}: {words}", form.noun, short(&name))),
@@ -119,7 +116,6 @@ fn text_or_empty<'a>(members: &[Member], raw: &'a [u8], name: &str) -> Cow<'a, s
 }
 
 /// Returns a key for display: quoted, and its first 80 characters.
-#[must_use]
 pub fn short(key: &str) -> String {
     let quoted = write::quoted(&String::from_iter(key.chars().take(80)));
     String::from_utf8(quoted).unwrap_or_default()
@@ -187,7 +183,6 @@ pub fn strip_annotations(out: &mut Vec<u8>, item: &[u8]) -> Result<(), ScanError
 }
 
 /// Returns an item with another value (JSON text) of a member, which is added if missing.
-#[must_use]
 pub fn with_member(item: &[u8], name: &str, value: &[u8]) -> Option<Vec<u8>> {
     let (_, members) = Scanner::new(item, scan::MAX_DEPTH).ok()?.members(Keys::Distinct).ok()?;
     let mut out = Vec::with_capacity(item.len() + value.len());
@@ -233,14 +228,12 @@ fn takes_output_schema(revision: Revision, schema: &[u8]) -> bool {
 }
 
 /// Returns whether a schema has `"type": "object"` at its root.
-#[must_use]
 pub fn has_object_root(schema: &[u8]) -> bool {
     member(schema, "type") == Some(b"\"object\"")
 }
 
 /// Rewrites the `content`, `contents` or `messages` of a result with namespaced URIs and, for older
 /// revisions, with their content types. Returns `None` if nothing has to change.
-#[must_use]
 pub fn adapt_content(raw: &[u8], slug: Option<&str>, revision: Revision) -> Option<Vec<u8>> {
     if !may_adapt(raw, slug.is_some(), revision) {
         return None;
@@ -252,7 +245,6 @@ pub fn adapt_content(raw: &[u8], slug: Option<&str>, revision: Revision) -> Opti
 }
 
 /// Returns whether [`adapt_content`] has to make a copy to find out.
-#[must_use]
 pub fn may_adapt(raw: &[u8], namespaced: bool, revision: Revision) -> bool {
     let uris = namespaced && (URI.find(raw).is_some() || has_escape(raw));
     let is_old = revision < Revision::V2025_06_18;

@@ -52,7 +52,6 @@ pub fn copy_end_to_end(object: &mut Object<'_>, text: &[u8], members: &[Member])
 }
 
 /// Returns whether any member is end-to-end.
-#[must_use]
 pub fn has_end_to_end(text: &[u8], members: &[Member]) -> bool {
     members.iter().any(|member| !is_hop_scoped(text, member))
 }

@@ -10,19 +10,16 @@ macro_rules! methods {
         pub enum Method { $(#[doc = concat!("`", $name, "`")] $variant,)* #[default] Unknown }
 
         impl Method {
-            #[must_use]
             pub fn parse(name: &str) -> Self {
                 match name { $($name => Self::$variant,)* _ => Self::Unknown }
             }
 
             /// Returns the name on the wire; empty for [`Method::Unknown`].
-            #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* Self::Unknown => "" }
             }
 
             /// Returns whether a client may send the method in `era`.
-            #[must_use]
             pub fn exists_in(self, era: Era) -> bool {
                 match self { $(Self::$variant => Eras::$eras.holds(era),)* Self::Unknown => false }
             }
@@ -90,7 +87,6 @@ methods! {
 
 impl Method {
     /// Returns the member of `params` that identifies the request's target.
-    #[must_use]
     pub fn target(self) -> Option<Key> {
         match self {
             Self::ToolsCall | Self::PromptsGet => Some(Key::Name),
@@ -108,14 +104,12 @@ impl Method {
 
     /// Returns whether the target is repeated in `Mcp-Name` (modern). The skills extension does not
     /// require this.
-    #[must_use]
     pub fn has_name_header(self) -> bool {
         !matches!(self, Self::DirectoryRead | Self::SkillsGet) && self.target().is_some()
     }
 
     /// Returns whether a repeated request is harmless: everything but calls, task changes and
     /// unknown methods.
-    #[must_use]
     pub fn is_safe(self) -> bool {
         !matches!(self, Self::ToolsCall | Self::TasksUpdate | Self::TasksCancel | Self::Unknown)
     }

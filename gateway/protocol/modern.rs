@@ -33,7 +33,6 @@ pub enum Common {
 }
 
 /// Parses a `server/discover` result; `None` if it has no list of versions.
-#[must_use]
 pub fn read_discovery(result: &[u8]) -> Option<Discovery> {
     let result: Value = serde_json::from_slice(result).ok()?;
     let versions = strings(result.get("supportedVersions")?)?;
@@ -56,7 +55,6 @@ fn server_info(result: &Value) -> Option<&Value> {
 }
 
 /// Returns the newest supported revision in `versions`, modern ones first.
-#[must_use]
 pub fn common(versions: &[String]) -> Common {
     let mut legacy = false;
     for revision in Revision::ALL.into_iter().rev() {
@@ -72,7 +70,6 @@ pub fn common(versions: &[String]) -> Common {
 }
 
 /// Returns `data.supported` of a -32022 error (JSON text of `data`).
-#[must_use]
 pub fn supported(data: Option<&[u8]>) -> Vec<String> {
     let Some(data) = data else { return Vec::new() };
     let Ok(data) = serde_json::from_slice::<Value>(data) else { return Vec::new() };
@@ -91,7 +88,6 @@ fn strings(value: &Value) -> Option<Vec<String>> {
 }
 
 /// Returns the `data` of the gateway's version error.
-#[must_use]
 pub fn version_error(requested: &str) -> Value {
     let mut supported = Vec::new();
     for revision in Revision::ALL {

@@ -33,13 +33,11 @@ impl Slug {
     }
 
     /// Returns whether `text` is a valid slug.
-    #[must_use]
     pub fn is_valid(text: &str) -> bool {
         (1..=MAX_SLUG).contains(&text.len())
             && text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-'))
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -108,7 +106,6 @@ impl Separator {
     pub(crate) const ALL: [Self; 5] =
         [Self::DoubleUnderscore, Self::Underscore, Self::Hyphen, Self::Dot, Self::Slash];
 
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::DoubleUnderscore => "__",
@@ -194,7 +191,6 @@ impl Naming {
 
     /// Returns the name with the longest suffix, for an entry with a name that collides with a
     /// separately exposed item: no other entry has this name.
-    #[must_use]
     pub fn expose_distinct(&self, slug: &Slug, own: &str) -> String {
         let mut candidate = self.candidate(slug, own);
         candidate.step = SUFFIXES.len();

@@ -40,7 +40,6 @@ pub type Gap = Option<(usize, Bytes)>;
 
 impl Outbound<'_> {
     /// Returns the room for the text without a large member.
-    #[must_use]
     pub fn size_hint(&self) -> usize {
         self.request.map_or(0, |request| request.text.len()).min(MAX_COPIED_BYTES) + 512
     }
@@ -59,7 +58,6 @@ impl Outbound<'_> {
     }
 
     /// Returns the request in one piece, for line-based transports.
-    #[must_use]
     pub fn text(&self, id: u64, method: Method) -> Bytes {
         let mut out = Vec::with_capacity(self.size_hint());
         if let Some((at, value)) = self.write(&mut out, id, method) {
@@ -70,7 +68,6 @@ impl Outbound<'_> {
 
     /// Returns the name of a method on the wire; that of an unknown method is the client's, which
     /// needs no escapes.
-    #[must_use]
     pub fn method_name(&self, method: Method) -> Cow<'_, str> {
         match self.request {
             Some(request) if method == Method::Unknown => request.method_name(),
@@ -146,7 +143,6 @@ impl Outbound<'_> {
 }
 
 /// Writes `notifications/cancelled` for one of the gateway's requests; `id` is JSON text.
-#[must_use]
 pub fn cancelled(id: &[u8], reason: &str) -> Vec<u8> {
     let mut params = Vec::with_capacity(64 + id.len());
     let mut object = Object::open(&mut params);

@@ -11,7 +11,6 @@ use crate::revision::Revision;
 use crate::write::Object;
 
 /// Returns whether a client with these capabilities accepts this request.
-#[must_use]
 pub fn may_ask(declared: &[u8], method: Method, params: &[u8], revision: Revision) -> bool {
     match method {
         Method::Sample => capabilities::declares(declared, &["sampling"]),
@@ -64,7 +63,6 @@ fn takes_forms(declared: &[u8]) -> bool {
 
 /// Adapts a form to a client's revision: before 2025-11-25, choices with titles become `enum` and
 /// `enumNames`, and multiple choices are left out. Returns `None` if nothing changes.
-#[must_use]
 pub fn adapt_form(method: Method, params: &[u8], revision: Revision) -> Option<Vec<u8>> {
     if method != Method::Elicit || revision >= Revision::V2025_11_25 {
         return None;
@@ -99,7 +97,6 @@ fn name_choices(field: &mut Map<String, Value>) -> bool {
 }
 
 /// Writes a request to a legacy client; `id` is JSON text.
-#[must_use]
 pub fn write_request(id: &[u8], method: Method, params: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(params.len() + id.len() + 80);
     let mut object = Object::open(&mut out);
@@ -112,7 +109,6 @@ pub fn write_request(id: &[u8], method: Method, params: &[u8]) -> Vec<u8> {
 }
 
 /// Prefixes an elicitation's message with the server's name; other requests are unchanged.
-#[must_use]
 pub fn label<'a>(label: Option<&str>, method: Method, params: &'a [u8]) -> Cow<'a, [u8]> {
     let Some(label) = label else { return Cow::Borrowed(params) };
     if method != Method::Elicit {

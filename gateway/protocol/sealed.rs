@@ -94,46 +94,28 @@ impl From<Unspecified> for SecretError {
 #[error("invalid or expired token")]
 pub struct UnsealError(Reason);
 
-/// The reason why a token does not open. Must not be revealed to the caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    TooLong,
-    /// Not of the token's form, or of an unknown version.
-    Malformed,
-    /// Sealed with a key that is not in the ring.
-    UnknownKey,
-    /// Altered, or sealed for another purpose, principal, endpoint or other bound value.
-    Forged,
-    Expired,
-}
-
-impl Reason {
-    /// Returns a word for a log field or a metric label.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::TooLong => "too_long",
-            Self::Malformed => "malformed",
-            Self::UnknownKey => "unknown_key",
-            Self::Forged => "forged",
-            Self::Expired => "expired",
-        }
+lockgate_text::words! {
+    /// The reason why a token does not open. Must not be revealed to the caller.
+    pub enum Reason {
+        TooLong = "too_long",
+        /// Not of the token's form, or of an unknown version.
+        Malformed = "malformed",
+        /// Sealed with a key that is not in the ring.
+        UnknownKey = "unknown_key",
+        /// Altered, or sealed for another purpose, principal, endpoint or other bound value.
+        Forged = "forged",
+        Expired = "expired",
     }
 }
 
 impl UnsealError {
     /// Returns the reason, for the log only.
-    #[must_use]
     pub const fn reason(self) -> Reason {
         self.0
     }
 }
 
-impl fmt::Debug for UnsealError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("UnsealError")
-    }
-}
+lockgate_text::debug_fields!(UnsealError);
 
 /// A sealer and opener of tokens, safe to share between threads. Replicas that share secrets open
 /// each other's tokens.

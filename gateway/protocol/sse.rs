@@ -95,7 +95,6 @@ pub struct Decoder<A = BytesMut> {
 impl Decoder {
     /// Creates a decoder. `max_event_bytes` bounds the lines of an event on the wire, including
     /// field names, but not line endings and comments.
-    #[must_use]
     pub fn new(max_event_bytes: usize) -> Self {
         Self::within(max_event_bytes, BytesMut::new())
     }
@@ -103,7 +102,6 @@ impl Decoder {
 
 impl<A: Assembly> Decoder<A> {
     /// Creates a decoder that assembles events in `assembly`.
-    #[must_use]
     pub fn within(max_event_bytes: usize, assembly: A) -> Self {
         Self {
             limit: max_event_bytes,
@@ -121,7 +119,6 @@ impl<A: Assembly> Decoder<A> {
     }
 
     /// Returns the number of pushed bytes that belong to no event yet.
-    #[must_use]
     pub fn pending(&self) -> usize {
         let input: usize = self.input.iter().map(Bytes::len).sum();
         input.saturating_add(self.partial.len()).saturating_add(self.used)

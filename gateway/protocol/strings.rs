@@ -17,7 +17,6 @@ pub enum StringRole<'a> {
 }
 
 /// Rewrites the text with the replacements that `change` returns; `None` if nothing changes.
-#[must_use]
 pub fn rewrite(
     text: &[u8],
     change: &mut dyn FnMut(StringRole<'_>, &str) -> Option<String>,

@@ -35,7 +35,6 @@ const ESCAPE: &str = "x-";
 ///
 /// In the last two forms, `x-` is put before a slug that a scheme cannot start with (digit, hyphen)
 /// or that itself starts with `x-`.
-#[must_use]
 pub fn expose<'a>(slug: &str, uri: &'a str) -> Cow<'a, str> {
     let (scheme, rest) = split(uri).unwrap_or(("", ""));
     if is_web(scheme, rest) {
@@ -58,7 +57,6 @@ pub fn expose<'a>(slug: &str, uri: &'a str) -> Cow<'a, str> {
 
 /// Returns the slug (valid, though perhaps of no server) and the server's own URI: the inverse of
 /// [`expose`] for rewritten forms. `None` for web URIs and for texts that `expose` never returns.
-#[must_use]
 pub fn own(exposed: &str) -> Option<(&str, Cow<'_, str>)> {
     let (scheme, rest) = split(exposed)?;
     if scheme.eq_ignore_ascii_case(UI) {

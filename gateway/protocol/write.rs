@@ -51,7 +51,6 @@ pub fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-#[must_use]
 pub fn quoted(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 2);
     string(&mut out, text);
@@ -145,7 +144,6 @@ impl<'a> Object<'a> {
 
 /// Writes an error response. `id` is JSON text, or `None` if it could not be read (the member is
 /// then absent).
-#[must_use]
 pub fn error(id: Option<&[u8]>, code: i64, message: &str, data: Option<&Value>) -> Vec<u8> {
     let mut out = Vec::with_capacity(96 + message.len());
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
@@ -166,7 +164,6 @@ pub fn error(id: Option<&[u8]>, code: i64, message: &str, data: Option<&Value>) 
 }
 
 /// Writes a result response around JSON text.
-#[must_use]
 pub fn result(id: &[u8], result: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(32 + id.len() + result.len());
     result_head(&mut out, id);
@@ -183,7 +180,6 @@ pub fn result_head(out: &mut Vec<u8>, id: &[u8]) {
 }
 
 /// Returns the id of a response that this module wrote, from the start of its text.
-#[must_use]
 pub fn id_of_response(start: &[u8]) -> Option<&[u8]> {
     let rest = start.strip_prefix(b"{\"jsonrpc\":\"2.0\",\"id\":")?;
     let end = match rest.first()? {
@@ -208,7 +204,6 @@ fn string_end(text: &[u8]) -> Option<usize> {
 }
 
 /// Writes a notification around the JSON text of its params.
-#[must_use]
 pub fn notification(method: &str, params: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(48 + method.len() + params.len());
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"method\":\"");

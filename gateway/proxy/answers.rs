@@ -128,9 +128,7 @@ impl Questions {
     /// Serialises the questions for a sealed state.
     pub(crate) fn sealed(&self) -> Value {
         let mut all = Map::new();
-        for (key, question) in &self.0 {
-            all.insert(key.clone(), question.sealed());
-        }
+        all.extend(self.0.iter().map(|(key, question)| (key.clone(), question.sealed())));
         Value::Object(all)
     }
 

@@ -48,25 +48,21 @@ impl Gateway {
     }
 
     /// Returns the call with this id if the approver may decide on it.
-    #[must_use]
     pub fn find_approval(&self, approver: &Principal, id: &str) -> Option<Value> {
         self.approvals.waiting.find(self.approver(approver), id)
     }
 
     /// Lists the calls that the approver may decide on, oldest first.
-    #[must_use]
     pub fn list_approvals(&self, approver: &Principal) -> Vec<Value> {
         self.approvals.waiting.list(self.approver(approver))
     }
 
     /// Lists the tools of the requester's own calls that wait for approval.
-    #[must_use]
     pub fn list_pending_tools(&self, requester: &Principal) -> Vec<String> {
         self.approvals.waiting.list_tools_of(requester)
     }
 
     /// Lists the recently completed calls that this approver could decide on, newest first.
-    #[must_use]
     pub fn list_ended_approvals(&self, approver: &Principal) -> Vec<Value> {
         self.approvals.waiting.list_ended(self.approver(approver))
     }

@@ -166,10 +166,7 @@ impl Catalog {
             declared.insert((*slug).clone(), read_declared(&***server, lists, pins));
         }
         drop(lists);
-        let version = match before {
-            Some(before) => before.version + 1,
-            None => 0,
-        };
+        let version = before.map_or(0, |before| before.version + 1);
         let tool_index = ToolIndex::new(&items[index(ListKind::Tools)]);
         let views = Views::default();
         Self {

@@ -370,10 +370,7 @@ impl Default for Progress {
 impl Progress {
     /// Records a step and returns whether it is an increase; progress may only grow.
     fn grows(&mut self, value: f64) -> bool {
-        let grows = match self.last {
-            Some(last) => value > last,
-            None => true,
-        };
+        let grows = self.last.is_none_or(|last| value > last);
         if grows {
             self.last = Some(value);
         }

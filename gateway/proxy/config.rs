@@ -197,7 +197,6 @@ settings! {
 
 impl Config {
     /// Returns whether the gateway knows a method, and so cannot let it through.
-    #[must_use]
     pub fn knows_method(name: &str) -> bool {
         Method::parse(name) != Method::Unknown
     }
@@ -230,7 +229,6 @@ impl ToolSearch {
 
 impl Limits {
     /// Returns the maximum legacy sessions of a caller: half of all, unless configured.
-    #[must_use]
     pub fn of_principal(&self) -> usize {
         self.sessions_per_principal.unwrap_or(self.sessions.div_ceil(2))
     }
@@ -249,16 +247,5 @@ fn or_claude_code(given: Option<List>) -> BTreeSet<String> {
     list_or(given, &["claude-code"]).into_iter().collect()
 }
 
-/// Omits the secret.
-impl std::fmt::Debug for Config {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Config")
-            .field("name", &self.name)
-            .field("title", &self.title)
-            .field("instructions", &self.instructions)
-            .field("names", &self.names)
-            .field("limits", &self.limits)
-            .field("secret", &self.secret.as_ref().map(|_| "…"))
-            .finish_non_exhaustive()
-    }
-}
+// Omits the secret.
+lockgate_text::debug_fields!(Config: name, title, instructions, names, limits);

@@ -81,7 +81,6 @@ impl Gateway {
 
     /// Returns the state of `server/tool`, or of a name at `/mcp`, for a caller at the endpoint
     /// with this path, before policies.
-    #[must_use]
     pub fn find_tool_state(&self, caller: &Principal, path: &str, name: &str) -> TargetState {
         let snapshot = self.snapshot();
         let own = self.directory.organisation(caller.organisation());
@@ -114,7 +113,6 @@ impl Gateway {
     }
 
     /// Returns why tools of the operator's grouped servers stay apart.
-    #[must_use]
     pub fn explain_groups(&self) -> Vec<String> {
         let snapshot = self.snapshot();
         let catalog = self.directory.catalog();
@@ -123,7 +121,6 @@ impl Gateway {
     }
 
     /// Returns the scopes of a key and the scopes that they imply.
-    #[must_use]
     pub fn expand_scopes(&self, granted: &[String]) -> Vec<Arc<str>> {
         self.snapshot().authenticator.expand_scopes(granted).into_vec()
     }

@@ -285,10 +285,7 @@ impl Directory {
     }
 
     fn set_of<'a>(&'a self, own: Option<&'a Organisation>) -> &'a ServerSet {
-        match own {
-            None => &self.shared,
-            Some(own) => &own.set,
-        }
+        own.map_or(&self.shared, |own| &own.set)
     }
 
     /// Merges a source's servers again if the catalog would change or a merge is requested. Returns

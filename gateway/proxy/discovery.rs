@@ -64,7 +64,6 @@ impl Gateway {
 
     /// Returns whether endpoints are listed as a registry, and whether also for callers without
     /// credentials.
-    #[must_use]
     pub fn registry(&self) -> Registry {
         let snapshot = self.snapshot();
         snapshot.config.discovery.as_ref().map_or(Registry::Off, |settings| settings.registry)
@@ -88,7 +87,6 @@ impl Gateway {
     }
 
     /// Returns a version of an entry of the registry.
-    #[must_use]
     pub fn find_registered(
         &self,
         caller: Option<&Principal>,
@@ -113,10 +111,7 @@ impl Gateway {
             let path = format!("/endpoints/{name}/mcp");
             all.push(ListedEndpoint::new(format!("endpoints.{name}"), path, COMPOSED));
         }
-        let servers = match caller {
-            Some(caller) => self.visible_servers(caller),
-            None => self.servers(),
-        };
+        let servers = caller.map_or_else(|| self.servers(), |caller| self.visible_servers(caller));
         for server in servers {
             let slug = server.slug();
             let path = format!("/servers/{slug}/mcp");
@@ -184,12 +179,8 @@ impl Discovery {
             Some(_) => return Err(format!("limit must be a number from 1 to {MAX_ENTRIES}")),
         };
         let search = query.search.as_deref().unwrap_or("").to_lowercase();
-        let mut matching = Vec::new();
-        for listed in all {
-            if self.name(listed).contains(&search) {
-                matching.push(listed);
-            }
-        }
+        let mut matching: Vec<_> =
+            all.iter().filter(|listed| self.name(listed).contains(&search)).collect();
         if !query.version.as_deref().is_none_or(is_version) {
             matching.clear();
         }

@@ -109,10 +109,7 @@ pub(crate) fn log_new_flagged_tools(before: &Catalog, after: &Catalog, pins: &Pi
             None | Some(Standing::Approved | Standing::Rejected) => false,
             Some(standing) => pins.reaction(standing) != Reaction::Allow,
         };
-        let standing = match standing {
-            Some(standing) => standing.as_str(),
-            None => "not pinned",
-        };
+        let standing = standing.map_or("not pinned", |standing| standing.as_str());
         let finding = findings.first().map(ToString::to_string);
         if quarantined {
             tracing::warn!(

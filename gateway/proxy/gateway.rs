@@ -108,31 +108,26 @@ impl Gateway {
     }
 
     /// Returns the servers of an organisation.
-    #[must_use]
     pub fn servers_of(&self, organisation: &str) -> Vec<Arc<dyn Upstream>> {
         self.directory.servers_of(organisation)
     }
 
     /// Returns whether the operator has a server with this slug, which then takes precedence.
-    #[must_use]
     pub fn has_shared(&self, slug: &str) -> bool {
         self.directory.find_server(&ServerId::shared(slug)).is_some()
     }
 
     /// Returns the operator's servers, by slug.
-    #[must_use]
     pub fn servers(&self) -> Vec<Arc<dyn Upstream>> {
         self.directory.servers()
     }
 
     /// Returns tools that operators should review: new, changed, or with suspicious text.
-    #[must_use]
     pub fn flagged_tools(&self) -> Vec<FlaggedTool> {
         flagged_tools::flagged_tools(&self.directory.catalog())
     }
 
     /// Returns the tools to review of an organisation's own servers.
-    #[must_use]
     pub fn flagged_tools_of(&self, organisation: &str) -> Vec<FlaggedTool> {
         match self.directory.organisation(organisation) {
             Some(organisation) => flagged_tools::flagged_tools(&organisation.state().catalog),
@@ -142,7 +137,6 @@ impl Gateway {
 
     /// Returns tools of the operator or an organisation that differ from their approved
     /// definitions, or `None` without a lock file.
-    #[must_use]
     pub fn pin_changes(&self, organisation: Option<&str>) -> Option<Vec<PinChange>> {
         let snapshot = self.snapshot();
         let lock = snapshot.config.pins.lock.as_ref()?;
@@ -157,25 +151,21 @@ impl Gateway {
     }
 
     /// Returns the budget of bytes in flight.
-    #[must_use]
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 
     /// Returns the thread pool for large messages.
-    #[must_use]
     pub fn cpu_pool(&self) -> &Arc<CpuPool> {
         &self.cpu_pool
     }
 
     /// Returns the channel for servers' events.
-    #[must_use]
     pub fn events(&self) -> Events {
         self.directory.events.clone()
     }
 
     /// Returns the metrics.
-    #[must_use]
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.metrics)
     }
@@ -230,7 +220,6 @@ impl Gateway {
 
     /// Seals a position in a list outside MCP as a cursor, bound to list and caller. Returns `None`
     /// if it cannot be sealed.
-    #[must_use]
     pub fn seal_cursor(&self, list: &str, caller: &Principal, place: u64) -> Option<String> {
         let sealer = &self.snapshot().sealer;
         let bind = [list.as_bytes(), &caller.key().to_be_bytes()];
@@ -239,7 +228,6 @@ impl Gateway {
     }
 
     /// Returns the position in a cursor of this list and caller.
-    #[must_use]
     pub fn open_cursor(&self, list: &str, caller: &Principal, cursor: &str) -> Option<u64> {
         let sealer = &self.snapshot().sealer;
         let bind = [list.as_bytes(), &caller.key().to_be_bytes()];
@@ -372,13 +360,11 @@ impl Gateway {
 
 impl Gateway {
     /// Returns the number of live legacy sessions.
-    #[must_use]
     pub fn session_count(&self) -> usize {
         self.sessions.len()
     }
 
     /// Returns the number of open event streams.
-    #[must_use]
     pub fn stream_count(&self) -> usize {
         self.streams.len()
     }

@@ -51,10 +51,8 @@ pub(crate) async fn ask_client(
 ) -> Result<Permitted, RequestError> {
     let state = answer.member(Key::RequestState).map(<[u8]>::to_vec);
     let asked = answer.member(Key::InputRequests).unwrap_or(b"{}");
-    let questions: Map<String, Value> = match serde_json::from_slice(asked) {
-        Ok(questions) => questions,
-        Err(_) => return Err(fault(permitted, "sent questions that are not valid")),
-    };
+    let questions: Map<String, Value> = serde_json::from_slice(asked)
+        .map_err(|_| fault(permitted, "sent questions that are not valid"))?;
     if questions.is_empty() {
         // Without questions, the server expects the call to be repeated later.
         tokio::time::sleep(std::time::Duration::from_millis(250)).await;

@@ -170,7 +170,6 @@ fn mistake(member: &'static str, key: &str, what: String, fix: &'static str) -> 
 }
 
 /// Returns whether a text can be the name of a tool, or of an argument.
-#[must_use]
 pub fn is_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))

@@ -97,12 +97,8 @@ fn render_short(
     asked: Option<Era>,
     page_items: usize,
 ) -> Vec<Bytes> {
-    let mut entries = Vec::new();
-    for entry in &search.listed {
-        if entry.audience.includes(asked) {
-            entries.push(entry);
-        }
-    }
+    let entries: Vec<_> =
+        search.listed.iter().filter(|entry| entry.audience.includes(asked)).collect();
     let mut pages = render(view, ListKind::Tools, revision, &entries, page_items);
     let mut first = vec![b'['];
     for (name, definition) in management::DEFINITIONS {

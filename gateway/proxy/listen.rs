@@ -115,10 +115,7 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
         ));
     }
     let held = crate::authorize::admit(&context.snapshot, &context.rights, Method::Listen)?;
-    let open = match gateway.stream(&context.principal) {
-        Ok(open) => open,
-        Err(too_many) => return Err(RequestError::too_many_streams(too_many)),
-    };
+    let open = gateway.stream(&context.principal).map_err(RequestError::too_many_streams)?;
     let lane = find_lane(gateway, context).map_err(RequestError::no_lane)?;
     audit_listen(gateway, context)?;
     let wanted = authorize_resources(gateway, context, uris);
@@ -289,10 +286,7 @@ impl Listener {
     /// announced.
     fn compare_lists(&mut self, announced: &[Announcement]) {
         let after = self.current_view();
-        let lists = match &after {
-            Some(view) => view.marks(false),
-            None => ListMarks::none(),
-        };
+        let lists = after.as_ref().map_or_else(ListMarks::none, |view| view.marks(false));
         let before = std::mem::replace(&mut self.lists_notified, lists);
         let lane = self.lane.as_ref();
         let announced = announced_lists(after.as_deref(), announced, |session| match session {

@@ -143,14 +143,8 @@ impl Gateway {
     /// uses the server: otherwise the message may concern another caller.
     pub(crate) fn notify_log_message(&self, server: &ServerId, note: &Request) {
         let snapshot = self.snapshot();
-        let own = match &server.organisation {
-            Some(name) => self.directory.organisation(name),
-            None => None,
-        };
-        let callers = match &own {
-            Some(own) => &own.single_principal,
-            None => &self.single_principal,
-        };
+        let own = server.organisation.as_ref().and_then(|name| self.directory.organisation(name));
+        let callers = own.as_ref().map_or(&self.single_principal, |own| &own.single_principal);
         for session in self.sessions.of(server.organisation.as_deref()) {
             if callers.is(session.principal().key())
                 && let Some(view) = self.view_of(&session, &snapshot)

@@ -65,10 +65,7 @@ impl Quotas {
             of_organisation = Some(Box::new(taken));
         }
         let holder = Holder::Principal(principal.clone());
-        match self.take_as(holder, limit, of_organisation) {
-            Some(taken) => Ok(taken),
-            None => Err(Exhausted::Principal),
-        }
+        self.take_as(holder, limit, of_organisation).ok_or(Exhausted::Principal)
     }
 
     fn take_as(

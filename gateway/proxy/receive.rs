@@ -51,7 +51,6 @@ impl Gateway {
 
     /// Returns the public document at a path, if any: the protected resource metadata (RFC 9728),
     /// or the keys with which servers verify identity assertions.
-    #[must_use]
     pub fn metadata(&self, path: &str) -> Option<String> {
         let snapshot = self.snapshot.load();
         if let Some(signer) = &snapshot.signer
@@ -199,10 +198,8 @@ enum Chosen {
 /// version header with a session takes precedence over the envelope.
 fn choose(request: &Request, headers: &HeaderMap) -> Chosen {
     let version = header(headers, &VERSION).unwrap_or("");
-    let legacy_version = match Revision::parse(version) {
-        Some(revision) => revision.era() == Era::Legacy,
-        None => false,
-    };
+    let legacy_version =
+        Revision::parse(version).is_some_and(|revision| revision.era() == Era::Legacy);
     if legacy_version && headers.contains_key(&SESSION) {
         return Chosen::Legacy;
     }

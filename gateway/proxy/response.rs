@@ -129,10 +129,7 @@ fn rewrite_members<'a>(
     let mut members = Members { kept: SmallVec::new(), changed: Vec::new(), requests: None };
     for member in answer.members() {
         let own = member.value.of(text);
-        let clean = match rule {
-            Some(rule) => scrub::member(rule, answer.kind, &member.name(text), own),
-            None => None,
-        };
+        let clean = rule.and_then(|rule| scrub::member(rule, answer.kind, &member.name(text), own));
         let value = clean.as_deref().unwrap_or(own);
         let change = rewrite(context, permitted, answer, member.known, value, slug)?;
         if member.known == Key::InputRequests {
@@ -272,10 +269,7 @@ fn rewrite(
             if key == Key::Contents {
                 skills::check_file(context, permitted, value)?;
             }
-            match list::adapt_content(value, slug, context.revision) {
-                Some(adapted) => Change::To(adapted),
-                None => Change::Keep,
-            }
+            list::adapt_content(value, slug, context.revision).map_or(Change::Keep, Change::To)
         }
         Key::StructuredContent if !modern && !takes_structured(context.revision, value) => {
             Change::Drop

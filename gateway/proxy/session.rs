@@ -277,11 +277,7 @@ impl Sessions {
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Session>> {
-        let mut all = Vec::with_capacity(self.table.len());
-        for entry in &self.table {
-            all.push(Arc::clone(entry.value()));
-        }
-        all
+        self.table.iter().map(|entry| Arc::clone(entry.value())).collect()
     }
 
     /// Returns the sessions of an organisation's members, or all sessions.

@@ -47,7 +47,6 @@ impl From<Exhausted> for TooManyStreams {
 
 impl TooManyStreams {
     /// Returns the value of `data.reason`.
-    #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
             Self::OfPrincipal => "streams_per_principal",

@@ -138,15 +138,9 @@ impl ToolNews {
             return;
         }
         let old = before.items(ListKind::Tools);
-        let new = match after {
-            Some(after) => after.items(ListKind::Tools),
-            None => &[],
-        };
+        let new = after.map_or(&[][..], |after| after.items(ListKind::Tools));
         for (of, others, is_registered) in [(old, new, false), (new, old, true)] {
-            let mut names = HashSet::with_capacity(others.len());
-            for entry in others {
-                names.insert(name(entry));
-            }
+            let names: HashSet<_> = others.iter().map(|entry| name(entry)).collect();
             for entry in of {
                 if !names.contains(&name(entry)) {
                     let tool = NamedTool::of(entry);

@@ -29,7 +29,6 @@ pub struct ComposedPath(String);
 impl ComposedPath {
     const PREFIX: &'static str = "endpoints/";
 
-    #[must_use]
     pub fn name(&self) -> &str {
         self.0.strip_prefix(Self::PREFIX).unwrap_or("")
     }
@@ -42,12 +41,10 @@ pub struct AgentPath(String);
 impl AgentPath {
     const PREFIX: &'static str = "agents/";
 
-    #[must_use]
     pub fn new(id: &str) -> Self {
         Self([Self::PREFIX, id].concat())
     }
 
-    #[must_use]
     pub fn id(&self) -> &str {
         self.0.strip_prefix(Self::PREFIX).unwrap_or("")
     }
@@ -55,7 +52,6 @@ impl AgentPath {
 
 impl Endpoint {
     /// Returns the path of the endpoint's URL.
-    #[must_use]
     pub fn path(&self) -> Cow<'static, str> {
         match self {
             Self::All => Cow::Borrowed("/mcp"),
@@ -75,7 +71,6 @@ impl Endpoint {
     }
 
     /// Returns the endpoint of a server or agent, which may not exist, and the rest of the path.
-    #[must_use]
     pub fn split_path(path: &str) -> Option<(Self, &str)> {
         let (kind, rest) = path.strip_prefix('/')?.split_once('/')?;
         let (name, rest) = rest.split_once('/')?;
@@ -92,7 +87,6 @@ impl Endpoint {
     }
 
     /// Returns the endpoint as an OAuth resource.
-    #[must_use]
     pub fn resource(&self) -> Resource<'_> {
         match self {
             Self::All => Resource::All,
@@ -222,17 +216,14 @@ impl From<ReplyBody> for Reply {
 }
 
 impl Reply {
-    #[must_use]
     pub fn message(text: impl Into<Text>) -> Self {
         ReplyBody::Message(text.into()).into()
     }
 
-    #[must_use]
     pub fn events(events: Events) -> Self {
         ReplyBody::Events(events).into()
     }
 
-    #[must_use]
     pub fn empty(status: StatusCode) -> Self {
         Self { status, headers: None, body: ReplyBody::Empty }
     }
@@ -253,7 +244,6 @@ impl Reply {
         Self { headers, ..self }
     }
 
-    #[must_use]
     pub fn header(&self, name: &HeaderName) -> Option<&HeaderValue> {
         self.headers.as_ref()?.get(name)
     }
@@ -315,7 +305,6 @@ impl From<Vec<u8>> for Text {
 
 impl Text {
     /// Returns the chunks of the text; some may be empty.
-    #[must_use]
     pub fn chunks(&self) -> &[Bytes] {
         match self {
             Self::Whole(bytes) => std::slice::from_ref(bytes),
@@ -323,7 +312,6 @@ impl Text {
         }
     }
 
-    #[must_use]
     pub fn len(&self) -> usize {
         match self {
             Self::Whole(bytes) => bytes.len(),
@@ -332,7 +320,6 @@ impl Text {
     }
 
     /// Returns the bytes of memory needed by this text alone.
-    #[must_use]
     pub fn own_len(&self) -> usize {
         match self {
             Self::Shared(parts) => self.len() - parts[1].len(),
@@ -340,19 +327,16 @@ impl Text {
         }
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns the first chunk.
-    #[must_use]
     pub fn start(&self) -> &[u8] {
         self.chunks().first().map_or(&[], |chunk| chunk)
     }
 
     /// Returns the text in one piece. Copies unless the text is whole.
-    #[must_use]
     pub fn into_bytes(self) -> Bytes {
         match self {
             Self::Whole(bytes) => bytes,

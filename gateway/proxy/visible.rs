@@ -91,32 +91,26 @@ fn find_start(steps: &[RecentCalls]) -> SystemTime {
 impl Gateway {
     /// Returns the servers available to members of an organisation: all except those shadowed by an
     /// operator's server of the same slug. Policy is not applied.
-    #[must_use]
     pub fn servers_for(&self, organisation: &str) -> Vec<Arc<dyn Upstream>> {
-        let mut servers: Vec<Arc<dyn Upstream>> = Vec::new();
-        for server in self.directory.servers_for(organisation) {
-            if server.organisation().is_none() || !self.has_shared(server.slug()) {
-                servers.push(server);
-            }
-        }
-        servers
+        self.directory
+            .servers_for(organisation)
+            .into_iter()
+            .filter(|server| server.organisation().is_none() || !self.has_shared(server.slug()))
+            .collect()
     }
 
     /// Returns the call figures of a server, `None` if its calls are counted with those of others.
-    #[must_use]
     pub fn figures_of(&self, server: &dyn Upstream) -> Option<ServerFigures> {
         self.metrics.server_figures(organisation_of(server), server.slug())
     }
 
     /// Returns the recent call counts, in steps of [`lockgate_telemetry::RECENT_STEP`].
-    #[must_use]
     pub fn recent_calls_of(&self, server: &dyn Upstream) -> Vec<RecentCalls> {
         self.metrics.recent_calls(organisation_of(server), server.slug())
     }
 
     /// Returns the calls of the last 5 minutes, if there were at least 5 and at least half of them
     /// failed.
-    #[must_use]
     pub fn failing_calls_of(&self, server: &dyn Upstream) -> Option<FailingCalls> {
         let steps = self.recent_calls_of(server);
         let mut failed = 0;
@@ -130,7 +124,6 @@ impl Gateway {
     }
 
     /// Returns the number of legacy sessions of an organisation, or of all.
-    #[must_use]
     pub fn count_sessions(&self, organisation: Option<&str>) -> usize {
         match organisation {
             None => self.sessions.len(),
@@ -144,7 +137,6 @@ impl Gateway {
     }
 
     /// Returns the servers visible to a caller.
-    #[must_use]
     pub fn visible_servers(&self, caller: &Principal) -> Vec<Arc<dyn Upstream>> {
         let Some(view) = self.view_for(caller) else { return Vec::new() };
         view.servers.values().cloned().collect()
@@ -204,7 +196,6 @@ impl Gateway {
 
     /// Returns the server of a tool, prompt or resource and the server's own name for that item, if
     /// visible to the caller.
-    #[must_use]
     pub fn find_target(
         &self,
         caller: &Principal,
@@ -244,13 +235,11 @@ impl Gateway {
     }
 
     /// Returns the position in these signals, from which a later subscriber can continue.
-    #[must_use]
     pub fn activity_position(&self, organisation: Option<&str>) -> ActivityPosition {
         self.activity.position(organisation)
     }
 
     /// Returns whether a caller sees a tool, or would see the tool if it existed.
-    #[must_use]
     pub fn sees_tool(&self, caller: &Principal, tool: &NamedTool) -> bool {
         if let Some(organisation) = &tool.server.organisation
             && (**organisation != *caller.organisation() || self.has_shared(&tool.server.slug))
@@ -291,13 +280,11 @@ impl Gateway {
     }
 
     /// Returns whether an authenticated caller would still be authenticated now.
-    #[must_use]
     pub fn is_current(&self, caller: &Principal) -> bool {
         self.snapshot().authenticator.current(caller).is_some()
     }
 
     /// Returns an authenticated caller with its current grants, if it would still be authenticated.
-    #[must_use]
     pub fn current_caller(&self, caller: &Principal) -> Option<Principal> {
         self.snapshot().authenticator.current(caller)
     }

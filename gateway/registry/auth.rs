@@ -24,7 +24,6 @@ pub enum Auth {
 
 impl Auth {
     /// Returns the name of the method.
-    #[must_use]
     pub fn method(&self) -> &'static str {
         match self {
             Self::None => "none",
@@ -36,7 +35,6 @@ impl Auth {
     }
 
     /// Returns whether each member has an own account or key.
-    #[must_use]
     pub fn is_of_members(&self) -> bool {
         matches!(self, Self::User | Self::UserHeaders { .. })
     }
@@ -47,7 +45,6 @@ impl Auth {
     }
 
     /// Returns the header of the credential, if it is not `authorization`.
-    #[must_use]
     pub fn header(&self) -> Option<&str> {
         match self {
             Self::ApiKey { header } => Some(header),

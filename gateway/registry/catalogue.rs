@@ -3,7 +3,6 @@
 //! the entry is removed. Credentials given for a host are never sent to another host.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use lockgate_store::IntegrationRecord;
 use url::Url;
@@ -24,12 +23,8 @@ pub struct CatalogueEntry {
     pub auth: Auth,
 }
 
-/// Omits the address, which is for the operator only.
-impl fmt::Debug for CatalogueEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CatalogueEntry").field("title", &self.title).finish_non_exhaustive()
-    }
-}
+// Omits the address, which is for the operator only.
+lockgate_text::debug_fields!(CatalogueEntry: title);
 
 impl CatalogueEntry {
     /// Returns whether a record's credentials may be sent to the entry's current address: the host,

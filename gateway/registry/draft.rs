@@ -142,10 +142,10 @@ impl Registry {
         check_credentials(&draft.auth, draft.credentials.as_ref())?;
         let slug = self.choose_slug(change, draft.slug, &draft.slug_base).await?;
         let now = change.now();
-        let kind = match draft.catalogue {
-            Some(_) => IntegrationKind::Predefined,
-            None => IntegrationKind::Custom,
-        };
+        let kind = draft
+            .catalogue
+            .as_ref()
+            .map_or(IntegrationKind::Custom, |_| IntegrationKind::Predefined);
         let mut record = IntegrationRecord {
             id: new_id("int_")?,
             organisation: actor.organisation.to_string(),

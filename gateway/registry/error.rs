@@ -93,7 +93,6 @@ impl InvalidField {
 
 impl RegistryError {
     /// Returns the error's stable code, for programs.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
             Self::IntegrationNotFound => "MCP_INTEGRATION_NOT_FOUND",
@@ -129,7 +128,6 @@ impl RegistryError {
     }
 
     /// Returns the JSON Pointer to the member of the body that caused the error, if any.
-    #[must_use]
     pub fn pointer(&self) -> Option<&'static str> {
         match self {
             Self::InvalidField(field) if field.pointer.starts_with('/') => Some(field.pointer),

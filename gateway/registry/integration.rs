@@ -36,13 +36,15 @@ pub struct Integration {
     pub updated_at: i64,
 }
 
-/// The source of an integration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum IntegrationKind {
-    Custom,
-    /// From the operator's catalogue.
-    Predefined,
+lockgate_text::words! {
+    /// The source of an integration.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum IntegrationKind {
+        Custom = "custom",
+        /// From the operator's catalogue.
+        Predefined = "predefined",
+    }
 }
 
 /// Parameters of a new integration with an address.
@@ -84,15 +86,6 @@ pub struct IntegrationPatch {
     pub auth: Option<Auth>,
     pub credentials: Option<Secret>,
     pub enabled: Option<bool>,
-}
-
-impl IntegrationKind {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Custom => "custom",
-            Self::Predefined => "predefined",
-        }
-    }
 }
 
 impl AsRef<[Self]> for Integration {

@@ -60,7 +60,6 @@ pub struct Page<T> {
 
 impl Registry {
     /// Returns integrations of the actor's organisation.
-    #[must_use]
     pub fn list_integrations(&self, actor: &Actor, query: &IntegrationQuery) -> Page<Integration> {
         let state = self.state(&actor.organisation);
         let search = query.search.as_deref().map(field::name_key);
@@ -98,14 +97,12 @@ impl Registry {
 
     /// Returns whether an organisation has an integration, enabled or not, with this method of
     /// authentication.
-    #[must_use]
     pub fn has_auth(&self, organisation: &str, id: &str, auth: &Auth) -> bool {
         let state = self.state(organisation);
         state.find_integration(id).is_some_and(|integration| integration.auth == *auth)
     }
 
     /// Returns agents of the actor's organisation; for a user, only the user's own.
-    #[must_use]
     pub fn list_agents(&self, actor: &Actor, query: &AgentQuery) -> Page<Agent> {
         let state = self.state(&actor.organisation);
         let search = query.search.as_deref().map(field::name_key);
@@ -182,7 +179,6 @@ impl Registry {
     }
 
     /// Returns the ids of an organisation's agents that have an integration, sorted.
-    #[must_use]
     pub fn agents_with(&self, organisation: &str, integration: &str) -> Vec<String> {
         let state = self.state(organisation);
         let mut agents = Vec::new();

@@ -11,7 +11,6 @@ use crate::registry::Registry;
 
 impl Registry {
     /// Returns whether an organisation is stored, according to the state in memory.
-    #[must_use]
     pub fn has_organisation(&self, id: &str) -> bool {
         self.find_organisation(id).is_some()
     }

@@ -125,7 +125,6 @@ impl Registry {
     }
 
     /// Returns the data plane's snapshot of an organisation, as of its last change. Never waits.
-    #[must_use]
     pub fn snapshot(&self, organisation: &str) -> Arc<OrganisationSnapshot> {
         let known = self.states.read().get(organisation).cloned();
         match known {
@@ -145,7 +144,6 @@ impl Registry {
     }
 
     /// Returns every stored organisation, sorted by name.
-    #[must_use]
     pub fn organisations(&self) -> Vec<Organisation> {
         let states = self.states.read();
         let described = states.iter().map(|(id, state)| state.describe(id));
@@ -166,7 +164,6 @@ impl Registry {
     }
 
     /// Returns the catalogue in force.
-    #[must_use]
     pub fn catalogue(&self) -> Arc<Catalogue> {
         Arc::clone(&self.catalogue.read())
     }
@@ -201,7 +198,6 @@ impl Registry {
     }
 
     /// Returns why changes are refused at present, in words for the operator; `None` if accepted.
-    #[must_use]
     pub fn trouble(&self) -> Option<String> {
         let trouble = self.trouble.read();
         match &trouble.reading {
@@ -216,19 +212,16 @@ impl Registry {
     }
 
     /// Returns whether the store has been read since the start. Until then the registry is empty.
-    #[must_use]
     pub fn is_loaded(&self) -> bool {
         self.is_loaded.load(Ordering::Acquire)
     }
 
     /// Returns the database and the vault, for the grants of users at servers.
-    #[must_use]
     pub fn storage(&self) -> (Arc<Store>, Arc<Vault>) {
         (Arc::clone(&self.store), Arc::clone(&self.vault))
     }
 
     /// Returns whether credentials can be stored.
-    #[must_use]
     pub fn can_store_credentials(&self) -> bool {
         self.vault.can_seal()
     }

@@ -62,7 +62,6 @@ struct Step {
 impl Registry {
     /// Returns the version of the set of an organisation's integrations. It changes with each of
     /// their versions.
-    #[must_use]
     pub fn set_version(&self, organisation: &str) -> i64 {
         let state = self.state(organisation);
         let mut parts = Vec::new();
@@ -242,10 +241,8 @@ fn match_drafts(
 ) -> Result<(Vec<Step>, Vec<IntegrationRecord>), RegistryError> {
     let mut slugs = HashSet::new();
     let mut names = HashSet::new();
-    let mut left = BTreeMap::new();
-    for record in records {
-        left.insert(record.slug.clone(), record);
-    }
+    let mut left: BTreeMap<_, _> =
+        records.into_iter().map(|record| (record.slug.clone(), record)).collect();
     let mut steps = Vec::with_capacity(drafts.len());
     for (at, draft) in drafts.into_iter().enumerate() {
         let name_key = field::name_key(&draft.name);
@@ -263,10 +260,7 @@ fn match_drafts(
             Some(slug) => Some(slug.clone()),
             None => find_name(&left, &name_key),
         };
-        let record = match slug {
-            Some(slug) => left.remove(&slug),
-            None => None,
-        };
+        let record = slug.and_then(|slug| left.remove(&slug));
         if matches!(&record, Some(record) if record.catalogue != draft.catalogue) {
             let message = "has another kind, or another entry of the catalogue";
             let way_out = "remove it first, then add it again";

@@ -122,9 +122,7 @@ impl OrganisationSnapshot {
         for record in &records.agents {
             let mut servers = Vec::new();
             if let Some(own) = assigned.get(&record.id) {
-                for id in own {
-                    servers.push(id.as_str().into());
-                }
+                servers.extend(own.iter().map(|id| id.as_str().into()));
             }
             agents.push(Arc::new(AgentSnapshot {
                 id: record.id.as_str().into(),

@@ -57,7 +57,6 @@ impl Registry {
     }
 
     /// Returns the origin of the figures.
-    #[must_use]
     pub fn usage_standing(&self) -> UsageStanding {
         let waiting = self.waiting_usage.0.lock();
         let since = match self.store.exists() {

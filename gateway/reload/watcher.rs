@@ -235,9 +235,7 @@ impl Look {
 
 /// Pushes the components of a path onto the stack, so that the first is popped first.
 fn put_steps(left: &mut Vec<OsString>, path: &Path) {
-    for step in path.iter().rev() {
-        left.push(step.to_owned());
-    }
+    left.extend(path.iter().rev().map(|step| step.to_owned()));
 }
 
 #[cfg(test)]

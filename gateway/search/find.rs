@@ -34,7 +34,6 @@ pub struct Hit {
 }
 
 /// Returns the best tools for a query, best first; equal ones in the order of parts and documents.
-#[must_use]
 pub fn find(parts: &[Part<'_>], query: &Query, limit: usize) -> Vec<Hit> {
     let mut ranking = Ranking::new(parts);
     let mut unknown = 0;

@@ -133,18 +133,15 @@ impl Index {
     }
 
     /// Returns the number of documents.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.documents
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.documents == 0
     }
 
     /// Returns an estimate of the memory in bytes.
-    #[must_use]
     pub fn weight(&self) -> usize {
         self.postings.len() * size_of::<(u32, f32)>() + self.terms.len() * 96
     }

@@ -75,7 +75,6 @@ impl Default for Synonyms {
 impl Synonyms {
     /// Returns the common synonyms and those of an operator: words of queries, each with words of
     /// tools.
-    #[must_use]
     pub fn new<'a>(configured: impl IntoIterator<Item = (&'a str, &'a [String])>) -> Self {
         let mut synonyms = Self(BTreeMap::new());
         let mut words = Words::default();

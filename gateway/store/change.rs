@@ -115,13 +115,11 @@ async fn begin(
 impl Change<'_> {
     /// Returns the start of the change in milliseconds since 1970, which is the timestamp of all
     /// its rows.
-    #[must_use]
     pub fn now(&self) -> i64 {
         self.now
     }
 
     /// Returns whether nothing was stored for the organisation before.
-    #[must_use]
     pub fn is_first(&self) -> bool {
         self.is_first
     }

@@ -45,7 +45,6 @@ struct Opened {
 
 impl Store {
     /// Creates a store without opening it.
-    #[must_use]
     pub fn new(place: StorePlace) -> Self {
         let dialect = match place {
             StorePlace::File(_) => Dialect::Sqlite,
@@ -62,7 +61,6 @@ impl Store {
     }
 
     /// Returns `SQLite` or `PostgreSQL`.
-    #[must_use]
     pub fn kind(&self) -> &'static str {
         match self.dialect {
             Dialect::Sqlite => "SQLite",
@@ -70,7 +68,6 @@ impl Store {
         }
     }
 
-    #[must_use]
     pub fn file(&self) -> Option<&Path> {
         match &self.place {
             StorePlace::File(file) => Some(file),

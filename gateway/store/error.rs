@@ -59,13 +59,11 @@ fn cannot_write(path: &Path) -> String {
 
 impl StoreError {
     /// Returns whether the error is permanent, so that the gateway should not start.
-    #[must_use]
     pub fn is_lasting(&self) -> bool {
         matches!(self, Self::Newer { .. } | Self::Foreign(_) | Self::Damaged { .. })
     }
 
     /// Returns the error of a request without a response in time.
-    #[must_use]
     pub fn no_answer() -> Self {
         Self::Unavailable(NO_ANSWER.into())
     }
@@ -76,13 +74,11 @@ impl StoreError {
     }
 
     /// Returns whether the database can be read but not written.
-    #[must_use]
     pub fn is_read_only(&self) -> bool {
         matches!(self, Self::ReadOnly(_) | Self::Standby)
     }
 
     /// Returns a message that contains no file, no host and no text from the database.
-    #[must_use]
     pub fn describe_to_callers(&self) -> &'static str {
         match self {
             Self::Busy(_) => "the gateway's store is busy with other changes; retry",

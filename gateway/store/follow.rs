@@ -29,7 +29,6 @@ impl Drop for Follower<'_> {
 }
 
 impl Store {
-    #[must_use]
     pub fn follow(&self) -> Follower<'_> {
         Follower { store: self, listener: None, connecting: None }
     }

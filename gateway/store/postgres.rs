@@ -155,10 +155,7 @@ impl Columns {
         let texts = lockgate_postgres::read_texts(body)?;
         let mut values = Vec::with_capacity(texts.len());
         for (text, kind) in texts.into_iter().zip(&self.types) {
-            values.push(match text {
-                Some(text) => from_text(text, *kind),
-                None => Value::Null,
-            });
+            values.push(text.map_or(Value::Null, |text| from_text(text, *kind)));
         }
         Ok(Row { columns: Arc::clone(&self.names), values })
     }

@@ -131,13 +131,11 @@ impl UsageGroup {
     }
 
     /// Returns whether rows are in the order of time, not of counts.
-    #[must_use]
     pub fn is_by_time(self) -> bool {
         matches!(self, Self::Time | Self::ServerTime | Self::StateTime)
     }
 
     /// Returns the maximum number of rows.
-    #[must_use]
     pub fn limit(self) -> usize {
         if self.is_by_time() { MAX_TIMES } else { MAX_ROWS }
     }
@@ -201,7 +199,6 @@ pub struct UsageFilter {
 impl UsageFilter {
     /// Returns the key of the group that a row belongs to, if it is selected: the equivalent of
     /// the query for rows in memory.
-    #[must_use]
     pub fn find_group(&self, group: UsageGroup, key: &UsageKey) -> Option<UsageKey> {
         let is_shared = group == UsageGroup::StateTime && key.organisation.is_empty();
         let is_selected = key.step == self.step

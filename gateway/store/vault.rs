@@ -95,7 +95,6 @@ impl Vault {
     }
 
     /// Returns whether a key for sealing exists or can be created.
-    #[must_use]
     pub fn can_seal(&self) -> bool {
         !self.ring().is_empty() || self.own_key.is_some()
     }
@@ -155,7 +154,6 @@ impl Vault {
     }
 
     /// Returns whether a value was sealed with the current key.
-    #[must_use]
     pub fn is_current(&self, sealed: &[u8]) -> bool {
         match (self.ring().first(), split_head(sealed)) {
             (Some(newest), Some((key_id, _))) => newest.id == key_id,
@@ -165,7 +163,6 @@ impl Vault {
 
     /// Returns a digest for each key, in their order. Digests distinguish secrets, and reveal
     /// nothing without the ring. Without a key, the result is the same for all secrets.
-    #[must_use]
     pub fn digests(&self, secret: &Secret) -> Vec<Vec<u8>> {
         let ring = self.filled_ring();
         if ring.is_empty() {
@@ -216,7 +213,6 @@ fn expand(root: &hkdf::Prk, label: &[u8]) -> Result<[u8; 32], Unspecified> {
 }
 
 /// Returns the SHA-256 in hexadecimal digits.
-#[must_use]
 pub fn digest(bytes: &[u8]) -> String {
     hex::encode(digest::digest(&digest::SHA256, bytes).as_ref())
 }
@@ -307,13 +303,11 @@ fn write(path: &Path, draft: &str, key: &str) -> std::io::Result<()> {
 pub struct Secret(Arc<Zeroizing<String>>);
 
 impl Secret {
-    #[must_use]
     pub fn new(text: String) -> Self {
         Self(Arc::new(Zeroizing::new(text)))
     }
 
     /// Returns the text itself, for the component that uses it.
-    #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -333,11 +327,7 @@ impl PartialEq for Secret {
 
 impl Eq for Secret {}
 
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret")
-    }
-}
+lockgate_text::debug_fields!(Secret);
 
 #[cfg(test)]
 mod tests;

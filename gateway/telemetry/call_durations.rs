@@ -26,7 +26,6 @@ const fn make_bounds() -> [u64; DURATION_BUCKETS - 1] {
 }
 
 /// Returns the bucket of a duration.
-#[must_use]
 pub fn find_bucket(duration: Duration) -> usize {
     let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
     BOUNDS.partition_point(|bound| *bound < micros)
@@ -34,7 +33,6 @@ pub fn find_bucket(duration: Duration) -> usize {
 
 /// Returns the duration that `percent` of the observations do not exceed, or `None` without
 /// observations.
-#[must_use]
 pub fn estimate_percentile(counts: &DurationCounts, percent: u64) -> Option<Duration> {
     let count: u64 = counts.iter().sum();
     if count == 0 {

@@ -1,7 +1,6 @@
 //! The validated configuration of telemetry. Nothing here reads a file or the environment.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use lockgate_text::settings;
 
@@ -46,16 +45,8 @@ impl Default for Export {
     }
 }
 
-/// Hides the headers.
-impl fmt::Debug for Export {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Export")
-            .field("service_name", &self.service_name)
-            .field("resource", &self.resource)
-            .field("sampled", &self.sampled)
-            .finish_non_exhaustive()
-    }
-}
+// Hides the headers.
+lockgate_text::debug_fields!(Export: service_name, resource, sampled);
 
 settings! {
     /// The format of log lines on stderr: readable text, in colour on a terminal, or one JSON

@@ -231,7 +231,7 @@ impl ServerMetrics {
         let durations = self.durations.counts();
         let mut errors = BTreeMap::new();
         for kind in FailureType::ALL {
-            errors.insert(kind.as_str(), self.failures[*kind as usize].load(Relaxed));
+            errors.insert(kind.as_str(), self.failures[kind as usize].load(Relaxed));
         }
         ServerFigures {
             since: self.since,

@@ -48,7 +48,6 @@ pub enum Ending {
 
 impl Ending {
     /// Classifies a JSON-RPC error from the responder's view.
-    #[must_use]
     pub fn answered(code: i64) -> Self {
         if CALLERS_FAULTS.contains(&code) { Self::Refused(code) } else { Self::Error(code) }
     }

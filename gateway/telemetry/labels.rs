@@ -1,30 +1,10 @@
 //! The closed sets of label values. Each value is the index of its counter, and a word in metrics,
 //! logs and the audit trail.
 
-/// Defines a closed set of label values; the discriminant is the index of its counter.
-macro_rules! labels {
-    ($(#[$doc:meta])* $name:ident {
-        $($(#[$variant_doc:meta])* $variant:ident = $label:literal,)*
-    }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum $name { $($(#[$variant_doc])* $variant,)* }
-
-        impl $name {
-            /// All values, in the order of their counters.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// Returns the label value, which logs use as well.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $label,)* }
-            }
-        }
-    };
-}
-
-labels! {
+lockgate_text::words! {
     /// The outcome of a call, as the client observes it.
-    Outcome {
+    #[derive(Hash)]
+    pub enum Outcome {
         Ok = "ok",
         /// A result with `isError`.
         ToolError = "tool_error",
@@ -40,9 +20,10 @@ labels! {
     }
 }
 
-labels! {
+lockgate_text::words! {
     /// The type of a failed tool call in which its server was involved.
-    FailureType {
+    #[derive(Hash)]
+    pub enum FailureType {
         /// The server was unreachable, or the connection was lost.
         Connection = "connection",
         /// The server requires credentials that it did not receive.
@@ -55,9 +36,10 @@ labels! {
     }
 }
 
-labels! {
+lockgate_text::words! {
     /// The outcome of a notification that a call awaits approval.
-    Notification {
+    #[derive(Hash)]
+    pub enum Notification {
         Delivered = "delivered",
         /// All attempts failed.
         Failed = "failed",
@@ -66,9 +48,10 @@ labels! {
     }
 }
 
-labels! {
+lockgate_text::words! {
     /// The reason a request was rejected before it became a call.
-    Rejection {
+    #[derive(Hash)]
+    pub enum Rejection {
         /// `Host` is not accepted.
         Host = "host",
         Origin = "origin",
@@ -99,9 +82,10 @@ labels! {
     }
 }
 
-labels! {
+lockgate_text::words! {
     /// The reason for a policy denial.
-    Denial {
+    #[derive(Hash)]
+    pub enum Denial {
         /// The rule forbids the request, or its arguments.
         Policy = "policy",
         /// The rule hides the requested item.
@@ -117,9 +101,10 @@ labels! {
     }
 }
 
-labels! {
+lockgate_text::words! {
     /// The kind of an unknown name in a request.
-    Unknown {
+    #[derive(Hash)]
+    pub enum Unknown {
         Tool = "tool",
         Prompt = "prompt",
         Resource = "resource",
@@ -128,9 +113,10 @@ labels! {
     }
 }
 
-labels! {
+lockgate_text::words! {
     /// The state of a server.
-    ServerState {
+    #[derive(Hash)]
+    pub enum ServerState {
         /// Starting, or waiting for the first retry.
         Pending = "pending",
         Connected = "connected",

@@ -260,7 +260,7 @@ impl Denials {
     /// Passes all counts above zero to `see`.
     pub(crate) fn each(&self, mut see: impl FnMut(&str, Denial, u64)) {
         for (rule, counts) in &*self.by_rule.read() {
-            for &why in Denial::ALL {
+            for why in Denial::ALL {
                 let count = counts[why as usize].load(Relaxed);
                 if count > 0 {
                     see(rule, why, count);

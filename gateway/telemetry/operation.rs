@@ -50,17 +50,12 @@ pub struct OperationSpan {
 impl OperationSpan {
     /// Starts the span of a client's request. `parent` is the client's trace context; `method` is
     /// empty for methods that the protocol does not define.
-    #[must_use]
     pub fn server(tracer: &Tracer, parent: Option<&TraceContext>, method: &'static str) -> Self {
-        let context = match parent {
-            Some(parent) => parent.child(),
-            None => tracer.new_trace(),
-        };
+        let context = parent.map_or_else(|| tracer.new_trace(), |parent| parent.child());
         Self::begin(tracer, context, parent, SpanKind::Server, method)
     }
 
     /// Starts the span of the gateway's request to a server on behalf of `parent`.
-    #[must_use]
     pub fn client(tracer: &Tracer, parent: &TraceContext, method: &'static str) -> Self {
         Self::begin(tracer, parent.child(), Some(parent), SpanKind::Client, method)
     }
@@ -90,7 +85,6 @@ impl OperationSpan {
     }
 
     /// Returns the context of the span, which is the parent of dependent operations.
-    #[must_use]
     pub fn context(&self) -> &TraceContext {
         &self.context
     }
@@ -193,7 +187,6 @@ impl OperationSpan {
     }
 
     /// Returns whether the attribute is set.
-    #[must_use]
     pub fn has_note(&self, what: Note) -> bool {
         self.attributes.iter().any(|known| known.key.as_str() == what.key())
     }
@@ -230,10 +223,7 @@ impl OperationSpan {
             Some(parent) => SpanId::from(parent.span_id()),
             None => SpanId::INVALID,
         };
-        let name = match self.name.take() {
-            Some(name) => Cow::Owned(name),
-            None => Cow::Borrowed(self.method),
-        };
+        let name = self.name.take().map_or_else(|| Cow::Borrowed(self.method), Cow::Owned);
         SpanData {
             span_context: SpanContext::new(
                 TraceId::from(context.trace_id()),
@@ -284,7 +274,6 @@ pub enum Note {
 
 impl Note {
     /// Returns the name of the attribute.
-    #[must_use]
     pub fn key(self) -> &'static str {
         match self {
             Self::Server => "lockgate.server",
@@ -316,13 +305,11 @@ impl Clone for CallTrace {
 }
 
 impl CallTrace {
-    #[must_use]
     pub fn new(parent: TraceContext, tracer: Option<Tracer>) -> Self {
         Self { parent, tracer, span: Mutex::default() }
     }
 
     /// Returns whether the request's span is recorded.
-    #[must_use]
     pub fn is_recorded(&self) -> bool {
         self.tracer.is_some() && self.parent.is_sampled()
     }

@@ -74,13 +74,13 @@ fn read_counts(numbers: &Numbers) -> Vec<Family> {
     );
     let help = "Requests refused before they became calls, by reason";
     let mut rejected = Family::counter("lockgate_requests_rejected_total", help);
-    for &why in Rejection::ALL {
+    for why in Rejection::ALL {
         let count = numbers.rejections[why as usize].load(Relaxed);
         rejected.add([("reason", why.as_str())], count as f64);
     }
     let help = "Approval notifications to the webhook, by outcome";
     let mut notified = Family::counter("lockgate_approval_notifications_total", help);
-    for &outcome in Notification::ALL {
+    for outcome in Notification::ALL {
         let count = numbers.notifications[outcome as usize].load(Relaxed);
         notified.add([("outcome", outcome.as_str())], count as f64);
     }
@@ -101,7 +101,7 @@ fn read_outcomes(numbers: &Numbers) -> Vec<Family> {
     let help = "Completed calls, by server, tool and outcome";
     let mut family = Family::counter("lockgate_calls_total", help);
     numbers.servers.lock().each_tool(|server, tool, metrics| {
-        for &outcome in Outcome::ALL {
+        for outcome in Outcome::ALL {
             let count = metrics.count(outcome);
             // `ok` is always present, for rates and absence alerts; other outcomes appear with
             // their first count.
@@ -132,7 +132,7 @@ fn read_servers(numbers: &Numbers) -> Vec<Family> {
     let mut counts = COUNTERS.map(|(name, help, _)| Family::counter(name, help));
     numbers.servers.lock().each_server(|label, server| {
         quarantined.add(label.pairs(), server.quarantined.load(Relaxed) as f64);
-        for &state in ServerState::ALL {
+        for state in ServerState::ALL {
             let word = state.as_str().replace('-', "_");
             let further = [("state", word.as_str())];
             states.add(label.pairs().chain(further), f64::from(u8::from(server.is(state))));
@@ -276,7 +276,7 @@ fn read_denials(numbers: &Numbers) -> Vec<Family> {
 fn read_unknown(numbers: &Numbers) -> Vec<Family> {
     let help = "Requests for an unknown name, or for an item that is hidden without a rule";
     let mut family = Family::counter("lockgate_unknown_names_total", help);
-    for &what in Unknown::ALL {
+    for what in Unknown::ALL {
         family.add([("kind", what.as_str())], numbers.denials.unknown(what) as f64);
     }
     vec![family]

@@ -46,7 +46,6 @@ pub struct Tag {
 impl Tag {
     /// Creates the tag of a request, with the client's id if it is usable. `arrival` is `None` on
     /// stdio.
-    #[must_use]
     pub fn new(given: Option<&[u8]>, arrival: Option<Arrival>) -> Self {
         let given = match given {
             Some(id) if is_usable(id) => str::from_utf8(id).ok(),
@@ -58,7 +57,6 @@ impl Tag {
     }
 
     /// Returns the client's id, if it is usable.
-    #[must_use]
     pub fn given(&self) -> Option<&str> {
         self.given.as_deref()
     }

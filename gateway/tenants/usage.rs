@@ -121,9 +121,7 @@ impl Tenants {
     fn sample_states(&self) -> Vec<(UsageKey, UsageCounts)> {
         let mut servers = self.gateway.servers();
         for tenant in self.organisations.lock().values() {
-            for connected in tenant.integrations.values() {
-                servers.push(connected.server());
-            }
+            servers.extend(tenant.integrations.values().map(|connected| connected.server()));
         }
         let mut samples = Vec::new();
         for server in servers {

@@ -3,7 +3,6 @@
 use std::fmt::Display;
 
 /// Formats a number with its noun, given in the singular.
-#[must_use]
 pub fn count<N: Copy + Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
     if number == N::from(1) {
         return format!("{number} {noun}");

@@ -3,7 +3,6 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Formats seconds since 1970 as a date and time of day in UTC (RFC 3339).
-#[must_use]
 pub fn of_seconds(seconds: i64) -> String {
     let (year, month, day) = of_days(seconds.div_euclid(86_400));
     let rest = seconds.rem_euclid(86_400);
@@ -16,14 +15,12 @@ pub fn of_seconds(seconds: i64) -> String {
 }
 
 /// Formats a time as a date and time of day in UTC (RFC 3339), in whole seconds.
-#[must_use]
 pub fn of_time(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     of_seconds(i64::try_from(since.as_secs()).unwrap_or(0))
 }
 
 /// Converts days since 1970-01-01 to year, month and day.
-#[must_use]
 pub fn of_days(days: i64) -> (i64, i64, i64) {
     // With years that begin in March, so that a leap day is the last of its year.
     let shifted = days + 719_468;

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 /// Encodes bytes as lowercase digits.
-#[must_use]
 pub fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
@@ -13,7 +12,6 @@ pub fn encode(bytes: &[u8]) -> String {
 }
 
 /// Decodes two digits, in either case.
-#[must_use]
 pub fn byte(high: u8, low: u8) -> Option<u8> {
     let high = char::from(high).to_digit(16)?;
     let low = char::from(low).to_digit(16)?;
@@ -21,7 +19,6 @@ pub fn byte(high: u8, low: u8) -> Option<u8> {
 }
 
 /// Decodes digits; `None` for other characters or an odd number of digits.
-#[must_use]
 pub fn decode(digits: &[u8]) -> Option<Vec<u8>> {
     if !digits.len().is_multiple_of(2) {
         return None;

@@ -26,7 +26,6 @@ pub struct Reader {
 
 impl Reader {
     /// Creates a reader that compares keys as they are.
-    #[must_use]
     pub const fn exact(depth: usize) -> Self {
         Self { depth, members: usize::MAX, key: |key, _| Ok(key.to_owned()) }
     }

@@ -5,6 +5,7 @@
 pub mod count;
 pub mod date;
 pub mod hex;
+mod implement;
 pub mod json;
 pub mod list;
 pub mod organisation;

@@ -9,7 +9,6 @@ pub const MAX_BYTES: usize = 256;
 const SIGNS: &str = "-_.:,;@+&'()#!=$%~";
 
 /// Returns the mistake in a name, to be read after "it"; `None` for a valid name.
-#[must_use]
 pub fn find_mistake(name: &str) -> Option<&'static str> {
     if name.is_empty() || name.len() > MAX_BYTES {
         return Some("must have 1 to 256 bytes");

@@ -56,7 +56,6 @@ pub fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
 }
 
 /// Describes an error for a message that already names the file.
-#[must_use]
 pub fn describe(error: &Error) -> String {
     match error {
         Error::MissingSectionEnd { end_marker } => {

@@ -3,7 +3,6 @@
 use crate::hex;
 
 /// Returns the byte encoded at this position, if there is an escape.
-#[must_use]
 pub fn byte(text: &[u8], at: usize) -> Option<u8> {
     match text.get(at..at + 3)? {
         [b'%', high, low] => hex::byte(*high, *low),
@@ -12,7 +11,6 @@ pub fn byte(text: &[u8], at: usize) -> Option<u8> {
 }
 
 /// Decodes the escapes of a text once; `None` if there are none. A `%` without two digits is kept.
-#[must_use]
 pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut rest = text;
@@ -33,7 +31,6 @@ pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Decodes the escapes of a text once; `None` if a `%` is not followed by two digits.
-#[must_use]
 pub fn decode_strictly(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

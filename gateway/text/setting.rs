@@ -327,7 +327,6 @@ impl<'de> Deserialize<'de> for List {
 }
 
 /// Returns the given list, or its default.
-#[must_use]
 pub fn list_or(given: Option<List>, default: &[&str]) -> Vec<String> {
     match given {
         Some(List(list)) => list,

@@ -21,7 +21,6 @@ pub enum Unseen {
 }
 
 /// Returns why a character is invisible; `None` for a visible character.
-#[must_use]
 pub fn unseen(c: char) -> Option<Unseen> {
     if c.is_control() {
         return Some(Unseen::Control);
@@ -45,7 +44,6 @@ pub fn unseen(c: char) -> Option<Unseen> {
 
 /// Reports whether a character has no width of its own or changes the display of its neighbours.
 /// Selectors and private-use characters do not count: they occur in ordinary text.
-#[must_use]
 pub fn is_unseen(c: char) -> bool {
     !matches!(unseen(c), None | Some(Unseen::Selector | Unseen::Private))
 }

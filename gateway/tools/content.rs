@@ -6,7 +6,6 @@ mod argument;
 mod compile;
 mod config;
 mod template;
-mod words;
 
 pub use config::{
     Argument, ArgumentKind, Config, Message, Problem, Prompt, Resource, Role, Template,

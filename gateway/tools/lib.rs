@@ -6,7 +6,6 @@
 //! [`Builtin::prepare`].
 
 mod blocking;
-mod config;
 pub mod content;
 mod database;
 mod example;
@@ -21,27 +20,24 @@ mod system;
 mod tool;
 mod web;
 
-pub use config::Config;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
 pub use database::{
     Config as Database, Connection as DatabaseConnection, DatabasePlace, EMBEDDED,
     Limits as DatabaseLimits, Network as DatabaseNetwork,
 };
 pub use file::config::{Config as File, Root as FileRoot};
-pub use shell::{Config as Shell, Landlock, Root as ShellRoot, confined};
-pub use web::Config as Web;
-
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Instant;
-
 use lockgate_egress::Connector;
 use lockgate_upstream::{Events, Upstream};
 use parking_lot::Mutex;
-
 use registry::{EventLog, Registry};
 use server::{Backing, Server, ServerDefinition};
+pub use shell::{Config as Shell, Landlock, Root as ShellRoot, confined};
 use stats::Stats;
 use tokio::sync::watch;
+pub use web::Config as Web;
 
 /// The parts of the gateway that built-in servers may use.
 #[derive(Clone)]
@@ -71,7 +67,6 @@ struct Running {
 
 impl Builtin {
     /// Creates the set of servers, with none enabled.
-    #[must_use]
     pub fn new(about: About) -> Self {
         let stats = Arc::new(Stats::default());
         let registry = Arc::new(Registry::new(vec![Arc::clone(&stats) as _, Arc::new(EventLog)]));
@@ -128,7 +123,6 @@ impl Builtin {
     }
 
     /// Returns the running servers.
-    #[must_use]
     pub fn servers(&self) -> Vec<Arc<dyn Upstream>> {
         let running = self.running.lock();
         let mut servers = Vec::with_capacity(running.servers.len());
@@ -218,6 +212,51 @@ impl Changes {
             parts.trouble = Some(words);
         }
         Ok(())
+    }
+}
+
+// Validated settings of the built-in servers. Reads no file and no environment. A category with
+// settings is `None` until it is configured.
+
+/// Settings of the built-in servers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Config {
+    /// `system`: the gateway and the state of its servers.
+    pub system: bool,
+    /// `example`: a few harmless tools, a prompt and a resource to test a client with.
+    pub example: bool,
+    /// `file`: files in configured folders.
+    pub file: Option<file::config::Config>,
+    /// `database`: read access to databases.
+    pub database: Option<database::Config>,
+    /// `shell`: allowed programs, in a sandbox.
+    pub shell: Option<shell::Config>,
+    /// `content`: resources and prompts from configuration.
+    pub content: Option<content::Config>,
+    /// `web`: requests to other hosts.
+    pub web: Option<web::Config>,
+}
+
+const CATEGORIES: [&str; 7] = ["content", "database", "example", "file", "shell", "system", "web"];
+
+impl Config {
+    /// Returns the names of the enabled built-in servers.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        CATEGORIES.into_iter().filter(|category| self.runs(category))
+    }
+
+    /// Returns whether a built-in server of this name is enabled, which reserves the name.
+    pub fn runs(&self, category: &str) -> bool {
+        match category {
+            "system" => self.system,
+            "example" => self.example,
+            "file" => self.file.is_some(),
+            "database" => self.database.is_some(),
+            "shell" => self.shell.is_some(),
+            "content" => self.content.is_some(),
+            "web" => self.web.is_some(),
+            _ => false,
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 //! `isError`; mistakes of the client are JSON-RPC errors.
 
 mod answer;
-mod payload;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -30,7 +29,7 @@ use crate::PreparedServer;
 use crate::provider::{ChangeListener, ChangeNotifier, Provider};
 use crate::registry::{RegisteredTool, Registry};
 use crate::tool::{AnyTool, DEFAULT_TIMEOUT, MAX_TIMEOUT};
-use payload::{PayloadError, build_item};
+use answer::{PayloadError, build_item};
 
 /// Maximum number of subscribed resources per server.
 const MAX_SUBSCRIPTIONS: usize = 1000;
@@ -90,10 +89,8 @@ impl Server {
             status.state = UpstreamState::Failed;
             status.trouble = Some(StageError { stage: Stage::Start, words, stderr: Vec::new() });
         }
-        let mut by_name = HashMap::with_capacity(tools.len());
-        for entry in &tools {
-            by_name.insert(Box::from(entry.own()), Arc::clone(entry));
-        }
+        let by_name: HashMap<_, _> =
+            tools.iter().map(|entry| (Box::from(entry.own()), Arc::clone(entry))).collect();
         let server = Arc::new(Self {
             slug,
             instance: Instance::mint(),

@@ -9,7 +9,6 @@ mod folder;
 mod git;
 mod guard;
 mod launch;
-mod plan;
 mod program;
 mod run;
 

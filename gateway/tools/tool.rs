@@ -175,17 +175,11 @@ impl ToolSpec {
     }
 
     pub(crate) fn category(&self) -> &str {
-        match self.split_name() {
-            Some((category, _)) => category,
-            None => "",
-        }
+        self.split_name().map_or("", |(category, _)| category)
     }
 
     pub(crate) fn own_name(&self) -> &str {
-        match self.split_name() {
-            Some((_, own)) => own,
-            None => &self.name,
-        }
+        self.split_name().map_or(&self.name, |(_, own)| own)
     }
 
     /// Returns the tool's item in `tools/list`.

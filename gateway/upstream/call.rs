@@ -47,7 +47,6 @@ pub struct Call<'a> {
 impl Call<'_> {
     /// Returns the arguments for this hop as JSON text: those that policy substituted, or the
     /// client's own.
-    #[must_use]
     pub fn arguments(&self) -> Option<&[u8]> {
         match self.replaced.iter().find(|(name, _)| *name == Key::Arguments) {
             Some((_, replaced)) => replaced.as_deref(),
@@ -209,55 +208,24 @@ pub enum AnswerKind {
     Error,
 }
 
-/// Severity of log messages, least severe first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum LogLevel {
-    Debug,
-    Info,
-    Notice,
-    Warning,
-    Error,
-    Critical,
-    Alert,
-    Emergency,
-}
-
-impl LogLevel {
-    pub const ALL: [Self; 8] = [
-        Self::Debug,
-        Self::Info,
-        Self::Notice,
-        Self::Warning,
-        Self::Error,
-        Self::Critical,
-        Self::Alert,
-        Self::Emergency,
-    ];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Debug => "debug",
-            Self::Info => "info",
-            Self::Notice => "notice",
-            Self::Warning => "warning",
-            Self::Error => "error",
-            Self::Critical => "critical",
-            Self::Alert => "alert",
-            Self::Emergency => "emergency",
-        }
-    }
-
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|l| l.as_str() == text)
+lockgate_text::words! {
+    /// Severity of log messages, least severe first.
+    #[derive(PartialOrd, Ord, Hash)]
+    #[repr(u8)]
+    pub enum LogLevel {
+        Debug = "debug",
+        Info = "info",
+        Notice = "notice",
+        Warning = "warning",
+        Error = "error",
+        Critical = "critical",
+        Alert = "alert",
+        Emergency = "emergency",
     }
 }
 
 impl Answer {
     /// Returns the top-level members of the result; empty for an error.
-    #[must_use]
     pub fn members(&self) -> &[Member] {
         match &self.outcome {
             Outcome::Result(_, members) => members,
@@ -266,7 +234,6 @@ impl Answer {
     }
 
     /// Returns a top-level member of the result as JSON text.
-    #[must_use]
     pub fn member(&self, key: Key) -> Option<&[u8]> {
         Some(scan::get(self.members(), key)?.of(&self.text))
     }

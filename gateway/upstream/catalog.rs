@@ -83,7 +83,6 @@ impl ListKind {
         [Self::Tools, Self::Prompts, Self::Resources, Self::Templates, Self::Skills];
 
     /// Returns the member of the list result that contains the items.
-    #[must_use]
     pub fn member(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -105,19 +104,16 @@ impl ListKind {
     }
 
     /// Returns whether items are named by URIs.
-    #[must_use]
     pub fn has_uris(self) -> bool {
         self.announced_as() == Self::Resources
     }
 
     /// Returns the member of an item that is its key.
-    #[must_use]
     pub fn key(self) -> &'static str {
         self.form().key
     }
 
     /// Returns the form of its items.
-    #[must_use]
     pub fn form(self) -> &'static Form {
         match self {
             Self::Tools => &list::TOOL,
@@ -131,7 +127,6 @@ impl ListKind {
 
 impl Catalog {
     /// Reports whether the catalogs are equal, apart from their versions.
-    #[must_use]
     pub fn same_as(&self, other: &Self) -> bool {
         ListKind::ALL.into_iter().all(|kind| self.lists_alike(other, kind))
             && self.offers == other.offers
@@ -148,7 +143,6 @@ impl Catalog {
     }
 
     /// Returns the items of a list that are offered only to interactive clients.
-    #[must_use]
     pub fn asking_items(&self, kind: ListKind) -> &[Item] {
         &self.asking[kind as usize]
     }
@@ -185,7 +179,6 @@ impl Catalog {
     }
 
     /// Returns the items of a list that are offered to all clients.
-    #[must_use]
     pub fn items(&self, kind: ListKind) -> &[Item] {
         match kind {
             ListKind::Tools => &self.tools,

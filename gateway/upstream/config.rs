@@ -162,7 +162,6 @@ impl Config {
 
     /// Reports whether both configurations reach the same server in the same way, so that a
     /// connection can be kept.
-    #[must_use]
     pub fn is_reached_alike(&self, other: &Self) -> bool {
         // Destructured, so that a new setting does not compile until it is classified here.
         let Self {
@@ -194,7 +193,6 @@ impl Config {
 
     /// Returns the configuration of an HTTP server added by an organisation: default limits of the
     /// configuration file, and connected on demand.
-    #[must_use]
     pub fn of_organisation(
         organisation: Arc<str>,
         slug: String,

@@ -165,10 +165,7 @@ impl Connection {
     }
 
     pub(crate) fn stderr_tail(&self) -> Vec<String> {
-        match self.child.lock().as_ref() {
-            Some(child) => child.stderr_tail(),
-            None => Vec::new(),
-        }
+        self.child.lock().as_ref().map_or(Vec::new(), |child| child.stderr_tail())
     }
 
     /// Returns a fresh id for a listen request and a receiver for its acknowledged topics.

@@ -35,67 +35,48 @@ pub struct ConnectPrompt {
     pub waits: Duration,
 }
 
-/// The kind of a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum UpstreamErrorKind {
-    /// Not connected: down, starting, disabled, or the breaker is open.
-    #[error("unavailable")]
-    Unavailable,
-    /// The connection broke during the call.
-    #[error("connection lost")]
-    Lost,
-    #[error("timed out")]
-    Timeout,
-    /// The response does not match the request.
-    #[error("invalid response")]
-    Garbage,
-    /// The response exceeds the size limit.
-    #[error("response too large")]
-    TooLarge,
-    /// The gateway has no memory for the response.
-    #[error("no memory for the response")]
-    NoMemory,
-    /// Too many calls are running and waiting.
-    #[error("overloaded")]
-    Overloaded,
-    /// All connections that belong to single clients are in use.
-    #[error("no connection for the client")]
-    ClientConnections,
-    /// All permits are taken, and the server has been silent for a while.
-    #[error("stalled")]
-    Stalled,
-    /// Too many calls are waiting in the whole gateway.
-    #[error("busy")]
-    Busy,
-    /// The server requires credentials that it was not given.
-    #[error("authorization required")]
-    NeedsAuth,
-    /// The server reported that its session is gone.
-    #[error("session lost")]
-    SessionLost,
-    /// The server has no such resource.
-    #[error("not found")]
-    NotFound,
-}
-
-impl UpstreamErrorKind {
-    /// Returns the value of `error.type` for spans and metrics, from a small set.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Unavailable => "unavailable",
-            Self::Lost => "connection_lost",
-            Self::Timeout => "timeout",
-            Self::Garbage => "invalid_response",
-            Self::TooLarge => "response_too_large",
-            Self::NoMemory => "no_memory",
-            Self::Overloaded => "overloaded",
-            Self::ClientConnections => "client_connections",
-            Self::Stalled => "stalled",
-            Self::Busy => "busy",
-            Self::NeedsAuth => "authorization_required",
-            Self::SessionLost => "session_lost",
-            Self::NotFound => "not_found",
-        }
+lockgate_text::words! {
+    /// The kind of a failure.
+    #[derive(Hash, thiserror::Error)]
+    pub enum UpstreamErrorKind {
+        /// Not connected: down, starting, disabled, or the breaker is open.
+        #[error("unavailable")]
+        Unavailable = "unavailable",
+        /// The connection broke during the call.
+        #[error("connection lost")]
+        Lost = "connection_lost",
+        #[error("timed out")]
+        Timeout = "timeout",
+        /// The response does not match the request.
+        #[error("invalid response")]
+        Garbage = "invalid_response",
+        /// The response exceeds the size limit.
+        #[error("response too large")]
+        TooLarge = "response_too_large",
+        /// The gateway has no memory for the response.
+        #[error("no memory for the response")]
+        NoMemory = "no_memory",
+        /// Too many calls are running and waiting.
+        #[error("overloaded")]
+        Overloaded = "overloaded",
+        /// All connections that belong to single clients are in use.
+        #[error("no connection for the client")]
+        ClientConnections = "client_connections",
+        /// All permits are taken, and the server has been silent for a while.
+        #[error("stalled")]
+        Stalled = "stalled",
+        /// Too many calls are waiting in the whole gateway.
+        #[error("busy")]
+        Busy = "busy",
+        /// The server requires credentials that it was not given.
+        #[error("authorization required")]
+        NeedsAuth = "authorization_required",
+        /// The server reported that its session is gone.
+        #[error("session lost")]
+        SessionLost = "session_lost",
+        /// The server has no such resource.
+        #[error("not found")]
+        NotFound = "not_found",
     }
 }
 
@@ -116,13 +97,11 @@ impl From<NoMemory> for UpstreamError {
 }
 
 impl UpstreamError {
-    #[must_use]
     pub fn new(kind: UpstreamErrorKind, words: impl Into<Cow<'static, str>>) -> Self {
         Self { kind, sent: false, words: words.into(), retry_after: None, connect: None }
     }
 
     /// Returns the error for a message that did not fit into the memory budget.
-    #[must_use]
     pub fn no_memory() -> Self {
         Self::new(UpstreamErrorKind::NoMemory, lockgate_admission::budget::DROPPED).after_send()
     }
@@ -148,7 +127,6 @@ impl UpstreamError {
     }
 
     /// Reports whether the call was rejected for lack of a permit.
-    #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(
             self.kind,
@@ -161,7 +139,6 @@ impl UpstreamError {
 
     /// Reports whether the breaker counts the failure: the server's transport failed, rather than
     /// the call or a limit of the gateway.
-    #[must_use]
     pub fn is_transport(&self) -> bool {
         matches!(
             self.kind,

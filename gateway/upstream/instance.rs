@@ -10,13 +10,11 @@ pub struct Instance(u64);
 
 impl Instance {
     /// Returns a number never used before.
-    #[must_use]
     pub fn mint() -> Self {
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Returns the number as bytes for a digest.
-    #[must_use]
     pub fn to_bytes(self) -> [u8; 8] {
         self.0.to_le_bytes()
     }

@@ -53,7 +53,6 @@ fn offers_of(catalog: &mut Offers) -> [(&'static str, &mut bool); 11] {
 
 impl Catalog {
     /// Encodes the lists in the shape of a server's response.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut offers = self.offers;
         let mut names = Vec::new();
@@ -86,7 +85,6 @@ impl Catalog {
 
     /// Decodes stored lists, which were read from the server at `read_at`; `None` if they are
     /// invalid.
-    #[must_use]
     pub fn decode(text: Bytes, read_at: SystemTime) -> Option<Self> {
         let Ok(Message::Response(response)) = jsonrpc::parse(text, MAX_DEPTH, SentBy::Server)
         else {

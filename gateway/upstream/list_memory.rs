@@ -47,10 +47,8 @@ impl ListHold {
 
     /// Creates the charge for a server with the limit `most`, which counts in all of the accounts.
     pub(crate) fn in_accounts(accounts: Vec<Arc<dyn ListAccount>>, most: usize) -> Self {
-        let mut holds = Vec::with_capacity(accounts.len());
-        for account in &accounts {
-            holds.push(Hold::none(Arc::clone(account.budget())));
-        }
+        let holds: Vec<_> =
+            accounts.iter().map(|account| Hold::none(Arc::clone(account.budget()))).collect();
         Self { accounts, holds, bytes: 0, free: 0, most }
     }
 
@@ -99,11 +97,7 @@ impl ListMemory {
     }
 }
 
-impl std::fmt::Debug for ListMemory {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ListMemory")
-    }
-}
+lockgate_text::debug_fields!(ListMemory);
 
 #[cfg(test)]
 mod tests;

@@ -271,10 +271,7 @@ fn broken(words: String) -> UpstreamError {
 }
 
 fn note_cache(catalog: &mut Catalog, ttl: Option<&[u8]>, scope: Option<&[u8]>) {
-    let ttl = match ttl {
-        Some(text) => read_ttl(text).unwrap_or(0),
-        None => 0,
-    };
+    let ttl = ttl.map_or(0, |text| read_ttl(text).unwrap_or(0));
     catalog.ttl_ms = Some(ttl.min(catalog.ttl_ms.unwrap_or(ttl)));
     catalog.public &= scope == Some(b"\"public\"");
 }

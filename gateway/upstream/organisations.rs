@@ -106,7 +106,6 @@ impl Default for Sizes {
 impl Organisations {
     /// Creates the shared limits. `calls` limits the calls at all servers; `lists` is the memory
     /// for all lists in bytes.
-    #[must_use]
     pub fn new(calls: Pools, lists: usize) -> Self {
         Self::with_sizes(calls, lists, Sizes::default())
     }

@@ -30,19 +30,16 @@ pub struct OwnLists {
 
 impl OwnLists {
     /// Returns the items that only this client has, or has with another definition.
-    #[must_use]
     pub fn added(&self, kind: ListKind) -> &[Item] {
         &self.added[kind as usize]
     }
 
     /// Returns the keys of items that this client lacks.
-    #[must_use]
     pub fn removed(&self, kind: ListKind) -> &[Arc<str>] {
         &self.removed[kind as usize]
     }
 
     /// Reports whether there is no difference.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kinds().is_empty()
     }

@@ -99,10 +99,7 @@ pub(crate) async fn spawn(
             return Err(trouble(words));
         }
     };
-    let (id, server) = match started {
-        Ok(started) => started,
-        Err(error) => return Err(trouble(explain(command, cwd, &error))),
-    };
+    let (id, server) = started.map_err(|error| trouble(explain(command, cwd, &error)))?;
     let Guarded { process, control, stdin, stdout, stderr } = guarded;
     // Arguments and environment may contain secrets; the command does not.
     tracing::info!(server = slug, command, pid = id, "child process started");
@@ -143,9 +140,7 @@ fn plan(
     cwd: Option<&Path>,
 ) -> Plan {
     let mut environment = BTreeMap::from_iter(inherited(std::env::vars_os()));
-    for (name, value) in env {
-        environment.insert(name.into(), value.into());
-    }
+    environment.extend(env.iter().map(|(name, value)| (name.into(), value.into())));
     let arguments = args.iter().map(OsString::from).collect();
     Plan {
         command: command.into(),

@@ -17,18 +17,15 @@ pub struct ServerId {
 
 impl ServerId {
     /// Returns the id of one of the operator's servers.
-    #[must_use]
     pub fn shared(slug: &str) -> Self {
         Self { organisation: None, slug: slug.into() }
     }
 
-    #[must_use]
     pub fn of(server: &dyn Upstream) -> Self {
         Self { organisation: server.organisation().cloned(), slug: server.slug().into() }
     }
 
     /// Reports whether this is the id of `server`.
-    #[must_use]
     pub fn names(&self, server: &dyn Upstream) -> bool {
         *self.slug == *server.slug() && self.organisation.as_ref() == server.organisation()
     }
@@ -46,7 +43,6 @@ impl fmt::Display for ServerId {
 
 impl dyn Upstream {
     /// Returns the server's gateway-wide name, in the format of [`ServerId`].
-    #[must_use]
     pub fn qualified_name(&self) -> Cow<'_, str> {
         match self.organisation() {
             None => Cow::Borrowed(self.slug()),

@@ -187,10 +187,7 @@ impl Sessions {
 
     /// Reports whether this is still the slot of the client.
     pub(crate) fn holds(&self, key: u64, used: &SlotUse<'_>) -> bool {
-        match self.held.lock().get(&key) {
-            Some(known) => Arc::ptr_eq(&known.slot, &used.slot),
-            None => false,
-        }
+        self.held.lock().get(&key).is_some_and(|known| Arc::ptr_eq(&known.slot, &used.slot))
     }
 
     /// Removes a client's connection, if it is this one; current users keep it.

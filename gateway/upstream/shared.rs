@@ -261,10 +261,7 @@ impl Shared {
     }
 
     pub(crate) fn stderr_tail(&self) -> Vec<String> {
-        match self.live.load().as_ref() {
-            Some(live) => live.stderr_tail(),
-            None => Vec::new(),
-        }
+        self.live.load().as_ref().map_or(Vec::new(), |live| live.stderr_tail())
     }
 
     /// Applies the current message limits to all open connections.

@@ -23,13 +23,11 @@ pub struct SingleClient {
 }
 
 impl SingleClient {
-    #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::new(Self { declared: watch::Sender::new(None), session: Mutex::new(None) })
     }
 
     /// Reports whether the client has not declared capabilities yet.
-    #[must_use]
     pub fn is_new(&self) -> bool {
         self.declared.borrow().is_none()
     }

@@ -86,7 +86,6 @@ pub enum BreakerState {
 }
 
 impl BreakerState {
-    #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Closed { .. } => "closed",
@@ -98,7 +97,6 @@ impl BreakerState {
 
 impl Stats {
     /// Returns the statistics as JSON, with times in milliseconds.
-    #[must_use]
     pub fn json(&self) -> Value {
         let mut breaker = json!({"state": self.breaker.as_str()});
         match &self.breaker {
@@ -131,26 +129,15 @@ fn to_ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The stages of connecting to a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stage {
-    Start,
-    Connect,
-    Handshake,
-    Discovery,
-    Run,
-}
-
-impl Stage {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::Connect => "connect",
-            Self::Handshake => "handshake",
-            Self::Discovery => "list",
-            Self::Run => "run",
-        }
+lockgate_text::words! {
+    /// The stages of connecting to a server.
+    #[derive(Hash)]
+    pub enum Stage {
+        Start = "start",
+        Connect = "connect",
+        Handshake = "handshake",
+        Discovery = "list",
+        Run = "run",
     }
 }
 
@@ -192,7 +179,6 @@ const DETAILS: &[(&str, &str, &str)] = &[
 impl StageError {
     /// Returns a reason without the confidential parts of the words: addresses, commands and text
     /// of the server.
-    #[must_use]
     pub fn reason(&self) -> Cow<'static, str> {
         match self.detail() {
             Some(detail) => detail.into(),
@@ -228,14 +214,12 @@ impl StageError {
     }
 
     /// Reports whether the server timed out, rather than failed.
-    #[must_use]
     pub fn is_timeout(&self) -> bool {
         self.kind().ends_with("in time")
     }
 
     /// Returns the failed step, as precisely as the words reveal it: `start`, `dns`, `connect`,
     /// `tls`, `http`, `auth`, `handshake`, `list` or `run`.
-    #[must_use]
     pub fn step(&self) -> &'static str {
         let known = REASONS.iter().find(|(part, ..)| self.words.contains(part));
         match (known, self.stage) {
@@ -247,7 +231,6 @@ impl StageError {
 
 impl Status {
     /// Returns why the server is unavailable, without the confidential words of its trouble.
-    #[must_use]
     pub fn reason(&self) -> String {
         match (self.state, &self.trouble) {
             (UpstreamState::Disabled, _) => "it is switched off".to_owned(),
@@ -264,19 +247,16 @@ impl Status {
     }
 
     /// Reports whether the latest read of its lists failed.
-    #[must_use]
     pub fn fails_to_list(&self) -> bool {
         self.list_failure.is_some()
     }
 
     /// Reports whether it may recover without intervention.
-    #[must_use]
     pub fn is_passing(&self) -> bool {
         !matches!(self.state, UpstreamState::NeedsAuth | UpstreamState::Disabled)
     }
 
     /// Returns when the state last changed (RFC 3339).
-    #[must_use]
     pub fn since_text(&self) -> String {
         date::of_time(self.since)
     }

@@ -154,10 +154,8 @@ async fn cycle(shared: &Arc<Shared>) -> Ended {
 
 /// Connects, reads the lists, and admits calls.
 async fn connect(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Over), HandshakeError> {
-    let _start = match shared.admit_start().await {
-        Ok(start) => start,
-        Err(words) => return Err(HandshakeError::new(Stage::Start, words)),
-    };
+    let _start =
+        shared.admit_start().await.map_err(|words| HandshakeError::new(Stage::Start, words))?;
     let limit = shared.config.load().start_timeout;
     let Ok(up) = tokio::time::timeout(limit, bring_up(shared)).await else {
         let seconds = limit.as_secs();

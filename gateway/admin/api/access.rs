@@ -17,7 +17,7 @@ use lockgate_registry::ChangeOptions;
 
 use super::problem::{ELSEWHERE, Problem};
 use super::state::{ApiState, Shared};
-use crate::headers::read_header;
+use crate::read_header;
 
 /// The parameter that names an organisation. [`Caller`] reads it for every operation.
 pub(crate) const ORGANISATION: &str = "organizationId";

@@ -85,10 +85,7 @@ pub(crate) async fn read_answer(
         let Ok(turn) = gateway.cpu_pool().turn(caller).await else { return Err(no_memory()) };
         turn.run(move || parse(&text)).await
     };
-    match read {
-        Some(answer) => Ok(answer),
-        None => Err(broken()),
-    }
+    read.ok_or_else(broken)
 }
 
 fn parse(text: &Bytes) -> Option<GatewayAnswer> {
@@ -125,10 +122,7 @@ pub(crate) async fn count(
     make: impl FnOnce() -> Bytes,
 ) -> Result<Bytes, Problem> {
     let mut reader = Reader::new(gateway.budget());
-    match reader.hold(length).await {
-        Ok(()) => Ok(reader.finish(make(), 0)),
-        Err(_) => Err(no_memory()),
-    }
+    reader.hold(length).await.map(|()| reader.finish(make(), 0)).map_err(|_| no_memory())
 }
 
 /// Returns an upper bound on the size of a text's tree in bytes.

@@ -15,9 +15,9 @@ use serde_json::Value;
 use super::access::{Admin, By, Caller, Operator};
 #[cfg(test)]
 use super::conditions::OrganisationQuery;
-use super::places::OrganisationPermit;
 use super::problem::Problem;
 use super::query::{Query, number};
+use super::state::OrganisationPermit;
 use super::state::{ApiState, AuditReport};
 
 /// The purpose that cursors are sealed for.
@@ -274,10 +274,7 @@ pub(crate) async fn search_audit(
         }),
         Role::Admin | Role::User => None,
     };
-    let mut items = Vec::with_capacity(found.records.len());
-    for record in &found.records {
-        items.push(reader.show(record));
-    }
+    let items: Vec<_> = found.records.iter().map(|record| reader.show(record)).collect();
     let next = next.and_then(|seq| state.gateway.seal_cursor(LIST, &caller.principal, seq));
     Ok(Json(AuditPage {
         items,

@@ -15,7 +15,7 @@ use serde_path_to_error::{Path, Segment};
 
 use super::problem::Problem;
 use super::state::ApiState;
-use crate::headers::is_json;
+use crate::is_json;
 
 /// Maximum nesting depth of a body.
 const MAX_DEPTH: usize = 64;

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::access::{By, Caller, User};
 use super::change::{Change, Deletion, Terms};
+use super::change::{ChangeRecord, complete, make_recorded};
 #[cfg(test)]
 use super::conditions::{ChangeQuery, OrganisationQuery};
 #[cfg(test)]
@@ -22,7 +23,6 @@ use super::page::PartQuery;
 use super::page::{Page, Paged};
 use super::problem::Problem;
 use super::query::{Query, flag};
-use super::recorded::{ChangeRecord, complete, make_recorded};
 use super::servers::visible_servers;
 use super::state::ApiState;
 

@@ -29,7 +29,7 @@ use super::problem::Problem;
 use super::query::{Query, flag};
 use super::servers::visible_servers;
 use super::state::ApiState;
-use crate::headers::read_header;
+use crate::read_header;
 
 /// Interval of comments on a silent stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

@@ -50,11 +50,7 @@ pub(crate) fn list_recent(
     if !may_see_figures(caller, server) {
         return Vec::new();
     }
-    let mut steps = Vec::new();
-    for calls in gateway.recent_calls_of(server) {
-        steps.push(RecentStep::from(calls));
-    }
-    steps
+    gateway.recent_calls_of(server).into_iter().map(RecentStep::from).collect()
 }
 
 /// Outcomes of the calls of a tool.

@@ -10,7 +10,7 @@ use axum::response::IntoResponse;
 use serde_json::Value;
 
 use super::problem::Problem;
-use crate::headers::read_header;
+use crate::read_header;
 
 /// Limit on path and query, in bytes.
 const MAX_URL: usize = 8 * 1024;
@@ -46,10 +46,7 @@ pub(crate) fn is_of_other_origin(uri: &Uri, headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(ORIGIN) else { return false };
     let Ok(origin) = origin.to_str() else { return true };
     let Some((_, authority)) = origin.split_once("://") else { return true };
-    let own = match uri.authority() {
-        Some(own) => Some(own.as_str()),
-        None => read_header(headers, HOST),
-    };
+    let own = uri.authority().map_or_else(|| read_header(headers, HOST), |own| Some(own.as_str()));
     !matches!(own, Some(own) if own.eq_ignore_ascii_case(authority))
 }
 

@@ -18,6 +18,7 @@ use serde_json::json;
 use super::access::{Admin, By, User};
 use super::body::Body;
 use super::change::{Change, Deletion, Reply};
+use super::change::{ChangeRecord, make_recorded};
 use super::conditions::make_actor;
 #[cfg(test)]
 use super::conditions::{ChangeHeaders, ChangeQuery, CreationHeaders, OrganisationQuery};
@@ -25,7 +26,6 @@ use super::connections::make_ending;
 use super::page::Page;
 use super::problem::Problem;
 use super::query::Query;
-use super::recorded::{ChangeRecord, make_recorded};
 use super::state::Switch;
 
 #[cfg(test)]

@@ -146,19 +146,13 @@ impl Journal {
     ) -> Result<Option<Arc<Recorded>>, u64> {
         let kept = self.kept.lock();
         let own = kept.own.get(organisation);
-        let own_first = match own {
-            Some(own) => own.first,
-            None => kept.first,
-        };
+        let own_first = own.map_or_else(|| kept.first, |own| own.first);
         let first = kept.shared.first.max(own_first);
         if number < first {
             return Err(first);
         }
         let shared = kept.shared.find(number);
-        let own = match own {
-            Some(own) => own.find(number),
-            None => None,
-        };
+        let own = own.and_then(|own| own.find(number));
         Ok(match (shared, own) {
             (Some(shared), Some(own)) if own.number < shared.number => Some(own),
             (Some(shared), _) => Some(shared),
@@ -227,10 +221,7 @@ impl Events {
 
     /// Returns the number after the newest event.
     fn end(&self) -> u64 {
-        match self.events.back() {
-            Some(newest) => newest.number + 1,
-            None => self.first,
-        }
+        self.events.back().map_or(self.first, |newest| newest.number + 1)
     }
 }
 

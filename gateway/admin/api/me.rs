@@ -1,12 +1,21 @@
 //! The caller: its name, its permissions and the number of calls that wait for it.
 
+use std::sync::Arc;
+
 use axum::Json;
+use axum::http::StatusCode;
 use lockgate_authn::Role;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::access::{By, Permission, User};
+use super::access::{By, Operator, Permission, User};
 use super::events::Position;
+#[cfg(test)]
+use super::page::PartQuery;
+use super::page::{Page, Paged};
+use super::problem::Problem;
 use super::query::{Query, flag};
+use super::state::EffectiveSetting;
 
 /// The caller of the API.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -81,4 +90,90 @@ pub(crate) async fn show_me(
         has_keys_file: state.operations.has_keys_file(),
         position,
     })
+}
+
+// The configuration in force, for operators: every key, its value and its origin. Secrets are
+// references or omitted.
+
+/// A key of the configuration.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Setting {
+    /// Such as `servers.time.timeout`.
+    pub(crate) key: String,
+    /// Null if not set; a secret is shown as its reference, or not at all.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    #[cfg_attr(test, schema(value_type = Option<Value>))]
+    pub(crate) value: Value,
+    /// The behaviour if not set, as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) otherwise: Option<String>,
+    /// The file with line and column, the variable or the flag that sets it; absent for a default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) origin: Option<String>,
+}
+
+impl Setting {
+    fn new(setting: EffectiveSetting) -> Self {
+        let EffectiveSetting { key, value, otherwise, origin } = setting;
+        Self { key, value, otherwise, origin }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SettingsQuery {
+    /// Only keys that contain this text.
+    #[cfg_attr(test, param(max_length = 256))]
+    search: Option<String>,
+    /// `given`: only settings that are not defaults.
+    #[cfg_attr(test, param(inline))]
+    only: Option<Only>,
+}
+
+/// A filter of the settings.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Only {
+    Given,
+}
+
+/// Returns the configuration.
+///
+/// As printed by `lockgate config show`. It is read again: if the files have errors, the gateway
+/// keeps the previous configuration, and the response lists the errors.
+#[cfg_attr(test, utoipa::path(
+    get, path = "/settings", tag = "settings", params(PartQuery, SettingsQuery),
+    responses(
+        (status = 200, body = Page<Setting>),
+        (status = 409, description = "The configuration has errors"),
+    ),
+))]
+pub(crate) async fn list_settings(
+    By { state, .. }: By<Operator>,
+    Query(query): Query<Paged<SettingsQuery>>,
+) -> Result<Json<Page<Setting>>, Problem> {
+    let operations = Arc::clone(&state.operations);
+    let read = tokio::task::spawn_blocking(move || operations.effective_settings()).await;
+    let all = match read {
+        Ok(Ok(all)) => all,
+        Ok(Err(mistakes)) => {
+            return Err(Problem::new(StatusCode::CONFLICT, "CONFIGURATION_BROKEN", mistakes));
+        }
+        Err(_) => {
+            let detail = "the configuration cannot be read; see the gateway's log";
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail));
+        }
+    };
+    let mut settings = Vec::new();
+    for setting in all {
+        if query.filter.only.is_none() || setting.origin.is_some() {
+            settings.push(Setting::new(setting));
+        }
+    }
+    let search = query.filter.search.as_deref();
+    Ok(Json(query.part.cut(search, settings, |setting| &setting.key)?))
 }

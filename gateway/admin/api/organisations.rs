@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::access::{By, Operator};
 use super::answer::broken;
 use super::body::Body;
+use super::change::complete;
 use super::change::{Change, Deletion, Reply};
 #[cfg(test)]
 use super::conditions::{ChangeQuery, CreationHeaders};
@@ -20,7 +21,6 @@ use super::page::{Page, PageQuery};
 use super::page::{PartQuery, SearchQuery};
 use super::problem::Problem;
 use super::query::Query;
-use super::recorded::complete;
 
 /// An organisation that was created, or that has integrations or agents.
 #[derive(Debug, Serialize)]

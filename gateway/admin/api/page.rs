@@ -137,10 +137,7 @@ impl PartQuery {
         let descending = matches!(sorting, Some(sorting) if sorting.descending);
         let mut placed = Vec::with_capacity(total);
         for item in all {
-            let rank = match sorting {
-                Some(sorting) => (sorting.rank)(&item),
-                None => String::new(),
-            };
+            let rank = sorting.map_or(String::new(), |sorting| (sorting.rank)(&item));
             let place: ListPosition = (rank, key(&item).to_owned());
             placed.push((place, item));
         }
@@ -155,10 +152,7 @@ impl PartQuery {
             Some((place, _)) if more => Some(write_cursor(place, sorting.is_some())),
             _ => None,
         };
-        let mut items = Vec::with_capacity(placed.len());
-        for (_, item) in placed {
-            items.push(item);
-        }
+        let items: Vec<_> = placed.into_iter().map(|(_, item)| item).collect();
         Ok(Page { items, total, next_cursor })
     }
 }

@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep};
 
 use super::access::{Admin, By, Caller};
 use super::body::Body;
+use super::change::{ChangeRecord, make_recorded};
 use super::conditions::make_actor;
 #[cfg(test)]
 use super::conditions::{ChangeQuery, OrganisationQuery};
@@ -26,7 +27,6 @@ use super::page::PartQuery;
 use super::page::{Page, Paged, Sorting};
 use super::problem::Problem;
 use super::query::{Query, flag};
-use super::recorded::{ChangeRecord, make_recorded};
 use super::state::{ApiState, ApprovalError, ApprovedPin};
 
 /// Maximum number of tools per approval.
@@ -204,10 +204,7 @@ pub(crate) async fn list_pins(
     }
     all.extend(state.gateway.flagged_tools_of(&actor.organisation));
     all.retain(|flagged_tool| query.filter.admits(flagged_tool));
-    let mut pins = Vec::with_capacity(all.len());
-    for flagged_tool in all {
-        pins.push(Pin::new(flagged_tool));
-    }
+    let pins: Vec<_> = all.into_iter().map(Pin::new).collect();
     Ok(Json(query.cut(pins)?))
 }
 

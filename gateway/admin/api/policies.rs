@@ -371,10 +371,7 @@ pub(crate) async fn test_cases(
         return Err(Problem::in_body("/cases", "has more than 200 cases: send them in parts"));
     }
     let tried = state.gateway.try_cases(&caller.principal, cases).await;
-    let tried = match tried {
-        Ok(tried) => tried,
-        Err(busy) => return Err(overloaded(&busy)),
-    };
+    let tried = tried.map_err(|busy| overloaded(&busy))?;
     let mut tested = Tested { passed: 0, failed: 0, cases: Vec::new() };
     for (name, differences) in tried {
         let passed = differences.is_empty();

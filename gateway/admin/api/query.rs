@@ -64,10 +64,7 @@ where
     T: FromStr<Err: Display>,
 {
     let text = String::deserialize(deserializer)?;
-    match text.parse() {
-        Ok(value) => Ok(Some(value)),
-        Err(error) => Err(D::Error::custom(error)),
-    }
+    text.parse().map(Some).map_err(D::Error::custom)
 }
 
 /// Deserializes a `true` or `false` from text.

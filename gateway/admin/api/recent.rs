@@ -70,10 +70,7 @@ pub(crate) async fn show_figures(By { state, caller, .. }: By<User>) -> Json<Fig
         }
     }
     let servers = counted.len();
-    let mut recent = Vec::new();
-    for step in add_up(counted) {
-        recent.push(RecentStep::from(step));
-    }
+    let recent: Vec<_> = add_up(counted).into_iter().map(RecentStep::from).collect();
     Json(Figures { servers, recent })
 }
 

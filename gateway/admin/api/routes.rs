@@ -16,16 +16,16 @@ use super::access::{Admin, Operator, Permission, User, identify_caller, permissi
 use super::answer::count_answer;
 use super::guard::check_request;
 use super::journal::Journal;
-use super::places::Places;
-use super::probe::MAX_PROBES;
 use super::problem::Problem;
 use super::problem::record_rejection;
+use super::state::MAX_PROBES;
+use super::state::Places;
 use super::state::{ApiState, Operations};
 use super::table::Table;
 use super::{
     agent_servers, agents, approvals, assignments, audit, call, connections, document, events,
     integrations, keys, me, offers, organisations, pins, policies, recent, server_set, servers,
-    sessions, settings, switch, tools, usage,
+    sessions, switch, tools, usage,
 };
 use crate::console::sessions::Sessions;
 use crate::handler::AnyHandler;
@@ -143,7 +143,7 @@ operations! {
     Operator organisations::list_organisations,
     Operator organisations::create_organisation,
     Operator organisations::delete_organisation,
-    Operator settings::list_settings,
+    Operator me::list_settings,
 }
 
 /// Builds the router from the table, and the state that its requests share.

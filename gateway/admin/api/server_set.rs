@@ -183,9 +183,7 @@ fn describe_change(change: &Change, changed: Changed<IntegrationSet>) -> ServerS
         };
         all.insert(integration.slug.clone(), (action, Some(integration)));
     }
-    for slug in after.unchanged {
-        all.insert(slug, (ServerAction::Unchanged, None));
-    }
+    all.extend(after.unchanged.into_iter().map(|slug| (slug, (ServerAction::Unchanged, None))));
     let mut servers = Vec::with_capacity(all.len());
     for (slug, (action, integration)) in all {
         let mut server = ServerChange::new(slug, action);

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::access::{Admin, By, Caller};
 use super::change::Deletion;
+use super::change::{ChangeRecord, make_recorded};
 #[cfg(test)]
 use super::conditions::{ChangeQuery, OrganisationQuery};
 use super::page::{Page, PageQuery};
@@ -19,7 +20,6 @@ use super::page::{Page, PageQuery};
 use super::page::{PartQuery, SearchQuery};
 use super::problem::Problem;
 use super::query::Query;
-use super::recorded::{ChangeRecord, make_recorded};
 use super::state::ApiState;
 use crate::console::sessions::OpenSession;
 

@@ -1,5 +1,6 @@
 //! The state that all requests of the API share, and the operations that the API requires.
 
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,32 +12,22 @@ use lockgate_policy::pin::Pin;
 use lockgate_proxy::Gateway;
 use lockgate_registry::Registry;
 use lockgate_upstream::BoxFuture;
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
 use url::Url;
 
 use super::journal::Journal;
-use super::places::Places;
-use super::probe::{Candidate, Offered, ProbeFailure};
 use crate::config::ApiConfig;
 use crate::console::sessions::Sessions;
 
-/// A change of the connection to a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Switch {
-    Connect,
-    Disconnect,
-    /// Ends the connection and connects again.
-    Reconnect,
-}
-
-impl Switch {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Connect => "connected",
-            Self::Disconnect => "disconnected",
-            Self::Reconnect => "reconnected",
-        }
+lockgate_text::words! {
+    /// A change of the connection to a server.
+    pub enum Switch {
+        Connect = "connected",
+        Disconnect = "disconnected",
+        /// Ends the connection and connects again.
+        Reconnect = "reconnected",
     }
 }
 
@@ -211,3 +202,126 @@ pub(crate) struct Document {
 }
 
 pub(crate) type Shared = State<Arc<ApiState>>;
+
+// Tests of servers: the input for the rest of the program, and the result.
+
+/// Limit on concurrent tests of an organisation.
+pub(crate) const MAX_PROBES: usize = 4;
+
+/// A server to test. Contains secrets, so it has no `Debug`.
+pub struct Candidate {
+    pub organisation: Arc<str>,
+    pub slug: String,
+    pub url: Url,
+    /// The address is from the operator's catalogue.
+    pub is_predefined: bool,
+    pub headers: BTreeMap<String, String>,
+    /// Members have their own credentials, so that the server may refuse this test.
+    pub is_of_members: bool,
+}
+
+/// The number of items that a server offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub struct Offered {
+    pub tools: usize,
+    pub resources: usize,
+    pub prompts: usize,
+}
+
+lockgate_text::words! {
+    /// The stages of connecting to a server.
+    #[derive(Serialize)]
+    #[cfg_attr(test, derive(utoipa::ToSchema))]
+    #[serde(rename_all = "lowercase")]
+    pub enum ProbeStage {
+        Dns = "dns",
+        Connect = "connect",
+        Tls = "tls",
+        Http = "http",
+        Auth = "auth",
+        Handshake = "handshake",
+        List = "list",
+    }
+}
+
+/// Replaces an address in messages.
+const HIDDEN: &str = "the server's host";
+
+/// The reason why a server does not work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeFailure {
+    pub stage: ProbeStage,
+    /// The message, without secrets.
+    pub words: String,
+}
+
+impl ProbeFailure {
+    /// Removes a host and its port, which the caller may not see, from the message.
+    pub(crate) fn without(self, host: &str, port: Option<u16>) -> Self {
+        let mut words = self.words;
+        if let Some(port) = port {
+            words = words.replace(&format!("{host}:{port}"), HIDDEN);
+        }
+        Self { words: words.replace(host, HIDDEN), ..self }
+    }
+}
+
+impl ProbeStage {
+    /// Returns the kind of failure, for programs.
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Self::Dns | Self::Connect | Self::Tls => "connection",
+            Self::Auth => "authentication",
+            Self::Http | Self::Handshake | Self::List => "validation",
+        }
+    }
+}
+
+// A concurrency limit per organisation and in total, for long operations. Never queues.
+
+pub(crate) struct Places {
+    taken: Mutex<HashMap<Arc<str>, usize>>,
+    of_each: usize,
+    of_all: usize,
+}
+
+/// A permit of an organisation, released when dropped.
+pub(crate) struct OrganisationPermit {
+    places: Arc<Places>,
+    organisation: Arc<str>,
+}
+
+impl Places {
+    pub(crate) fn new(of_each: usize, of_all: usize) -> Arc<Self> {
+        Arc::new(Self { taken: Mutex::default(), of_each, of_all })
+    }
+
+    pub(crate) fn enter(self: &Arc<Self>, organisation: &Arc<str>) -> Option<OrganisationPermit> {
+        let mut taken = self.taken.lock();
+        let own = taken.get(organisation).copied().unwrap_or(0);
+        if own >= self.of_each || taken.values().sum::<usize>() >= self.of_all {
+            return None;
+        }
+        taken.insert(Arc::clone(organisation), own + 1);
+        Some(OrganisationPermit {
+            places: Arc::clone(self),
+            organisation: Arc::clone(organisation),
+        })
+    }
+}
+
+impl Drop for OrganisationPermit {
+    fn drop(&mut self) {
+        let mut taken = self.places.taken.lock();
+        if let Some(own) = taken.get_mut(&self.organisation) {
+            *own -= 1;
+            if *own == 0 {
+                taken.remove(&self.organisation);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -12,10 +12,10 @@ use lockgate_upstream::{Upstream, UpstreamState as ServerState};
 use serde_json::json;
 
 use super::access::{Admin, By, Caller};
+use super::change::{ChangeRecord, make_recorded};
 #[cfg(test)]
 use super::conditions::{ChangeQuery, OrganisationQuery};
 use super::problem::Problem;
-use super::recorded::{ChangeRecord, make_recorded};
 use super::servers::{Server, find_server, unknown_server};
 use super::state::{ApiState, Switch};
 

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::access::{Admin, By, Caller, User};
 use super::body::Body;
 use super::call::{CallOrigin, CallResult, Params, call, param};
+use super::change::{ChangeRecord, make_recorded};
 #[cfg(test)]
 use super::conditions::OrganisationQuery;
 use super::figures::{ToolMetrics, may_see_figures, rank_ms, rank_number};
@@ -21,7 +22,6 @@ use super::page::PartQuery;
 use super::page::{Page, Paged, SortOrder, Sorting, find_named};
 use super::problem::Problem;
 use super::query::Query;
-use super::recorded::{ChangeRecord, make_recorded};
 use super::state::ApiState;
 use super::switch::require_control;
 

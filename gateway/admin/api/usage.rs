@@ -199,19 +199,21 @@ pub(crate) struct ServerHour {
     pub(crate) down_percent: i64,
 }
 
-/// The state of a server in an hour.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum HourState {
-    Ok,
-    /// At least half of 5 or more calls failed, or it was down for a part of the hour.
-    Failing,
-    /// It was down for at least half of the hour.
-    Down,
-    /// Not connected, not called, or not recorded.
-    #[default]
-    NoData,
+lockgate_text::words! {
+    /// The state of a server in an hour.
+    #[derive(Default, Deserialize, Serialize)]
+    #[cfg_attr(test, derive(utoipa::ToSchema))]
+    #[serde(rename_all = "kebab-case")]
+    pub(crate) enum HourState {
+        Ok = "ok",
+        /// At least half of 5 or more calls failed, or it was down for a part of the hour.
+        Failing = "failing",
+        /// It was down for at least half of the hour.
+        Down = "down",
+        /// Not connected, not called, or not recorded.
+        #[default]
+        NoData = "no-data",
+    }
 }
 
 impl UsageWindow {

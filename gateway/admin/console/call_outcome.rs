@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::diagnosis::Severity;
 use super::page_account::TOO_LARGE;
-use super::page_path::PagePath;
+use super::redirect::PagePath;
 use super::shown::{MOST_SHOWN, REST, show_json, show_text};
 use crate::api::problem::Problem;
 use crate::fault::Fault;

@@ -110,9 +110,7 @@ impl Comparison {
 fn compare(rows: &mut Vec<Row>, depth: usize, head: &str, before: &Value, after: &Value) {
     match (before, after) {
         _ if before == after => {
-            for line in write_lines(depth, head, after) {
-                rows.push(same(line));
-            }
+            rows.extend(write_lines(depth, head, after).into_iter().map(same));
         }
         (Value::Object(old), Value::Object(new)) => {
             rows.push(same(Line::plain(depth, format!("{head}{{"))));
@@ -162,9 +160,7 @@ fn same(line: Line) -> Row {
 /// Pairs equal lines at both ends, and the lines between them by position.
 fn pair(rows: &mut Vec<Row>, before: &[Line], after: &[Line]) {
     let Ends { first, last } = Ends::of(before, after);
-    for line in &before[..first] {
-        rows.push(same(line.clone()));
-    }
+    rows.extend(before[..first].iter().map(|line| same(line.clone())));
     let old = &before[first..before.len() - last];
     let new = &after[first..after.len() - last];
     for at in 0..old.len().max(new.len()) {
@@ -177,9 +173,7 @@ fn pair(rows: &mut Vec<Row>, before: &[Line], after: &[Line]) {
             },
         });
     }
-    for line in &after[after.len() - last..] {
-        rows.push(same(line.clone()));
-    }
+    rows.extend(after[after.len() - last..].iter().map(|line| same(line.clone())));
 }
 
 /// Creates a row for two different lines. The middle spans the first to the last differing word.
@@ -219,9 +213,7 @@ fn add_lines(lines: &mut Vec<Line>, depth: usize, head: &str, value: &Value) {
         }
         Value::String(text) if text.contains('\n') => {
             lines.push(Line::plain(depth, format!("{head}\"")));
-            for part in text.split('\n') {
-                lines.push(Line::plain(depth + 1, write_text(part)));
-            }
+            lines.extend(text.split('\n').map(|part| Line::plain(depth + 1, write_text(part))));
             lines.push(Line::plain(depth, "\"".to_owned()));
         }
         Value::String(text) => {

@@ -5,15 +5,17 @@ use crate::api::figures::ServerMetrics;
 use crate::api::servers::Server;
 use crate::fault::{Fault, sentence};
 
-/// The severity of a state. Each is drawn with a mark of a different shape.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Severity {
-    Bad,
-    Waiting,
-    Good,
-    Off,
-    /// A policy decision, not a failure.
-    Denied,
+lockgate_text::words! {
+    /// The severity of a state. Each is drawn with a mark of a different shape.
+    #[derive(PartialOrd, Ord)]
+    pub(crate) enum Severity {
+        Bad = "bad",
+        Waiting = "waiting",
+        Good = "good",
+        Off = "off",
+        /// A policy decision, not a failure.
+        Denied = "denied",
+    }
 }
 
 /// The action that a visitor can take.
@@ -70,17 +72,6 @@ impl Severity {
             Self::Waiting => "waiting",
             Self::Bad => "failing",
             Self::Off => "disabled",
-            Self::Denied => "denied",
-        }
-    }
-
-    /// Returns the CSS class of the mark.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Good => "good",
-            Self::Waiting => "waiting",
-            Self::Bad => "bad",
-            Self::Off => "off",
             Self::Denied => "denied",
         }
     }

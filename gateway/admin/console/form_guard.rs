@@ -16,7 +16,7 @@ use super::layout::ConsoleState;
 use super::sent_forms::{FormKey, SentForms};
 use super::visitor::Visitor;
 use crate::api::guard::is_of_other_origin;
-use crate::headers::read_media_type;
+use crate::read_media_type;
 
 /// Maximum size of a form, in bytes.
 const MAX_FORM: usize = 1 << 20;

@@ -24,7 +24,7 @@ use super::diagnosis::Severity;
 use super::error::{PageError, render};
 use super::fields::Fields;
 use super::page_account::PageAccount;
-use super::page_path::PagePath;
+use super::redirect::PagePath;
 use super::redirect::redirect;
 use super::results::KeptCall;
 use super::results::{Kept, Notice, Results};
@@ -192,14 +192,8 @@ impl Layout {
             (Some(visitor), Some(caller)) => Some(Who::new(visitor, caller.role)),
             _ => None,
         };
-        let token = match visitor {
-            Some(visitor) => state.sessions.form_token(visitor),
-            None => String::new(),
-        };
-        let address = match uri.path_and_query() {
-            Some(whole) => whole.as_str(),
-            None => "",
-        };
+        let token = visitor.map_or(String::new(), |visitor| state.sessions.form_token(visitor));
+        let address = uri.path_and_query().map_or("", |whole| whole.as_str());
         Some(Self {
             results: Arc::clone(&state.results),
             notice: None,

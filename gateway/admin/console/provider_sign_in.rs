@@ -36,7 +36,6 @@ pub enum ProviderStep {
 }
 
 /// Returns whether the request is part of signing in or out at the provider.
-#[must_use]
 pub fn is_provider_step(parts: &Parts) -> bool {
     parts.method == Method::GET && matches!(parts.uri.path(), START | CALLBACK | END)
 }
@@ -129,7 +128,6 @@ async fn take_back(
 
 impl Arrival {
     /// Starts the session. Returns `None` if the system provides no random bytes.
-    #[must_use]
     pub fn begin(&self, sessions: &Sessions, headers: &HeaderMap) -> Option<Response> {
         let id = sessions.begin(self.principal.clone()).ok()?;
         sessions.replace(headers);

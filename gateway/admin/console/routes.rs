@@ -19,9 +19,8 @@ use super::form_guard::check_form;
 use super::layout::{ConsoleState, put_around};
 use super::page_account::{PageAccount, count_page};
 use super::pages::{
-    access, agent_items, agents, approvals, audit, catalogue_entry, connections, integration,
-    integrations, keys, live, organisations, overview, parts, pins, servers, sessions, settings,
-    tool, tools, usage,
+    self, access, agent_items, agents, approvals, audit, catalogue_entry, connections, integration,
+    integrations, keys, overview, pins, servers, sessions, settings, tool, usage,
 };
 use super::redirect::{SIGN_IN, redirect};
 use super::sent_forms::SentForms;
@@ -31,7 +30,7 @@ use crate::api::access::{Caller, Permission, identify_caller};
 use crate::api::problem::record_rejection;
 use crate::api::state::ApiState;
 use crate::handler::{AnyHandler, ResponseFuture};
-use crate::headers::read_header;
+use crate::read_header;
 use crate::router::answer_nothing;
 
 const USER: Permission = Permission::AtLeast(Role::User);
@@ -52,7 +51,7 @@ pub(crate) fn table() -> PageTable {
 fn add_catalog(table: PageTable) -> PageTable {
     table
         .page(USER, "/", overview::show_overview)
-        .page(USER, "/events", live::follow_events)
+        .page(USER, "/events", overview::follow_events)
         .page(USER, "/servers", servers::list_servers)
         .page(USER, "/servers/{name}", servers::show_server)
         .action(ADMIN, "/servers/{name}/reconnect", servers::reconnect)
@@ -71,7 +70,7 @@ fn add_catalog(table: PageTable) -> PageTable {
         .action(ADMIN, "/integrations/{id}/delete", integration::delete_integration)
         .page(ADMIN, "/pins", pins::list_pins)
         .action(ADMIN, "/pins", pins::decide)
-        .page(USER, "/tools", tools::list_tools)
+        .page(USER, "/tools", servers::list_tools)
         .page(USER, "/tools/{name}", tool::show_tool)
         .action(USER, "/tools/{name}", tool::try_tool)
         .page(USER, "/prompts/{name}", tool::show_prompt)
@@ -92,7 +91,7 @@ fn add_catalog(table: PageTable) -> PageTable {
 
 fn add_records(table: PageTable) -> PageTable {
     table
-        .page(OPERATOR, "/parts", parts::show_parts)
+        .page(OPERATOR, "/parts", pages::show_parts)
         .page(OPERATOR, "/access", access::explain)
         .page(OPERATOR, "/access/cases", access::show_form)
         .action(OPERATOR, "/access/cases", access::try_cases)
@@ -114,8 +113,8 @@ fn add_records(table: PageTable) -> PageTable {
         .page(ADMIN, "/sessions", sessions::list_sessions)
         .action(ADMIN, "/sessions/end", sessions::end_sessions)
         .page(OPERATOR, "/settings", settings::show_settings)
-        .page(OPERATOR, "/organisations", organisations::list_organisations)
-        .page(OPERATOR, "/organisations/{name}", organisations::show_organisation)
+        .page(OPERATOR, "/organisations", settings::list_organisations)
+        .page(OPERATOR, "/organisations/{name}", settings::show_organisation)
 }
 
 /// Returns the router of the console. Requests carry their visitor and principal as extensions,
@@ -156,7 +155,6 @@ fn make_pages(console: Arc<ConsoleState>) -> Router {
 }
 
 /// Returns whether a path requires no sign-in: the root, the sign-in form and the assets.
-#[must_use]
 pub fn is_public(path: &str) -> bool {
     path == "/" || path == SIGN_IN || path.starts_with("/console/assets/")
 }

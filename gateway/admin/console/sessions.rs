@@ -76,7 +76,6 @@ impl Sessions {
     }
 
     /// Returns the visitor of the session in the request's cookie, unless it has expired.
-    #[must_use]
     pub fn find(&self, headers: &HeaderMap) -> Option<Visitor> {
         let key = key_of(find_cookie(headers)?);
         self.find_at(key, Instant::now())
@@ -257,10 +256,7 @@ fn key_of(id: &str) -> SessionKey {
 /// Returns cryptographically secure random bytes.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], NoRandomness> {
     let mut bytes = [0; N];
-    match getrandom::fill(&mut bytes) {
-        Ok(()) => Ok(bytes),
-        Err(_) => Err(NoRandomness),
-    }
+    getrandom::fill(&mut bytes).map(|()| bytes).map_err(|_| NoRandomness)
 }
 
 /// A reserved audit record for the start or end of a session.

@@ -75,7 +75,6 @@ struct SignInPage<'a> {
 }
 
 /// Returns whether the request submits the sign-in form.
-#[must_use]
 pub fn is_sign_in(parts: &Parts) -> bool {
     parts.method == Method::POST && parts.uri.path() == SIGN_IN
 }
@@ -114,7 +113,6 @@ fn find_scheme(headers: &HeaderMap) -> Option<bool> {
 
 impl SignIn {
     /// Returns the key as MCP clients send it; `None` if it is not a valid header value.
-    #[must_use]
     pub fn credential(&self) -> Option<HeaderMap> {
         let mut value = HeaderValue::from_str(&format!("Bearer {}", self.key)).ok()?;
         value.set_sensitive(true);
@@ -159,7 +157,6 @@ pub fn show_refusal(parts: &mut Parts, words: String) {
 }
 
 /// Redirects an unidentified visitor to the form, with the current page as return address.
-#[must_use]
 pub fn sign_in_redirect(parts: &Parts) -> Response {
     let is_script = parts.headers.contains_key(HX_REQUEST);
     let page = match (is_script, &parts.method) {
@@ -198,10 +195,7 @@ pub(crate) async fn show_sign_in(
     QueryFields(fields): QueryFields,
 ) -> PageResult {
     let next = own_address(fields.get("next"));
-    let mistake = match &refusal {
-        Some(Extension(SignInRefusal(words))) => words,
-        None => "",
-    };
+    let mistake = refusal.as_ref().map_or("", |Extension(SignInRefusal(words))| words);
     let provider = offer.as_ref().and_then(|Extension(offer)| offer.provider.as_deref());
     let ends_sessions = matches!(&offer, Some(Extension(offer)) if offer.ends_sessions);
     let page = SignInPage {
@@ -221,7 +215,6 @@ pub(crate) async fn show_sign_in(
 }
 
 /// Returns whether the request signs the visitor out.
-#[must_use]
 pub fn is_sign_out(parts: &Parts) -> bool {
     parts.method == Method::POST && parts.uri.path() == SIGN_OUT
 }
@@ -253,7 +246,6 @@ pub struct Offer {
 }
 
 impl Offer {
-    #[must_use]
     pub fn new(authenticator: &Authenticator) -> Self {
         let provider = authenticator.sign_in().map(|to| host_of(&to.issuer));
         let ends_sessions = authenticator.ends_sessions();

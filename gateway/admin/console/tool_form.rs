@@ -3,13 +3,12 @@
 //! and the server check the rest.
 
 mod input;
-mod schema;
 
 use serde_json::{Map, Value};
 
 use super::fields::Fields;
 pub(crate) use input::{FieldKind, Rules};
-use schema::{default_text, describe, kind_of, resolve, rules_of};
+use input::{default_text, describe, kind_of, resolve, rules_of};
 
 /// Maximum number of fields; further arguments are entered as JSON.
 const MAX_FIELDS: usize = 200;

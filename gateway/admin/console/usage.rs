@@ -208,16 +208,6 @@ impl ServerHour {
 }
 
 impl HourState {
-    /// Returns the CSS class of a cell.
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Failing => "failing",
-            Self::Down => "down",
-            Self::NoData => "no-data",
-        }
-    }
-
     fn is_bad(self) -> bool {
         matches!(self, Self::Failing | Self::Down)
     }

@@ -5,7 +5,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{COOKIE, HOST};
 use lockgate_authn::Principal;
 
-use crate::headers::read_header;
+use crate::read_header;
 
 /// The session cookie over https: host-only, and never sent in plain text.
 pub(crate) const SECURE_COOKIE: &str = "__Host-lockgate";
@@ -26,7 +26,6 @@ pub struct Visitor {
 
 impl Visitor {
     /// Creates a visitor that is identified by its connection.
-    #[must_use]
     pub fn of_connection(principal: Principal) -> Self {
         Self { principal, session: None }
     }

@@ -113,10 +113,7 @@ pub(crate) fn answer_one(answered: &Answered) -> Response {
 pub(crate) fn answer_batch(all: &[Answered]) -> Response {
     let mut headers = HeaderMap::new();
     let mut pieces = vec![Bytes::from_static(b"[")];
-    let mut status = match all.first() {
-        Some(first) => first.status(),
-        None => StatusCode::OK,
-    };
+    let mut status = all.first().map_or(StatusCode::OK, |first| first.status());
     for answered in all {
         if answered.status() != status {
             status = StatusCode::MULTI_STATUS;

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::answer::Outcome;
 use super::failure::Code;
 use super::failure::TrpcError;
-use super::procedures::{Action, Procedure};
+use super::input::{Action, Procedure};
 use crate::api::access::{By, Caller};
 use crate::api::answer::{count, estimate_tree};
 use crate::api::call::{CallError, CallOrigin, CallResult, Params, param, send};
@@ -152,10 +152,8 @@ async fn show_usage(
     members: Map<String, Value>,
 ) -> Outcome {
     let by = By::new(state, caller.clone())?;
-    let query = match serde_json::from_value(Value::Object(members)) {
-        Ok(query) => query,
-        Err(error) => return Err(TrpcError::bad_request(error.to_string())),
-    };
+    let query = serde_json::from_value(Value::Object(members))
+        .map_err(|error| TrpcError::bad_request(error.to_string()))?;
     write(state, &usage::show_usage(by, Query(query)).await?.0).await
 }
 
@@ -204,10 +202,7 @@ fn rename(members: Map<String, Value>, names: &[(&str, &str)]) -> Value {
             continue;
         }
         let other = names.iter().find(|(own, _)| *own == name);
-        let name = match other {
-            Some((_, other)) => (*other).to_owned(),
-            None => name,
-        };
+        let name = other.map_or(name, |(_, other)| (*other).to_owned());
         arguments.insert(name, value);
     }
     Value::Object(arguments)

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::TYPES;
+use super::input::{ALL, Action, ProcedureKind, find};
 use super::input::{Form, Input};
-use super::procedures::{ALL, Action, ProcedureKind, find};
 
 #[test]
 fn procedures_have_distinct_paths_by_which_they_are_found() {

@@ -109,10 +109,7 @@ impl Callers {
             |caller, _| self.turn_of_organisation(caller),
         );
         let organisation = first?.organisation;
-        let clock = match self.organisations.get(&organisation) {
-            Some(known) => known.clock,
-            None => 0.0,
-        };
+        let clock = self.organisations.get(&organisation).map_or(0.0, |known| known.clock);
         self.first(
             |caller| caller.organisation == organisation && self.is_within(reach, caller),
             |_, entry| entry.had.max(clock),

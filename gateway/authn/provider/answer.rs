@@ -39,10 +39,7 @@ impl Answer {
     /// Returns the code of an answer from this issuer. If `is_announced`, the provider includes
     /// `iss` in every answer, so that an answer without it is rejected.
     pub(super) fn code(&self, issuer: &str, is_announced: bool) -> Result<&str, SignInError> {
-        let is_issuer = match &self.issuer {
-            Some(named) => named == issuer,
-            None => !is_announced,
-        };
+        let is_issuer = self.issuer.as_ref().map_or_else(|| !is_announced, |named| named == issuer);
         if !is_issuer {
             return Err(SignInError::Issuer);
         }

@@ -72,10 +72,7 @@ impl Provider {
 
 fn read(status: StatusCode, answer: &Value) -> Result<Granted, SignInError> {
     if status != StatusCode::OK {
-        return Err(match text(answer, "error") {
-            Some(error) => read_error(error),
-            None => SignInError::Malformed,
-        });
+        return Err(text(answer, "error").map_or(SignInError::Malformed, read_error));
     }
     let Some(id_token) = text(answer, "id_token") else { return Err(SignInError::Token) };
     let scopes = text(answer, "scope").map(str::to_owned);

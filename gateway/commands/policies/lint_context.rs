@@ -161,10 +161,7 @@ impl LintContext {
     }
 
     fn keys(&self) -> &[Key] {
-        match self.config() {
-            Some(config) => config.authn.keys.as_deref().unwrap_or(&[]),
-            None => &[],
-        }
+        self.config().map_or(&[], |config| config.authn.keys.as_deref().unwrap_or(&[]))
     }
 
     fn unknown_key(&self, caller: &Caller) -> Option<String> {

@@ -109,11 +109,7 @@ impl Secrets {
     }
 
     pub fn into_wanted(self) -> Vec<RequiredVariable> {
-        let mut wanted = Vec::with_capacity(self.made.len());
-        for (_, one) in self.made.into_values() {
-            wanted.push(one);
-        }
-        wanted
+        self.made.into_values().map(|(_, one)| one).collect()
     }
 
     /// Converts a value that is not secret: only the editor's variables in it are translated.

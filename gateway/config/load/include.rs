@@ -118,10 +118,8 @@ impl Loading<'_> {
         let known = file.canonicalize().ok()?;
         let cwd = &self.sources.cwd;
         if let Some(at) = included.chain.iter().position(|open| *open == known) {
-            let mut names = Vec::new();
-            for open in &included.chain[at..] {
-                names.push(name_of(open, cwd));
-            }
+            let mut names: Vec<_> =
+                included.chain[at..].iter().map(|open| name_of(open, cwd)).collect();
             names.push(name_of(&known, cwd));
             return Some(format!("the files include each other: {}", names.join(" → ")));
         }
@@ -146,10 +144,7 @@ fn within(base: &Path, files: Vec<PathBuf>) -> Result<Vec<PathBuf>, String> {
 
 /// Returns the canonical path, or `path` if it does not exist.
 fn canonical(path: &Path) -> PathBuf {
-    match path.canonicalize() {
-        Ok(canonical) => canonical,
-        Err(_) => path.to_path_buf(),
-    }
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
 fn name_of(file: &Path, cwd: &Path) -> String {
@@ -175,11 +170,7 @@ fn items(node: Option<&Node>) -> Vec<Node> {
         return list.clone();
     }
     let List(texts) = decode(&node.to_figment()).unwrap_or_default();
-    let mut items = Vec::with_capacity(texts.len());
-    for text in texts {
-        items.push(Node { value: Value::Text(text), ..node.clone() });
-    }
-    items
+    texts.into_iter().map(|text| Node { value: Value::Text(text), ..node.clone() }).collect()
 }
 
 /// Returns the path without `.` and `..`.

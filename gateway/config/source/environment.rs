@@ -58,10 +58,7 @@ pub fn prefixed(env: &BTreeMap<String, String>, problems: &mut Problems) -> Node
 /// Converts a name to a path in lower case, except for variables of a child process. Slugs and
 /// header names have `-` for `_`.
 fn path(rest: &str) -> Vec<String> {
-    let mut path = Vec::new();
-    for part in rest.split("__") {
-        path.push(part.to_ascii_lowercase());
-    }
+    let mut path: Vec<_> = rest.split("__").map(|part| part.to_ascii_lowercase()).collect();
     if path.len() >= 2 && path[0] == "servers" {
         path[1] = path[1].replace('_', "-");
     }
@@ -121,10 +118,7 @@ pub fn conventional(env: &BTreeMap<String, String>, listen: &str, problems: &mut
         Some(host) => host.clone(),
         None => old_host.to_string(),
     };
-    let port = match port {
-        Some(port) => port,
-        None => old_port,
-    };
+    let port = port.map_or(old_port, String::as_str);
     root.put(&["listen"], Node::text(format!("{host}:{port}"), place));
     root
 }

@@ -188,10 +188,7 @@ fn strip(text: &str) -> String {
         }
         at += 1;
     }
-    match String::from_utf8(out) {
-        Ok(stripped) => stripped,
-        Err(_) => text.to_string(),
-    }
+    String::from_utf8(out).unwrap_or_else(|_| text.to_string())
 }
 
 /// Ordered pairs of key and raw value, including duplicates so that they can be rejected.

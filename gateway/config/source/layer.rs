@@ -119,10 +119,7 @@ impl Layer {
     fn explain(&self, error: &Error, path: &[String], reference: &str) -> Problem {
         let key = self.written(path).join(".");
         let place = self.root.place_of(path).unwrap_or(ValuePlace::Nowhere);
-        let shown = match self.root.get(path) {
-            Some(node) => node.shown(path),
-            None => String::new(),
-        };
+        let shown = self.root.get(path).map_or(String::new(), |node| node.shown(path));
         match &error.kind {
             Kind::UnknownField(name, known) => {
                 let place = self.root.key_place(path).unwrap_or(place);
@@ -277,12 +274,7 @@ impl Layers {
 
     /// Returns whether `path`, or a value above or below it, was removed as malformed.
     pub fn damaged<S: AsRef<str>>(&self, path: &[S]) -> bool {
-        for layer in &self.0 {
-            if layer.damaged.iter().any(|taken| is_above_or_below(taken, path)) {
-                return true;
-            }
-        }
-        false
+        self.0.iter().any(|layer| layer.damaged.iter().any(|taken| is_above_or_below(taken, path)))
     }
 }
 

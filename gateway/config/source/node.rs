@@ -287,10 +287,7 @@ impl Node {
             Value::Float(value) => Figment::Num(tag, Num::F64(*value)),
             Value::Text(text) => Figment::String(tag, text.clone()),
             Value::List(list) => {
-                let mut items = Vec::with_capacity(list.len());
-                for item in list {
-                    items.push(item.to_figment());
-                }
+                let items: Vec<_> = list.iter().map(|item| item.to_figment()).collect();
                 Figment::Array(tag, items)
             }
             Value::Map(_) => Figment::Dict(tag, self.to_dict()),

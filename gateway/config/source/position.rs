@@ -15,9 +15,7 @@ pub struct Lines<'a> {
 impl<'a> Lines<'a> {
     pub fn new(path: &'a Arc<PathBuf>, text: &'a str) -> Self {
         let mut starts = vec![0];
-        for (at, _) in text.match_indices('\n') {
-            starts.push(at + 1);
-        }
+        starts.extend(text.match_indices('\n').map(|(at, _)| at + 1));
         Self { path, text, starts }
     }
 

@@ -15,10 +15,7 @@ pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
     let table = match DeTable::parse(text) {
         Ok(table) => table,
         Err(error) => {
-            let start = match error.span() {
-                Some(span) => span.start,
-                None => 0,
-            };
+            let start = error.span().map_or(0, |span| span.start);
             let what = error.message().lines().next().unwrap_or("");
             let what = format!("not valid TOML: {what}");
             return Err(Problem::error(lines.place(start), "", what).hint(STOPPED));

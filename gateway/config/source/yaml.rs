@@ -139,10 +139,7 @@ fn build(tree: Spanned<Tree>, place: &impl Fn(Location) -> ValuePlace) -> Node {
         Tree::Float(value) => Value::Float(value),
         Tree::Text(value) => Value::Text(value),
         Tree::List(list) => {
-            let mut items = Vec::with_capacity(list.len());
-            for item in list {
-                items.push(build(item, place));
-            }
+            let items: Vec<_> = list.into_iter().map(|item| build(item, place)).collect();
             Value::List(items)
         }
         Tree::Map(entries) => {

@@ -11,8 +11,8 @@ use lockgate_egress::parse_network;
 
 use super::{Check, LISTEN};
 use crate::problem::ValuePlace;
-use crate::raw::given::text_or;
 use crate::raw::leaf::Text;
+use crate::raw::text_or;
 use crate::raw::{self, Root};
 
 /// Maximum length of a role name, in bytes.
@@ -66,10 +66,7 @@ impl Check<'_> {
     ) -> lockgate_admin::Config {
         let raw = &root.admin;
         let path = ["admin", "listen"];
-        let listen = match &raw.listen {
-            Some(text) => self.address(&path, &text.0, has_key),
-            None => None,
-        };
+        let listen = raw.listen.as_ref().and_then(|text| self.address(&path, &text.0, has_key));
         if let Some(listen) = listen
             && listen.port() != 0
             && main == Some(listen)
@@ -207,10 +204,7 @@ impl Check<'_> {
     /// Reports mistakes in TLS files that would prevent the start. Missing files were reported
     /// before.
     fn check_tls(&mut self, tls: &lockgate_listener::Tls) {
-        let has_authorities = match &tls.clients {
-            Some(clients) => clients.ca.is_file(),
-            None => true,
-        };
+        let has_authorities = tls.clients.as_ref().is_none_or(|clients| clients.ca.is_file());
         if tls.cert.is_file()
             && tls.key.is_file()
             && has_authorities

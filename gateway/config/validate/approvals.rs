@@ -38,10 +38,7 @@ impl Check<'_> {
         example: &str,
     ) -> Option<Url> {
         let path = [*section, *webhook, "url"];
-        let url = match text {
-            Some(Text(text)) => super::parse_open_url(text),
-            None => None,
-        };
+        let url = text.and_then(|Text(text)| super::parse_open_url(text));
         if url.is_none() && !self.layers.damaged(&path) {
             let what = "must be an http:// or https:// address without user and password";
             self.error(&path, what, format!("such as {example}"));

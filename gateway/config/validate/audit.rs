@@ -10,8 +10,8 @@ use url::Url;
 use super::headers::is_framing;
 use super::{Check, is_local};
 use crate::raw::audit::{Audit, Output, Syslog, Webhook};
-use crate::raw::given::text_or;
 use crate::raw::leaf::Text;
+use crate::raw::text_or;
 
 /// Ports of syslog over TLS (RFC 5425) and over plain TCP (RFC 6587).
 const TLS_PORT: u16 = 6514;
@@ -84,14 +84,8 @@ impl Check<'_> {
                 self.error(&["audit", name], what, "such as file: audit.jsonl");
             }
         }
-        let webhook = match &raw.webhook {
-            Some(raw) => self.audit_webhook(raw),
-            None => None,
-        };
-        let syslog = match &raw.syslog {
-            Some(raw) => self.syslog(raw),
-            None => None,
-        };
+        let webhook = raw.webhook.as_ref().and_then(|raw| self.audit_webhook(raw));
+        let syslog = raw.syslog.as_ref().and_then(|raw| self.syslog(raw));
         audit::Forward { syslog, webhook }
     }
 
@@ -188,10 +182,8 @@ fn parse_address(text: &str) -> Option<Url> {
         _ => return None,
     };
     // Checked on the text, because a parsed URL omits the default ports of HTTP.
-    let has_port = match rest.rsplit_once(':') {
-        Some((_, port)) => !port.is_empty() && !port.contains(']'),
-        None => false,
-    };
+    let has_port =
+        rest.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty() && !port.contains(']'));
     let mut url = Url::parse(&format!("{scheme}://{rest}")).ok()?;
     if !has_port {
         url.set_port(Some(port)).ok()?;

@@ -7,9 +7,9 @@ use url::Url;
 
 use super::Check;
 use super::server_auth::{exchanges_tokens, has_users};
-use crate::raw::given::{list_or, path_of, text_or};
 use crate::raw::leaf::{List, Text};
 use crate::raw::{self, Root};
+use crate::raw::{list_or, path_of, text_or};
 use crate::{keys, suggest};
 
 const MAX_ISSUERS: usize = 32;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use lockgate_registry::{Auth, Catalogue, CatalogueEntry};
 
 use super::{Check, is_slug};
-use crate::raw::given::text_of;
 use crate::raw::leaf::Text;
+use crate::raw::text_of;
 use crate::raw::{self, AuthMethod};
 
 /// The same maximum as for servers.
@@ -35,10 +35,7 @@ impl Check<'_> {
     }
 
     fn catalogue_entry(&mut self, slug: &str, raw: &raw::CatalogueEntry) -> Option<CatalogueEntry> {
-        let title = match &raw.title {
-            Some(Text(title)) => title.trim(),
-            None => slug,
-        };
+        let title = raw.title.as_ref().map_or(slug, |Text(title)| title.trim());
         if title.is_empty() || title.chars().count() > TITLE_CHARS {
             let what = format!("must have 1 to {TITLE_CHARS} characters");
             self.error(&["catalogue", slug, "title"], what, "use a short display name");

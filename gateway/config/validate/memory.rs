@@ -20,10 +20,7 @@ impl Check<'_> {
     /// reserved for copies of rewritten messages, connection buffers, and the allocator's overhead.
     pub fn bytes_in_flight(&mut self, root: &Root) -> usize {
         let limits = &root.limits;
-        let share = match limits.memory {
-            Some(memory) => share(memory),
-            None => share(default_memory(Path::new("/"))),
-        };
+        let share = limits.memory.map_or_else(|| share(default_memory(Path::new("/"))), share);
         let share = usize::try_from(share).unwrap_or(usize::MAX);
         let given = limits.bytes_in_flight;
         if given == 0 {

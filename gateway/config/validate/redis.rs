@@ -1,8 +1,8 @@
 //! `redis`: a valid address, and the secret shared by all gateways. Opens nothing.
 
 use super::Check;
-use crate::raw::given::text_or;
 use crate::raw::leaf::Text;
+use crate::raw::text_or;
 use crate::raw::{Redis, Root};
 
 const PREFIX: &str = "lockgate";

@@ -11,9 +11,9 @@ use lockgate_upstream::{
 
 use super::headers::is_framing;
 use super::{Check, is_http, is_slug};
-use crate::raw::given::{path_of, texts_of};
 use crate::raw::leaf::Text;
 use crate::raw::{self, Server};
+use crate::raw::{path_of, texts_of};
 
 const MAX_SERVERS: usize = 256;
 const MAX_ARGUMENTS: usize = 1000;
@@ -300,11 +300,7 @@ impl Check<'_> {
 }
 
 fn tool_timeouts(raw: &Server) -> BTreeMap<String, Duration> {
-    let mut timeouts = BTreeMap::new();
-    for (tool, time) in &raw.tool_timeouts {
-        timeouts.insert(tool.clone(), time.duration());
-    }
-    timeouts
+    raw.tool_timeouts.iter().map(|(tool, time)| (tool.clone(), time.duration())).collect()
 }
 
 /// Returns the health check: by default only child processes are checked.

@@ -14,8 +14,8 @@ use url::Url;
 
 use super::server::is_own_header;
 use super::{Check, is_local};
-use crate::raw::given::{path_of, text_of};
 use crate::raw::{AuthMethod, AuthProvider, Root, Server, ServerAuth};
+use crate::raw::{path_of, text_of};
 
 /// Maximum length of a client's id and secret in bytes.
 const MAX_CREDENTIAL: usize = 4096;

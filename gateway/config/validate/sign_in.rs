@@ -5,8 +5,8 @@ use lockgate_authn as authn;
 use url::Url;
 
 use super::Check;
-use crate::raw::given::text_of;
 use crate::raw::leaf::{List, Text};
+use crate::raw::text_of;
 use crate::raw::{Root, SignIn};
 use crate::suggest;
 
@@ -54,14 +54,9 @@ impl Check<'_> {
         };
         let Some(issuer) = root.auth.issuers.get(name) else {
             let shown = self.shown(&path);
-            let mut names = Vec::new();
-            for name in root.auth.issuers.keys() {
-                names.push(name.as_str());
-            }
-            let hint = match suggest::for_word(name, &names) {
-                Some(near) => near,
-                None => "add the provider to `auth.issuers`".into(),
-            };
+            let names: Vec<_> = root.auth.issuers.keys().map(|name| name.as_str()).collect();
+            let hint = suggest::for_word(name, &names)
+                .unwrap_or_else(|| "add the provider to `auth.issuers`".into());
             self.error(&path, format!("is not a name in `auth.issuers`{shown}"), hint);
             return None;
         };

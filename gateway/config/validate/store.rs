@@ -99,10 +99,8 @@ fn parse_postgres(text: &str) -> Option<url::Url> {
 
 /// Returns whether the database is on this machine, at a loopback address or a socket path.
 fn is_on_this_machine(url: &url::Url) -> bool {
-    let host = match find_parameter(url, &["host", "hostaddr"]) {
-        Some(given) => given,
-        None => url.host_str().unwrap_or("").to_owned(),
-    };
+    let host = find_parameter(url, &["host", "hostaddr"])
+        .unwrap_or_else(|| url.host_str().unwrap_or("").to_owned());
     let host = host.trim_matches(['[', ']']).to_ascii_lowercase();
     match host.parse::<std::net::IpAddr>() {
         Ok(address) => address.is_loopback(),

@@ -7,8 +7,8 @@ use lockgate_telemetry::Export;
 use super::headers::is_framing;
 use super::{Check, is_local, parse_open_url};
 use crate::raw;
-use crate::raw::given::{text_or, texts_of};
 use crate::raw::leaf::Text;
+use crate::raw::{text_or, texts_of};
 
 /// Maximum bytes of the service's name, and of an attribute's value.
 const MAX_TEXT: usize = 256;

@@ -23,10 +23,7 @@ pub(crate) fn put(tree: &mut Value, at: &[String], value: &Value) -> bool {
             object.insert(step.clone(), value.clone());
             true
         }
-        Value::Object(object) => match object.get_mut(step) {
-            Some(inner) => put(inner, rest, value),
-            None => false,
-        },
+        Value::Object(object) => object.get_mut(step).is_some_and(|inner| put(inner, rest, value)),
         Value::Array(items) => {
             let Ok(at) = step.parse::<usize>() else { return false };
             let Some(item) = items.get_mut(at) else { return false };

@@ -175,9 +175,7 @@ pub(super) fn short_name(program: &str) -> &str {
 /// Creates a model from options, separated by white space, and operands.
 pub(super) fn gnu(flags: &str, operands: &[&str]) -> ModelSpec {
     let mut spec = ModelSpec { operands: words(operands), ..ModelSpec::default() };
-    for flag in flags.split_whitespace() {
-        spec.flags.push(flag.to_owned());
-    }
+    spec.flags.extend(flags.split_whitespace().map(|flag| flag.to_owned()));
     spec
 }
 

@@ -115,9 +115,7 @@ fn special(c: char, word: Option<&str>, next: Option<char>) -> Option<&'static s
 pub(super) fn quoted(word: &str) -> String {
     const MAX_SHOWN: usize = 60;
     let mut short = String::new();
-    for c in word.chars().take(MAX_SHOWN) {
-        short.push(if c.is_control() { '\u{fffd}' } else { c });
-    }
+    short.extend(word.chars().take(MAX_SHOWN).map(|c| if c.is_control() { '\u{fffd}' } else { c }));
     let more = if word.chars().nth(MAX_SHOWN).is_some() { "…" } else { "" };
     format!("`{short}{more}`")
 }

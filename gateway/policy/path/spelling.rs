@@ -90,10 +90,7 @@ fn encoded(text: &str) -> Result<(), String> {
 }
 
 fn begins_hex(text: &str, count: usize) -> bool {
-    match text.as_bytes().get(..count) {
-        Some(digits) => digits.iter().all(u8::is_ascii_hexdigit),
-        None => false,
-    }
+    text.as_bytes().get(..count).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
 }
 
 /// Rejects URIs and non-Unix paths, such as those with a drive letter.

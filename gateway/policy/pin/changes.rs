@@ -10,7 +10,6 @@ const MAX_LINES: usize = 50;
 const MAX_QUOTED_CHARS: usize = 400;
 
 /// Returns one line for each difference.
-#[must_use]
 pub fn changes(old: &Value, new: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     walk("", old, new, &mut lines);

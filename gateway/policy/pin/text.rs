@@ -95,7 +95,6 @@ impl std::fmt::Display for Finding {
 const UNREAD: [&str; 2] = ["icons", "_meta"];
 
 /// Inspects every text of a definition that a model may read, including the names of members.
-#[must_use]
 pub fn inspect(definition: &Value) -> Vec<Finding> {
     let mut findings = Vec::new();
     let Value::Object(members) = definition else { return findings };
@@ -202,7 +201,6 @@ fn first_unseen(text: &str) -> Option<(usize, &'static str)> {
 }
 
 /// Returns whether [`strip`] would leave the text unchanged.
-#[must_use]
 pub fn is_clean(text: &str) -> bool {
     text.bytes().all(|b| (b' '..0x7f).contains(&b) || matches!(b, b'\n' | b'\r' | b'\t'))
         || first_unseen(text).is_none()
@@ -267,7 +265,6 @@ fn is_selector(c: char) -> bool {
 }
 
 /// Truncates a text to `most` characters and escapes everything that is not plainly visible.
-#[must_use]
 pub fn shown(text: &str, most: usize) -> String {
     let mut out = String::new();
     for c in text.chars().take(most) {

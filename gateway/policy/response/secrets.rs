@@ -162,10 +162,7 @@ impl Keyed {
             let long =
                 found.name("sure").is_some() || value.len() >= MIN_AMBIGUOUS_SECRET && !is_place;
             if !long || !part(found, "after").is_empty() || !looks_secret(value) {
-                return match found.get(0) {
-                    Some(whole) => whole.as_str().to_owned(),
-                    None => String::new(),
-                };
+                return found.get(0).map_or(String::new(), |whole| whole.as_str().to_owned());
             }
             changed = true;
             format!("{head}{between}[redacted: password]")

@@ -130,9 +130,7 @@ impl Functions {
             };
         }
         let mut allowed = added.clone();
-        for name in of(spec.dialect) {
-            allowed.insert(name.to_owned());
-        }
+        allowed.extend(of(spec.dialect).map(|name| name.to_owned()));
         let mut denied = HashSet::new();
         for glob in &spec.functions.deny {
             let lower = glob.to_ascii_lowercase();

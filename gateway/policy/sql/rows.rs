@@ -133,11 +133,8 @@ impl Rows {
 
     /// Returns whether a function in FROM has this name, but no such column.
     fn may_be_call(&self, of: &str, field: &String) -> bool {
-        for function in &self.functions {
-            if function.known_as == of && !function.columns.contains(field) {
-                return true;
-            }
-        }
-        false
+        self.functions
+            .iter()
+            .any(|function| function.known_as == of && !function.columns.contains(field))
     }
 }

@@ -66,25 +66,16 @@ impl Deref for Request {
 
 impl Request {
     /// Returns the id as JSON text; empty for a notification.
-    #[must_use]
     pub fn id(&self) -> &[u8] {
-        match self.id {
-            Some(id) => id.of(&self.text),
-            None => &[],
-        }
+        self.id.map_or(&[], |id| id.of(&self.text))
     }
 
     /// Returns the id as JSON text, sharing the message's bytes.
-    #[must_use]
     pub fn id_bytes(&self) -> Bytes {
-        match self.id {
-            Some(id) => self.text.slice(id.range()),
-            None => Bytes::new(),
-        }
+        self.id.map_or(Bytes::new(), |id| self.text.slice(id.range()))
     }
 
     /// Returns the method's name as sent, even if unknown.
-    #[must_use]
     pub fn method_name(&self) -> Cow<'_, str> {
         if self.method != Method::Unknown {
             return Cow::Borrowed(self.method.as_str());
@@ -92,43 +83,36 @@ impl Request {
         scan::as_str(self.method_span.of(&self.text)).unwrap_or(Cow::Borrowed(""))
     }
 
-    #[must_use]
     pub fn has_params(&self) -> bool {
         self.has_params
     }
 
     /// Returns the members of `params`, in order.
-    #[must_use]
     pub fn params(&self) -> &[Member] {
         &self.params
     }
 
     /// Returns a member of `params` as JSON text.
-    #[must_use]
     pub fn param(&self, key: Key) -> Option<&[u8]> {
         Some(scan::get(&self.params, key)?.of(&self.text))
     }
 
     /// Returns a member of `params` that is a string.
-    #[must_use]
     pub fn param_str(&self, key: Key) -> Option<Cow<'_, str>> {
         scan::as_str(self.param(key)?)
     }
 
     /// Returns the members of `params._meta`, if any.
-    #[must_use]
     pub fn meta_members(&self) -> &[Member] {
         &self.meta
     }
 
     /// Returns a member of `params._meta` as JSON text.
-    #[must_use]
     pub fn meta(&self, key: Key) -> Option<&[u8]> {
         Some(scan::get(&self.meta, key)?.of(&self.text))
     }
 
     /// Returns a member of `params._meta` that is a string.
-    #[must_use]
     pub fn meta_str(&self, key: Key) -> Option<Cow<'_, str>> {
         scan::as_str(self.meta(key)?)
     }
@@ -136,7 +120,6 @@ impl Request {
 
 impl Response {
     /// Creates an empty result, in place of a result that was already taken in pieces.
-    #[must_use]
     pub fn taken() -> Self {
         let span = Span { start: 0, end: 2 };
         Self {
@@ -147,13 +130,11 @@ impl Response {
     }
 
     /// Returns the id as JSON text, if any.
-    #[must_use]
     pub fn id(&self) -> Option<&[u8]> {
         Some(self.id?.of(&self.text))
     }
 
     /// Returns the id if it is a number, as the gateway's ids are.
-    #[must_use]
     pub fn number(&self) -> Option<u64> {
         std::str::from_utf8(self.id()?).ok()?.parse().ok()
     }
@@ -161,13 +142,11 @@ impl Response {
 
 impl ErrorObject {
     /// Returns the message as text.
-    #[must_use]
     pub fn message(self, text: &[u8]) -> Cow<'_, str> {
         scan::as_words(self.message.of(text)).unwrap_or(Cow::Borrowed(""))
     }
 
     /// Returns `data` as JSON text.
-    #[must_use]
     pub fn data(self, text: &[u8]) -> Option<&[u8]> {
         Some(self.data?.of(text))
     }

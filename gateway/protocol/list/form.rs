@@ -153,10 +153,7 @@ fn are_strings(value: &Value) -> bool {
 
 /// Returns whether the member is missing or passes.
 fn fits(object: &Map<String, Value>, name: &str, is: fn(&Value) -> bool) -> bool {
-    match object.get(name) {
-        Some(value) => is(value),
-        None => true,
-    }
+    object.get(name).is_none_or(is)
 }
 
 fn is_input(schema: &Map<String, Value>) -> bool {
@@ -236,7 +233,6 @@ impl Form {
 }
 
 /// Returns a member of a scanned item as JSON text.
-#[must_use]
 pub fn member<'a>(item: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let (_, members) = Scanner::new(item, scan::MAX_DEPTH).ok()?.members(Keys::Distinct).ok()?;
     Some(scan::find(&members, item, name)?.of(item))

@@ -9,7 +9,6 @@ pub const MAX_FILES: usize = 512;
 pub const MAX_BYTES: u64 = 16 << 20;
 
 /// Returns the root of a skill, with a final `/`, by the URI of its `SKILL.md`.
-#[must_use]
 pub fn root(uri: &str) -> Option<&str> {
     let root = uri.strip_suffix("SKILL.md")?;
     (root.ends_with('/') && !uri.contains(['?', '#'])).then_some(root)

@@ -38,7 +38,6 @@ pub enum Fault {
 
 impl Fault {
     /// Returns whether the text is not JSON, as opposed to JSON that is rejected.
-    #[must_use]
     pub fn is_syntax(self) -> bool {
         matches!(
             self,

@@ -16,12 +16,10 @@ pub struct Span {
 
 impl Span {
     /// Returns the bytes of the span; `text` must be the scanned text.
-    #[must_use]
     pub fn of(self, text: &[u8]) -> &[u8] {
         text.get(self.start as usize..self.end as usize).unwrap_or(&[])
     }
 
-    #[must_use]
     pub fn range(self) -> std::ops::Range<usize> {
         self.start as usize..self.end as usize
     }
@@ -39,7 +37,6 @@ pub struct Member {
 
 impl Member {
     /// Returns whether the key, unescaped, is `name`.
-    #[must_use]
     #[inline]
     pub fn is(&self, text: &[u8], name: &str) -> bool {
         if self.escaped {
@@ -51,7 +48,6 @@ impl Member {
     }
 
     /// Returns the unescaped key as bytes; most comparisons do not need text.
-    #[must_use]
     pub fn name_bytes<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
         let raw = self.key.of(text);
         if !self.escaped {
@@ -64,7 +60,6 @@ impl Member {
     }
 
     /// Returns the key as text.
-    #[must_use]
     pub fn name<'a>(&self, text: &'a [u8]) -> Cow<'a, str> {
         if self.escaped {
             unescape(self.key.of(text))
@@ -78,7 +73,6 @@ impl Member {
 pub type Members = SmallVec<[Member; 8]>;
 
 /// Returns the value of a known member.
-#[must_use]
 #[inline]
 pub fn get(members: &[Member], key: Key) -> Option<Span> {
     for member in members {
@@ -90,7 +84,6 @@ pub fn get(members: &[Member], key: Key) -> Option<Span> {
 }
 
 /// Returns the value of the member called `name`.
-#[must_use]
 pub fn find(members: &[Member], text: &[u8], name: &str) -> Option<Span> {
     for member in members {
         if member.is(text, name) {
@@ -101,7 +94,6 @@ pub fn find(members: &[Member], text: &[u8], name: &str) -> Option<Span> {
 }
 
 /// Returns the text of the member called `name`, as [`as_str`] does.
-#[must_use]
 pub fn find_str<'a>(members: &[Member], text: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
     as_str(find(members, text, name)?.of(text))
 }

@@ -91,7 +91,6 @@ enum Number {
 
 impl StreamScanner {
     /// Creates a scanner; `max_depth` is capped at [`super::MAX_DEPTH`].
-    #[must_use]
     pub fn new(max_depth: usize) -> Self {
         let max_depth = max_depth.min(super::MAX_DEPTH);
         Self { state: ScanState::Value, arrays: 0, depth: 0, max_depth, character: Vec::new() }

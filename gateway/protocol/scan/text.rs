@@ -82,7 +82,6 @@ const fn mark_zeros(x: u64) -> u64 {
 }
 
 /// Resolves the escapes of a scanned string. A lone surrogate becomes U+FFFD.
-#[must_use]
 pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
     let Ok(text) = std::str::from_utf8(raw) else { return Cow::Borrowed("") };
     if !raw.contains(&b'\\') {
@@ -132,7 +131,6 @@ fn unicode(tail: &str) -> (char, usize) {
 /// Returns the text of a scanned string value (quotes included in `raw`), for lookups, comparisons
 /// and storage. Returns `None` if the value is not a string, or has a lone surrogate, because two
 /// different strings of that kind would read alike.
-#[must_use]
 pub fn as_str(raw: &[u8]) -> Option<Cow<'_, str>> {
     match raw {
         [b'"', inner @ .., b'"'] => match memchr::memchr(b'\\', inner) {
@@ -145,7 +143,6 @@ pub fn as_str(raw: &[u8]) -> Option<Cow<'_, str>> {
 }
 
 /// Returns the text of a string value for display only: a lone surrogate becomes U+FFFD.
-#[must_use]
 pub fn as_words(raw: &[u8]) -> Option<Cow<'_, str>> {
     match raw {
         [b'"', inner @ .., b'"'] => Some(unescape(inner)),

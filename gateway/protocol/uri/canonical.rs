@@ -49,7 +49,6 @@ const IN_TAIL: &[u8] = b"!$&'()*,=:@/?#;";
 /// and a path. Segments of the path are not empty (but the last), do not end in a dot or a space,
 /// and have no `;`, `\` or `+`. Escapes have upper case, are of characters that need escaping, and
 /// decode once to text in NFC without control characters, separators and further escapes.
-#[must_use]
 pub fn form(uri: &str) -> Form {
     let (scheme, rest) = split(uri).unwrap_or(("", uri));
     let (path, tail) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));

@@ -113,7 +113,6 @@ impl Operator {
     }
 
     /// Returns the text before the first value.
-    #[must_use]
     pub fn first(self) -> &'static str {
         match self {
             Self::Simple | Self::Reserved => "",
@@ -127,7 +126,6 @@ impl Operator {
     }
 
     /// Returns the separator between values.
-    #[must_use]
     pub fn between(self) -> char {
         match self {
             Self::Simple | Self::Reserved | Self::Fragment => ',',
@@ -139,19 +137,16 @@ impl Operator {
     }
 
     /// Returns whether values may have reserved characters.
-    #[must_use]
     pub fn allows_reserved(self) -> bool {
         matches!(self, Self::Reserved | Self::Fragment)
     }
 
     /// Returns whether values are preceded by their variable's name.
-    #[must_use]
     pub fn is_named(self) -> bool {
         matches!(self, Self::Parameters | Self::Query | Self::Continuation)
     }
 
     /// Returns whether empty values have a `=` after their name.
-    #[must_use]
     pub fn keeps_equals(self) -> bool {
         matches!(self, Self::Query | Self::Continuation)
     }

@@ -31,13 +31,8 @@ impl Form {
         let Some(schema) = schema else { return Self::any() };
         let Some(properties) = schema["properties"].as_object() else { return Self::any() };
         let mut fields = Map::new();
-        for (name, field) in properties {
-            fields.insert(name.clone(), field_of(field));
-        }
-        let required = match schema["required"].as_array() {
-            Some(list) => texts_of(list),
-            None => Vec::new(),
-        };
+        fields.extend(properties.into_iter().map(|(name, field)| (name.clone(), field_of(field))));
+        let required = schema["required"].as_array().map_or(Vec::new(), |list| texts_of(list));
         Self { fields: Some(fields), required }
     }
 

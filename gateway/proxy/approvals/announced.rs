@@ -24,7 +24,6 @@ impl Announcement {
     }
 
     /// Returns whether the call no longer waits, so that the announcement can be dropped.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.over.is_cancelled() || self.approval.expires <= SystemTime::now()
     }

@@ -43,10 +43,7 @@ pub(crate) enum VoteError {
 }
 
 pub(crate) fn join_names(rules: &[Arc<ApprovalRule>]) -> String {
-    let mut names: Vec<&str> = Vec::with_capacity(rules.len());
-    for rule in rules {
-        names.push(&rule.rule);
-    }
+    let names: Vec<&str> = rules.iter().map(|rule| &*rule.rule).collect();
     names.join(", ")
 }
 
@@ -282,11 +279,7 @@ fn approvals_of(votes: &Votes, rule: usize) -> usize {
 }
 
 fn voters_of(votes: &Votes) -> Vec<Principal> {
-    let mut voters = Vec::with_capacity(votes.approved.len());
-    for (voter, _) in &votes.approved {
-        voters.push(voter.clone());
-    }
-    voters
+    votes.approved.iter().map(|(voter, _)| voter.clone()).collect()
 }
 
 impl WaitingCalls {

@@ -59,9 +59,7 @@ impl ApprovedCall {
         let mut parts =
             vec![realm, subject, endpoint, name.as_bytes(), target, definition, &canonical];
         parts.extend([server.as_slice(), policies.as_slice()]);
-        for rule in permitted.approvals() {
-            parts.push(rule.rule.as_bytes());
-        }
+        parts.extend(permitted.approvals().iter().map(|rule| rule.rule.as_bytes()));
         for part in parts {
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
         }

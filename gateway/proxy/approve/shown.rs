@@ -22,10 +22,8 @@ const HIDDEN: &str = "(not shown: several member names look like secrets)";
 
 /// Renders arguments for approvers; `rule` is the policies' response filter.
 pub(super) fn show_arguments(raw: &[u8], rule: Option<&Response>) -> String {
-    let clean = match Response::all(secrets().into_iter().chain(rule)) {
-        Some(rule) => texts(&rule, "", raw),
-        None => None,
-    };
+    let clean =
+        Response::all(secrets().into_iter().chain(rule)).and_then(|rule| texts(&rule, "", raw));
     let mut text = Vec::with_capacity(raw.len());
     if write_shown(clean.as_deref().unwrap_or(raw), &mut text).is_err() {
         return HIDDEN.to_owned();

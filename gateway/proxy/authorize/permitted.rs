@@ -183,10 +183,7 @@ impl Permitted {
     }
 
     pub(crate) fn approvals(&self) -> &[Arc<ApprovalRule>] {
-        match &self.approval {
-            Some(approval) => &approval.rules,
-            None => &[],
-        }
+        self.approval.as_ref().map_or(&[], |approval| &approval.rules)
     }
 
     pub(crate) fn answer(&self) -> Option<&CallerAnswer> {

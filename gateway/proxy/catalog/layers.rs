@@ -166,10 +166,7 @@ impl<'a> Layers<'a> {
                 visible.extend(judge_entry(viewing, kind, entry));
             }
         }
-        let own = match self.own {
-            Some(own) => own.items(kind),
-            None => &[],
-        };
+        let own = self.own.map_or(&[][..], |own| own.items(kind));
         if own.is_empty() {
             return visible;
         }
@@ -191,10 +188,8 @@ impl<'a> Layers<'a> {
         if kind.has_uris() {
             return taken;
         }
-        let mut own_names = HashSet::with_capacity(own.len());
-        for entry in own {
-            own_names.insert(entry.exposed.to_ascii_lowercase());
-        }
+        let own_names: HashSet<_> =
+            own.iter().map(|entry| entry.exposed.to_ascii_lowercase()).collect();
         for entry in self.shared.items(kind) {
             let name = entry.exposed.to_ascii_lowercase();
             if own_names.contains(&name) {
@@ -218,9 +213,7 @@ impl<'a> Layers<'a> {
         }
         let mut with_items: HashSet<&str> = HashSet::new();
         for catalog in self.catalogs() {
-            for entry in catalog.items.iter().flatten() {
-                with_items.insert(entry.slug.as_str());
-            }
+            with_items.extend(catalog.items.iter().flatten().map(|entry| entry.slug.as_str()));
         }
         let mut servers = chosen;
         servers.retain(|slug, _| {
@@ -320,11 +313,7 @@ fn make_view(
 }
 
 fn entries_of(seen: &[ViewEntry]) -> Vec<Arc<CatalogEntry>> {
-    let mut entries = Vec::with_capacity(seen.len());
-    for seen in seen {
-        entries.push(Arc::clone(&seen.entry));
-    }
-    entries
+    seen.iter().map(|seen| Arc::clone(&seen.entry)).collect()
 }
 
 /// Maps web URIs to servers. The operator's servers take precedence over an organisation's.

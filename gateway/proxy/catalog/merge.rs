@@ -68,13 +68,10 @@ impl Merger<'_> {
             ListKind::Tools | ListKind::Prompts => {
                 self.naming.expose(offered.iter().map(|one| (one.slug, &*one.item.key)))
             }
-            ListKind::Resources | ListKind::Templates | ListKind::Skills => {
-                let mut uris = Vec::with_capacity(offered.len());
-                for one in offered {
-                    uris.push(uri::expose(one.slug, &one.item.key).into_owned());
-                }
-                uris
-            }
+            ListKind::Resources | ListKind::Templates | ListKind::Skills => offered
+                .iter()
+                .map(|one| uri::expose(one.slug, &one.item.key).into_owned())
+                .collect(),
         }
     }
 

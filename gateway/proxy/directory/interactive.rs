@@ -23,10 +23,8 @@ impl Directory {
     ) {
         let mut changes = self.changes.subscribe(organisation);
         let known = async {
-            let mut waits = Vec::with_capacity(servers.len());
-            for server in servers.values() {
-                waits.push(server.wait_for_interactive(era));
-            }
+            let waits: Vec<_> =
+                servers.values().map(|server| server.wait_for_interactive(era)).collect();
             futures_util::future::join_all(waits).await;
             while servers.values().any(|server| self.is_behind(&**server)) {
                 if let Err(broadcast::error::RecvError::Closed) = changes.recv().await {

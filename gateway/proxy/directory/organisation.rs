@@ -80,10 +80,8 @@ impl Organisation {
 
     /// Replaces the agents and returns the number of the previous state; `None` if nothing changes.
     pub(super) fn replace_agents(&self, agents: Vec<AgentServers>) -> Option<u64> {
-        let mut by_id = HashMap::with_capacity(agents.len());
-        for agent in agents {
-            by_id.insert(agent.id.clone(), agent);
-        }
+        let by_id: HashMap<_, _> =
+            agents.into_iter().map(|agent| (agent.id.clone(), agent)).collect();
         let _changing = self.changing.lock();
         let old = self.state.load();
         if *old.agents == by_id {

@@ -48,10 +48,7 @@ impl ServerSet {
                 named.insert(slug, server);
             }
         }
-        let mut instances = HashSet::with_capacity(named.len());
-        for server in named.values() {
-            instances.insert(server.instance());
-        }
+        let instances: HashSet<_> = named.values().map(|server| server.instance()).collect();
         let mut known = self.known.lock();
         known.retain(|instance| instances.contains(instance));
         self.settled.store(known.len() == instances.len(), Ordering::Release);
@@ -115,9 +112,7 @@ impl ServerSet {
 
     fn record_known<'a>(&self, servers: impl Iterator<Item = &'a Arc<dyn Upstream>>) {
         let mut known = self.known.lock();
-        for server in servers {
-            known.insert(server.instance());
-        }
+        known.extend(servers.into_iter().map(|server| server.instance()));
         let servers = self.servers.lock();
         let is_settled = servers.values().all(|server| known.contains(&server.instance()));
         self.settled.store(is_settled, Ordering::Release);

@@ -136,10 +136,8 @@ fn list_degraded(view: &View) -> Value {
 }
 
 pub(super) fn write_discovery(context: &RequestContext) -> Text {
-    let mut versions = Vec::with_capacity(Revision::OFFERED.len());
-    for revision in Revision::OFFERED {
-        versions.push(revision.as_str());
-    }
+    let versions: Vec<_> =
+        Revision::OFFERED.into_iter().map(|revision| revision.as_str()).collect();
     let mut capabilities = Offers::modern(context.view.offers);
     add_extensions(&mut capabilities, &context.view.extensions);
     let info = serde_json::from_slice(&context.snapshot.info).unwrap_or(Value::Null);

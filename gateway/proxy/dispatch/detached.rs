@@ -92,8 +92,5 @@ pub(super) async fn reclaim<'a>(server: &'a dyn Upstream, stream: Option<&Log>) 
 
 /// Returns whether the client of a detached call is gone; with a stream, it may come back to read.
 fn is_abandoned(stream: Option<&Log>) -> bool {
-    match stream {
-        Some(stream) => stream.is_abandoned(),
-        None => true,
-    }
+    stream.is_none_or(|stream| stream.is_abandoned())
 }

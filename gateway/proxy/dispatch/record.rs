@@ -420,10 +420,8 @@ fn hides(
     let own = gateway.directory.organisation(context.principal.organisation());
     for kind in kinds {
         let found = shared.hides(&asking, *kind, name);
-        let found_own = match &own {
-            Some(own) => own.state().catalog.hides(&asking, *kind, name),
-            None => None,
-        };
+        let found_own =
+            own.as_ref().and_then(|own| own.state().catalog.hides(&asking, *kind, name));
         if let Some(hidden) = found.or(found_own) {
             return Some(hidden);
         }

@@ -67,17 +67,10 @@ impl Tasks {
     /// Subscribes to the tasks at their servers and returns the ids of the granted ones.
     pub(super) async fn grant(&mut self) -> Vec<String> {
         let Some(principal) = &self.principal else { return Vec::new() };
-        let mut asking = Vec::with_capacity(self.all.len());
-        for task in &mut self.all {
-            asking.push(task.ask(principal));
-        }
+        let asking: Vec<_> = self.all.iter_mut().map(|task| task.ask(principal)).collect();
         futures_util::future::join_all(asking).await;
         self.all.retain(|task| task.granted);
-        let mut tokens = Vec::with_capacity(self.all.len());
-        for task in &self.all {
-            tokens.push(task.token.clone());
-        }
-        tokens
+        self.all.iter().map(|task| task.token.clone()).collect()
     }
 
     pub(super) fn read_changed(

@@ -82,10 +82,7 @@ impl RequestError {
             }
             _ => Self::tool_error(words, era),
         };
-        let rule = match rule {
-            Some(rule) => Arc::clone(rule),
-            None => "approval".into(),
-        };
+        let rule = rule.map_or_else(|| "approval".into(), Arc::clone);
         problem.denied(rule).because(Denial::Approval)
     }
 }

@@ -130,7 +130,6 @@ impl RequestError {
 }
 
 /// Classifies a failure by the `reason` in its error's data.
-#[must_use]
 pub fn classify_failure(reason: &str) -> FailureType {
     match reason {
         "needs_auth" | "needs_account" => FailureType::Authentication,

@@ -29,10 +29,7 @@ impl RequestError {
         error: ErrorObject,
         text: &[u8],
     ) -> Self {
-        let peer = match &permitted.server().status().peer {
-            Some(peer) => peer.era,
-            None => Era::Modern,
-        };
+        let peer = permitted.server().status().peer.as_ref().map_or(Era::Modern, |peer| peer.era);
         match permitted.method() {
             // Must be identical to the error for a resource hidden by policy.
             Method::ResourcesRead if is_missing(context, permitted, error.code) => {

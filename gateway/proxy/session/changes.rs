@@ -32,10 +32,7 @@ impl Session {
     /// Notifies the client of lists that differ from the last announced state, and of lists that a
     /// server announced.
     pub(crate) fn notify_changes(&self, view: Option<&View>, announced: &[ListKind]) {
-        let marks = match view {
-            Some(view) => view.marks(self.interactive),
-            None => ListMarks::none(),
-        };
+        let marks = view.map_or_else(ListMarks::none, |view| view.marks(self.interactive));
         let before = std::mem::replace(&mut *self.lists.lock(), marks);
         for kind in before.changes(marks, announced) {
             self.list_changed(kind);

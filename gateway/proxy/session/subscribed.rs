@@ -167,12 +167,10 @@ impl Session {
     pub(crate) fn subscribed(&self, server: &ServerId, own: &str, on: Subscription) -> bool {
         let state = self.state.lock();
         let Some(state) = state.as_ref() else { return false };
-        for at in state.subscriptions.values() {
-            if at.server == *server && at.may_stand_on(on) && covers(&at.own, own) {
-                return true;
-            }
-        }
-        false
+        state
+            .subscriptions
+            .values()
+            .any(|at| at.server == *server && at.may_stand_on(on) && covers(&at.own, own))
     }
 }
 

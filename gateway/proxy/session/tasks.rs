@@ -44,13 +44,7 @@ impl Session {
     }
 
     pub(crate) fn tasks(&self) -> Vec<String> {
-        self.state(|state| {
-            let mut tokens = Vec::with_capacity(state.tasks.len());
-            for task in &state.tasks {
-                tokens.push(task.token.clone());
-            }
-            tokens
-        })
+        self.state(|state| state.tasks.iter().map(|task| task.token.clone()).collect())
     }
 
     pub(crate) fn forget_task(&self, token: &str) {

@@ -71,12 +71,8 @@ pub struct Webhook {
     pub client: Option<ClientFiles>,
 }
 
-/// Hides all fields: headers usually contain secrets, and the address may.
-impl std::fmt::Debug for Webhook {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Webhook")
-    }
-}
+// Hides all fields: headers usually contain secrets, and the address may.
+lockgate_text::debug_fields!(Webhook);
 
 /// The output of records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,23 +92,10 @@ settings! {
     pub enum OnFull { #[default] Deny, Drop }
 }
 
-/// Hides the key.
-impl std::fmt::Debug for Config {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Config")
-            .field("output", &self.output)
-            .field("key", &self.key.as_ref().map(|_| "…"))
-            .field("on_full", &self.on_full)
-            .field("queue", &self.queue)
-            .field("rotate_bytes", &self.rotate_bytes)
-            .field("rotate_age", &self.rotate_age)
-            .field("keep", &self.keep)
-            .field("anchor", &self.anchor)
-            .field("arguments", &self.arguments)
-            .field("forward", &self.forward)
-            .finish()
-    }
-}
+// Hides the key.
+lockgate_text::debug_fields!(
+    Config: output, on_full, queue, rotate_bytes, rotate_age, keep, anchor, arguments, forward
+);
 
 // Records as syslog messages: RFC 5424, with the length before each message (RFC 6587, as RFC 5425
 // requires under TLS). The message text is the record's line, unchanged.
@@ -163,7 +146,6 @@ struct Head<'a> {
 
 impl Sender {
     /// Creates the sender for this process and host.
-    #[must_use]
     pub fn new(facility: Facility) -> Self {
         Self::named(facility, &host(), std::process::id())
     }

@@ -36,7 +36,6 @@ impl Saved {
     /// Returns the record after which to continue, in a trail that this process continues after
     /// record `begun`: `begun` if nothing was ever sent, but never a later record, because the
     /// trail does not contain it yet; 0 if the cursor is unreadable.
-    #[must_use]
     pub fn after(self, begun: u64) -> u64 {
         match self {
             Self::Taken(last) => last.min(begun),

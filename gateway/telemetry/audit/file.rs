@@ -88,10 +88,7 @@ impl LogFile {
         let begin = beginning(&mut file, seal)?;
         let current = if meta.len() > 0 { Some(&begin) } else { None };
         found.gone = gone(path, &aside, current, tip.seq, seal)?;
-        let first = match begin {
-            Some(begin) => begin.seq,
-            None => tip.seq + 1,
-        };
+        let first = begin.map_or_else(|| tip.seq + 1, |begin| begin.seq);
         let file = Self {
             path: path.to_owned(),
             len: meta.len(),
@@ -125,10 +122,7 @@ impl LogFile {
     }
 
     pub(super) fn oldest(&self) -> u64 {
-        match self.aside.first() {
-            Some(first) => *first,
-            None => self.first,
-        }
+        self.aside.first().copied().unwrap_or(self.first)
     }
 
     /// Rotates the file. Every step can be repeated after a later step has failed.
@@ -257,10 +251,7 @@ fn find_tip(
 
 /// Returns the creation time of a file, as far as the file system provides it.
 fn begun_at(meta: &fs::Metadata) -> SystemTime {
-    match meta.created().or(meta.modified()) {
-        Ok(time) => time,
-        Err(_) => SystemTime::now(),
-    }
+    meta.created().or(meta.modified()).unwrap_or_else(|_| SystemTime::now())
 }
 
 /// Takes the lock. Retries briefly, because an exiting process or a child that is starting may hold

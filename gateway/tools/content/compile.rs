@@ -7,9 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::argument;
+use super::argument::Words;
 use super::config::{Argument, ArgumentKind, Config, Problem, Prompt, Resource, Role, Template};
 use super::template::{UriTemplate, Values};
-use super::words::Words;
 use crate::registry::is_valid_name;
 use crate::tool::first_chars;
 
@@ -37,7 +37,6 @@ pub(super) enum ContentPlace {
 
 impl Config {
     /// Returns all problems of the configuration.
-    #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         Compiled::compile(self).1
     }

@@ -140,7 +140,6 @@ fn without_blanks(base64: Option<Text>) -> Option<String> {
 
 impl Resource {
     /// Returns the given media type, or the one that the content implies.
-    #[must_use]
     pub fn mime_type(&self) -> &str {
         let implied = if self.base64.is_some() { "" } else { "a.txt" };
         let implied = media_type(self.file.as_deref().unwrap_or(implied));

@@ -92,9 +92,7 @@ impl UriTemplate {
                 Group::One(variable) => std::slice::from_ref(variable),
                 Group::Pairs(_, variables) => variables.as_slice(),
             };
-            for variable in variables {
-                names.insert(variable.name.as_str());
-            }
+            names.extend(variables.iter().map(|variable| variable.name.as_str()));
         }
         names
     }

@@ -171,10 +171,7 @@ impl DatabaseConnection {
             Reached::Mysql(mysql) => mysql.run(ask).await,
             Reached::Sqlite(sqlite) => sqlite.run(ask).await,
             Reached::Embedded(embedded, places) => {
-                let path = match owner {
-                    Some(owner) => embedded.file(owner),
-                    None => None,
-                };
+                let path = owner.and_then(|owner| embedded.file(owner));
                 let rule = Arc::clone(&self.rule);
                 let places = Arc::clone(places);
                 sqlite::Sqlite { path, rule, lock_timeout: embedded.lock_timeout(), places }

@@ -110,10 +110,8 @@ impl Mysql {
             Ok(conn) => self.look(conn).await,
             Err(error) => Err(error),
         };
-        let (session, grants) = match looked {
-            Ok(looked) => looked,
-            Err(error) => return Err(self.remote.report_unreachable(&error.to_string())),
-        };
+        let (session, grants) =
+            looked.map_err(|error| self.remote.report_unreachable(&error.to_string()))?;
         for grant in &grants {
             if let Some(found) = too_much(grant) {
                 return Err(self.remote.report_role(&found));

@@ -3,23 +3,24 @@
 //! reset. Roles that may do more than read tables are rejected.
 
 mod dial;
-mod value;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use dial::PostgresSlot;
 use fallible_iterator::FallibleIterator;
 use lockgate_egress::Connector;
 use lockgate_postgres::{DataRowBody, Message, RowDescriptionBody, Session, WireError, read_texts};
+use lockgate_text::hex;
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::answer::{Answer, Ask, Column};
 use super::config::{Limits, Network};
 use super::remote::{Remote, end_timeout, lost, within};
+use crate::database::answer::{binary, document, float, signed};
 use crate::tool::ToolError;
-use dial::PostgresSlot;
 
 /// `query_canceled`, also used for timeouts.
 const CANCELED: &str = "57014";
@@ -85,10 +86,8 @@ impl Postgres {
 
     /// Connects and checks the role.
     async fn open(&self) -> Result<Session, ToolError> {
-        let (session, found) = match self.look().await {
-            Ok(looked) => looked,
-            Err(trouble) => return Err(self.report_unreachable(&trouble)),
-        };
+        let (session, found) =
+            self.look().await.map_err(|trouble| self.report_unreachable(&trouble))?;
         if !found.is_empty() {
             return Err(self.remote.report_role(&found));
         }
@@ -220,7 +219,7 @@ impl Postgres {
         {
             let names = self.names.lock();
             for (oid, _) in &fields {
-                if value::known(*oid).is_none() && !names.contains_key(oid) {
+                if known(*oid).is_none() && !names.contains_key(oid) {
                     unknown.push(*oid);
                 }
             }
@@ -241,13 +240,8 @@ impl Postgres {
         let names = self.names.lock();
         let mut columns = Vec::with_capacity(fields.len());
         for (oid, name) in fields {
-            let kind = match value::known(oid) {
-                Some(kind) => kind,
-                None => match names.get(&oid) {
-                    Some(kind) => kind,
-                    None => "unknown",
-                },
-            };
+            let named = names.get(&oid).map(String::as_str);
+            let kind = known(oid).or(named).unwrap_or("unknown");
             columns.push((oid, Column { name, kind: kind.to_owned() }));
         }
         Ok(columns)
@@ -373,10 +367,7 @@ async fn own(
 fn row(body: &DataRowBody, oids: &[u32]) -> Result<Vec<Value>, WireError> {
     let mut row = Vec::with_capacity(oids.len());
     for (oid, text) in oids.iter().zip(read_texts(body)?) {
-        row.push(match text {
-            Some(text) => value::json(*oid, text),
-            None => Value::Null,
-        });
+        row.push(text.map_or(Value::Null, |text| json(*oid, text)));
     }
     Ok(row)
 }
@@ -388,4 +379,78 @@ fn parameter(value: &Value) -> Option<String> {
         Value::String(text) => Some(text.clone()),
         other => Some(other.to_string()),
     }
+}
+
+// Converts PostgreSQL's text values to JSON, by type.
+
+/// Built-in types.
+const KNOWN: [(u32, &str); 28] = [
+    (16, "boolean"),
+    (17, "bytea"),
+    (18, "\"char\""),
+    (19, "name"),
+    (20, "bigint"),
+    (21, "smallint"),
+    (23, "integer"),
+    (25, "text"),
+    (26, "oid"),
+    (114, "json"),
+    (142, "xml"),
+    (600, "point"),
+    (700, "real"),
+    (701, "double precision"),
+    (869, "inet"),
+    (650, "cidr"),
+    (1007, "integer[]"),
+    (1009, "text[]"),
+    (1042, "character"),
+    (1043, "character varying"),
+    (1082, "date"),
+    (1083, "time without time zone"),
+    (1114, "timestamp without time zone"),
+    (1184, "timestamp with time zone"),
+    (1186, "interval"),
+    (1700, "numeric"),
+    (2950, "uuid"),
+    (3802, "jsonb"),
+];
+
+fn known(oid: u32) -> Option<&'static str> {
+    for (known, name) in KNOWN {
+        if known == oid {
+            return Some(name);
+        }
+    }
+    None
+}
+
+fn bytes(text: &str) -> Option<Value> {
+    let digits = text.strip_prefix("\\x")?;
+    Some(binary(&hex::decode(digits.as_bytes())?))
+}
+
+/// Converts a value. Types without a lossless JSON form stay text: dates, numeric, arrays, ranges,
+/// user-defined types.
+fn json(oid: u32, text: &str) -> Value {
+    match oid {
+        16 => return Value::Bool(text == "t"),
+        17 => {
+            if let Some(value) = bytes(text) {
+                return value;
+            }
+        }
+        20 | 21 | 23 | 26 => {
+            if let Ok(number) = text.parse() {
+                return signed(number);
+            }
+        }
+        700 | 701 => {
+            if let Ok(number) = text.parse() {
+                return float(number);
+            }
+        }
+        114 | 3802 => return document(text),
+        _ => {}
+    }
+    text.into()
 }

@@ -153,10 +153,7 @@ impl Inner {
         let uris: Vec<String> = self.watched.lock().keys().cloned().collect();
         let mut looked = Vec::with_capacity(uris.len());
         for uri in uris {
-            let now = match self.look(&uri) {
-                Some(stat) => mark(&stat),
-                None => ((0, 0), 0, 0, 0),
-            };
+            let now = self.look(&uri).map_or_else(|| ((0, 0), 0, 0, 0), |stat| mark(&stat));
             looked.push((uri, now));
         }
         let mut watched = self.watched.lock();

@@ -160,13 +160,11 @@ impl Written<ModelSpec> for Submodel {
 
 impl Config {
     /// Returns the path of the gateway's program, as seen by its children.
-    #[must_use]
     pub fn own_program() -> PathBuf {
         PathBuf::from("/proc/self/exe")
     }
 
     /// Returns the rule for permitted programs and arguments.
-    #[must_use]
     pub fn rule(&self) -> Spec {
         let roots = self.roots.iter().map(|root| root.path.display().to_string());
         let mut rule = Spec {

@@ -23,7 +23,7 @@ use seccompiler::{
 
 use super::config::Landlock;
 use super::folder::identity;
-use super::plan::{HeldFolder, Plan};
+use super::launch::{HeldFolder, Plan};
 
 /// The first argument of this mode, and the second if the program may start others.
 pub(super) const MODE: &str = "confine-exec";
@@ -299,15 +299,11 @@ fn install_filter(children: bool) -> Result<(), String> {
 
 fn try_apply(children: bool) -> Result<(), Box<dyn Error>> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
-    let mut refused: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
-    for call in NEVER {
-        refused.insert(call, Vec::new());
-    }
+    let mut refused: BTreeMap<i64, Vec<SeccompRule>> =
+        NEVER.into_iter().map(|call| (call, Vec::new())).collect();
     let mut absent = BTreeMap::new();
     if !children {
-        for call in FORKS {
-            refused.insert(call, Vec::new());
-        }
+        refused.extend(FORKS.into_iter().map(|call| (call, Vec::new())));
         // Threads are permitted.
         let thread = SeccompCmpOp::MaskedEq(u64::try_from(libc::CLONE_THREAD)?);
         let no_thread = SeccompCondition::new(0, SeccompCmpArgLen::Qword, thread, 0)?;
@@ -318,9 +314,7 @@ fn try_apply(children: bool) -> Result<(), Box<dyn Error>> {
     }
     for (calls, errno) in [(refused, libc::EPERM), (absent, libc::ENOSYS)] {
         let mut all = calls.clone();
-        for (call, rules) in calls {
-            all.insert(call | OTHER_NUMBERS, rules);
-        }
+        all.extend(calls.into_iter().map(|(call, rules)| (call | OTHER_NUMBERS, rules)));
         if all.is_empty() {
             continue;
         }

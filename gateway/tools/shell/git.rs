@@ -68,9 +68,7 @@ pub(super) fn arguments(given: &[String], subcommand: Option<&str>) -> Vec<Strin
         Some("status") => &["--ignore-submodules=all"],
         _ => &[],
     };
-    for word in forced {
-        all.push((*word).to_owned());
-    }
+    all.extend(forced.iter().map(|word| (*word).to_owned()));
     all.extend_from_slice(&given[at..]);
     all
 }

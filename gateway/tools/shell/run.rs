@@ -18,8 +18,8 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::folder::Folder;
+use super::launch::Plan;
 use super::launch::{Launcher, Launchers};
-use super::plan::Plan;
 use super::program::{Program, ProgramKind};
 use super::{Shell, confine, git};
 
@@ -153,10 +153,8 @@ fn environment(
         ("COREPACK_ENABLE_PROJECT_SPEC", "0"),
         ("NO_UPDATE_NOTIFIER", "1"),
     ];
-    let mut all = BTreeMap::new();
-    for (name, value) in always {
-        all.insert(name.to_owned(), value.to_owned());
-    }
+    let mut all: BTreeMap<_, _> =
+        always.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     all.extend(shell.config.environment.clone());
     all.extend(variables);
     if program.kind == ProgramKind::Git {

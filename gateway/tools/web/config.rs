@@ -1,6 +1,5 @@
 //! Settings of the `web` server. Reads no file and no environment.
 
-use std::fmt;
 use std::time::Duration;
 
 use lockgate_egress::{Proxy, parse_network};
@@ -144,9 +143,5 @@ impl Config {
     }
 }
 
-/// Hides the credentials.
-impl fmt::Debug for WebProxy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WebProxy").field("resolve", &self.resolve).finish_non_exhaustive()
-    }
-}
+// Hides the credentials.
+lockgate_text::debug_fields!(WebProxy: resolve);

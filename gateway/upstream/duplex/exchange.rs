@@ -252,10 +252,7 @@ impl Exchange {
     fn response(&self, response: Response) {
         let text = response.text.clone();
         let id = response.number();
-        let found = match id {
-            Some(id) => self.calls.settle(id, Ok(response)),
-            None => FoundCall::Never,
-        };
+        let found = id.map_or(FoundCall::Never, |id| self.calls.settle(id, Ok(response)));
         match found {
             FoundCall::Waiting => {}
             FoundCall::Late => {

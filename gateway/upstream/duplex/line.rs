@@ -99,10 +99,7 @@ impl Lines {
             }
             let unsearched = self.buffer.get(self.searched..).unwrap_or(&[]);
             let found = memchr(b'\n', unsearched);
-            let end = match found {
-                Some(at) => self.searched + at,
-                None => self.buffer.len(),
-            };
+            let end = found.map_or_else(|| self.buffer.len(), |at| self.searched + at);
             if self.long.len() + end > self.max {
                 return Some(Line::TooLong(self.start_skipping(end)));
             }

@@ -20,7 +20,6 @@ pub struct Group {
 
 impl Group {
     /// Creates the group of a process that was started as its leader.
-    #[must_use]
     pub fn new(leader: u32) -> Self {
         let id = i32::try_from(leader).ok().and_then(Pid::from_raw);
         Self { id, live: Mutex::new(true) }

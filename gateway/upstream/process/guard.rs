@@ -268,10 +268,7 @@ pub(super) struct Plan {
 impl Plan {
     /// Returns `None` if a field contains a NUL, which no program can be started with.
     pub(super) fn encode(&self) -> Option<Vec<u8>> {
-        let cwd = match &self.cwd {
-            Some(cwd) => cwd.as_os_str(),
-            None => OsStr::new(""),
-        };
+        let cwd = self.cwd.as_ref().map_or_else(|| OsStr::new(""), |cwd| cwd.as_os_str());
         let count = self.arguments.len().to_string();
         let mut fields = vec![self.command.as_bytes(), cwd.as_bytes(), count.as_bytes()];
         fields.extend(self.arguments.iter().map(|argument| argument.as_bytes()));

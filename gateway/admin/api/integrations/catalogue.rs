@@ -65,10 +65,8 @@ pub(crate) async fn list_catalogue(
     Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<PredefinedIntegration>>, Problem> {
     let catalogue = state.registry()?.catalogue();
-    let mut all = Vec::new();
-    for (slug, entry) in &*catalogue {
-        all.push(PredefinedIntegration::new(slug, entry));
-    }
+    let all: Vec<_> =
+        catalogue.iter().map(|(slug, entry)| PredefinedIntegration::new(slug, entry)).collect();
     Ok(Json(query.cut(all, |entry| &entry.slug)?))
 }
 

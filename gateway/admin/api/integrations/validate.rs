@@ -18,10 +18,10 @@ use crate::api::access::{Admin, By};
 #[cfg(test)]
 use crate::api::conditions::OrganisationQuery;
 use crate::api::conditions::make_actor;
-use crate::api::places::OrganisationPermit;
-use crate::api::probe::{Candidate, Offered, ProbeFailure, ProbeStage};
 use crate::api::problem::Problem;
 use crate::api::state::ApiState;
+use crate::api::state::OrganisationPermit;
+use crate::api::state::{Candidate, Offered, ProbeFailure, ProbeStage};
 use crate::fault::Fault;
 
 /// Retry delay while other servers are being tested, in seconds.

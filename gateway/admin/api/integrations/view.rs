@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::api::answer::broken;
 use crate::api::change::{Change, Deletion, Reply};
 use crate::api::problem::Problem;
-use crate::api::refusal::name_member;
+use crate::api::problem::name_member;
 use crate::api::state::ApiState;
 use crate::fault::Fault;
 

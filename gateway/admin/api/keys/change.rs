@@ -11,8 +11,8 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::api::access::Caller;
+use crate::api::change::{ChangeRecord, make_recorded};
 use crate::api::problem::Problem;
-use crate::api::recorded::{ChangeRecord, make_recorded};
 use crate::api::state::{ApiState, KeyChange, KeyChangeError};
 
 /// Maximum wait until the gateway applies a changed file.

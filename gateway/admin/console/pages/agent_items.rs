@@ -15,7 +15,7 @@ use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, render, show};
 use crate::console::fields::{Fields, FormFields};
 use crate::console::layout::Layout;
-use crate::console::page_path::PagePath;
+use crate::console::redirect::PagePath;
 use crate::fault::sentence;
 
 /// A field of the form: its name in the API, its label and its hint.
@@ -79,10 +79,8 @@ pub(crate) async fn change_items(
         Err(problem) => return Err(problem.into()),
     };
     let agent = agents::show_agent(api.by()?, Path(id)).await?.value;
-    let mut typed = BTreeMap::new();
-    for (name, ..) in FIELDS {
-        typed.insert(name, fields.get_exact(name).to_owned());
-    }
+    let typed: BTreeMap<_, _> =
+        FIELDS.into_iter().map(|(name, ..)| (name, fields.get_exact(name).to_owned())).collect();
     let field = problem.pointer().strip_prefix("/items/").unwrap_or("");
     let field = field.split('/').next().unwrap_or("").to_owned();
     let mistake = sentence(problem.detail());

@@ -15,7 +15,7 @@ use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageError, PageResult, show};
 use crate::console::layout::Layout;
-use crate::console::page_path::PagePath;
+use crate::console::redirect::PagePath;
 use crate::console::shown::{show_json, show_text};
 use crate::fault::sentence;
 

@@ -23,7 +23,7 @@ use crate::console::diagnosis::Severity;
 use crate::console::error::{PageError, PageResult, render, show};
 use crate::console::fields::{Fields, QueryFields};
 use crate::console::layout::Layout;
-use crate::console::page_path::PagePath;
+use crate::console::redirect::PagePath;
 use crate::console::shown::show_json;
 use crate::fault::sentence;
 

@@ -20,7 +20,7 @@ use crate::console::diagnosis::Severity;
 use crate::console::error::{PageError, PageResult, render, show};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
-use crate::console::page_path::PagePath;
+use crate::console::redirect::PagePath;
 
 /// A server that can be added.
 enum Offer {

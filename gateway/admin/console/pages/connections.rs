@@ -13,7 +13,7 @@ use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, show};
 use crate::console::fields::{FormFields, QueryFields};
 use crate::console::layout::Layout;
-use crate::console::page_path::PagePath;
+use crate::console::redirect::PagePath;
 
 const PART: &str = "200";
 

@@ -21,7 +21,7 @@ use crate::console::diagnosis::{Severity, find_cause, say_state};
 use crate::console::error::{PageError, PageResult, render, show};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
-use crate::console::page_path::PagePath;
+use crate::console::redirect::PagePath;
 use crate::fault::{Fault, sentence};
 
 #[derive(Template)]

@@ -19,7 +19,7 @@ use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, render, show};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
-use crate::console::page_path::PagePath;
+use crate::console::redirect::PagePath;
 use crate::fault::{Fault, sentence};
 
 #[derive(Template)]

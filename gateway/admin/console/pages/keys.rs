@@ -17,7 +17,7 @@ use crate::console::diagnosis::Severity;
 use crate::console::error::{PageError, PageResult, render, show};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
-use crate::console::page_path::PagePath;
+use crate::console::redirect::PagePath;
 use crate::console::snippets::{Snippet, find_address, make_snippets};
 use crate::fault::sentence;
 

@@ -17,7 +17,7 @@ use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, render};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
-use crate::console::page_path::PagePath;
+use crate::console::redirect::PagePath;
 
 /// Number of tools per page: each must be reviewed.
 const PART: &str = "10";

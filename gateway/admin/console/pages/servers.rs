@@ -10,24 +10,26 @@ use serde_json::Value;
 use super::integration::find_integration;
 use super::pins::find_pins;
 use super::tool::{load_prompts, load_resources};
-use super::tools::load_tools_of;
 use super::usage::load_usage;
 use crate::api::integrations::Integration;
 use crate::api::offers::{Prompt, Resource};
 use crate::api::page::Page;
 use crate::api::pins::Pin;
-use crate::api::servers::{self, Server};
+use crate::api::problem::Problem;
+use crate::api::query::query;
+use crate::api::servers::Server;
 use crate::api::switch::{connect_server, reconnect_server};
 use crate::api::tools::Tool;
 use crate::api::usage::Usage;
+use crate::api::{servers, tools};
 use crate::console::api::Api;
 use crate::console::diagnosis::{NextStep, Severity};
 use crate::console::error::{PageResult, show};
+use crate::console::fields::ListPart;
 use crate::console::fields::QueryFields;
 use crate::console::layout::Layout;
-use crate::console::list_part::ListPart;
-use crate::console::page_path::PagePath;
 use crate::console::plot::{Plot, plot_calls};
+use crate::console::redirect::PagePath;
 
 /// States that the list can be filtered by.
 const STATES: [(&str, &str); 4] =
@@ -178,10 +180,7 @@ fn list_limits(load: &Value) -> Vec<(&'static str, String)> {
 }
 
 fn read_number(load: &Value, name: &str) -> u64 {
-    match load.get(name) {
-        Some(figure) => figure.as_u64().unwrap_or(0),
-        None => 0,
-    }
+    load.get(name).map_or(0, |figure| figure.as_u64().unwrap_or(0))
 }
 
 /// Ends the connection and reconnects.
@@ -199,4 +198,57 @@ pub(crate) async fn connect(layout: Layout, api: Api, Path(name): Path<String>) 
 /// Redirects to the page of a server whose state changes.
 fn follow(layout: &Layout, name: &str, done: &str) -> Response {
     layout.redirect_with(PagePath::new(&["console", "servers", name]), Severity::Waiting, done)
+}
+
+// Tools that the visitor may use.
+
+const PART: &str = "100";
+
+#[derive(Template)]
+#[template(path = "tools.html")]
+struct ToolsPage<'a> {
+    layout: &'a Layout,
+    search: &'a str,
+    /// The server to filter by; empty for all servers.
+    server: &'a str,
+    tools: Vec<Tool>,
+    total: usize,
+    next: Option<String>,
+}
+
+impl Tool {
+    /// Returns the first line of the description.
+    pub(crate) fn first_line(&self) -> &str {
+        let description = self.description.as_deref().unwrap_or("");
+        description.lines().next().unwrap_or("")
+    }
+
+    pub(crate) fn address(&self) -> String {
+        PagePath::new(&["console", "tools", &self.name]).into_text()
+    }
+}
+
+/// Number of tools shown on the page of their server.
+const FIRST: &str = "12";
+
+/// Returns the first tools of a server.
+pub(crate) async fn load_tools_of(api: &Api, server: &str) -> Result<Vec<Tool>, Problem> {
+    let filter = query(&[("limit", FIRST), ("server", server)])?;
+    Ok(tools::list_tools(api.by()?, filter).await?.0.items)
+}
+
+pub(crate) async fn list_tools(
+    layout: Layout,
+    api: Api,
+    QueryFields(fields): QueryFields,
+) -> PageResult {
+    let search = fields.get("q");
+    let server = fields.get("server");
+    let after = fields.get("after");
+    let filter = [("limit", PART), ("search", search), ("server", server), ("cursor", after)];
+    let Json(found) = tools::list_tools(api.by()?, query(&filter)?).await?;
+    let next = PagePath::new(&["console", "tools"]).with("q", search).with("server", server);
+    let next = next.after(found.next_cursor.as_deref());
+    let Page { items: tools, total, .. } = found;
+    show(&ToolsPage { layout: &layout, search, server, tools, total, next })
 }

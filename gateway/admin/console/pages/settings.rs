@@ -2,17 +2,23 @@
 
 use askama::Template;
 use axum::Json;
+use axum::extract::Path;
 use axum::http::StatusCode;
 use serde_json::Value;
 
+use crate::api::agents::{Agent, list_agents};
+use crate::api::integrations::{Integration, list_integrations};
+use crate::api::me::{Setting, list_settings};
+use crate::api::organisations;
+use crate::api::organisations::Organisation;
+use crate::api::page::Page;
 use crate::api::query::query;
-use crate::api::settings::{Setting, list_settings};
 use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, show};
 use crate::console::fields::QueryFields;
 use crate::console::layout::Layout;
-use crate::console::page_path::PagePath;
+use crate::console::redirect::PagePath;
 
 const PART: &str = "200";
 
@@ -38,10 +44,7 @@ struct SettingsPage<'a> {
 impl Setting {
     /// Returns the key without its section.
     fn name(&self) -> &str {
-        match self.key.split_once('.') {
-            Some((_, name)) => name,
-            None => &self.key,
-        }
+        self.key.split_once('.').map_or(&self.key, |(_, name)| name)
     }
 
     fn value_text(&self) -> String {
@@ -99,4 +102,52 @@ fn divide(settings: Vec<Setting>) -> Vec<Section> {
         }
     }
     sections
+}
+
+// Organisations with their own servers or agents, and a page of each.
+
+#[derive(Template)]
+#[template(path = "organisations.html")]
+struct OrganisationsPage<'a> {
+    layout: &'a Layout,
+    search: &'a str,
+    organisations: Vec<Organisation>,
+    total: usize,
+    next: Option<String>,
+}
+
+pub(crate) async fn list_organisations(
+    layout: Layout,
+    api: Api,
+    QueryFields(fields): QueryFields,
+) -> PageResult {
+    let search = fields.get("q");
+    let filter = [("limit", "100"), ("search", search), ("cursor", fields.get("after"))];
+    let Json(found) = organisations::list_organisations(api.by()?, query(&filter)?).await?;
+    let next = PagePath::new(&["console", "organisations"]).with("q", search);
+    let next = next.after(found.next_cursor.as_deref());
+    let Page { items: organisations, total, .. } = found;
+    show(&OrganisationsPage { layout: &layout, search, organisations, total, next })
+}
+
+#[derive(Template)]
+#[template(path = "organisation.html")]
+struct OrganisationPage<'a> {
+    layout: &'a Layout,
+    name: &'a str,
+    integrations: Page<Integration>,
+    agents: Page<Agent>,
+}
+
+/// Shows an organisation. An unknown name is shown as an empty organisation, because its first
+/// server creates it.
+pub(crate) async fn show_organisation(
+    layout: Layout,
+    api: Api,
+    Path(name): Path<String>,
+) -> PageResult {
+    let filter = [("limit", PART)];
+    let integrations = list_integrations(api.by_in(&name).await?, query(&filter)?).await?.0;
+    let agents = list_agents(api.by_in(&name).await?, query(&filter)?).await?.0;
+    show(&OrganisationPage { layout: &layout, name: &name, integrations, agents })
 }

@@ -26,7 +26,7 @@ use crate::console::diagnosis::Severity;
 use crate::console::error::{PageError, PageResult, render, show};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
-use crate::console::page_path::PagePath;
+use crate::console::redirect::PagePath;
 use crate::console::redirect::redirect;
 use crate::console::results::Kept;
 use crate::console::results::KeptCall;

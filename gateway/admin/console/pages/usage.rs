@@ -10,8 +10,8 @@ use crate::console::api::Api;
 use crate::console::error::{PageResult, show};
 use crate::console::fields::QueryFields;
 use crate::console::layout::Layout;
-use crate::console::page_path::PagePath;
 use crate::console::plot::Plot;
+use crate::console::redirect::PagePath;
 
 const WINDOWS: [(&str, &str); 3] = [("1h", "1 hour"), ("24h", "24 hours"), ("7d", "7 days")];
 const GROUPS: [(&str, &str); 3] = [("server", "Servers"), ("tool", "Tools"), ("caller", "Callers")];

@@ -1,7 +1,7 @@
 //! Tests of `input`.
 
 use super::*;
-use crate::trpc::procedures::find;
+use crate::trpc::input::find;
 
 fn issues(path: &str, input: Value) -> Vec<Value> {
     let procedure = find(path).unwrap();

@@ -11,7 +11,7 @@ use lockgate_tools::{
 use url::{Host, Url};
 
 use super::super::Check;
-use crate::raw::builtin::database as raw;
+use crate::raw::builtin as raw;
 use crate::raw::leaf::Text;
 use crate::source::environment::find_set;
 

@@ -136,10 +136,8 @@ fn array(
         items.push(scanner.value()?);
         Ok(())
     })?;
-    let mut changes = Vec::with_capacity(items.len());
-    for item in &items {
-        changes.push(whole(rule, form, of, item.of(raw), depth + 1));
-    }
+    let changes: Vec<_> =
+        items.iter().map(|item| whole(rule, form, of, item.of(raw), depth + 1)).collect();
     if changes.iter().all(Option::is_none) {
         return Ok(None);
     }

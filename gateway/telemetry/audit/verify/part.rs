@@ -56,10 +56,7 @@ impl<'a> Placed<'a> {
             return Ok(held);
         }
         let lines = Lines::open(&self.part)?;
-        let seq = match lines.record() {
-            Some(record) => record.number("seq"),
-            None => None,
-        };
+        let seq = lines.record().and_then(|record| record.number("seq"));
         if self.seq.is_some() && self.seq != seq {
             let why = "another file has replaced it meanwhile: verify again";
             return Err(named(&lines.name, &io::Error::other(why)));
