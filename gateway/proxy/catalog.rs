@@ -39,7 +39,7 @@ pub(crate) use groups::Groups;
 pub(crate) use hidden::Asking;
 pub(crate) use layers::{Layers, Selection, Viewing};
 pub(crate) use own::OwnRules;
-pub(crate) use tool_index::ToolIndex;
+pub(crate) use tool_index::{MAX_TEXT, ToolIndex};
 pub(crate) use view::View;
 pub(crate) use view_search::{Similar, ViewSearch};
 

@@ -3,6 +3,7 @@
 //! a caller.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ahash::{AHashMap, AHashSet};
@@ -13,7 +14,7 @@ use lockgate_upstream::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::catalog::ToolIndex;
+use crate::catalog::{MAX_TEXT, ToolIndex, ViewSearch};
 
 /// Tools of the operator's servers, and cached vectors.
 const MAX_TOOLS: usize = 10_000;
@@ -21,8 +22,6 @@ const MAX_TOOLS: usize = 10_000;
 const MAX_OWN_TOOLS: usize = 1_250;
 /// Bytes of cached vectors.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
-/// Bytes of a text that are sent.
-pub(crate) const MAX_TEXT: usize = 1024;
 /// Texts of a request, and its timeout.
 const BATCH: usize = 32;
 const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
@@ -60,6 +59,8 @@ pub enum EmbeddingError {
 
 /// The vectors of a configured server.
 pub(crate) struct Embeddings {
+    /// Tells its vectors from those of other servers and models.
+    pub(crate) source: u64,
     embedder: Arc<dyn Embedder>,
     /// Time for the vector of a query.
     timeout: Duration,
@@ -85,7 +86,9 @@ struct Trouble {
 
 impl Embeddings {
     pub(crate) fn new(embedder: Arc<dyn Embedder>, timeout: Duration) -> Arc<Self> {
+        static SOURCES: AtomicU64 = AtomicU64::new(0);
         Arc::new(Self {
+            source: SOURCES.fetch_add(1, Ordering::Relaxed),
             embedder,
             timeout,
             known: Mutex::default(),
@@ -95,10 +98,12 @@ impl Embeddings {
         })
     }
 
-    /// Begins to compute the vectors of an index, unless that has begun or failed recently.
-    pub(crate) fn fill(self: &Arc<Self>, index: &Arc<ToolIndex>) {
-        if !self.is_paused() && index.begin_filling() {
-            spawn(Arc::clone(self).fill_index(Arc::clone(index)));
+    /// Begins to compute the vectors of a view's tools, unless that has begun or failed recently.
+    pub(crate) fn fill(self: &Arc<Self>, search: &ViewSearch) {
+        for index in search.indexes() {
+            if !self.is_paused() && index.begin_filling() {
+                spawn(Arc::clone(self).fill_index(Arc::clone(index)));
+            }
         }
     }
 
@@ -132,7 +137,7 @@ impl Embeddings {
     async fn fill_index(self: Arc<Self>, index: Arc<ToolIndex>) {
         let Ok(_turn) = self.filling.acquire().await else { return };
         match self.embed_tools(&index).await {
-            Ok(Some(vectors)) => index.set_vectors(&self, vectors),
+            Ok(Some(vectors)) => index.set_vectors(self.source, vectors),
             Ok(None) => {}
             Err(error) => {
                 self.report(&error);

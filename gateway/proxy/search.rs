@@ -122,7 +122,7 @@ async fn embed_query(context: &RequestContext) -> Option<Vector> {
         arguments.get("query")?.as_str()?.to_owned()
     };
     Query::parse(&query, &context.snapshot.synonyms).ok()?;
-    context.search()?.fill(embeddings);
+    embeddings.fill(context.search()?);
     embeddings.embed_query(&query).await
 }
 
@@ -167,7 +167,7 @@ fn find_tools(context: &RequestContext, vector: Option<&[f32]>) -> Result<String
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let tools = context.view.listed_tools();
     let similar = match (&context.snapshot.embeddings, vector) {
-        (Some(embeddings), Some(vector)) => Some(Similar { embeddings, vector }),
+        (Some(embeddings), Some(vector)) => Some(Similar { source: embeddings.source, vector }),
         _ => None,
     };
     let found = search.find(tools, (&query, similar), limit, &|entry| {

@@ -9,8 +9,9 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::entry::CatalogEntry;
-use crate::embeddings::{Embeddings, MAX_TEXT};
 
+/// Bytes of a text for a vector.
+pub(crate) const MAX_TEXT: usize = 1024;
 /// Names of parameters in the text of a tool for its vector.
 const MAX_PARAMETERS: usize = 16;
 
@@ -20,8 +21,8 @@ pub(crate) struct ToolIndex {
     pub(crate) tools: Vec<Arc<CatalogEntry>>,
     index: OnceLock<Index>,
     filling: Mutex<Filling>,
-    /// The vectors of all tools, by number, and their source.
-    vectors: OnceLock<(Arc<Embeddings>, Vec<Vector>)>,
+    /// The number of a source of vectors, and its vectors of all tools, by number.
+    vectors: OnceLock<(u64, Vec<Vector>)>,
 }
 
 /// The state of the computation of vectors.
@@ -89,16 +90,16 @@ impl ToolIndex {
         *self.filling.lock() = Filling::WantedFrom(time);
     }
 
-    pub(crate) fn set_vectors(&self, of: &Arc<Embeddings>, vectors: Vec<Vector>) {
+    pub(crate) fn set_vectors(&self, source: u64, vectors: Vec<Vector>) {
         if vectors.len() == self.tools.len() {
-            let _ = self.vectors.set((Arc::clone(of), vectors));
+            let _ = self.vectors.set((source, vectors));
         }
     }
 
     /// Returns the vectors of all tools, if they are known and of this source.
-    pub(super) fn vectors(&self, of: &Arc<Embeddings>) -> Option<&[Vector]> {
-        let (source, vectors) = self.vectors.get()?;
-        if Arc::ptr_eq(source, of) { Some(vectors) } else { None }
+    pub(super) fn vectors(&self, source: u64) -> Option<&[Vector]> {
+        let (known, vectors) = self.vectors.get()?;
+        if *known == source { Some(vectors) } else { None }
     }
 }
 

@@ -10,7 +10,6 @@ use serde_json::Value;
 use super::entry::CatalogEntry;
 use super::rendered::Pages;
 use super::tool_index::ToolIndex;
-use crate::embeddings::Embeddings;
 
 /// Tools from which an index is not built on a thread that serves requests.
 const QUICKLY_INDEXED: usize = 100;
@@ -33,7 +32,8 @@ pub(crate) struct ViewSearch {
 /// The vector of a query.
 #[derive(Clone, Copy)]
 pub(crate) struct Similar<'a> {
-    pub(crate) embeddings: &'a Arc<Embeddings>,
+    /// The number of its source.
+    pub(crate) source: u64,
     pub(crate) vector: &'a [f32],
 }
 
@@ -98,11 +98,9 @@ impl ViewSearch {
         })
     }
 
-    /// Begins to compute missing vectors of the tools.
-    pub(crate) fn fill(&self, embeddings: &Arc<Embeddings>) {
-        for source in &self.sources {
-            embeddings.fill(&source.index);
-        }
+    /// Returns the indexes of the tools.
+    pub(crate) fn indexes(&self) -> impl Iterator<Item = &Arc<ToolIndex>> {
+        self.sources.iter().map(|source| &source.index)
     }
 
     /// Returns whether a tool is for hosts only.
@@ -130,7 +128,7 @@ impl ViewSearch {
         for (source, includes) in self.sources.iter().zip(&filters) {
             parts.push(Part { index: source.index.get(), includes });
         }
-        let vectors = similar.map(|similar| self.vectors(similar.embeddings)).unwrap_or_default();
+        let vectors = similar.map(|similar| self.vectors(similar.source)).unwrap_or_default();
         let hits = match similar {
             Some(similar) if vectors.len() == parts.len() => {
                 find_similar(&parts, query, &vectors, similar.vector, limit)
@@ -146,8 +144,8 @@ impl ViewSearch {
     }
 
     /// Returns the vectors of the tools of each source, without those that are not known.
-    fn vectors(&self, embeddings: &Arc<Embeddings>) -> Vec<&[Vector]> {
-        self.sources.iter().filter_map(|source| source.index.vectors(embeddings)).collect()
+    fn vectors(&self, source: u64) -> Vec<&[Vector]> {
+        self.indexes().filter_map(|index| index.vectors(source)).collect()
     }
 }
 

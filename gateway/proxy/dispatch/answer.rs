@@ -36,7 +36,7 @@ pub(super) fn write_page(context: &RequestContext, kind: ListKind) -> Result<Tex
         && let Some(search) = context.search()
     {
         // A search is likely to follow.
-        search.fill(embeddings);
+        embeddings.fill(search);
     }
     let list = list::find_pages(
         &context.view,

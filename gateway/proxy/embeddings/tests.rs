@@ -1,6 +1,6 @@
 //! Tests of the limits on vectors, and of queries without them.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 use lockgate_search::normalize;
 
