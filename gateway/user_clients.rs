@@ -183,8 +183,7 @@ impl UserClients {
                 user.client.close().await;
             });
         }
-        let needs_lists =
-            self.is_listed_per_user() || self.lists_as_users() && self.source.lock().is_none();
+        let needs_lists = self.is_listed_per_user() || self.lists_as_users() && self.lacks_source();
         let watched = self.watches.of(holder);
         if (needs_lists || !watched.is_empty())
             && let Ok(user) = self.find(holder).await

@@ -108,6 +108,13 @@ impl UserClients {
         }
     }
 
+    /// Returns whether no open client is the source of the lists.
+    pub(super) fn lacks_source(&self) -> bool {
+        let open = self.open.lock();
+        let source = self.source.lock();
+        source.as_ref().is_none_or(|known| !open.contains_key(known))
+    }
+
     /// Serves the lists of another user if they were those of a holder whose client has ended. That
     /// user's lists may have been read before.
     pub(super) fn replace_lists_of(&self, ended: &Holder) {
