@@ -12,7 +12,6 @@ pub mod command;
 #[cfg(feature = "file")]
 pub mod file;
 pub mod path;
-pub mod seeds;
 pub mod sql;
 pub mod uri;
 pub mod url;
@@ -52,3 +51,5 @@ fn owned(list: &[&str]) -> Vec<String> {
 
 #[cfg(test)]
 mod corpora;
+#[cfg(test)]
+mod seeds;

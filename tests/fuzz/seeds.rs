@@ -27,7 +27,7 @@ fn root() -> &'static Path {
 }
 
 /// Returns the inputs of a target: every text of its corpora, once for each rule.
-pub fn of(target: &str) -> Vec<Vec<u8>> {
+pub(crate) fn of(target: &str) -> Vec<Vec<u8>> {
     let Some((_, files, rules)) = TARGETS.iter().find(|(name, ..)| *name == target) else {
         return files();
     };
@@ -68,10 +68,13 @@ fn files() -> Vec<Vec<u8>> {
     all.map(|path| std::fs::read(path).expect("a policy file")).collect()
 }
 
-/// Writes the inputs, with a subfolder per target.
-pub fn write(folder: &Path) {
+/// Writes the inputs to the folder `LOCKGATE_SEEDS`, with a subfolder per target.
+#[test]
+#[ignore = "writes files for libFuzzer"]
+fn write() {
+    let folder = std::env::var_os("LOCKGATE_SEEDS").expect("LOCKGATE_SEEDS is set to a folder");
     for target in ["sql", "path", "url", "uri", "command", "file"] {
-        let folder = folder.join(target);
+        let folder = Path::new(&folder).join(target);
         std::fs::create_dir_all(&folder).expect("a folder");
         for (n, seed) in of(target).iter().enumerate() {
             std::fs::write(folder.join(format!("seed-{n:05}")), seed).expect("a seed");
