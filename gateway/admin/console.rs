@@ -13,6 +13,7 @@ mod error;
 pub(crate) mod fields;
 pub(crate) mod form_guard;
 mod layout;
+pub(crate) mod list_part;
 mod page_account;
 mod pages;
 mod plot;

@@ -14,7 +14,7 @@ macro_rules! debug_fields {
     };
 }
 
-/// Defines an enum whose values are words, such as those of a label or of an answer.
+/// Defines an enum of words, such as those of a label or of an answer.
 #[macro_export]
 macro_rules! words {
     ($(#[$meta:meta])* $vis:vis enum $name:ident {

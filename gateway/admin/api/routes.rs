@@ -28,7 +28,7 @@ use super::{
     sessions, switch, tools, usage,
 };
 use crate::console::sessions::Sessions;
-use crate::handler::AnyHandler;
+use crate::erased::AnyHandler;
 use lockgate_proxy::Gateway;
 
 /// Changes of the keys file run one at a time.

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::access::{Caller, Permission, check_permission};
 use super::problem::Problem;
 use super::state::ApiState;
-use crate::handler::AnyHandler;
+use crate::erased::AnyHandler;
 
 pub(crate) struct Table {
     router: Router<Arc<ApiState>>,

@@ -29,7 +29,7 @@ use super::sign_in::{show_sign_in, sign_out};
 use crate::api::access::{Caller, Permission, identify_caller};
 use crate::api::problem::record_rejection;
 use crate::api::state::ApiState;
-use crate::handler::{AnyHandler, ResponseFuture};
+use crate::erased::{AnyHandler, ResponseFuture};
 use crate::read_header;
 use crate::router::answer_nothing;
 

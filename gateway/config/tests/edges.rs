@@ -38,6 +38,10 @@ fn document(key: &Key, value: Value) -> String {
             document["builtin"]["shell"]["timeout"] = json!(1);
         }
     }
+    if key.path.starts_with(&["tool_search".into(), "embeddings".into()]) {
+        let server = json!({"url": "https://a.test/v1/embeddings", "model": "small"});
+        document["tool_search"]["embeddings"] = server;
+    }
     let mut at = &mut document;
     for name in &key.path {
         let name = if name == "NAME" { "a" } else { name };

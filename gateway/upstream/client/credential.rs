@@ -1,5 +1,5 @@
-//! Calls with a credential that changes: one that the server refuses is made once more with another,
-//! and calls end with their client.
+//! Calls with a credential that changes: one that the server refuses is made once more with
+//! another, and calls end with their client.
 
 use std::future::poll_fn;
 use std::pin::pin;

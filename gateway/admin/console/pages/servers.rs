@@ -25,9 +25,9 @@ use crate::api::{servers, tools};
 use crate::console::api::Api;
 use crate::console::diagnosis::{NextStep, Severity};
 use crate::console::error::{PageResult, show};
-use crate::console::fields::ListPart;
 use crate::console::fields::QueryFields;
 use crate::console::layout::Layout;
+use crate::console::list_part::ListPart;
 use crate::console::plot::{Plot, plot_calls};
 use crate::console::redirect::PagePath;
 

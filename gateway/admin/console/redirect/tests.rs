@@ -1,4 +1,4 @@
-//! Tests of `page_path`.
+//! Tests of `redirect`.
 
 use super::*;
 
