@@ -12,14 +12,24 @@ use std::time::Duration;
 use clap::Parser;
 use lockgate_config::{Flags, Loaded, Report, Sources, Transport};
 use lockgate_text::count::count;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::commands::gateway_client::GatewayClient;
 use crate::commands::{approvals, ask, keys, pins, remote, show, store, verify};
 use crate::serve;
 use arguments::{Cli, Command, Common, Running, ServersAt};
 
+/// Prevents core files, which would contain secrets and tokens. A debugger can still attach, and
+/// `prlimit` lift the limit.
+fn forbid_core_files() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Core);
+    // Lowering the limit is always allowed.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum });
+}
+
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
+    forbid_core_files();
     let cli = Cli::parse();
     let mut sources = sources(&cli.common);
     let mut elsewhere = false;

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use crate::principals::{By, key};
 use crate::rig::client::Request;
 use crate::rig::gate::command;
@@ -211,4 +213,15 @@ async fn credentials_that_were_swapped_in_the_database_are_refused_and_on_the_re
         assert_eq!(refused.json()["code"], "CREDENTIALS_UNUSABLE", "{}", refused.text());
     }
     assert!(!text.contains(FIRST) && !text.contains(SECOND), "{text}");
+}
+
+#[tokio::test]
+async fn a_crash_leaves_no_core_file_with_secrets() {
+    // Programs inherit the limit, which is often 0 already.
+    let Rlimit { maximum, .. } = getrlimit(Resource::Core);
+    setrlimit(Resource::Core, Rlimit { current: maximum, maximum }).unwrap();
+    let gate = Gate::start(config()).await;
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", gate.pid())).unwrap();
+    let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+    assert_eq!(core.split_whitespace().nth(4), Some("0"), "{core}");
 }
