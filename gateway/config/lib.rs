@@ -18,6 +18,7 @@ mod overlap;
 pub mod policies;
 mod problem;
 mod raw;
+mod running;
 mod schema;
 mod source;
 mod suggest;
@@ -27,8 +28,8 @@ pub use draft::{Draft, RequiredVariable, draft, has_servers};
 pub use effective::{Effective, Setting, effective};
 pub use load::load;
 pub use loaded::{Config, Flags, Loaded, Sources, Transport};
-pub use loaded::{RunningAddresses, find_addresses};
 pub use problem::{Problem, Report, Severity, ValuePlace};
+pub use running::{RunningAddresses, find_addresses};
 pub use schema::schema;
 
 #[cfg(test)]

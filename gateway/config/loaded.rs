@@ -2,12 +2,9 @@
 //! root package.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use crate::problem::{Problem, Report};
-use crate::raw::{ApiPlace, Profile};
-use crate::{load, validate};
+use crate::problem::Problem;
 
 /// The sources of a configuration.
 #[derive(Clone, Default)]
@@ -77,48 +74,4 @@ pub struct Config {
     pub accounts: lockgate_accounts::Config,
     /// Servers that organisations may add.
     pub catalogue: lockgate_registry::Catalogue,
-}
-
-// The local addresses of a configuration's gateway, for commands that contact a running gateway.
-// Mistakes elsewhere in the configuration, such as a variable that is only set for the gateway,
-// are ignored.
-
-const NEEDED: &[&[&str]] = &[&["listen"], &["admin", "listen"], &["admin", "api"], &["profile"]];
-
-/// The URLs of a gateway, without a path.
-#[derive(Debug, PartialEq, Eq)]
-pub struct RunningAddresses {
-    pub clients: String,
-    /// The API's URL: on `admin.listen`, unless the clients' address serves the API.
-    pub api: String,
-}
-
-/// Reads the addresses from the sources. The default address is used without any configuration.
-///
-/// # Errors
-/// A file cannot be read, or contains no valid address.
-pub fn find_addresses(sources: &Sources) -> Result<RunningAddresses, Report> {
-    let root = load::read_root(sources, NEEDED)?;
-    let scheme = if root.http.tls.is_some() { "https" } else { "http" };
-    let listen = root.listen.as_ref().map_or(validate::LISTEN, |text| text.0.as_str());
-    let clients = url_of(scheme, listen);
-    let beside_clients = match root.admin.api {
-        ApiPlace::Auto => root.profile == Profile::Development,
-        ApiPlace::Everywhere => true,
-        ApiPlace::Off => false,
-    };
-    let api = match &root.admin.listen {
-        Some(listen) if !beside_clients => url_of(scheme, &listen.0),
-        _ => clients.clone(),
-    };
-    Ok(RunningAddresses { clients, api })
-}
-
-fn url_of(scheme: &str, listen: &str) -> String {
-    match listen.parse::<SocketAddr>() {
-        Ok(address) if address.ip().is_unspecified() => {
-            format!("{scheme}://{}:{}", Ipv4Addr::LOCALHOST, address.port())
-        }
-        _ => format!("{scheme}://{listen}"),
-    }
 }

@@ -223,6 +223,7 @@ async fn the_script_counts_by_the_clock_of_the_store_and_its_keys_expire() {
     assert_eq!(left(report(1_000, hour, 5)).await, -5_000);
     // At ten per second, some are replenished.
     assert_eq!(left(report(-100, hour, 5)).await, 5_000);
+    let began = Instant::now();
     assert!(left(report(5, 100_000.0, 5)).await <= 100);
     tokio::time::sleep(Duration::from_millis(300)).await;
     let back = left(report(0, 100_000.0, 5)).await;
@@ -233,7 +234,9 @@ async fn the_script_counts_by_the_clock_of_the_store_and_its_keys_expire() {
         other => panic!("{other:?}"),
     };
     let after = expires(&mut connection).await;
-    assert!((1..=1_500).contains(&after), "{after}");
+    // It may have expired if the machine stood still.
+    let is_late = after == -2 && began.elapsed() > Duration::from_secs(1);
+    assert!((1..=1_500).contains(&after) || is_late, "{after}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

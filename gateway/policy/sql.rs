@@ -23,6 +23,8 @@ use crate::Refusal;
 use crate::refusal::no;
 use canonical::Reader;
 pub(crate) use metered::Effort;
+#[cfg(test)]
+pub(crate) use metered::thread_time;
 use names::Named;
 pub use spec::{Dialect, Functions, Kind, MAX_BYTES, MissingLimit, Names, Spec};
 

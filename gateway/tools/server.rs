@@ -3,6 +3,7 @@
 //! `isError`; mistakes of the client are JSON-RPC errors.
 
 mod answer;
+mod payload;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -29,7 +30,7 @@ use crate::PreparedServer;
 use crate::provider::{ChangeListener, ChangeNotifier, Provider};
 use crate::registry::{RegisteredTool, Registry};
 use crate::tool::{AnyTool, DEFAULT_TIMEOUT, MAX_TIMEOUT};
-use answer::{PayloadError, build_item};
+use payload::{PayloadError, build_item};
 
 /// Maximum number of subscribed resources per server.
 const MAX_SUBSCRIPTIONS: usize = 1000;

@@ -9,6 +9,7 @@ mod folder;
 mod git;
 mod guard;
 mod launch;
+mod plan;
 mod program;
 mod run;
 

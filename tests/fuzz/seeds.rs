@@ -68,16 +68,18 @@ fn files() -> Vec<Vec<u8>> {
     all.map(|path| std::fs::read(path).expect("a policy file")).collect()
 }
 
-/// Writes the inputs to the folder `LOCKGATE_SEEDS`, with a subfolder per target.
+/// Writes the inputs with a subfolder per target, to the folder `LOCKGATE_SEEDS` if it is set.
 #[test]
-#[ignore = "writes files for libFuzzer"]
-fn write() {
-    let folder = std::env::var_os("LOCKGATE_SEEDS").expect("LOCKGATE_SEEDS is set to a folder");
+fn every_target_has_seeds() {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let folder = std::env::var_os("LOCKGATE_SEEDS").unwrap_or_else(|| scratch.path().into());
     for target in ["sql", "path", "url", "uri", "command", "file"] {
         let folder = Path::new(&folder).join(target);
         std::fs::create_dir_all(&folder).expect("a folder");
         for (n, seed) in of(target).iter().enumerate() {
             std::fs::write(folder.join(format!("seed-{n:05}")), seed).expect("a seed");
         }
+        let written = std::fs::read_dir(&folder).expect("a folder").count();
+        assert!(written >= 5, "{target}: {written}");
     }
 }

@@ -19,8 +19,8 @@ pub use gate::{Gate, Session, fixture, program};
 pub use serde_json::{Value, json};
 pub use upstream::{HeardMessage, Say, Upstream};
 
-/// Limit on waiting for an immediate event.
-pub const EVENT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Limit on waiting for an immediate event. Virtual machines may stand still for ten seconds.
+pub const EVENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Polls until `check` returns a value; panics with `what` on a timeout.
 pub async fn until<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {

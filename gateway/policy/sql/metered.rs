@@ -54,7 +54,7 @@ impl Effort {
 
 /// Returns the CPU time of this thread. A statement must not be refused because the machine is
 /// busy.
-fn thread_time() -> Duration {
+pub(crate) fn thread_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }

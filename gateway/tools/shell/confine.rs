@@ -23,7 +23,7 @@ use seccompiler::{
 
 use super::config::Landlock;
 use super::folder::identity;
-use super::launch::{HeldFolder, Plan};
+use super::plan::{HeldFolder, Plan};
 
 /// The first argument of this mode, and the second if the program may start others.
 pub(super) const MODE: &str = "confine-exec";

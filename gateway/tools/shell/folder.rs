@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, open, openat2};
 use rustix::io::Errno;
 
 use super::config::Root;
-use super::launch::HeldFolder;
+use super::plan::HeldFolder;
 
 /// Maximum number of attempts while the tree changes during the lookup.
 const MAX_TRIES: usize = 8;

@@ -16,7 +16,7 @@ use rustix::process::{
 };
 
 use super::confine::{self, CHILDREN, FAILED_EXIT_CODE, MODE};
-use super::launch::Plan;
+use super::plan::Plan;
 
 /// Confines this process and becomes the program, if the command line requests it. Call before
 /// anything else. Returns `None` if not requested, and an exit code on failure.

@@ -18,8 +18,8 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::folder::Folder;
-use super::launch::Plan;
 use super::launch::{Launcher, Launchers};
+use super::plan::Plan;
 use super::program::{Program, ProgramKind};
 use super::{Shell, confine, git};
 
