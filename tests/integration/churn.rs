@@ -110,6 +110,8 @@ async fn nothing_stays_of_lists_that_were() {
     read_again(&turns, 4).await;
     let (before, began, first) = (resident_mib(gate.pid()), Instant::now(), turns.count());
     tokio::time::sleep(Duration::from_secs(6)).await;
+    // On a busy machine a list takes seconds.
+    read_again(&turns, first + 2).await;
     let (after, read) = (resident_mib(gate.pid()), turns.count() - first);
     let paced = usize::try_from(began.elapsed().as_secs()).unwrap() + 2;
     assert!((2..=paced).contains(&read), "{read} times read in {paced} s");

@@ -12,7 +12,7 @@ use crate::rig::upstream::modern;
 use crate::rig::{Gate, HeardMessage, Say, Stream, Upstream, Value, json, until};
 
 /// Limit on a small call of another caller, in a debug build on two busy cores.
-const CALL_TIMEOUT: Duration = Duration::from_secs(3);
+const CALL_TIMEOUT: Duration = Duration::from_secs(6);
 
 fn resident(gate: &Gate) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", gate.pid())).unwrap();
