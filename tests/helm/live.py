@@ -76,8 +76,9 @@ def project(folder, files):
     (folder / "..data_tmp").rename(folder / "..data")
     for name in files:
         if not (folder / name).is_symlink():
-            (folder / name).unlink(missing_ok=True)
-            (folder / name).symlink_to(f"..data/{name}")
+            # In place of a file at once: the gateway must not read the folder without it.
+            (folder / "..link").symlink_to(f"..data/{name}")
+            (folder / "..link").rename(folder / name)
     for path in folder.iterdir():
         if not path.name.startswith("..") and path.name not in files:
             path.unlink()
