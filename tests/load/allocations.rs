@@ -46,11 +46,11 @@ pub async fn count(
     folder: &Path,
 ) -> anyhow::Result<[PerCall; 2]> {
     let (modern, took) = heap(program, [calls, 0], Duration::ZERO, folder).await?;
-    let (legacy, also_took) = heap(program, [0, calls], Duration::ZERO, folder).await?;
+    let (legacy, legacy_took) = heap(program, [0, calls], Duration::ZERO, folder).await?;
     // Work in the background allocates too, the more the longer the calls take.
-    let idle = (took + also_took) / 2;
-    let (base, _) = heap(program, [0, 0], idle, folder).await?;
-    let per_call = |heap: Heap| -> anyhow::Result<PerCall> {
+    let (base, _) = heap(program, [0, 0], took, folder).await?;
+    let (legacy_base, _) = heap(program, [0, 0], legacy_took, folder).await?;
+    let per_call = |heap: Heap, base: Heap| -> anyhow::Result<PerCall> {
         let each = |more: u64, less: u64| (more as f64 - less as f64) / calls as f64;
         let found = PerCall {
             allocations: each(heap.allocations, base.allocations),
@@ -62,7 +62,7 @@ pub async fn count(
         );
         Ok(found)
     };
-    Ok([per_call(modern)?, per_call(legacy)?])
+    Ok([per_call(modern, base)?, per_call(legacy, legacy_base)?])
 }
 
 #[derive(Debug, PartialEq)]
