@@ -1,5 +1,5 @@
-//! Handlers of a single type. Axum compiles about fifty functions for each type of handler, so
-//! that the functions of 145 routes would be a fifth of what this crate compiles.
+//! Handlers of a single type. Axum compiles dozens of functions for each type of handler, which for
+//! 145 routes would be a tenth of the functions of this crate.
 
 use std::pin::Pin;
 use std::sync::Arc;
