@@ -2,13 +2,11 @@
 //! needs no script and no network. Tests write the document from the types.
 
 use std::fmt::Write;
+use std::sync::LazyLock;
 
-use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use serde_json::{Map, Value};
-
-use super::state::{Document, Shared};
 
 /// The page may load nothing but its own style.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
@@ -20,19 +18,26 @@ pub(crate) fn read() -> Value {
     document
 }
 
-/// Returns the document as published.
-pub(crate) fn write(mut document: Value) -> Document {
+pub(crate) struct Document {
+    pub(crate) text: String,
+    /// The same in HTML.
+    pub(crate) page: String,
+}
+
+/// The document as published, written when it is first requested.
+pub(crate) static PUBLISHED: LazyLock<Document> = LazyLock::new(|| {
+    let mut document = read();
     rename_wildcards(&mut document);
     Document { page: write_page(&document), text: document.to_string() }
-}
+});
 
 /// The OpenAPI document of the API.
 #[cfg_attr(test, utoipa::path(
     get, path = "/openapi.json", tag = "api", responses((status = 200, body = Object)),
 ))]
-pub(crate) async fn show_document(State(state): Shared) -> impl IntoResponse {
+pub(crate) async fn show_document() -> impl IntoResponse {
     let head = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-cache")];
-    (head, state.document.text.clone())
+    (head, &*PUBLISHED.text)
 }
 
 /// This page.
@@ -40,13 +45,13 @@ pub(crate) async fn show_document(State(state): Shared) -> impl IntoResponse {
     get, path = "/", tag = "api",
     responses((status = 200, content_type = "text/html", body = String)),
 ))]
-pub(crate) async fn show_page(State(state): Shared) -> impl IntoResponse {
+pub(crate) async fn show_page() -> impl IntoResponse {
     let head = [
         (CONTENT_TYPE, "text/html; charset=utf-8"),
         (CACHE_CONTROL, "no-cache"),
         (CONTENT_SECURITY_POLICY, POLICY),
     ];
-    (head, state.document.page.clone())
+    (head, &*PUBLISHED.page)
 }
 
 /// Renames parameters that match the rest of a path, which OpenAPI does not have.

@@ -152,14 +152,11 @@ pub(crate) fn make_router(
     operations: Arc<dyn Operations>,
     sessions: Arc<Sessions>,
 ) -> (Router, Arc<ApiState>) {
-    let document = document::read();
-    let routes = table(&document).into_router();
-    let document = document::write(document);
+    let routes = table(&document::read()).into_router();
     let state = Arc::new(ApiState {
         gateway,
         operations,
         sessions,
-        document,
         journal: Arc::new(Journal::new()),
         probes: Places::new(MAX_PROBES, usize::MAX),
         searches: Places::new(SEARCHES.0, SEARCHES.1),

@@ -177,7 +177,6 @@ pub struct AuditReport {
 pub(crate) struct ApiState {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) operations: Arc<dyn Operations>,
-    pub(crate) document: Document,
     /// Open console sessions.
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) journal: Arc<Journal>,
@@ -191,14 +190,6 @@ pub(crate) struct ApiState {
     pub(crate) usage_reads: Arc<Places>,
     /// Limit on changes of the keys file. Organisations take turns.
     pub(crate) key_turns: Arc<ConcurrencyLimit>,
-}
-
-/// The description of the API, generated once.
-pub(crate) struct Document {
-    /// The OpenAPI document.
-    pub(crate) text: String,
-    /// The HTML page.
-    pub(crate) page: String,
 }
 
 pub(crate) type Shared = State<Arc<ApiState>>;
