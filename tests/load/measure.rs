@@ -41,6 +41,14 @@ impl BodySize {
         }
     }
 
+    /// Returns how many connections call at once.
+    fn connections(self) -> &'static [usize] {
+        match self {
+            Self::Small => &[1, 32, 128],
+            Self::Large => &[1, 32],
+        }
+    }
+
     /// Returns a text for a legacy call of about 200 bytes, or a text of 64 KiB.
     pub fn text(self) -> Bytes {
         let length = match self {
@@ -60,7 +68,7 @@ impl BodySize {
 pub fn scenarios() -> Vec<Scenario> {
     let mut all = Vec::new();
     for body in BodySize::BOTH {
-        for connections in [1, 32] {
+        for &connections in body.connections() {
             all.extend(Era::BOTH.map(|era| Scenario { era, connections, body }));
         }
     }

@@ -18,9 +18,9 @@ pub const GUARDED_AT_MOST: f64 = 1.15;
 pub const MAX_RATIO: f64 = 4.0;
 /// The same for an unoptimised debug build.
 pub const DEBUG_CEILING: f64 = 40.0;
-/// Limit on the allocations of a plain call in a debug build: 12 to 16, the more the busier the
+/// Limit on the allocations of a plain call in a debug build: 10 to 18, the more the busier the
 /// machine is.
-pub const MAX_ALLOCATIONS: f64 = 18.0;
+pub const MAX_ALLOCATIONS: f64 = 20.0;
 
 /// A figure other than the cost of a call.
 pub struct Line {
