@@ -76,7 +76,7 @@ pub(crate) async fn obtain_approval(
     };
     step.map_err(|stop| match stop {
         Stop::Approval(error) => {
-            RequestError::unapproved(&error, first.as_ref(), context.era()).of_server(&server)
+            RequestError::unapproved(&error, first.as_ref()).of_server(&server)
         }
         Stop::Request(problem) => problem,
     })
@@ -91,15 +91,12 @@ pub(crate) fn open_round(gateway: &Gateway, context: &RequestContext, permitted:
 }
 
 /// Refuses a built-in tool's nested call if it needs approval, because its caller cannot be asked.
-pub(crate) fn refuse_nested(
-    context: &RequestContext,
-    permitted: Permitted,
-) -> Result<Permitted, RequestError> {
+pub(crate) fn refuse_nested(permitted: Permitted) -> Result<Permitted, RequestError> {
     match permitted.approvals().first() {
         None => Ok(permitted),
         Some(rule) => {
             let error = ApprovalError::Nested;
-            let problem = RequestError::unapproved(&error, Some(&rule.rule), context.era());
+            let problem = RequestError::unapproved(&error, Some(&rule.rule));
             Err(problem.of_server(&permitted.server().qualified_name()))
         }
     }

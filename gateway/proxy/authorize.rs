@@ -153,9 +153,7 @@ fn check_arguments(
 ) -> Result<(), RequestError> {
     let given = context.request.param(Key::Arguments).unwrap_or(b"{}");
     let arguments = judged.passed.arguments.as_deref().unwrap_or(given);
-    schema
-        .check(arguments)
-        .map_err(|refusal| RequestError::tool_error(refusal.to_string(), context.era()))
+    schema.check(arguments).map_err(|refusal| RequestError::tool_error(refusal.to_string()))
 }
 
 fn authorize_prompt(context: &RequestContext) -> Result<Permitted, RequestError> {

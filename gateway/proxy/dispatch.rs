@@ -39,7 +39,7 @@ use crate::relay::{Relay, stream_message};
 use crate::rescue::RequestError;
 use crate::search::{self, Lookup};
 use crate::server_operation;
-use crate::session::{Log, Session};
+use crate::session::{Log, Running, Session};
 use crate::session_stream::{silence, stream_call};
 use crate::skills;
 use crate::transport::{Reply, Text, Transport};
@@ -232,10 +232,14 @@ async fn run_modern(
 
 /// The input of the future of a call.
 type PooledCall = (Arc<Gateway>, Box<RequestContext>, Permitted, ClientPaths);
+/// The input of the future of a legacy call, which its client can cancel.
+type LegacyCall = (PooledCall, Running);
 
 thread_local! {
     /// The futures of the thread's modern calls.
     static CALLS: Arc<FuturePool<PooledCall, Called>> = FuturePool::new(run_pooled);
+    /// Those of its legacy calls.
+    static LEGACY_CALLS: Arc<FuturePool<LegacyCall, Called>> = FuturePool::new(run_pooled_legacy);
 }
 
 /// Calls the server, and returns its answer with the context.
@@ -244,6 +248,19 @@ async fn run_pooled(slots: Arc<Slots<PooledCall, Called>>) -> Called {
         return std::future::pending().await;
     };
     let answer = call_server(&gateway, &context, permitted, paths).await;
+    (context, answer)
+}
+
+/// Does the same for a legacy call.
+async fn run_pooled_legacy(slots: Arc<Slots<LegacyCall, Called>>) -> Called {
+    let Some(((gateway, context, permitted, paths), running)) = slots.take_input() else {
+        return std::future::pending().await;
+    };
+    let answer = tokio::select! {
+        biased;
+        answer = call_server(&gateway, &context, permitted, paths) => answer,
+        () = running.token.cancelled() => Err(RequestError::withdrawn()),
+    };
     (context, answer)
 }
 
@@ -299,14 +316,8 @@ async fn run_legacy(
     let relay = Relay::new(&context, &permitted, gateway.budget());
     let relay = relay.map(|relay| Arc::new(relay.beside(&channel)));
     let paths = ClientPaths { channel: Some(Arc::clone(&channel)), relay: relay.clone() };
-    let shared = Arc::clone(gateway);
-    let work: Work = Box::pin(async move {
-        let answer = tokio::select! {
-            answer = call_server(&shared, &context, permitted, paths) => answer,
-            () = running.token.cancelled() => Err(RequestError::withdrawn()),
-        };
-        (context, answer)
-    });
+    let call = ((Arc::clone(gateway), context, permitted, paths), running);
+    let work = LEGACY_CALLS.with(|calls| calls.run(call));
     let mut work = Detached::new(work, server, Arc::clone(&channel));
     tokio::select! {
         biased;
@@ -345,7 +356,10 @@ fn finish_stream(log: &Log, context: &RequestContext, answer: Result<Text, Reque
         Err(problem) if problem.is_withdrawn() => None,
         answer => Some(write_final_text(context, answer)),
     };
-    log.finish(last, RequestError::dropped().text(Some(context.request.id())).into());
+    log.finish(
+        last,
+        RequestError::dropped().text(Some(context.request.id()), context.era()).into(),
+    );
 }
 
 /// Handles a request of a built-in server on behalf of its caller: authorized and recorded like the
@@ -361,7 +375,7 @@ pub(crate) fn forward_nested(
             let permitted = authorize::authorize(&context);
             (context, permitted)
         };
-        match permitted.and_then(|permitted| approve::refuse_nested(&context, permitted)) {
+        match permitted.and_then(approve::refuse_nested) {
             Ok(permitted) => {
                 call_server(gateway, &context, permitted, ClientPaths::default()).await
             }

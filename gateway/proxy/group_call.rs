@@ -26,7 +26,6 @@ pub(crate) fn select_server(
     if !context.sees(&group.entry) {
         return Err(RequestError::unknown("tool", &name));
     }
-    let era = context.era();
     let arguments = context.request.param(Key::Arguments).unwrap_or(b"{}");
     let members = Scanner::new(arguments, context.snapshot.config.limits.depth)
         .and_then(|mut scanner| scanner.members(Keys::Strict));
@@ -37,7 +36,7 @@ pub(crate) fn select_server(
     let Some(own) = selected.and_then(|slug| group.members.get(&*slug)) else {
         let servers: Vec<&str> = group.members.keys().map(|slug| slug.as_str()).collect();
         let words = format!("`{}` must be one of {}", group.argument, servers.join(", "));
-        return Err(RequestError::tool_error(words, era));
+        return Err(RequestError::tool_error(words));
     };
     let mut rest = Vec::with_capacity(arguments.len());
     let mut object = Object::open(&mut rest);

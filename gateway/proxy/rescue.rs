@@ -300,22 +300,16 @@ impl RequestError {
     }
 
     /// Returns a tool result with `isError`, so that the model can read the refusal.
-    pub(crate) fn tool_error(words: String, era: Era) -> Self {
-        let mut result = json!({"content": [{"type": "text", "text": words}], "isError": true});
-        if era == Era::Modern {
-            result["resultType"] = "complete".into();
-        }
+    pub(crate) fn tool_error(words: String) -> Self {
+        let result = json!({"content": [{"type": "text", "text": words}], "isError": true});
         let mut problem = Self::invalid(words);
         problem.result = Some(result);
         problem
     }
 
     /// Returns an empty completion for servers without completions. Not an error.
-    pub(crate) fn no_values(era: Era) -> Self {
-        let mut result = json!({"completion": {"values": [], "total": 0, "hasMore": false}});
-        if era == Era::Modern {
-            result["resultType"] = "complete".into();
-        }
+    pub(crate) fn no_values() -> Self {
+        let result = json!({"completion": {"values": [], "total": 0, "hasMore": false}});
         let mut problem = Self::new(code::METHOD_NOT_FOUND, "the server offers no completions");
         problem.result = Some(result);
         problem.outcome = Outcome::Ok;
@@ -364,9 +358,9 @@ impl RequestError {
         }
     }
 
-    pub(crate) fn text(&self, id: Option<&[u8]>) -> Vec<u8> {
+    pub(crate) fn text(&self, id: Option<&[u8]>, era: Era) -> Vec<u8> {
         match (&self.result, id) {
-            (Some(result), Some(id)) => write::result(id, result.to_string().as_bytes()),
+            (Some(result), Some(id)) => write_result(id, result.clone(), era),
             _ => write::error(id, self.code, &self.message, self.data.as_ref()),
         }
     }
@@ -385,6 +379,14 @@ impl RequestError {
         if self.status == Some(StatusCode::METHOD_NOT_ALLOWED) {
             headers.insert(ALLOW, HeaderValue::from_static(WITHOUT_SESSION));
         }
-        Reply::message(self.text(id)).with_status(self.http_status(era)).with_headers(headers)
+        Reply::message(self.text(id, era)).with_status(self.http_status(era)).with_headers(headers)
     }
+}
+
+/// Writes a complete result of the gateway's own.
+pub(crate) fn write_result(id: &[u8], mut result: Value, era: Era) -> Vec<u8> {
+    if era == Era::Modern {
+        result["resultType"] = "complete".into();
+    }
+    write::result(id, result.to_string().as_bytes())
 }

@@ -341,7 +341,7 @@ fn too_large(context: &RequestContext, bytes: usize, most: u64) -> RequestError 
         "the result has {bytes} bytes, and policy allows {most}; request less, such as a part of it"
     );
     match context.request.method {
-        Method::ToolsCall => RequestError::tool_error(words, context.era()),
+        Method::ToolsCall => RequestError::tool_error(words),
         _ => RequestError::new(lockgate_protocol::code::INTERNAL, words),
     }
 }

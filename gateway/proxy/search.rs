@@ -9,8 +9,6 @@ use std::sync::Arc;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::list::{self, Shown};
 use lockgate_protocol::method::Method;
-use lockgate_protocol::revision::Era;
-use lockgate_protocol::write;
 use lockgate_search::{Query, Vector};
 use lockgate_upstream::ListKind;
 use serde_json::{Map, Value, json};
@@ -22,7 +20,7 @@ use crate::catalog::{CatalogEntry, Similar};
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
 use crate::group_call::select_server;
-use crate::rescue::RequestError;
+use crate::rescue::{RequestError, write_result};
 use crate::transport::Text;
 pub(crate) use signature::first_sentence;
 use signature::write_summary;
@@ -59,14 +57,13 @@ fn unwrap_management(context: &mut RequestContext) -> Result<(), RequestError> {
     if context.search().is_none() {
         return Ok(());
     }
-    let era = context.era();
     if let Err(mistake) = context.request.unwrap_call() {
-        return Err(RequestError::tool_error(format!("{CALL}: {mistake}"), era));
+        return Err(RequestError::tool_error(format!("{CALL}: {mistake}")));
     }
     let name = context.request.param_str(Key::Name).unwrap_or_default();
     if is_management(&name) {
         let words = format!("{CALL} calls tools of servers. Call {name} directly");
-        return Err(RequestError::tool_error(words, era));
+        return Err(RequestError::tool_error(words));
     }
     match context.search() {
         Some(search) if search.is_for_hosts(&name) => Err(RequestError::unknown("tool", &name)),
@@ -135,13 +132,9 @@ fn look_up(
         Lookup::Find => find_tools(context, vector).map_err(|mistake| format!("{FIND}: {mistake}")),
         Lookup::Describe => describe(context).map_err(|mistake| format!("{DESCRIBE}: {mistake}")),
     };
-    let era = context.era();
-    let content = result.map_err(|mistake| RequestError::tool_error(mistake, era))?;
-    let mut result = json!({"content": [{"type": "text", "text": content}]});
-    if era == Era::Modern {
-        result["resultType"] = "complete".into();
-    }
-    Ok(Text::Whole(write::result(context.request.id(), result.to_string().as_bytes()).into()))
+    let content = result.map_err(RequestError::tool_error)?;
+    let result = json!({"content": [{"type": "text", "text": content}]});
+    Ok(Text::Whole(write_result(context.request.id(), result, context.era()).into()))
 }
 
 fn find_tools(context: &RequestContext, vector: Option<&[f32]>) -> Result<String, String> {

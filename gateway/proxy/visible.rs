@@ -284,11 +284,6 @@ impl Gateway {
         self.snapshot().authenticator.current(caller).is_some()
     }
 
-    /// Returns an authenticated caller with its current grants, if it would still be authenticated.
-    pub fn current_caller(&self, caller: &Principal) -> Option<Principal> {
-        self.snapshot().authenticator.current(caller)
-    }
-
     /// Completes when the gateway is stopping.
     pub async fn stopping(&self) {
         self.stopping.cancelled().await;

@@ -63,7 +63,7 @@ pub(crate) fn read(
         Ok(plain) => plain,
         Err(refused) if refused.reason() == Reason::Expired => {
             let error = ApprovalError::StateExpired;
-            let problem = RequestError::unapproved(&error, None, context.era());
+            let problem = RequestError::unapproved(&error, None);
             return Err(problem.of_server(&server));
         }
         Err(_) => return Ok(None),

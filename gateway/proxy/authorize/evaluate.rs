@@ -55,7 +55,7 @@ fn evaluate_target(
         if verdict.reads_arguments() { context.request.param(Key::Arguments) } else { None };
     let passed = match policy.evaluate(verdict, &question, arguments) {
         Ok(passed) => passed,
-        Err(denied) => return Err(write_denial(context, target, denied)),
+        Err(denied) => return Err(write_denial(target, denied)),
     };
     if let Some(denied) = &passed.dry_run {
         let who = subject.principal();
@@ -70,11 +70,7 @@ fn evaluate_target(
 
 /// Builds the response to denied arguments: for a tool a result that the model can read and
 /// correct, as the specification requires for invalid input; for other items an error.
-fn write_denial(
-    context: &RequestContext,
-    target: &Target<'_>,
-    denied: PolicyDenial,
-) -> RequestError {
+fn write_denial(target: &Target<'_>, denied: PolicyDenial) -> RequestError {
     let rule = &*denied.rule;
     if let DenyReason::Failure(failure) | DenyReason::Unjudged(failure, _) = &denied.reason {
         tracing::warn!(
@@ -95,7 +91,7 @@ fn write_denial(
         DenyReason::Hidden | DenyReason::Unapproved => format!("refused by policy {rule}"),
     };
     let problem = match target.kind {
-        TargetKind::Tool => RequestError::tool_error(words, context.era()),
+        TargetKind::Tool => RequestError::tool_error(words),
         _ => RequestError::invalid(words),
     };
     problem.denied(denied.rule)

@@ -22,14 +22,14 @@ pub(super) type Work = BoxFuture<'static, Called>;
 
 /// A call that moves to a background task if dropped before its end. It is aborted there when
 /// another call needs the slot.
-pub(super) struct Detached {
-    work: Option<Work>,
+pub(super) struct Detached<W: Future<Output = Called> + Send + Unpin + 'static> {
+    work: Option<W>,
     server: Arc<dyn Upstream>,
     channel: Arc<CallChannel>,
 }
 
-impl Detached {
-    pub(super) fn new(work: Work, server: Arc<dyn Upstream>, channel: Arc<CallChannel>) -> Self {
+impl<W: Future<Output = Called> + Send + Unpin> Detached<W> {
+    pub(super) fn new(work: W, server: Arc<dyn Upstream>, channel: Arc<CallChannel>) -> Self {
         Self { work: Some(work), server, channel }
     }
 
@@ -38,7 +38,7 @@ impl Detached {
     }
 
     /// Runs the call to its end, without moving it to a background task on drop.
-    pub(super) async fn take(mut self) -> (Box<RequestContext>, Result<Text, RequestError>) {
+    pub(super) async fn take(mut self) -> Called {
         match self.work.take() {
             Some(work) => work.await,
             None => std::future::pending().await,
@@ -46,18 +46,18 @@ impl Detached {
     }
 }
 
-impl Future for Detached {
-    type Output = (Box<RequestContext>, Result<Text, RequestError>);
+impl<W: Future<Output = Called> + Send + Unpin> Future for Detached<W> {
+    type Output = Called;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Called> {
         let Some(work) = self.work.as_mut() else { return Poll::Pending };
-        let output = ready!(work.as_mut().poll(cx));
+        let output = ready!(Pin::new(work).poll(cx));
         self.work = None;
         Poll::Ready(output)
     }
 }
 
-impl Drop for Detached {
+impl<W: Future<Output = Called> + Send + Unpin> Drop for Detached<W> {
     fn drop(&mut self) {
         let Some(work) = self.work.take() else { return };
         self.channel.record_departure();

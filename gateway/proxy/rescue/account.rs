@@ -3,7 +3,6 @@
 
 use lockgate_protocol::code;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::revision::Era;
 use lockgate_telemetry::Outcome;
 use lockgate_text::date;
 use lockgate_upstream::{ConnectPrompt, Upstream, UpstreamError};
@@ -53,12 +52,8 @@ impl RequestError {
         let mut problem = Self::new(code::NEEDS_ACCOUNT, words.clone());
         if context.request.method == Method::ToolsCall {
             let content = json!([{"type": "text", "text": words}]);
-            let mut result =
-                json!({"content": content, "isError": true, "_meta": {CONNECT: connect}});
-            if context.era() == Era::Modern {
-                result["resultType"] = "complete".into();
-            }
-            problem.result = Some(result);
+            problem.result =
+                Some(json!({"content": content, "isError": true, "_meta": {CONNECT: connect}}));
         }
         problem.data = Some(json!({"reason": "needs_account", "connect": connect}));
         problem.outcome = Outcome::ToolError;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use lockgate_protocol::code;
-use lockgate_protocol::revision::Era;
 use lockgate_telemetry::Denial;
 use serde_json::json;
 
@@ -61,7 +60,7 @@ fn reason(no_room: NoRoom) -> &'static str {
 impl RequestError {
     /// Returns the error for an unapproved call: a result for the model to read, unless the client
     /// made a mistake or a limit was reached.
-    pub(crate) fn unapproved(error: &ApprovalError, rule: Option<&Arc<str>>, era: Era) -> Self {
+    pub(crate) fn unapproved(error: &ApprovalError, rule: Option<&Arc<str>>) -> Self {
         let words = match rule {
             Some(rule) => format!("the call was not made, refused by policy {rule}: {error}"),
             None => format!("the call was not made, refused: {error}"),
@@ -80,7 +79,7 @@ impl RequestError {
                     .status(StatusCode::SERVICE_UNAVAILABLE)
                     .data(json!({"reason": name}))
             }
-            _ => Self::tool_error(words, era),
+            _ => Self::tool_error(words),
         };
         let rule = rule.map_or_else(|| "approval".into(), Arc::clone);
         problem.denied(rule).because(Denial::Approval)

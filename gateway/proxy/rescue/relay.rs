@@ -57,7 +57,7 @@ impl RequestError {
             }
             // A server without completions has no values.
             Method::Complete if error.code == code::METHOD_NOT_FOUND => {
-                return Self::no_values(context.era());
+                return Self::no_values();
             }
             _ => {}
         }
