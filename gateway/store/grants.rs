@@ -40,6 +40,10 @@ const LIST: &str = "SELECT id, organisation, issuer, subject, server, revision, 
     AND ($4 = '' OR server = $4) ORDER BY organisation, issuer, subject, server LIMIT $5";
 const FIND_INTEGRATION: &str = "SELECT auth FROM integrations WHERE organisation = $1 \
     AND slug = $2 AND auth = $3";
+/// Keeps deletions of organisations out until the commit.
+const LOCK_CHANGES: &str = "SELECT revision FROM clock WHERE id = 1 FOR SHARE";
+const FIND_DELETED: &str = "SELECT id FROM deleted_organisations WHERE id = $1 \
+    AND NOT EXISTS (SELECT 1 FROM organisations WHERE id = $1)";
 const CHANGED: &str = "SELECT * FROM grants WHERE revision > $1 ORDER BY revision LIMIT $2";
 const SEALED: &str =
     "SELECT * FROM grants WHERE sealed IS NOT NULL AND id > $1 ORDER BY id LIMIT $2";
@@ -225,7 +229,8 @@ impl Store {
     }
 
     /// Writes a grant and notifies other gateways. `over` is the revision that it replaces; `None`
-    /// replaces any. Returns its revision, or `None` if the row has another revision.
+    /// replaces any. Returns its revision, or `None` if the row has another revision, or if the
+    /// organisation of a new grant was deleted.
     pub async fn write_grant(
         &self,
         record: &GrantRecord,
@@ -234,8 +239,21 @@ impl Store {
         let pool = self.pool().await?;
         within(async {
             let mut transaction = pool.begin().await?;
+            let is_new = over.is_none() && record.sealed.is_some();
+            // Before the grants' clock, so that refreshes do not wait for changes. Writers of
+            // SQLite take turns anyway.
+            if is_new && self.dialect == Dialect::Postgres {
+                transaction.list(LOCK_CHANGES, &[]).await?;
+            }
             let revision: i64 = transaction.scalar(NEXT_REVISION, &[]).await?;
-            let written = write(&mut transaction, record, revision, over).await?;
+            let organisation = (&record.organisation).into();
+            let is_deleted =
+                is_new && transaction.find(FIND_DELETED, &[organisation]).await?.is_some();
+            let written = if is_deleted {
+                0
+            } else {
+                write(&mut transaction, record, revision, over).await?
+            };
             self.end_write(transaction, written, revision).await
         })
         .await

@@ -22,7 +22,7 @@ struct Migration {
 }
 
 /// In order; the first creates schema 1. Published migrations never change.
-const MIGRATIONS: [Migration; 8] = [
+const MIGRATIONS: [Migration; 9] = [
     Migration {
         sqlite: include_str!("migrations/sqlite/0001.sql"),
         postgres: include_str!("migrations/postgres/0001.sql"),
@@ -54,6 +54,10 @@ const MIGRATIONS: [Migration; 8] = [
     Migration {
         sqlite: include_str!("migrations/sqlite/0008.sql"),
         postgres: include_str!("migrations/postgres/0008.sql"),
+    },
+    Migration {
+        sqlite: include_str!("migrations/sqlite/0009.sql"),
+        postgres: include_str!("migrations/postgres/0009.sql"),
     },
 ];
 

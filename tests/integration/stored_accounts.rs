@@ -421,4 +421,15 @@ async fn a_deleted_organisation_leaves_no_grants() {
     let late = anna.come_back(&late, &cookie).await;
     assert!(late.status == 400 && late.text().contains("was revoked"), "{}", late.text());
     assert_eq!(world.authority.grants("authorization_code").len(), redeemed);
+    // Nor does another of its callers, until the organisation is created again.
+    let of_acme = key(&world.gate, "carol", &["--organisation", "acme"]).await;
+    let mut carol = User::of_key(&world, &of_acme);
+    let (url, cookie) = carol.start(&format!("{PUBLIC}/connect/a")).await;
+    let late = carol.come_back(&world.authority.approve(&url, "carol"), &cookie).await;
+    assert!(late.status >= 400 && late.text().contains("was deleted"), "{}", late.text());
+    until("the tokens are revoked", async || (!world.authority.has_tokens("carol")).then_some(()))
+        .await;
+    let new = Request::bare("POST", "/api/organisations", json!({"id": "acme"}).to_string());
+    assert_eq!(new.by(&operator).send(world.at()).await.status, 201);
+    carol.connect("carol").await;
 }

@@ -189,7 +189,8 @@ impl Account {
     /// Stores a grant that its user has authorized, and puts it into use.
     ///
     /// # Errors
-    /// The store cannot be written, or the integration was deleted meanwhile. The grant is revoked.
+    /// The store cannot be written, or the integration or organisation was deleted meanwhile. The
+    /// grant is revoked.
     pub(crate) async fn connect(self: &Arc<Self>, grant: Grant) -> Result<(), AccountError> {
         let written = self.write(Some(grant.clone()), None, None).await;
         if !matches!(written, Ok(true)) {
@@ -198,13 +199,14 @@ impl Account {
         if written? {
             return Ok(());
         }
-        let words = "the server was removed, or its method of authentication was changed";
+        let words = "the server or the organisation was deleted, or the server's method of \
+            authentication was changed";
         Err(AccountError::Invalid(words.into()))
     }
 
     /// Stores a grant, or its end, and puts it into use. `over` is the revision that it replaces;
     /// `None` replaces any. Returns `false` if the grant has another revision, which is adopted,
-    /// or belongs to an integration that was deleted.
+    /// or belongs to an integration or organisation that was deleted.
     pub(crate) async fn write(
         &self,
         grant: Option<Grant>,

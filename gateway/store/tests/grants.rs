@@ -92,6 +92,39 @@ async fn a_deleted_integration_gets_no_grant() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deleted_organisation_gets_no_grant() {
+    on_both(async |place| {
+        let store = std::sync::Arc::new(Store::new(place));
+        let anna = record("anna", &vault(&[NEW]));
+        store.begin("acme").await.unwrap().commit().await.unwrap();
+        let first = store.write_grant(&anna, None).await.unwrap().unwrap();
+        // A deletion in progress comes first.
+        let mut change = store.begin("acme").await.unwrap();
+        assert!(change.delete_organisation().await.unwrap());
+        let late = GrantRecord { id: "con_late".into(), ..anna.clone() };
+        let (writing, later) = (std::sync::Arc::clone(&store), late.clone());
+        let writing = tokio::spawn(async move { writing.write_grant(&later, None).await });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        change.commit().await.unwrap();
+        assert_eq!(writing.await.unwrap().unwrap(), None);
+        assert_eq!(store.find_grant("con_late").await.unwrap(), None);
+        // Grants end there, and begin elsewhere.
+        let ended = GrantRecord { sealed: None, state: "disconnected".into(), ..anna.clone() };
+        assert!(store.write_grant(&ended, Some(first)).await.unwrap().is_some());
+        assert_eq!(store.write_grant(&anna, None).await.unwrap(), None);
+        let elsewhere =
+            GrantRecord { id: "con_other".into(), organisation: "other".into(), ..anna.clone() };
+        assert!(store.write_grant(&elsewhere, None).await.unwrap().is_some());
+        // A change that is rolled back creates nothing.
+        store.begin("acme").await.unwrap().roll_back().await.unwrap();
+        assert_eq!(store.write_grant(&late, None).await.unwrap(), None);
+        store.begin("acme").await.unwrap().commit().await.unwrap();
+        assert!(store.write_grant(&late, None).await.unwrap().is_some());
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_moved_row_does_not_open_and_rotation_keeps_all() {
     on_both(async |place| {
