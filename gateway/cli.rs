@@ -14,8 +14,8 @@ use lockgate_config::{Flags, Loaded, Report, Sources, Transport};
 use lockgate_text::count::count;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::commands::gateway_client::GatewayClient;
-use crate::commands::{approvals, ask, keys, pins, remote, show, store, verify};
+use crate::commands::remote::GatewayClient;
+use crate::commands::{ask, keys, pins, remote, show, store, verify};
 use crate::serve;
 use arguments::{Cli, Command, Common, Running, ServersAt};
 
@@ -73,20 +73,20 @@ fn ask_running(
     sources: Sources,
 ) -> anyhow::Result<(String, ExitCode)> {
     let json = cli.common.json;
-    if let Some(Command::Approvals { command, .. }) = &cli.command {
-        let url = remote::find_running(at.url.as_deref(), &sources, |found| found.clients)?;
-        return approvals::run(command, &url, key, sources, json);
-    }
-    let url = remote::find_running(at.url.as_deref(), &sources, |found| found.api)?;
+    let is_of_clients = matches!(cli.command, Some(Command::Approvals { .. }));
+    let url = remote::find_running(at.url.as_deref(), &sources, |found| {
+        if is_of_clients { found.clients } else { found.api }
+    })?;
     let gateway = GatewayClient::new(&url, key, sources)?;
     match &cli.command {
+        Some(Command::Approvals { command, .. }) => command.run(&gateway, json),
         Some(Command::Servers { command: Some(ServersAt::Add { new, .. }), .. }) => {
-            new.run(&gateway, json)
+            new.question()?.run(&gateway, json)
         }
-        Some(Command::Integrations { command, .. }) => command.run(&gateway, json),
-        Some(Command::Agents { command, .. }) => command.run(&gateway, json),
-        Some(Command::Connect { command, .. }) => command.run(&gateway, json),
-        Some(Command::Organisations { command, .. }) => command.run(&gateway, json),
+        Some(Command::Integrations { command, .. }) => command.question()?.run(&gateway, json),
+        Some(Command::Agents { command, .. }) => command.question()?.run(&gateway, json),
+        Some(Command::Connect { command, .. }) => command.question().run(&gateway, json),
+        Some(Command::Organisations { command, .. }) => command.question().run(&gateway, json),
         _ => Ok((String::new(), ExitCode::SUCCESS)),
     }
 }

@@ -4,7 +4,6 @@
 pub(crate) mod approvals;
 pub(crate) mod ask;
 pub(crate) mod config;
-pub(crate) mod gateway_client;
 pub(crate) mod init;
 pub(crate) mod keys;
 pub(crate) mod pins;

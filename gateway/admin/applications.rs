@@ -11,8 +11,8 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use lockgate_proxy::Gateway;
 
-use crate::api::guard::describe_refusal;
 use crate::api::state::ApiState;
+use crate::api::table::describe_refusal;
 use crate::console::{Attempts, NoRandomness, Sessions, console_router};
 use crate::{api, trpc};
 

@@ -3,18 +3,20 @@
 //! account is connected for that principal alone. No page has scripts or shows a token, a code or
 //! a text of the authorization server besides its issuer and error code.
 
-mod page;
-
 use std::sync::Arc;
 
+use askama::Template;
 use axum::Router;
 use axum::body::{Bytes, to_bytes};
 use axum::extract::{Path, RawQuery, Request, State};
-use axum::http::header::{CACHE_CONTROL, HeaderMap};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
+};
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use lockgate_accounts::{AccountError, Accounts, CallbackQuery, Holder};
+use lockgate_accounts::{AccountError, Accounts, CallbackQuery, Consent, Holder};
 use lockgate_authn::{Identity, Principal};
 use lockgate_proxy::Gateway;
 use lockgate_telemetry::audit::{Change, ChangePlace};
@@ -25,8 +27,7 @@ use crate::console::Sessions;
 use crate::console::fields::Fields;
 use crate::console::form_guard::{is_form, is_of_own_page};
 use crate::console::redirect::{redirect, set_cookie};
-use crate::console::visitor::{Visitor, cookies};
-use page::Page;
+use crate::console::sessions::{Visitor, cookies};
 
 /// Maximum size of the consent form, in bytes.
 const MAX_FORM: usize = 8 * 1024;
@@ -174,7 +175,7 @@ async fn start(
             let mut response = redirect(started.url.as_str());
             let (name, value) = started.cookie;
             set_cookie(&mut response, &name, &value, COOKIE_LIFETIME);
-            page::protect(&mut response, None);
+            protect(&mut response, None);
             response
         }
         Err(error) => refuse(&server, &error),
@@ -285,4 +286,114 @@ async fn describe_client(State(pages): State<Arc<ConnectPages>>) -> Response {
         }
         None => StatusCode::NOT_FOUND.into_response(),
     }
+}
+
+// A small page without scripts, which no other page may frame and no cache may keep.
+
+/// The policy of a page; a form may also lead to the given origin.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
+    frame-ancestors 'none'; form-action 'self'";
+
+#[derive(Template)]
+#[template(path = "connect.html")]
+struct Page {
+    title: String,
+    lines: Vec<String>,
+    status: StatusCode,
+    /// Names and values of the consent.
+    facts: Vec<(&'static str, String)>,
+    /// The token of the consent form; empty without a form.
+    token: String,
+    /// Whether the consent form has a field for the user's key at the server.
+    takes_key: bool,
+    /// The address of the server that the form shows.
+    resource: String,
+    /// The address of the sign-in form; empty without a form.
+    sign_in: String,
+    mistake: String,
+    /// The origin of the authorization server.
+    leads_to: Option<String>,
+}
+
+impl Page {
+    fn new(title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            lines: Vec::new(),
+            status: StatusCode::OK,
+            facts: Vec::new(),
+            token: String::new(),
+            takes_key: false,
+            resource: String::new(),
+            sign_in: String::new(),
+            mistake: String::new(),
+            leads_to: None,
+        }
+    }
+
+    fn status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+
+    fn line(mut self, words: impl Into<String>) -> Self {
+        self.lines.push(words.into());
+        self
+    }
+
+    /// Adds the form for an API key.
+    fn sign_in(mut self, action: &str, mistake: &str) -> Self {
+        action.clone_into(&mut self.sign_in);
+        mistake.clone_into(&mut self.mistake);
+        self.status(StatusCode::UNAUTHORIZED)
+    }
+
+    /// Adds the consent and its form.
+    fn consent(mut self, caller: &Principal, consent: &Consent, token: &str) -> Self {
+        let scopes = match &consent.scopes[..] {
+            [] => "those that the server chooses".to_owned(),
+            scopes => scopes.join(", "),
+        };
+        let signed_in = caller.key_name.as_ref().unwrap_or(&caller.subject).to_string();
+        self.facts = vec![("Address of the server", consent.resource.clone())];
+        if let Some(issuer) = &consent.issuer {
+            self.facts.push(("You sign in at", issuer.clone()));
+            self.facts.push(("Permissions", scopes));
+        }
+        self.facts.push(("You are", signed_in));
+        self.takes_key = consent.issuer.is_none();
+        self.resource.clone_from(&consent.resource);
+        if let Some(agent) = &caller.agent {
+            self.facts.push(("For the client", agent.to_string()));
+        }
+        self.leads_to.clone_from(&consent.authorization_origin);
+        token.clone_into(&mut self.token);
+        self.line("Calls that you make through this gateway will use your account at the server.")
+    }
+
+    fn show(self) -> Response {
+        let Ok(text) = self.render() else {
+            return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+        };
+        let head = [(CONTENT_TYPE, "text/html; charset=utf-8")];
+        let mut response = (self.status, head, text).into_response();
+        protect(&mut response, self.leads_to.as_deref());
+        if !self.token.is_empty() || !self.sign_in.is_empty() {
+            // With `no-referrer`, browsers send forms without their origin.
+            let policy = HeaderValue::from_static("same-origin");
+            response.headers_mut().insert(REFERRER_POLICY, policy);
+        }
+        response
+    }
+}
+
+/// Sets the headers that protect a page, or a redirect, with codes or links in its address.
+fn protect(response: &mut Response, leads_to: Option<&str>) {
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let policy = format!("{POLICY} {}", leads_to.unwrap_or_default());
+    let policy = HeaderValue::from_str(policy.trim_end());
+    headers.insert(CONTENT_SECURITY_POLICY, policy.unwrap_or(HeaderValue::from_static(POLICY)));
 }

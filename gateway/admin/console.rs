@@ -4,16 +4,13 @@
 
 mod api;
 mod assets;
-mod attempts;
 mod call_outcome;
 mod comparison;
-mod compress;
 mod diagnosis;
 mod error;
 pub(crate) mod fields;
 pub(crate) mod form_guard;
 mod layout;
-pub(crate) mod list_part;
 mod page_account;
 mod pages;
 mod plot;
@@ -27,17 +24,15 @@ mod shown;
 mod sign_in;
 mod snippets;
 mod tool_form;
-mod usage;
-pub(crate) mod visitor;
 
-pub use attempts::Attempts;
 pub use provider_sign_in::{Arrival, ProviderStep, follow_provider, is_provider_step};
 pub(crate) use routes::console_router;
 pub use routes::is_public;
 pub use sessions::SessionRecord;
+pub use sessions::Visitor;
 pub use sessions::{NoRandomness, Sessions};
+pub use sign_in::Attempts;
 pub use sign_in::Offer;
 pub use sign_in::{
     IsSecure, SignIn, is_sign_in, is_sign_out, read_sign_in, show_refusal, sign_in_redirect,
 };
-pub use visitor::Visitor;

@@ -8,7 +8,6 @@ mod approvals;
 mod config;
 mod connect;
 pub mod console;
-mod erased;
 mod fault;
 mod life;
 mod router;

@@ -1,9 +1,11 @@
 //! The operator's endpoints: `/healthz`, `/readyz`, `/metrics`.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
+use axum::handler::Handler;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -107,6 +109,36 @@ fn readyz(health: &impl Health) -> Response {
 pub(crate) fn json_response(status: StatusCode, body: String) -> Response {
     let head = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
     (status, head, body).into_response()
+}
+
+// Handlers of a single type.
+
+pub(crate) type ResponseFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+/// Any handler that is a function.
+pub(crate) struct AnyHandler<S>(Arc<dyn Fn(Request, S) -> ResponseFuture + Send + Sync>);
+
+impl<S> AnyHandler<S> {
+    pub(crate) fn new<H, T>(handler: H) -> Self
+    where
+        H: Handler<T, S, Future = ResponseFuture>,
+    {
+        Self(Arc::new(move |request, state| handler.clone().call(request, state)))
+    }
+}
+
+impl<S> Clone for AnyHandler<S> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<S: 'static> Handler<(), S> for AnyHandler<S> {
+    type Future = ResponseFuture;
+
+    fn call(self, request: Request, state: S) -> ResponseFuture {
+        (self.0)(request, state)
+    }
 }
 
 #[cfg(test)]

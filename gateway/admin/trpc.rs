@@ -4,13 +4,13 @@
 
 mod answer;
 mod endpoint;
-mod failure;
 mod input;
 mod run;
 mod subscription;
 
 use std::sync::Arc;
 
+use answer::TrpcError;
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -20,9 +20,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 
 use crate::api::access::identify_caller;
-use crate::api::guard::describe_refusal;
 use crate::api::state::ApiState;
-use failure::TrpcError;
+use crate::api::table::describe_refusal;
 
 /// TypeScript types of the procedures, equal for all gateways of this version.
 const TYPES: &str = include_str!("trpc/lockgate.d.ts");

@@ -12,7 +12,7 @@ use http::Method;
 use lockgate_config::{Draft, RequiredVariable, Sources, draft, has_servers};
 use serde_json::{Map, Value, json};
 
-use crate::commands::gateway_client::GatewayClient;
+use crate::commands::remote::GatewayClient;
 use crate::commands::show::pretty;
 
 const DEFAULT: &str = "lockgate.yaml";

@@ -14,15 +14,13 @@ use lockgate_policy::{Config, DEFAULT, Overlap, Policy};
 use lockgate_text::count::count;
 use serde_json::{Value, json};
 
-mod configured;
 mod explain;
 mod lint_context;
 mod unreachable;
 
-pub(crate) use configured::Configured;
-use configured::{Printed, compile, misspelt};
 use explain::Explain;
-use lint_context::LintContext;
+pub(crate) use lint_context::Configured;
+use lint_context::{LintContext, Printed, compile, misspelt};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {

@@ -5,15 +5,14 @@ mod question;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::commands::gateway_client::GatewayClient;
-use question::{INTEGRATIONS, Question, ask_gateway};
+use question::INTEGRATIONS;
+pub(crate) use question::Question;
 
 /// Commands for integrations.
 #[derive(Subcommand)]
@@ -25,35 +24,24 @@ pub(crate) enum Integrations {
     /// List the operator's catalogue of servers that can be added by name
     Predefined,
     /// Show an integration
-    Show {
-        /// The id or the name, as `list` shows it
-        id: String,
-    },
+    Show(Named),
     /// Test an integration: connect, initialize, read its lists
-    Validate {
-        /// The id or the name, as `list` shows it
-        id: String,
-    },
+    Validate(Named),
     /// Close the connection to an integration and reconnect
-    Reconnect {
-        /// The id or the name, as `list` shows it
-        id: String,
-    },
+    Reconnect(Named),
     /// Enable an integration
-    Enable {
-        /// The id or the name, as `list` shows it
-        id: String,
-    },
+    Enable(Named),
     /// Disable an integration: the gateway does not connect to it
-    Disable {
-        /// The id or the name, as `list` shows it
-        id: String,
-    },
+    Disable(Named),
     /// Delete an integration, also from all agents
-    Delete {
-        /// The id or the name, as `list` shows it
-        id: String,
-    },
+    Delete(Named),
+}
+
+/// The item of a command.
+#[derive(Args)]
+pub(crate) struct Named {
+    /// The id or the name, as `list` shows it
+    id: String,
 }
 
 /// The caller's accounts at servers.
@@ -139,25 +127,13 @@ pub(crate) enum Agents {
         all: bool,
     },
     /// Delete an agent and its endpoint
-    Delete {
-        /// The id or the name, as `list` shows it
-        id: String,
-    },
+    Delete(Named),
     /// List the integrations of an agent
-    Integrations {
-        /// The id or the name, as `list` shows it
-        id: String,
-    },
+    Integrations(Named),
     /// List the integrations that could be assigned to an agent
-    Available {
-        /// The id or the name, as `list` shows it
-        id: String,
-    },
+    Available(Named),
     /// List the servers that an agent has or could have
-    Servers {
-        /// The id or the name, as `list` shows it
-        id: String,
-    },
+    Servers(Named),
     /// Switch a server, or one of its tools, on or off for an agent
     Switch {
         /// The id or the name of the agent
@@ -215,26 +191,25 @@ const ORGANISATION: &[&str] = &["id", "integrations", "agents"];
 const CONNECTION: &[&str] = &["server", "state", "connectUrl", "scopes", "failure"];
 
 impl Integrations {
-    pub(crate) fn run(
-        &self,
-        gateway: &GatewayClient,
-        json: bool,
-    ) -> anyhow::Result<(String, ExitCode)> {
-        let question = match self {
+    pub(crate) fn question(&self) -> anyhow::Result<Question<'_>> {
+        Ok(match self {
             Self::List => Question::new(Method::GET, &[INTEGRATIONS], INTEGRATION),
             Self::Add(new) => new.question()?,
             Self::Predefined => {
                 let path = [INTEGRATIONS, "predefined", "available"];
                 Question::new(Method::GET, &path, PREDEFINED).plain()
             }
-            Self::Show { id } => Question::new(Method::GET, &[INTEGRATIONS, id], INTEGRATION),
-            Self::Delete { id } => Question::new(Method::DELETE, &[INTEGRATIONS, id], INTEGRATION),
-            Self::Validate { id } => act(id, "validate"),
-            Self::Reconnect { id } => act(id, "reconnect"),
-            Self::Enable { id } => act(id, "enable"),
-            Self::Disable { id } => act(id, "disable"),
-        };
-        ask_gateway(question, gateway, json)
+            Self::Show(Named { id }) => {
+                Question::new(Method::GET, &[INTEGRATIONS, id], INTEGRATION)
+            }
+            Self::Delete(Named { id }) => {
+                Question::new(Method::DELETE, &[INTEGRATIONS, id], INTEGRATION)
+            }
+            Self::Validate(Named { id }) => act(id, "validate"),
+            Self::Reconnect(Named { id }) => act(id, "reconnect"),
+            Self::Enable(Named { id }) => act(id, "enable"),
+            Self::Disable(Named { id }) => act(id, "disable"),
+        })
     }
 }
 
@@ -243,15 +218,7 @@ fn act<'a>(id: &'a str, action: &'static str) -> Question<'a> {
 }
 
 impl NewIntegration {
-    pub(crate) fn run(
-        &self,
-        gateway: &GatewayClient,
-        json: bool,
-    ) -> anyhow::Result<(String, ExitCode)> {
-        ask_gateway(self.question()?, gateway, json)
-    }
-
-    fn question(&self) -> anyhow::Result<Question<'static>> {
+    pub(crate) fn question(&self) -> anyhow::Result<Question<'static>> {
         let mut body = json!({});
         let kind = match &self.predefined {
             Some(slug) => {
@@ -293,12 +260,8 @@ impl NewIntegration {
 }
 
 impl Agents {
-    pub(crate) fn run(
-        &self,
-        gateway: &GatewayClient,
-        json: bool,
-    ) -> anyhow::Result<(String, ExitCode)> {
-        let question = match self {
+    pub(crate) fn question(&self) -> anyhow::Result<Question<'_>> {
+        Ok(match self {
             Self::List => Question::new(Method::GET, &["agents"], AGENT),
             Self::Create { name } => {
                 Question::new(Method::POST, &["agents"], AGENT).with(json!({"name": name}))
@@ -318,15 +281,15 @@ impl Agents {
                 let body = json!({"items": items});
                 Question::new(Method::PATCH, &["agents", id], AGENT_ITEMS).with(body)
             }
-            Self::Delete { id } => Question::new(Method::DELETE, &["agents", id], AGENT),
-            Self::Integrations { id } => {
+            Self::Delete(Named { id }) => Question::new(Method::DELETE, &["agents", id], AGENT),
+            Self::Integrations(Named { id }) => {
                 Question::new(Method::GET, &["agents", id, INTEGRATIONS], INTEGRATION)
             }
-            Self::Available { id } => {
+            Self::Available(Named { id }) => {
                 let path = ["agents", id, INTEGRATIONS, "available"];
                 Question::new(Method::GET, &path, INTEGRATION)
             }
-            Self::Servers { id } => {
+            Self::Servers(Named { id }) => {
                 Question::new(Method::GET, &["agents", id, "servers"], AGENT_SERVER)
             }
             Self::Switch { id, server, state, tool } => {
@@ -346,39 +309,29 @@ impl Agents {
                 let path = ["agents", id, INTEGRATIONS, integration];
                 Question::new(Method::DELETE, &path, INTEGRATION)
             }
-        };
-        ask_gateway(question, gateway, json)
+        })
     }
 }
 
 impl Organisations {
-    pub(crate) fn run(
-        &self,
-        gateway: &GatewayClient,
-        json: bool,
-    ) -> anyhow::Result<(String, ExitCode)> {
-        let question = match self {
+    pub(crate) fn question(&self) -> Question<'_> {
+        match self {
             Self::List => Question::new(Method::GET, &["organisations"], ORGANISATION),
             Self::Create { id } => Question::new(Method::POST, &["organisations"], ORGANISATION)
                 .with(json!({"id": id})),
             Self::Delete { id } => {
                 Question::new(Method::DELETE, &["organisations", id], ORGANISATION)
             }
-        };
-        ask_gateway(question, gateway, json)
+        }
     }
 }
 
 impl OwnAccounts {
-    pub(crate) fn run(
-        &self,
-        gateway: &GatewayClient,
-        json: bool,
-    ) -> anyhow::Result<(String, ExitCode)> {
+    pub(crate) fn question(&self) -> Question<'_> {
         let method = if self.revoke { Method::DELETE } else { Method::GET };
         let mut path = vec!["connections"];
         path.extend(self.server.as_deref());
-        ask_gateway(Question::new(method, &path, CONNECTION).plain(), gateway, json)
+        Question::new(method, &path, CONNECTION).plain()
     }
 }
 

@@ -7,18 +7,25 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::Path;
 use lockgate_authn::Role;
-use lockgate_registry::{AgentServer as Stored, AgentServerChange};
+use lockgate_registry::{
+    AgentServer as Stored, AgentServerChange, Assignment, Integration as StoredIntegration,
+    MAX_PAGE, Page as Found,
+};
 use lockgate_upstream::Upstream;
 use serde::{Deserialize, Serialize};
 
 use super::access::{By, Caller, User};
+use super::agents::Agent;
+use super::answer::broken;
 use super::body::Body;
-use super::change::{Change, Terms};
-use super::conditions::make_actor;
+use super::change::{Change, Deletion, Terms, make_actor};
 #[cfg(test)]
-use super::conditions::{ChangeQuery, CreationHeaders, OrganisationQuery};
+use super::change::{ChangeQuery, CreationHeaders, OrganisationQuery};
 use super::figures::may_see_figures;
-use super::page::Page;
+use super::integrations::{Integration, States};
+#[cfg(test)]
+use super::page::PartQuery;
+use super::page::{Page, Paged, Part, Query};
 use super::problem::Problem;
 use super::servers::{unknown_server, visible_servers};
 use super::state::ApiState;
@@ -185,9 +192,8 @@ fn list_stored(
 /// Lists the servers that an agent has or could have: those of the configuration, as far as policy
 /// lets the caller see them, and those of the organisation.
 #[cfg_attr(test, utoipa::path(
-    get, path = "/agents/{id}/servers", tag = "agents",
-    params(("id" = String, Path), OrganisationQuery),
-    responses((status = 200, body = Page<AgentServer>), (status = 404, description = "Not found")),
+    get, path = "/agents/{id}/servers", tag = "agents", params(OrganisationQuery),
+    responses((status = 200, body = Page<AgentServer>)),
 ))]
 pub(crate) async fn list_agent_servers(
     By { state, caller, .. }: By<User>,
@@ -209,9 +215,8 @@ pub(crate) async fn list_agent_servers(
 
 /// Returns a server of an agent, with its tools.
 #[cfg_attr(test, utoipa::path(
-    get, path = "/agents/{id}/servers/{server}", tag = "agents",
-    params(("id" = String, Path), ("server" = String, Path), OrganisationQuery),
-    responses((status = 200, body = AgentServer), (status = 404, description = "Not found")),
+    get, path = "/agents/{id}/servers/{server}", tag = "agents", params(OrganisationQuery),
+    responses((status = 200, body = AgentServer)),
 ))]
 pub(crate) async fn show_agent_server(
     By { state, caller, .. }: By<User>,
@@ -229,11 +234,7 @@ pub(crate) async fn show_agent_server(
 /// A tool that is off answers at the agent's endpoint like one that does not exist.
 #[cfg_attr(test, utoipa::path(
     patch, path = "/agents/{id}/servers/{server}", tag = "agents",
-    params(
-        ("id" = String, Path), ("server" = String, Path), ChangeQuery, OrganisationQuery,
-        CreationHeaders,
-    ),
-    request_body = AgentServerPatch,
+    params(ChangeQuery, OrganisationQuery, CreationHeaders), request_body = AgentServerPatch,
     responses(
         (status = 200, body = AgentServer),
         (status = 400, description = "The integration is disabled"),
@@ -269,4 +270,160 @@ pub(crate) async fn change_agent_server(
     let dry_run = changed.is_dry_run;
     let server = candidates.describe(state, caller, &slug, changed.after);
     Ok(Json(AgentServer { dry_run, ..server.with_tools(state, caller).await }))
+}
+
+// Integrations of agents: assigned from the agent's organisation by callers that may change the
+// agent.
+
+/// Default items per page: most agents have fewer.
+const DEFAULT_PAGE: usize = MAX_PAGE;
+
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct AssignedQuery {
+    /// Part of the name or the slug, case-insensitive.
+    #[cfg_attr(test, param(max_length = 256))]
+    search: Option<String>,
+}
+
+/// An agent, with the integration that was assigned or unassigned.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AgentIntegration {
+    #[serde(flatten)]
+    agent: Agent,
+    agent_id: String,
+    integration: Integration,
+    /// Set if this was a dry run.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    dry_run: bool,
+}
+
+impl Paged<AssignedQuery> {
+    /// Returns a page of the integrations that match the search, in their order.
+    fn cut(
+        &self,
+        mut found: Vec<StoredIntegration>,
+        show: impl FnMut(StoredIntegration) -> Integration,
+    ) -> Result<Page<Integration>, Problem> {
+        let part = Part::read(self.part.limit, self.part.cursor.as_deref())?;
+        if let Some(search) = self.filter.search.as_deref().map(str::to_lowercase) {
+            found.retain(|one| {
+                one.name.to_lowercase().contains(&search) || one.slug.contains(&search)
+            });
+        }
+        let total = found.len();
+        let items = found.into_iter().skip(part.offset).take(part.limit.unwrap_or(DEFAULT_PAGE));
+        Ok(part.make_page(Found { items: items.collect(), total }, show))
+    }
+}
+
+/// Returns the response with an assignment that was made, or that a dry run would make or remove.
+fn answer(
+    change: &Change,
+    assignment: Assignment,
+    dry_run: bool,
+) -> Result<AgentIntegration, Problem> {
+    let Assignment { agent: agent_id, integration } = assignment;
+    let state = &change.state;
+    let actor = make_actor(&change.caller);
+    let agent = Agent::new(state.registry()?.agent(&actor, &agent_id)?, &change.caller);
+    let states = States::of(state, &integration.organisation);
+    let integration = Integration::new(&states, integration, change.caller.role);
+    Ok(AgentIntegration { agent, agent_id, integration, dry_run })
+}
+
+/// Lists the integrations of an agent.
+#[cfg_attr(test, utoipa::path(
+    get, path = "/agents/{id}/mcp-integrations", tag = "agents",
+    params(AssignedQuery, PartQuery, OrganisationQuery),
+    responses((status = 200, body = Page<Integration>)),
+))]
+pub(crate) async fn list_assigned(
+    By { state, caller, .. }: By<User>,
+    Path(id): Path<String>,
+    Query(query): Query<Paged<AssignedQuery>>,
+) -> Result<Json<Page<Integration>>, Problem> {
+    let actor = make_actor(&caller);
+    let found = state.registry()?.list_assigned(&actor, &id)?;
+    let states = States::of(&state, &actor.organisation);
+    Ok(Json(query.cut(found, |stored| Integration::new(&states, stored, caller.role))?))
+}
+
+/// Lists the integrations that can be assigned to an agent: enabled, and not assigned yet.
+#[cfg_attr(test, utoipa::path(
+    get, path = "/agents/{id}/mcp-integrations/available", tag = "agents",
+    params(AssignedQuery, PartQuery, OrganisationQuery),
+    responses((status = 200, body = Page<Integration>)),
+))]
+pub(crate) async fn list_available(
+    By { state, caller, .. }: By<User>,
+    Path(id): Path<String>,
+    Query(query): Query<Paged<AssignedQuery>>,
+) -> Result<Json<Page<Integration>>, Problem> {
+    let actor = make_actor(&caller);
+    let found = state.registry()?.list_available(&actor, &id)?;
+    let states = States::of(&state, &actor.organisation);
+    Ok(Json(query.cut(found, |stored| Integration::new(&states, stored, caller.role))?))
+}
+
+/// Assigns an integration to an agent.
+#[cfg_attr(test, utoipa::path(
+    post,
+    path = "/agents/{id}/mcp-integrations/{integrationId}",
+    tag = "agents",
+    params(
+        ("id" = String, Path),
+        ("integrationId" = String, Path),
+        ChangeQuery,
+        OrganisationQuery,
+        CreationHeaders,
+    ),
+    responses(
+        (status = 200, body = AgentIntegration),
+        (status = 400, description = "The integration is disabled"),
+        (status = 403, description = "The integration belongs to another organisation; reported to \
+            operators only"),
+        (status = 404, description = "Not found"),
+        (status = 409, description = "Already assigned"),
+    )
+))]
+pub(crate) async fn assign_integration(
+    by: By<User>,
+    Path((id, integration)): Path<(String, String)>,
+) -> Result<Json<AgentIntegration>, Problem> {
+    let change = by.change()?;
+    let changed = change
+        .make("assign mcp-integration", |terms| async move {
+            terms.registry.assign(&terms.actor, &id, &integration, &terms.options).await
+        })
+        .await?;
+    let assignment = changed.after.ok_or_else(broken)?;
+    Ok(Json(answer(&change, assignment, changed.is_dry_run)?))
+}
+
+/// Unassigns an integration from an agent.
+#[cfg_attr(test, utoipa::path(
+    delete, path = "/agents/{id}/mcp-integrations/{integrationId}", tag = "agents",
+    params(ChangeQuery, OrganisationQuery, CreationHeaders),
+    responses(
+        (status = 204, description = "Unassigned"),
+        (status = 200, body = AgentIntegration, description = "`dryRun`"),
+        (status = 404, description = "Not found, or not assigned"),
+    ),
+))]
+pub(crate) async fn unassign_integration(
+    by: By<User>,
+    Path((id, integration)): Path<(String, String)>,
+) -> Result<Deletion<AgentIntegration>, Problem> {
+    let change = by.change()?;
+    let changed = change
+        .make("unassign mcp-integration", |terms| async move {
+            terms.registry.unassign(&terms.actor, &id, &integration, &terms.options).await
+        })
+        .await?;
+    let assignment = changed.before.filter(|_| changed.is_dry_run);
+    Ok(Deletion(assignment.map(|found| answer(&change, found, true)).transpose()?))
 }

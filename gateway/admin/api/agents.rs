@@ -1,5 +1,5 @@
 //! Agents: each is owned by its creator, and visible only to the owner and to administrators of the
-//! organisation. Their integrations are in `assignments`.
+//! organisation. Their servers are in `agent_servers`.
 
 use axum::Json;
 use axum::extract::Path;
@@ -11,15 +11,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::access::{By, Caller, User};
 use super::answer::broken;
 use super::body::{Body, segment_of};
-use super::change::{Change, Deletion, Reply};
-use super::conditions::make_actor;
+use super::change::{Change, Deletion, Reply, make_actor};
 #[cfg(test)]
-use super::conditions::{ChangeHeaders, ChangeQuery, CreationHeaders, OrganisationQuery};
+use super::change::{ChangeHeaders, ChangeQuery, CreationHeaders, OrganisationQuery};
 use super::integrations::write_time;
 use super::keys::KeyNames;
-use super::page::{Page, Part, SortOrder, StoredSort};
+use super::page::{Page, Part, Query, SortOrder, StoredSort, number};
 use super::problem::Problem;
-use super::query::{Query, number};
 
 /// An agent.
 #[derive(Debug, Serialize)]
@@ -228,10 +226,7 @@ pub(crate) async fn list_agents(
 #[cfg_attr(test, utoipa::path(
     post, path = "/agents", tag = "agents", params(ChangeQuery, OrganisationQuery, CreationHeaders),
     request_body = AgentName,
-    responses(
-        (status = 201, body = Agent), (status = 200, body = Agent, description = "`dryRun`"),
-        (status = 409, description = "The name is taken"),
-    ),
+    responses((status = 201, body = Agent), (status = 409, description = "The name is taken")),
 ))]
 pub(crate) async fn create_agent(
     by: By<User>,
@@ -248,8 +243,8 @@ pub(crate) async fn create_agent(
 
 /// Returns an agent.
 #[cfg_attr(test, utoipa::path(
-    get, path = "/agents/{id}", tag = "agents", params(("id" = String, Path), OrganisationQuery),
-    responses((status = 200, body = Agent), (status = 404, description = "Not found")),
+    get, path = "/agents/{id}", tag = "agents", params(OrganisationQuery),
+    responses((status = 200, body = Agent)),
 ))]
 pub(crate) async fn show_agent(
     By { state, caller, .. }: By<User>,
@@ -265,12 +260,8 @@ pub(crate) async fn show_agent(
 /// Renames an agent, sets the form of its list of tools, or chooses its items.
 #[cfg_attr(test, utoipa::path(
     patch, path = "/agents/{id}", tag = "agents",
-    params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
-    request_body = AgentChange,
-    responses(
-        (status = 200, body = Agent), (status = 404, description = "Not found"),
-        (status = 412, description = "Changed since the version in `If-Match`"),
-    ),
+    params(ChangeQuery, OrganisationQuery, ChangeHeaders), request_body = AgentChange,
+    responses((status = 200, body = Agent)),
 ))]
 pub(crate) async fn change_agent(
     by: By<User>,
@@ -310,12 +301,10 @@ fn text(items: &Items) -> String {
 /// Deletes an agent and its endpoint.
 #[cfg_attr(test, utoipa::path(
     delete, path = "/agents/{id}", tag = "agents",
-    params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
+    params(ChangeQuery, OrganisationQuery, ChangeHeaders),
     responses(
         (status = 204, description = "Deleted"),
         (status = 200, body = Agent, description = "`dryRun`"),
-        (status = 404, description = "Not found"),
-        (status = 412, description = "Changed since the version in `If-Match`"),
     ),
 ))]
 pub(crate) async fn delete_agent(

@@ -8,11 +8,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::access::{By, Caller, User};
-use super::page::{Page, PageQuery};
+use super::page::{Page, PageQuery, Query};
 #[cfg(test)]
 use super::page::{PartQuery, SearchQuery};
 use super::problem::Problem;
-use super::query::Query;
 use super::state::ApiState;
 
 /// A waiting call, as described in [policy.md](policy.md#approvals).
@@ -62,8 +61,8 @@ pub(crate) async fn list_ended_approvals(
 
 /// Returns a call that the caller may approve.
 #[cfg_attr(test, utoipa::path(
-    get, path = "/approvals/{id}", tag = "approvals", params(("id" = String, Path)),
-    responses((status = 200, body = WaitingApproval), (status = 404, description = "Not found")),
+    get, path = "/approvals/{id}", tag = "approvals",
+    responses((status = 200, body = WaitingApproval)),
 ))]
 pub(crate) async fn show_approval(
     By { state, caller, .. }: By<User>,
@@ -80,10 +79,9 @@ pub(crate) async fn show_approval(
 
 /// Approves a call.
 #[cfg_attr(test, utoipa::path(
-    post, path = "/approvals/{id}/approve", tag = "approvals", params(("id" = String, Path)),
+    post, path = "/approvals/{id}/approve", tag = "approvals",
     responses(
         (status = 200, body = Object, description = "The state of the call"),
-        (status = 404, description = "Not found"),
         (status = 409, description = "The decision does not count"),
     ),
 ))]
@@ -96,10 +94,9 @@ pub(crate) async fn approve_call(
 
 /// Denies a call.
 #[cfg_attr(test, utoipa::path(
-    post, path = "/approvals/{id}/deny", tag = "approvals", params(("id" = String, Path)),
+    post, path = "/approvals/{id}/deny", tag = "approvals",
     responses(
         (status = 200, body = Object, description = "The state of the call"),
-        (status = 404, description = "Not found"),
         (status = 409, description = "The decision does not count"),
     ),
 ))]

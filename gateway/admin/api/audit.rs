@@ -14,11 +14,10 @@ use serde_json::Value;
 
 use super::access::{Admin, By, Caller, Operator};
 #[cfg(test)]
-use super::conditions::OrganisationQuery;
+use super::change::OrganisationQuery;
+use super::page::{Query, number};
 use super::problem::Problem;
-use super::query::{Query, number};
-use super::state::OrganisationPermit;
-use super::state::{ApiState, AuditReport};
+use super::state::{ApiState, AuditReport, OrganisationPermit};
 
 /// The purpose that cursors are sealed for.
 const LIST: &str = "audit";

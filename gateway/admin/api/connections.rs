@@ -14,15 +14,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::access::{By, Caller, User};
-use super::change::{Change, Deletion, Terms};
-use super::change::{ChangeRecord, complete, make_recorded};
+use super::change::{Change, ChangeRecord, Deletion, Terms, complete, make_recorded};
 #[cfg(test)]
-use super::conditions::{ChangeQuery, OrganisationQuery};
+use super::change::{ChangeQuery, OrganisationQuery};
 #[cfg(test)]
 use super::page::PartQuery;
-use super::page::{Page, Paged};
+use super::page::{Page, Paged, Query, flag};
 use super::problem::Problem;
-use super::query::{Query, flag};
 use super::servers::visible_servers;
 use super::state::ApiState;
 
@@ -137,8 +135,7 @@ pub(crate) async fn list_connections(
 /// Returns an account: the caller's own by its id or its server, or for administrators that of a
 /// user by its id.
 #[cfg_attr(test, utoipa::path(
-    get, path = "/connections/{id}", tag = "connections",
-    params(("id" = String, Path), OrganisationQuery),
+    get, path = "/connections/{id}", tag = "connections", params(OrganisationQuery),
     responses((status = 200, body = Connection), (status = 404, description = "No such account")),
 ))]
 pub(crate) async fn show_connection(
@@ -153,8 +150,7 @@ pub(crate) async fn show_connection(
 /// The tokens are deleted, calls and streams that use them end on every gateway, and the
 /// authorization server is asked to revoke them.
 #[cfg_attr(test, utoipa::path(
-    delete, path = "/connections/{id}", tag = "connections",
-    params(("id" = String, Path), ChangeQuery, OrganisationQuery),
+    delete, path = "/connections/{id}", tag = "connections", params(ChangeQuery, OrganisationQuery),
     responses(
         (status = 204, description = "Disconnected"),
         (status = 200, body = Connection, description = "`dryRun`"),

@@ -1,7 +1,6 @@
 //! Integrations: servers that an organisation's administrators add while the gateway runs. The
 //! registry decides and stores; this module converts requests and results.
 
-mod catalogue;
 mod imported;
 mod input;
 mod validate;
@@ -12,41 +11,39 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::Path;
 use axum::http::StatusCode;
+use input::{IntegrationChange, ListQuery, NewCustomIntegration};
 use lockgate_registry::RegistryError;
 use serde_json::json;
+use validate::validate_new;
+use view::{answer_changed, answer_deleted};
 
 use super::access::{Admin, By, User};
 use super::body::Body;
-use super::change::{Change, Deletion, Reply};
-use super::change::{ChangeRecord, make_recorded};
-use super::conditions::make_actor;
+use super::change::{Change, ChangeRecord, Deletion, Reply, make_actor, make_recorded};
 #[cfg(test)]
-use super::conditions::{ChangeHeaders, ChangeQuery, CreationHeaders, OrganisationQuery};
+use super::change::{ChangeHeaders, ChangeQuery, CreationHeaders, OrganisationQuery};
 use super::connections::make_ending;
-use super::page::Page;
+use super::page::{Page, Query};
 use super::problem::Problem;
-use super::query::Query;
 use super::state::Switch;
 
-#[cfg(test)]
-pub(crate) use catalogue::__path_list_calls;
-pub(crate) use catalogue::list_calls;
-#[cfg(test)]
-pub(crate) use catalogue::{__path_create_predefined_integration, __path_list_catalogue};
-pub(crate) use catalogue::{PredefinedIntegration, create_predefined_integration, list_catalogue};
 #[cfg(test)]
 pub(crate) use imported::{__path_create_registry_integration, __path_show_registry_server};
 pub(crate) use imported::{
     RegistryInput, RegistryServer, create_registry_integration, show_registry_server,
 };
-pub(crate) use input::{AuthMethod, secret};
-use input::{IntegrationChange, ListQuery, NewCustomIntegration};
-use validate::validate_new;
+#[cfg(test)]
+pub(crate) use input::{
+    __path_create_predefined_integration, __path_list_calls, __path_list_catalogue,
+};
+pub(crate) use input::{
+    AuthMethod, PredefinedIntegration, create_predefined_integration, list_calls, list_catalogue,
+    secret,
+};
 #[cfg(test)]
 pub(crate) use validate::{__path_check_mcp, __path_validate_integration};
 pub(crate) use validate::{check_mcp, validate_integration};
 pub(crate) use view::{Integration, States, Warning, write_time};
-use view::{answer_changed, answer_deleted};
 
 /// Lists the integrations of the caller's organisation.
 #[cfg_attr(test, utoipa::path(
@@ -70,7 +67,6 @@ pub(crate) async fn list_integrations(
     params(ChangeQuery, OrganisationQuery, CreationHeaders), request_body = NewCustomIntegration,
     responses(
         (status = 201, body = Integration),
-        (status = 200, body = Integration, description = "`dryRun`"),
         (status = 400, description = "An error in the body, or the server failed its test"),
         (status = 409, description = "The name or the slug is taken"),
     ),
@@ -101,9 +97,8 @@ pub(crate) async fn create_custom_integration(
 
 /// Returns an integration.
 #[cfg_attr(test, utoipa::path(
-    get, path = "/mcp-integrations/{id}", tag = "integrations",
-    params(("id" = String, Path), OrganisationQuery),
-    responses((status = 200, body = Integration), (status = 404, description = "Not found")),
+    get, path = "/mcp-integrations/{id}", tag = "integrations", params(OrganisationQuery),
+    responses((status = 200, body = Integration)),
 ))]
 pub(crate) async fn show_integration(
     By { state, caller, .. }: By<User>,
@@ -119,12 +114,8 @@ pub(crate) async fn show_integration(
 /// Changes an integration. Another method of authentication disconnects accounts of members.
 #[cfg_attr(test, utoipa::path(
     patch, path = "/mcp-integrations/{id}", tag = "integrations",
-    params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
-    request_body = IntegrationChange,
-    responses(
-        (status = 200, body = Integration), (status = 404, description = "Not found"),
-        (status = 412, description = "Changed since the version in `If-Match`"),
-    ),
+    params(ChangeQuery, OrganisationQuery, ChangeHeaders), request_body = IntegrationChange,
+    responses((status = 200, body = Integration)),
 ))]
 pub(crate) async fn change_integration(
     by: By<Admin>,
@@ -143,12 +134,10 @@ pub(crate) async fn change_integration(
 /// Deletes an integration, unassigns it from all agents, and disconnects accounts of members.
 #[cfg_attr(test, utoipa::path(
     delete, path = "/mcp-integrations/{id}", tag = "integrations",
-    params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
+    params(ChangeQuery, OrganisationQuery, ChangeHeaders),
     responses(
         (status = 204, description = "Deleted"),
         (status = 200, body = Integration, description = "`dryRun`"),
-        (status = 404, description = "Not found"),
-        (status = 412, description = "Changed since the version in `If-Match`"),
     ),
 ))]
 pub(crate) async fn delete_integration(
@@ -166,8 +155,8 @@ pub(crate) async fn delete_integration(
 /// Enables an integration.
 #[cfg_attr(test, utoipa::path(
     post, path = "/mcp-integrations/{id}/enable", tag = "integrations",
-    params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
-    responses((status = 200, body = Integration), (status = 404, description = "Not found")),
+    params(ChangeQuery, OrganisationQuery, ChangeHeaders),
+    responses((status = 200, body = Integration)),
 ))]
 pub(crate) async fn enable_integration(
     by: By<Admin>,
@@ -192,8 +181,8 @@ async fn enable(
 /// Disables an integration: it is disconnected, and its tools and other items are not listed.
 #[cfg_attr(test, utoipa::path(
     post, path = "/mcp-integrations/{id}/disable", tag = "integrations",
-    params(("id" = String, Path), ChangeQuery, OrganisationQuery, ChangeHeaders),
-    responses((status = 200, body = Integration), (status = 404, description = "Not found")),
+    params(ChangeQuery, OrganisationQuery, ChangeHeaders),
+    responses((status = 200, body = Integration)),
 ))]
 pub(crate) async fn disable_integration(
     by: By<Admin>,
@@ -207,10 +196,9 @@ pub(crate) async fn disable_integration(
 /// Running calls are aborted.
 #[cfg_attr(test, utoipa::path(
     post, path = "/mcp-integrations/{id}/reconnect", tag = "integrations",
-    params(("id" = String, Path), ChangeQuery, OrganisationQuery),
+    params(ChangeQuery, OrganisationQuery),
     responses(
         (status = 200, body = Integration), (status = 400, description = "It is disabled"),
-        (status = 404, description = "Not found"),
         (status = 409, description = "Its stored credentials cannot be decrypted"),
     ),
 ))]

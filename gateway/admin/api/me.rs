@@ -12,9 +12,8 @@ use super::access::{By, Operator, Permission, User};
 use super::events::Position;
 #[cfg(test)]
 use super::page::PartQuery;
-use super::page::{Page, Paged};
+use super::page::{Page, Paged, Query, flag};
 use super::problem::Problem;
-use super::query::{Query, flag};
 use super::state::EffectiveSetting;
 
 /// The caller of the API.

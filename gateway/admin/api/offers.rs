@@ -9,12 +9,11 @@ use serde_json::{Map, Value};
 
 use super::access::{By, Caller, User};
 #[cfg(test)]
-use super::conditions::OrganisationQuery;
+use super::change::OrganisationQuery;
 #[cfg(test)]
 use super::page::PartQuery;
-use super::page::{Page, Paged};
+use super::page::{Page, Paged, Query};
 use super::problem::Problem;
-use super::query::Query;
 use super::state::ApiState;
 
 /// A prompt.

@@ -10,17 +10,15 @@ use serde::{Deserialize, Serialize};
 use super::access::{By, Operator};
 use super::answer::broken;
 use super::body::Body;
-use super::change::complete;
-use super::change::{Change, Deletion, Reply};
+use super::change::{Change, Deletion, Reply, complete};
 #[cfg(test)]
-use super::conditions::{ChangeQuery, CreationHeaders};
+use super::change::{ChangeQuery, CreationHeaders};
 use super::connections::disconnect_all;
 use super::integrations::write_time;
-use super::page::{Page, PageQuery};
+use super::page::{Page, PageQuery, Query};
 #[cfg(test)]
 use super::page::{PartQuery, SearchQuery};
 use super::problem::Problem;
-use super::query::Query;
 
 /// An organisation that was created, or that has integrations or agents.
 #[derive(Debug, Serialize)]
@@ -76,9 +74,7 @@ pub(crate) async fn list_organisations(
     post, path = "/organisations", tag = "organisations", params(ChangeQuery, CreationHeaders),
     request_body = NewOrganisation,
     responses(
-        (status = 201, body = Organisation),
-        (status = 200, body = Organisation, description = "`dryRun`"),
-        (status = 400, description = "The name is not valid"),
+        (status = 201, body = Organisation), (status = 400, description = "The name is not valid"),
         (status = 409, description = "Already exists"),
     ),
 ))]
@@ -101,7 +97,7 @@ pub(crate) async fn create_organisation(
 /// Deletes an organisation that has no integrations, agents and keys.
 #[cfg_attr(test, utoipa::path(
     delete, path = "/organisations/{id}", tag = "organisations",
-    params(("id" = String, Path), ChangeQuery, CreationHeaders),
+    params(ChangeQuery, CreationHeaders),
     responses(
         (status = 204, description = "Deleted"),
         (status = 200, body = Organisation, description = "`dryRun`"),

@@ -17,16 +17,14 @@ use tokio::time::{Instant, sleep};
 
 use super::access::{Admin, By, Caller};
 use super::body::Body;
-use super::change::{ChangeRecord, make_recorded};
-use super::conditions::make_actor;
 #[cfg(test)]
-use super::conditions::{ChangeQuery, OrganisationQuery};
+use super::change::{ChangeQuery, OrganisationQuery};
+use super::change::{ChangeRecord, make_actor, make_recorded};
 use super::figures::rank_number;
 #[cfg(test)]
 use super::page::PartQuery;
-use super::page::{Page, Paged, Sorting};
+use super::page::{Page, Paged, Query, Sorting, flag};
 use super::problem::Problem;
-use super::query::{Query, flag};
 use super::state::{ApiState, ApprovalError, ApprovedPin};
 
 /// Maximum number of tools per approval.

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::access::{By, User};
 #[cfg(test)]
-use super::conditions::OrganisationQuery;
+use super::change::OrganisationQuery;
 use super::figures::{RecentStep, may_see_figures};
 use super::servers::visible_servers;
 

@@ -8,28 +8,24 @@ use axum::http::StatusCode;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::get;
 use lockgate_admission::{Bounds, Charge, ConcurrencyLimit};
+use lockgate_proxy::Gateway;
 use serde_json::Value;
 
 #[cfg(test)]
 use super::access::LeastRole;
 use super::access::{Admin, Operator, Permission, User, identify_caller, permission_of};
 use super::answer::count_answer;
-use super::guard::check_request;
 use super::journal::Journal;
-use super::problem::Problem;
-use super::problem::record_rejection;
-use super::state::MAX_PROBES;
-use super::state::Places;
-use super::state::{ApiState, Operations};
-use super::table::Table;
+use super::problem::{Problem, record_rejection};
+use super::state::{ApiState, MAX_PROBES, Operations, Places};
+use super::table::{Table, check_request};
 use super::{
-    agent_servers, agents, approvals, assignments, audit, call, connections, document, events,
-    integrations, keys, me, offers, organisations, pins, policies, recent, server_set, servers,
-    sessions, switch, tools, usage,
+    agent_servers, agents, approvals, audit, call, connections, document, events, integrations,
+    keys, me, offers, organisations, pins, policies, recent, server_set, servers, sessions, switch,
+    tools, usage,
 };
 use crate::console::sessions::Sessions;
-use crate::erased::AnyHandler;
-use lockgate_proxy::Gateway;
+use crate::router::AnyHandler;
 
 /// Changes of the keys file run one at a time.
 const KEY_TURNS: Bounds = Bounds { running: 1, waiting: 64 };
@@ -136,10 +132,10 @@ operations! {
     User agents::show_agent,
     User agents::change_agent,
     User agents::delete_agent,
-    User assignments::list_assigned,
-    User assignments::list_available,
-    User assignments::assign_integration,
-    User assignments::unassign_integration,
+    User agent_servers::list_assigned,
+    User agent_servers::list_available,
+    User agent_servers::assign_integration,
+    User agent_servers::unassign_integration,
     Operator organisations::list_organisations,
     Operator organisations::create_organisation,
     Operator organisations::delete_organisation,

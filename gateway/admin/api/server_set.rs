@@ -14,7 +14,7 @@ use super::access::{Admin, By};
 use super::body::Body;
 use super::change::{Change, Reply};
 #[cfg(test)]
-use super::conditions::{ChangeHeaders, ChangeQuery, OrganisationQuery};
+use super::change::{ChangeHeaders, ChangeQuery, OrganisationQuery};
 use super::connections::make_ending;
 use super::integrations::{AuthMethod, Warning, secret};
 use super::problem::Problem;
@@ -142,7 +142,6 @@ impl WantedServer {
         (status = 400, description = "An error in the body: nothing was changed"),
         (status = 404, description = "The catalogue has no such entry"),
         (status = 409, description = "A slug or a name is taken"),
-        (status = 412, description = "Changed since the version in `If-Match`"),
     ),
 ))]
 pub(crate) async fn replace_servers(

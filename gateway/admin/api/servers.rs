@@ -13,17 +13,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::access::{By, Caller, User};
-use super::change::Reply;
 #[cfg(test)]
-use super::conditions::OrganisationQuery;
+use super::change::OrganisationQuery;
+use super::change::Reply;
 use super::figures::{
     RecentStep, ServerMetrics, list_recent, may_see_figures, rank_ms, rank_number, write_time,
 };
 #[cfg(test)]
 use super::page::PartQuery;
-use super::page::{Page, Paged, SortOrder, Sorting};
+use super::page::{Page, Paged, Query, SortOrder, Sorting};
 use super::problem::Problem;
-use super::query::Query;
 use super::state::{ApiState, Switch};
 use crate::fault::Fault;
 
@@ -329,15 +328,11 @@ pub(crate) fn list_visible(By { state, caller, .. }: &By<User>, search: &str) ->
 ///
 /// Those of the configuration, as far as policy allows, and those of the caller's organisation.
 #[cfg_attr(test, utoipa::path(
-    get,
-    path = "/servers",
-    tag = "servers",
-    params(PartQuery, ServersQuery, OrganisationQuery),
+    get, path = "/servers", tag = "servers", params(PartQuery, ServersQuery, OrganisationQuery),
     responses((
-        status = 200,
-        body = Page<Server>,
+        status = 200, body = Page<Server>,
         description = "The `ETag` covers the organisation's own servers, for PUT",
-    ))
+    )),
 ))]
 pub(crate) async fn list_servers(
     By { state, caller, .. }: By<User>,
@@ -356,8 +351,7 @@ pub(crate) async fn list_servers(
 
 /// Returns a server.
 #[cfg_attr(test, utoipa::path(
-    get, path = "/servers/{name}", tag = "servers",
-    params(("name" = String, Path), OrganisationQuery),
+    get, path = "/servers/{name}", tag = "servers", params(OrganisationQuery),
     responses((status = 200, body = Server), (status = 404, description = "No such server")),
 ))]
 pub(crate) async fn show_server(

@@ -11,15 +11,13 @@ use lockgate_text::date;
 use serde::Serialize;
 
 use super::access::{Admin, By, Caller};
-use super::change::Deletion;
-use super::change::{ChangeRecord, make_recorded};
 #[cfg(test)]
-use super::conditions::{ChangeQuery, OrganisationQuery};
-use super::page::{Page, PageQuery};
+use super::change::{ChangeQuery, OrganisationQuery};
+use super::change::{ChangeRecord, Deletion, make_recorded};
+use super::page::{Page, PageQuery, Query};
 #[cfg(test)]
 use super::page::{PartQuery, SearchQuery};
 use super::problem::Problem;
-use super::query::Query;
 use super::state::ApiState;
 use crate::console::sessions::OpenSession;
 
@@ -91,8 +89,7 @@ pub(crate) async fn list_sessions(
 /// Its user is signed out when the response arrives. To prevent another sign-in, revoke the key, or
 /// disable the account at the identity provider.
 #[cfg_attr(test, utoipa::path(
-    delete, path = "/sessions/{id}", tag = "sessions",
-    params(("id" = String, Path), ChangeQuery, OrganisationQuery),
+    delete, path = "/sessions/{id}", tag = "sessions", params(ChangeQuery, OrganisationQuery),
     responses(
         (status = 204, description = "Ended"),
         (status = 200, body = ConsoleSession, description = "`dryRun`"),

@@ -12,9 +12,9 @@ use lockgate_upstream::{Upstream, UpstreamState as ServerState};
 use serde_json::json;
 
 use super::access::{Admin, By, Caller};
-use super::change::{ChangeRecord, make_recorded};
 #[cfg(test)]
-use super::conditions::{ChangeQuery, OrganisationQuery};
+use super::change::{ChangeQuery, OrganisationQuery};
+use super::change::{ChangeRecord, make_recorded};
 use super::problem::Problem;
 use super::servers::{Server, find_server, unknown_server};
 use super::state::{ApiState, Switch};
@@ -23,8 +23,7 @@ use super::state::{ApiState, Switch};
 ///
 /// A server that is connected or connecting is not changed.
 #[cfg_attr(test, utoipa::path(
-    post, path = "/servers/{name}/connect", tag = "servers",
-    params(("name" = String, Path), ChangeQuery, OrganisationQuery),
+    post, path = "/servers/{name}/connect", tag = "servers", params(ChangeQuery, OrganisationQuery),
     responses((status = 200, body = Server), (status = 404, description = "No such server")),
 ))]
 pub(crate) async fn connect_server(
@@ -42,7 +41,7 @@ pub(crate) async fn connect_server(
 /// from this gateway only: `POST /mcp-integrations/{id}/disable` disables it for all gateways.
 #[cfg_attr(test, utoipa::path(
     post, path = "/servers/{name}/disconnect", tag = "servers",
-    params(("name" = String, Path), ChangeQuery, OrganisationQuery),
+    params(ChangeQuery, OrganisationQuery),
     responses((status = 200, body = Server), (status = 404, description = "No such server")),
 ))]
 pub(crate) async fn disconnect_server(
@@ -55,8 +54,7 @@ pub(crate) async fn disconnect_server(
 
 /// Connects a disconnected server, and disconnects any other.
 #[cfg_attr(test, utoipa::path(
-    post, path = "/servers/{name}/toggle", tag = "servers",
-    params(("name" = String, Path), ChangeQuery, OrganisationQuery),
+    post, path = "/servers/{name}/toggle", tag = "servers", params(ChangeQuery, OrganisationQuery),
     responses((status = 200, body = Server), (status = 404, description = "No such server")),
 ))]
 pub(crate) async fn toggle_server(
@@ -76,7 +74,7 @@ pub(crate) async fn toggle_server(
 /// Running calls are aborted. A disconnected server stays disconnected.
 #[cfg_attr(test, utoipa::path(
     post, path = "/servers/{name}/reconnect", tag = "servers",
-    params(("name" = String, Path), ChangeQuery, OrganisationQuery),
+    params(ChangeQuery, OrganisationQuery),
     responses(
         (status = 200, body = Server), (status = 404, description = "No such server"),
         (status = 409, description = "The server is disconnected, or built in"),

@@ -13,15 +13,14 @@ use serde_json::{Value, json};
 use super::access::{Admin, By, Caller, User};
 use super::body::Body;
 use super::call::{CallOrigin, CallResult, Params, call, param};
-use super::change::{ChangeRecord, make_recorded};
 #[cfg(test)]
-use super::conditions::OrganisationQuery;
+use super::change::OrganisationQuery;
+use super::change::{ChangeRecord, make_recorded};
 use super::figures::{ToolMetrics, may_see_figures, rank_ms, rank_number};
 #[cfg(test)]
 use super::page::PartQuery;
-use super::page::{Page, Paged, SortOrder, Sorting, find_named};
+use super::page::{Page, Paged, Query, SortOrder, Sorting, find_named};
 use super::problem::Problem;
-use super::query::Query;
 use super::state::ApiState;
 use super::switch::require_control;
 
@@ -243,7 +242,7 @@ pub(crate) async fn list_tools(
 
 /// Returns a tool.
 #[cfg_attr(test, utoipa::path(
-    get, path = "/tools/{name}", tag = "tools", params(("name" = String, Path), OrganisationQuery),
+    get, path = "/tools/{name}", tag = "tools", params(OrganisationQuery),
     responses((status = 200, body = Tool), (status = 404, description = "No such tool")),
 ))]
 pub(crate) async fn show_tool(
@@ -257,8 +256,7 @@ pub(crate) async fn show_tool(
 ///
 /// The values exported by `/metrics` are not affected.
 #[cfg_attr(test, utoipa::path(
-    post, path = "/tools/{name}/metrics/reset", tag = "tools",
-    params(("name" = String, Path), OrganisationQuery),
+    post, path = "/tools/{name}/metrics/reset", tag = "tools", params(OrganisationQuery),
     responses((status = 200, body = Tool), (status = 404, description = "No such tool")),
 ))]
 pub(crate) async fn reset_metrics(
@@ -289,8 +287,8 @@ pub(crate) async fn reset_metrics(
 ///
 /// A result with `isError` is a response of the tool, and has status 200.
 #[cfg_attr(test, utoipa::path(
-    post, path = "/tools/{name}/execute", tag = "tools",
-    params(("name" = String, Path), OrganisationQuery), request_body = Execution,
+    post, path = "/tools/{name}/execute", tag = "tools", params(OrganisationQuery),
+    request_body = Execution,
     responses(
         (status = 200, body = ToolResult), (status = 404, description = "No such tool"),
         (status = 502, description = "Its server failed"),

@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 
 use super::access::{Admin, By, Caller};
 #[cfg(test)]
-use super::conditions::OrganisationQuery;
+use super::change::OrganisationQuery;
 use super::figures::to_ms;
 use super::keys::KeyNames;
+use super::page::Query;
 use super::problem::Problem;
-use super::query::Query;
 use super::servers::visible_servers;
 use super::state::ApiState;
 

@@ -14,8 +14,8 @@ use super::error::PageError;
 use super::fields::Fields;
 use super::layout::ConsoleState;
 use super::sent_forms::{FormKey, SentForms};
-use super::visitor::Visitor;
-use crate::api::guard::is_of_other_origin;
+use super::sessions::Visitor;
+use crate::api::table::is_of_other_origin;
 use crate::read_media_type;
 
 /// Maximum size of a form, in bytes.

@@ -24,17 +24,14 @@ use super::diagnosis::Severity;
 use super::error::{PageError, render};
 use super::fields::Fields;
 use super::page_account::PageAccount;
-use super::redirect::PagePath;
-use super::redirect::redirect;
-use super::results::KeptCall;
-use super::results::{Kept, Notice, Results};
+use super::redirect::{PagePath, redirect};
+use super::results::{Kept, KeptCall, Notice, Results};
 use super::sent_forms::SentForms;
-use super::sessions::{Sessions, mask, random};
-use super::visitor::Visitor;
+use super::sessions::{Sessions, Visitor, mask, random};
 use crate::api::access::Caller;
-use crate::api::call_messages::CallMessages;
+use crate::api::call::CallMessages;
 use crate::api::me::{Me, MeQuery, show_me};
-use crate::api::query::Query;
+use crate::api::page::Query;
 use crate::api::state::ApiState;
 
 /// The address, label and minimum role of a section.

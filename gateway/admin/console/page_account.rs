@@ -14,9 +14,9 @@ use lockgate_admission::{CallerId, CpuPool};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use super::compress::{accepts_gzip, compress};
+use super::assets::{accepts_gzip, compress};
 use super::error::PageError;
-use super::visitor::Visitor;
+use super::sessions::Visitor;
 use crate::api::answer::estimate_tree;
 use crate::api::problem::Problem;
 

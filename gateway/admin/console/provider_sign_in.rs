@@ -8,9 +8,9 @@ use axum::http::{HeaderMap, Method};
 use axum::response::Response;
 use lockgate_authn::{Answer, Authenticator, Principal, SignIn, SignInError};
 
-use super::attempts::{self, Attempts, Begun, cookie_name};
 use super::redirect::{SIGN_IN, find_next, own_address, redirect, set_cookie, set_session_cookie};
 use super::sessions::Sessions;
+use super::sign_in::{self, Attempts, Begun, cookie_name};
 
 const START: &str = "/console/sign-in/start";
 const CALLBACK: &str = "/console/sign-in/callback";
@@ -76,7 +76,7 @@ async fn lead_there(
             for name in given_up {
                 set_cookie(&mut response, &name, "", 0);
             }
-            set_cookie(&mut response, &name, &value, attempts::MAX_AGE);
+            set_cookie(&mut response, &name, &value, sign_in::MAX_AGE);
             ProviderStep::On(response)
         }
         Err(error) => refuse(&error, &next),

@@ -19,7 +19,7 @@ use super::diagnosis::Severity;
 use super::fields::Fields;
 use super::sessions::random;
 use super::shown::show_text;
-use crate::api::call_messages::{CallMessages, CallProgress, MessageLog};
+use crate::api::call::{CallMessages, CallProgress, MessageLog};
 
 /// Maximum number of results of all visitors; the oldest are dropped.
 const MAX_RESULTS: usize = 256;

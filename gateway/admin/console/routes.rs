@@ -19,8 +19,8 @@ use super::form_guard::check_form;
 use super::layout::{ConsoleState, put_around};
 use super::page_account::{PageAccount, count_page};
 use super::pages::{
-    self, access, agent_items, agents, approvals, audit, catalogue_entry, connections, integration,
-    integrations, keys, overview, pins, servers, sessions, settings, tool, usage,
+    self, access, agents, approvals, audit, integration, integrations, keys, overview, pins,
+    servers, sessions, settings, tool, usage,
 };
 use super::redirect::{SIGN_IN, redirect};
 use super::sent_forms::SentForms;
@@ -29,9 +29,8 @@ use super::sign_in::{show_sign_in, sign_out};
 use crate::api::access::{Caller, Permission, identify_caller};
 use crate::api::problem::record_rejection;
 use crate::api::state::ApiState;
-use crate::erased::{AnyHandler, ResponseFuture};
 use crate::read_header;
-use crate::router::answer_nothing;
+use crate::router::{AnyHandler, ResponseFuture, answer_nothing};
 
 const USER: Permission = Permission::AtLeast(Role::User);
 const ADMIN: Permission = Permission::AtLeast(Role::Admin);
@@ -58,10 +57,10 @@ fn add_catalog(table: PageTable) -> PageTable {
         .action(ADMIN, "/servers/{name}/connect", servers::connect)
         .page(ADMIN, "/integrations/new", integrations::show_form)
         .action(ADMIN, "/integrations/new", integrations::create)
-        .page(ADMIN, "/catalogue/{slug}", catalogue_entry::show_form)
-        .action(ADMIN, "/catalogue/{slug}", catalogue_entry::create)
-        .page(ADMIN, "/registry", catalogue_entry::show_form)
-        .action(ADMIN, "/registry", catalogue_entry::create)
+        .page(ADMIN, "/catalogue/{slug}", integrations::show_entry)
+        .action(ADMIN, "/catalogue/{slug}", integrations::add_entry)
+        .page(ADMIN, "/registry", integrations::show_entry)
+        .action(ADMIN, "/registry", integrations::add_entry)
         .page(ADMIN, "/integrations/{id}", integration::show_integration)
         .action(ADMIN, "/integrations/{id}", integration::change_integration)
         .action(ADMIN, "/integrations/{id}/try", integration::try_integration)
@@ -82,8 +81,8 @@ fn add_catalog(table: PageTable) -> PageTable {
         .action(USER, "/agents", agents::create_agent)
         .page(USER, "/agents/{id}", agents::show_agent)
         .action(USER, "/agents/{id}", agents::change_agent)
-        .page(USER, "/agents/{id}/items", agent_items::show_items)
-        .action(USER, "/agents/{id}/items", agent_items::change_items)
+        .page(USER, "/agents/{id}/items", agents::show_items)
+        .action(USER, "/agents/{id}/items", agents::change_items)
         .page(USER, "/agents/{id}/delete", agents::show_deletion)
         .action(USER, "/agents/{id}/delete", agents::delete_agent)
         .action(USER, "/agents/{id}/servers/{server}", agents::switch_server)
@@ -108,8 +107,8 @@ fn add_records(table: PageTable) -> PageTable {
         .action(ADMIN, "/keys/new", keys::create_key)
         .page(ADMIN, "/keys/{id}/revoke", keys::show_revocation)
         .action(ADMIN, "/keys/{id}/revoke", keys::revoke_key)
-        .page(USER, "/connections", connections::list_connections)
-        .action(USER, "/connections/disconnect", connections::disconnect)
+        .page(USER, "/connections", sessions::list_connections)
+        .action(USER, "/connections/disconnect", sessions::disconnect)
         .page(ADMIN, "/sessions", sessions::list_sessions)
         .action(ADMIN, "/sessions/end", sessions::end_sessions)
         .page(OPERATOR, "/settings", settings::show_settings)

@@ -3,7 +3,7 @@
 use axum::http::HeaderMap;
 use serde_json::{Value, json};
 
-use super::visitor::is_on_https;
+use super::sessions::is_on_https;
 
 /// Placeholder for an unknown key.
 const KEY: &str = "YOUR_KEY";

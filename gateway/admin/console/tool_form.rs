@@ -2,13 +2,13 @@
 //! only the constraints that it displays: required fields, bounds, patterns and counts. The gateway
 //! and the server check the rest.
 
-mod input;
-
+pub(crate) use input::{FieldKind, Rules};
+use input::{default_text, describe, kind_of, resolve, rules_of};
 use serde_json::{Map, Value};
 
 use super::fields::Fields;
-pub(crate) use input::{FieldKind, Rules};
-use input::{default_text, describe, kind_of, resolve, rules_of};
+
+mod input;
 
 /// Maximum number of fields; further arguments are entered as JSON.
 const MAX_FIELDS: usize = 200;

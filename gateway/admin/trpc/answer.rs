@@ -1,20 +1,23 @@
 //! Responses in the formats of tRPC's clients (trpc: http/resolveResponse.ts, stream/jsonl.ts): an
 //! object, the array of a batch, or the lines of a batch in the order of completion.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, VARY};
+use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, VARY, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, iter, once, unfold};
-use serde_json::json;
+use lockgate_protocol::code;
+use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
-use super::failure::TrpcError;
+use crate::api::call::CallError;
+use crate::api::problem::Problem;
 
 /// Interval of blanks on a silent response, which detect a disconnected client.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
@@ -169,4 +172,191 @@ fn respond(status: StatusCode, headers: HeaderMap, body: Body) -> Response {
     own.insert(VARY, HeaderValue::from_static("trpc-accept, accept"));
     own.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+// Errors in tRPC's format (trpc: error/formatter.ts): a message, the number of the code, and
+// `data`, which the gateway extends for programs.
+
+#[derive(Clone, Debug)]
+pub(crate) struct TrpcError(Box<Parts>);
+
+#[derive(Clone, Debug)]
+struct Parts {
+    code: Code,
+    status: u16,
+    message: Cow<'static, str>,
+    more: Map<String, Value>,
+    headers: HeaderMap,
+}
+
+impl TrpcError {
+    pub(crate) fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
+        let message = message.into();
+        let status = code.status;
+        Self(Box::new(Parts { code, status, message, more: Map::new(), headers: HeaderMap::new() }))
+    }
+
+    pub(crate) fn bad_request(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::BAD_REQUEST, message)
+    }
+
+    /// Creates an error for an invalid input, with zod's issues in the message, where tRPC's
+    /// clients look for them, and in `data.issues`.
+    pub(crate) fn of_issues(issues: Vec<Value>) -> Self {
+        let issues = Value::Array(issues);
+        Self::bad_request(issues.to_string()).with("issues", issues)
+    }
+
+    /// Sets a status that differs from the status of the code.
+    pub(crate) fn status(mut self, status: StatusCode) -> Self {
+        self.0.status = status.as_u16();
+        self
+    }
+
+    pub(crate) fn with(mut self, name: &str, value: Value) -> Self {
+        self.0.more.insert(name.to_owned(), value);
+        self
+    }
+
+    /// Adds the permitted method as an `Allow` header.
+    pub(crate) fn allow(mut self, verb: &'static str) -> Self {
+        self.0.headers.insert(ALLOW, HeaderValue::from_static(verb));
+        self
+    }
+
+    fn challenge(mut self, challenge: Option<&HeaderValue>) -> Self {
+        if let Some(challenge) = challenge {
+            self.0.headers.insert(WWW_AUTHENTICATE, challenge.clone());
+        }
+        self
+    }
+
+    fn retry_after(mut self, seconds: Option<u64>) -> Self {
+        if let Some(seconds) = seconds {
+            self.0.headers.insert(RETRY_AFTER, seconds.into());
+            self.0.more.insert("retryAfter".to_owned(), seconds.into());
+        }
+        self
+    }
+
+    pub(crate) fn http_status(&self) -> StatusCode {
+        StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.0.headers
+    }
+
+    /// Returns the error object. `path` is the procedure, or `None` if the whole request is
+    /// invalid.
+    pub(crate) fn shape(&self, path: Option<&str>) -> Value {
+        let parts = &*self.0;
+        let mut data = json!({"code": parts.code.key, "httpStatus": parts.status});
+        for (name, value) in &parts.more {
+            data[name] = value.clone();
+        }
+        if let Some(path) = path {
+            data["path"] = path.into();
+        }
+        json!({"message": parts.message, "code": parts.code.number, "data": data})
+    }
+}
+
+impl From<Problem> for TrpcError {
+    fn from(problem: Problem) -> Self {
+        let mut failure = Self::new(Code::of_status(problem.status()), problem.detail().to_owned())
+            .status(problem.status());
+        if let Some(kind) = problem.kind() {
+            failure = failure.with("type", kind.into());
+        }
+        failure.retry_after(problem.wait()).challenge(problem.asked_for())
+    }
+}
+
+impl From<CallError> for TrpcError {
+    fn from(error: CallError) -> Self {
+        let named = error.problem.member("integrationName").cloned();
+        let mut failure = Self::from(error.problem);
+        let Some(given) = error.error else { return failure };
+        if let Some(name) = named {
+            failure = failure.with("server", name);
+        }
+        if let Some(data) = given.get("data") {
+            for (name, member) in [("reason", "reason"), ("rule", "rule"), ("server", "upstream")] {
+                if let Some(value) = data.get(member) {
+                    failure = failure.with(name, value.clone());
+                }
+            }
+        }
+        let is_about_arguments = given["code"] == code::INVALID_PARAMS;
+        if is_about_arguments && failure.0.code == Code::BAD_REQUEST {
+            let message = &given["message"];
+            let issue = json!({"code": "custom", "path": ["arguments"], "message": message});
+            failure = failure.with("issues", json!([issue]));
+        }
+        failure.with("mcp", given)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Code {
+    pub(crate) key: &'static str,
+    /// Several keys share a number.
+    pub(crate) number: i32,
+    pub(crate) status: u16,
+}
+
+impl Code {
+    const fn new(key: &'static str, number: i32, status: u16) -> Self {
+        Self { key, number, status }
+    }
+
+    pub(crate) const BAD_REQUEST: Self = Self::new("BAD_REQUEST", -32600, 400);
+    pub(crate) const UNAUTHORIZED: Self = Self::new("UNAUTHORIZED", -32001, 401);
+    pub(crate) const FORBIDDEN: Self = Self::new("FORBIDDEN", -32003, 403);
+    pub(crate) const NOT_FOUND: Self = Self::new("NOT_FOUND", -32004, 404);
+    pub(crate) const METHOD_NOT_SUPPORTED: Self = Self::new("METHOD_NOT_SUPPORTED", -32005, 405);
+    pub(crate) const TIMEOUT: Self = Self::new("TIMEOUT", -32008, 408);
+    pub(crate) const CONFLICT: Self = Self::new("CONFLICT", -32009, 409);
+    pub(crate) const PRECONDITION_FAILED: Self = Self::new("PRECONDITION_FAILED", -32012, 412);
+    pub(crate) const PAYLOAD_TOO_LARGE: Self = Self::new("PAYLOAD_TOO_LARGE", -32013, 413);
+    pub(crate) const UNSUPPORTED_MEDIA_TYPE: Self =
+        Self::new("UNSUPPORTED_MEDIA_TYPE", -32015, 415);
+    pub(crate) const PRECONDITION_REQUIRED: Self = Self::new("PRECONDITION_REQUIRED", -32028, 428);
+    pub(crate) const TOO_MANY_REQUESTS: Self = Self::new("TOO_MANY_REQUESTS", -32029, 429);
+    pub(crate) const INTERNAL_SERVER_ERROR: Self = Self::new("INTERNAL_SERVER_ERROR", -32603, 500);
+    pub(crate) const BAD_GATEWAY: Self = Self::new("BAD_GATEWAY", -32603, 502);
+    pub(crate) const SERVICE_UNAVAILABLE: Self = Self::new("SERVICE_UNAVAILABLE", -32603, 503);
+    pub(crate) const GATEWAY_TIMEOUT: Self = Self::new("GATEWAY_TIMEOUT", -32603, 504);
+
+    pub(crate) const ALL: [Self; 16] = [
+        Self::BAD_REQUEST,
+        Self::UNAUTHORIZED,
+        Self::FORBIDDEN,
+        Self::NOT_FOUND,
+        Self::METHOD_NOT_SUPPORTED,
+        Self::TIMEOUT,
+        Self::CONFLICT,
+        Self::PRECONDITION_FAILED,
+        Self::PAYLOAD_TOO_LARGE,
+        Self::UNSUPPORTED_MEDIA_TYPE,
+        Self::PRECONDITION_REQUIRED,
+        Self::TOO_MANY_REQUESTS,
+        Self::INTERNAL_SERVER_ERROR,
+        Self::BAD_GATEWAY,
+        Self::SERVICE_UNAVAILABLE,
+        Self::GATEWAY_TIMEOUT,
+    ];
+
+    /// Returns the code of a status, or the nearest code if there is none.
+    pub(crate) fn of_status(status: StatusCode) -> Self {
+        let number = status.as_u16();
+        let own = Self::ALL.into_iter().find(|code| code.status == number);
+        match own {
+            Some(code) => code,
+            None if status == StatusCode::URI_TOO_LONG => Self::PAYLOAD_TOO_LARGE,
+            None if status.is_client_error() => Self::BAD_REQUEST,
+            None => Self::INTERNAL_SERVER_ERROR,
+        }
+    }
 }

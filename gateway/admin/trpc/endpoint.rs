@@ -18,14 +18,15 @@ use lockgate_text::percent;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answered, Outcome, answer_batch, answer_lines, answer_one, refuse};
-use super::failure::{Code, TrpcError};
+use super::answer::{
+    Answered, Code, Outcome, TrpcError, answer_batch, answer_lines, answer_one, refuse,
+};
 use super::input::{self, Action, Procedure, ProcedureKind};
 use super::run::{check_input, parse_input, run};
 use super::subscription::{follow_events, refuse as refuse_subscription};
 use crate::api::access::Caller;
-use crate::api::guard::is_of_other_origin;
 use crate::api::state::ApiState;
+use crate::api::table::is_of_other_origin;
 use crate::{is_json, read_header};
 
 /// Limit on path and query, in bytes.

@@ -13,20 +13,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::answer::Outcome;
-use super::failure::Code;
-use super::failure::TrpcError;
+use super::answer::{Code, Outcome, TrpcError};
 use super::input::{Action, Procedure};
 use crate::api::access::{By, Caller};
 use crate::api::answer::{count, estimate_tree};
 use crate::api::call::{CallError, CallOrigin, CallResult, Params, param, send};
-use crate::api::page::{Paged, PartQuery};
+use crate::api::page::{Paged, PartQuery, Query};
 use crate::api::problem::Problem;
-use crate::api::query::Query;
 use crate::api::servers::{Server, visible_servers};
 use crate::api::state::ApiState;
-use crate::api::tools::{self, ToolsQuery};
-use crate::api::tools::{find_spellings, is_category};
+use crate::api::tools::{self, ToolsQuery, find_spellings, is_category};
 use crate::api::usage;
 
 /// Tools per page.

@@ -16,8 +16,7 @@ use futures_util::stream::{iter, once, unfold};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::failure::Code;
-use super::failure::TrpcError;
+use super::answer::{Code, TrpcError};
 use super::run::read_text;
 use crate::api::access::Caller;
 use crate::api::events::{Follower, ReaderEvent};

@@ -9,7 +9,7 @@ use clap::{ArgGroup, Args};
 use lockgate_policy::cases::{Caller, Expect};
 use lockgate_policy::{Annotations, DEFAULT, Explanation, Question, Target, TargetKind};
 
-use super::configured::{Configured, Printed, compile, misspelt};
+use super::lint_context::{Configured, Printed, compile, misspelt};
 
 #[derive(Args)]
 #[command(group = ArgGroup::new("asked")

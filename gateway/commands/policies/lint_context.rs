@@ -4,14 +4,16 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::process::ExitCode;
 
+use anyhow::anyhow;
 use lockgate_authn::key::{Key, is_id};
-use lockgate_config::Config;
+use lockgate_config::{Config, Loaded, Problem};
 use lockgate_policy::cases::{Asked, Caller};
 use lockgate_policy::pin::{Reaction, Standing};
-use lockgate_policy::{Annotations, TargetKind};
+use lockgate_policy::{Annotations, Policy, TargetKind};
 use lockgate_protocol::name::{Naming, Slug};
-use lockgate_protocol::uri;
+use lockgate_protocol::uri::{self, Form, UriError};
 
 use crate::builtin::{self, Tools};
 
@@ -282,6 +284,46 @@ fn exposed(naming: &Naming, kind: TargetKind, server: &str, own: &str) -> String
         return name;
     }
     [server, naming.separator.as_str(), own].concat()
+}
+
+// The policies for a command: those of the configuration, or of the named files.
+
+/// Policies, with the warnings and the context of their configuration.
+pub(crate) struct Configured {
+    pub(super) config: lockgate_policy::Config,
+    pub(super) warnings: Vec<Problem>,
+    /// The rest of the configuration; empty if policy files are named instead.
+    pub(super) context: LintContext,
+}
+
+impl From<Loaded> for Configured {
+    fn from(Loaded { config, warnings, .. }: Loaded) -> Self {
+        Self {
+            config: config.policy.clone(),
+            warnings,
+            context: LintContext::new(Some(Box::new(config))),
+        }
+    }
+}
+
+/// A command's output and exit code.
+pub(super) type Printed = anyhow::Result<(String, ExitCode)>;
+
+/// Returns why the gateway rejects a URI before it consults policies. A template is accepted as if
+/// its server listed it.
+pub(super) fn misspelt(kind: TargetKind, own: &str) -> Option<String> {
+    if !matches!(kind, TargetKind::Resource | TargetKind::ResourceCompletion) || own.contains('{') {
+        return None;
+    }
+    let checked = match uri::form(own) {
+        Form::Canonical | Form::Expanded => uri::validate(own, uri::MAX_URI),
+        Form::Other => uri::validate(own, uri::MAX_URI).and(Err(UriError::Spelling)),
+    };
+    checked.err().map(|bad| bad.to_string())
+}
+
+pub(super) fn compile(config: &lockgate_policy::Config) -> anyhow::Result<Policy> {
+    Policy::compile(config).map_err(|mistakes| anyhow!("{mistakes:?}"))
 }
 
 #[cfg(test)]

@@ -8,13 +8,13 @@ use http::Method;
 use lockgate_text::count::count;
 use serde_json::Value;
 
-use crate::commands::gateway_client::GatewayClient;
+use crate::commands::remote::GatewayClient;
 use crate::commands::show;
 
 pub(super) const INTEGRATIONS: &str = "mcp-integrations";
 
 /// A request and the columns of its response.
-pub(super) struct Question<'a> {
+pub(crate) struct Question<'a> {
     method: Method,
     path: Vec<&'a str>,
     body: Option<Value>,
@@ -38,6 +38,16 @@ impl<'a> Question<'a> {
     pub(super) fn with(mut self, body: Value) -> Self {
         self.body = Some(body);
         self
+    }
+
+    /// Sends the request, and returns the text and the exit code of the command.
+    pub(crate) fn run(
+        self,
+        gateway: &GatewayClient,
+        json: bool,
+    ) -> anyhow::Result<(String, ExitCode)> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(self.ask(gateway, json))
     }
 
     async fn ask(self, gateway: &GatewayClient, json: bool) -> anyhow::Result<(String, ExitCode)> {
@@ -90,15 +100,6 @@ async fn find_id(gateway: &GatewayClient, list: &str, name: &str) -> anyhow::Res
             bail!("several are named `{name}`: use the id, such as {id}; `list` shows the ids")
         }
     }
-}
-
-pub(super) fn ask_gateway(
-    question: Question<'_>,
-    gateway: &GatewayClient,
-    json: bool,
-) -> anyhow::Result<(String, ExitCode)> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(question.ask(gateway, json))
 }
 
 /// Formats a list as a table, a single item as a table with one row, and other responses as lines.

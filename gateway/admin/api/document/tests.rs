@@ -45,10 +45,13 @@ fn describe() -> Value {
         "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
     });
     document["servers"] = json!([{"url": "/api"}]);
-    let items = document["paths"].as_object_mut().unwrap().values_mut();
-    for described in items.flat_map(|item| item.as_object_mut().unwrap().values_mut()) {
-        let permission = permissions[described["operationId"].as_str().unwrap()];
-        describe_operation(described, permission);
+    for (path, item) in document["paths"].as_object_mut().unwrap() {
+        for described in item.as_object_mut().unwrap().values_mut() {
+            let permission = permissions[described["operationId"].as_str().unwrap()];
+            add_parameters(described, path);
+            add_responses(described, path);
+            describe_operation(described, permission);
+        }
     }
     let components = &mut document["components"];
     if components.is_null() {
@@ -65,6 +68,51 @@ fn describe() -> Value {
 
 fn problem_content() -> Value {
     json!({"application/problem+json": {"schema": {"$ref": PROBLEM}}})
+}
+
+/// Adds the parameters of the path that the operation does not describe itself.
+fn add_parameters(described: &mut Value, path: &str) {
+    let given = described["parameters"].as_array().cloned().unwrap_or_default();
+    let mut all = Vec::new();
+    for name in path.split(['{', '}']).skip(1).step_by(2) {
+        let name = name.trim_start_matches('*');
+        if !given.iter().any(|parameter| parameter["name"] == name) {
+            let schema = json!({"type": "string"});
+            all.push(json!({"name": name, "in": "path", "required": true, "schema": schema}));
+        }
+    }
+    all.extend(given);
+    if !all.is_empty() {
+        described["parameters"] = all.into();
+    }
+}
+
+/// Adds the responses that all operations of a kind have: on an object that may be missing, on a
+/// version, and of a dry run that would create an object.
+fn add_responses(described: &mut Value, path: &str) {
+    let parameters = described["parameters"].as_array().cloned().unwrap_or_default();
+    let has = |name| parameters.iter().any(|parameter| parameter["name"] == name);
+    let responses = &mut described["responses"];
+    let mut common = BTreeMap::new();
+    if path.contains('{') {
+        common.insert("404", json!({"description": "Not found"}));
+    }
+    if has("If-Match") {
+        let words = "Changed since the version in `If-Match`";
+        common.insert("412", json!({"description": words}));
+    }
+    if has("dryRun") && responses["201"].is_object() {
+        let content = &responses["201"]["content"];
+        common.insert("200", json!({"description": "`dryRun`", "content": content}));
+    }
+    for (status, response) in common {
+        if responses[status].is_null() {
+            responses[status] = response;
+        }
+    }
+    if let Value::Object(responses) = responses {
+        responses.sort_keys();
+    }
 }
 
 /// Completes the responses of an operation: OpenAPI requires a description for each, and the body

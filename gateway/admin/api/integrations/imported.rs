@@ -16,12 +16,11 @@ use super::validate::enter_probe;
 use super::view::Integration;
 use crate::api::access::{Admin, By};
 use crate::api::body::{Body, segment_of};
-use crate::api::change::Reply;
-use crate::api::conditions::make_actor;
 #[cfg(test)]
-use crate::api::conditions::{ChangeQuery, CreationHeaders, OrganisationQuery};
+use crate::api::change::{ChangeQuery, CreationHeaders, OrganisationQuery};
+use crate::api::change::{Reply, make_actor};
+use crate::api::page::Query;
 use crate::api::problem::Problem;
-use crate::api::query::Query;
 
 const BEARER: &str = "Bearer ";
 /// Maximum bytes of a name, a version or an address of a registry.
@@ -120,7 +119,6 @@ pub(crate) async fn show_registry_server(
     params(ChangeQuery, OrganisationQuery, CreationHeaders), request_body = NewRegistryIntegration,
     responses(
         (status = 201, body = Integration),
-        (status = 200, body = Integration, description = "`dryRun`"),
         (status = 400, description = "An error in the body, or the server failed its test"),
         (status = 404, description = "No registry is named, or it has no such server"),
         (status = 409, description = "The name or the slug is taken"),

@@ -16,12 +16,12 @@ use url::Url;
 
 use crate::api::access::{Admin, By};
 #[cfg(test)]
-use crate::api::conditions::OrganisationQuery;
-use crate::api::conditions::make_actor;
+use crate::api::change::OrganisationQuery;
+use crate::api::change::make_actor;
 use crate::api::problem::Problem;
-use crate::api::state::ApiState;
-use crate::api::state::OrganisationPermit;
-use crate::api::state::{Candidate, Offered, ProbeFailure, ProbeStage};
+use crate::api::state::{
+    ApiState, Candidate, Offered, OrganisationPermit, ProbeFailure, ProbeStage,
+};
 use crate::fault::Fault;
 
 /// Retry delay while other servers are being tested, in seconds.
@@ -66,12 +66,8 @@ impl Validation {
 /// The test passes if the server accepts the credentials and offers at least one tool, resource or
 /// prompt. It takes up to 30 s.
 #[cfg_attr(test, utoipa::path(
-    post, path = "/mcp-integrations/{id}/validate", tag = "integrations",
-    params(("id" = String, Path), OrganisationQuery),
-    responses(
-        (status = 200, body = Validation), (status = 400, description = "It is disabled"),
-        (status = 404, description = "Not found"),
-    ),
+    post, path = "/mcp-integrations/{id}/validate", tag = "integrations", params(OrganisationQuery),
+    responses((status = 200, body = Validation), (status = 400, description = "It is disabled")),
 ))]
 pub(crate) async fn validate_integration(
     By { state, caller, .. }: By<Admin>,

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::agents::name_agent;
 use crate::api::approvals::{self, WaitingApproval};
+use crate::api::page::query;
 use crate::api::problem::Problem;
-use crate::api::query::query;
 use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageError, PageResult, show};

@@ -19,13 +19,13 @@ use super::pins::find_pins;
 use super::servers::count_states;
 use super::usage::load_usage;
 use crate::api::agents::list_agents;
+use crate::api::events;
 use crate::api::keys::{ApiKey, list_visible};
+use crate::api::page::query;
 use crate::api::problem::Problem;
-use crate::api::query::query;
 use crate::api::recent::{Figures, show_figures};
-use crate::api::servers::Server;
+use crate::api::servers::{self, Server};
 use crate::api::usage::Usage;
-use crate::api::{events, servers};
 use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
 use crate::console::error::{PageResult, show};
@@ -34,9 +34,9 @@ use crate::console::layout::{ConsoleState, Layout};
 use crate::console::plot::{Plot, plot_calls};
 use crate::console::redirect::PagePath;
 use crate::console::results::Kept;
+use crate::console::sessions::Visitor;
 use crate::console::sign_in::SIGNED_OUT;
 use crate::console::snippets::{Snippet, find_address, make_snippets};
-use crate::console::visitor::Visitor;
 
 /// Maximum number of problems of one kind that are listed.
 const MAX_SHOWN: usize = 16;

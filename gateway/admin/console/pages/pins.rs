@@ -8,9 +8,9 @@ use axum::Json;
 use axum::http::StatusCode;
 
 use crate::api::body::Body;
+use crate::api::page::query;
 use crate::api::pins::{self, Pin, PinApproval, PinDifference, ToolToApprove};
 use crate::api::problem::Problem;
-use crate::api::query::query;
 use crate::console::api::Api;
 use crate::console::comparison::Comparison;
 use crate::console::diagnosis::Severity;

@@ -13,23 +13,20 @@ use super::tool::{load_prompts, load_resources};
 use super::usage::load_usage;
 use crate::api::integrations::Integration;
 use crate::api::offers::{Prompt, Resource};
-use crate::api::page::Page;
+use crate::api::page::{Page, query};
 use crate::api::pins::Pin;
 use crate::api::problem::Problem;
-use crate::api::query::query;
-use crate::api::servers::Server;
+use crate::api::servers::{self, Server};
 use crate::api::switch::{connect_server, reconnect_server};
-use crate::api::tools::Tool;
+use crate::api::tools::{self, Tool};
 use crate::api::usage::Usage;
-use crate::api::{servers, tools};
 use crate::console::api::Api;
 use crate::console::diagnosis::{NextStep, Severity};
 use crate::console::error::{PageResult, show};
 use crate::console::fields::QueryFields;
 use crate::console::layout::Layout;
-use crate::console::list_part::ListPart;
 use crate::console::plot::{Plot, plot_calls};
-use crate::console::redirect::PagePath;
+use crate::console::redirect::{ListPart, PagePath};
 
 /// States that the list can be filtered by.
 const STATES: [(&str, &str); 4] =

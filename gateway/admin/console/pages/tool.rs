@@ -16,9 +16,8 @@ use serde_json::{Map, Value, json};
 use crate::api::body::body;
 use crate::api::call::call_method;
 use crate::api::offers::{Prompt, Resource, list_prompts, list_resources};
-use crate::api::page::Page;
+use crate::api::page::{Page, query};
 use crate::api::problem::Problem;
-use crate::api::query::query;
 use crate::api::tools::{self, Tool, execute_tool};
 use crate::console::api::Api;
 use crate::console::call_outcome::{CallOutcome, CallPart, Called};
@@ -26,10 +25,8 @@ use crate::console::diagnosis::Severity;
 use crate::console::error::{PageError, PageResult, render, show};
 use crate::console::fields::{Fields, FormFields, QueryFields};
 use crate::console::layout::Layout;
-use crate::console::redirect::PagePath;
-use crate::console::redirect::redirect;
-use crate::console::results::Kept;
-use crate::console::results::KeptCall;
+use crate::console::redirect::{PagePath, redirect};
+use crate::console::results::{Kept, KeptCall};
 use crate::console::shown::{show_json, show_text};
 use crate::console::tool_form::{
     FieldKind, FormField, FormStep, list_steps, make_fields, note_mistake, read_arguments,

@@ -3,14 +3,17 @@
 
 use askama::Template;
 
+use crate::api::page::query;
 use crate::api::problem::Problem;
-use crate::api::query::query;
-use crate::api::usage::{self, Usage, UsageItem};
+use crate::api::usage::{
+    self, CallFigures, HourState, ServerDay, ServerHour, Usage, UsageDenial, UsageItem, UsageStep,
+    UsageWindow,
+};
 use crate::console::api::Api;
 use crate::console::error::{PageResult, show};
 use crate::console::fields::QueryFields;
 use crate::console::layout::Layout;
-use crate::console::plot::Plot;
+use crate::console::plot::{Plot, PlotSpan};
 use crate::console::redirect::PagePath;
 
 const WINDOWS: [(&str, &str); 3] = [("1h", "1 hour"), ("24h", "24 hours"), ("7d", "7 days")];
@@ -145,3 +148,215 @@ fn choose(
     }
     default
 }
+
+// Usage as returned by the API, with its texts: figures with units, plots of the time span, and
+// strips that draw the state of a server over the day.
+
+/// Width of a cell of a strip with its gap, in units of the drawing.
+const CELL: usize = 10;
+const HEIGHT: usize = 16;
+/// Maximum number of strips on the overview.
+const MAX_STRIPS: usize = 8;
+
+/// A cell of a strip. States differ in height, so that they do not depend on colours.
+pub(crate) struct Cell {
+    pub(crate) class: &'static str,
+    pub(crate) x: usize,
+    pub(crate) y: usize,
+    pub(crate) height: usize,
+}
+
+impl CallFigures {
+    pub(crate) fn error_rate(&self) -> String {
+        match self.calls {
+            0 => "–".to_owned(),
+            calls => format!("{:.1}", self.failed as f64 * 100.0 / calls as f64),
+        }
+    }
+
+    pub(crate) fn p50(&self) -> String {
+        write_ms(self.p50_ms)
+    }
+
+    pub(crate) fn p95(&self) -> String {
+        write_ms(self.p95_ms)
+    }
+}
+
+fn write_ms(ms: Option<f64>) -> String {
+    match ms {
+        None => "–".to_owned(),
+        Some(ms) if ms < 10.0 => format!("{ms:.1}"),
+        Some(ms) => format!("{ms:.0}"),
+    }
+}
+
+impl Usage {
+    /// Returns plots of the calls, or none if there were no calls.
+    pub(crate) fn plots(&self) -> Vec<Plot> {
+        if self.total.calls == 0 {
+            return Vec::new();
+        }
+        let (step, words, start) = match self.window {
+            UsageWindow::Hour => ("5 min", "hour", "1 h ago"),
+            UsageWindow::Day => ("hour", "24 hours", "24 h ago"),
+            UsageWindow::Week => ("hour", "7 days", "7 d ago"),
+        };
+        let mut span = PlotSpan { bars: self.steps.len(), step, words, start, times: Vec::new() };
+        let mut values = [const { Vec::new() }; 4];
+        for UsageStep { at, figures } in &self.steps {
+            span.times.push(at.clone());
+            values[0].push(Some(figures.calls as f64));
+            values[1].push(Some(figures.failed as f64));
+            values[2].push(figures.p50_ms);
+            values[3].push(figures.p95_ms);
+        }
+        let [calls, failed, p50, p95] = values;
+        vec![
+            Plot::over(span.clone(), "Calls", "", calls),
+            Plot::over(span.clone(), "Errors", "", failed),
+            Plot::over(span.clone(), "Latency, p50", "ms", p50),
+            Plot::over(span, "Latency, p95", "ms", p95),
+        ]
+    }
+
+    /// Returns servers with data of the day, those with the most bad hours first.
+    pub(crate) fn worst_days(&self) -> Vec<&ServerDay> {
+        let mut days: Vec<&ServerDay> = self.servers.iter().filter(|day| day.has_data()).collect();
+        days.sort_by_key(|day| std::cmp::Reverse(day.count_bad_hours()));
+        days.truncate(MAX_STRIPS);
+        days
+    }
+
+    /// Returns the day of the server of an item, if the visitor may see it.
+    pub(crate) fn find_day(&self, item: &UsageItem) -> Option<&ServerDay> {
+        self.servers.iter().find(|day| day.qualified_name() == item.server)
+    }
+
+    /// Returns servers that were not called in the time span, but have data of the day.
+    pub(crate) fn idle_days(&self) -> Vec<&ServerDay> {
+        let mut idle = Vec::new();
+        for day in &self.servers {
+            let name = day.qualified_name();
+            if day.has_data() && !self.items.iter().any(|item| item.server == name) {
+                idle.push(day);
+            }
+        }
+        idle
+    }
+}
+
+impl UsageItem {
+    /// Returns the name of the caller; the id if it has none.
+    pub(crate) fn caller_text(&self) -> &str {
+        match (&self.name, self.issuer.as_str()) {
+            (Some(name), _) => name,
+            (None, "") => "other callers",
+            (None, "local") => "this machine",
+            (None, "anonymous") => "anonymous",
+            (None, _) => &self.subject,
+        }
+    }
+
+    pub(crate) fn principal(&self) -> String {
+        format!("{}|{}", self.issuer, self.subject)
+    }
+}
+
+impl UsageDenial {
+    pub(crate) fn reason_text(&self) -> &str {
+        match self.reason.as_str() {
+            "policy" => "denied",
+            "hidden" => "hidden item",
+            "rate" => "rate limit",
+            "scopes" => "missing scope",
+            "approval" => "not approved",
+            "dry_run" => "on trial, not denied",
+            other => other,
+        }
+    }
+}
+
+impl ServerDay {
+    fn qualified_name(&self) -> String {
+        match &self.organization_id {
+            Some(organisation) => format!("{organisation}/{}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
+    fn count_bad_hours(&self) -> usize {
+        self.hours.iter().filter(|hour| hour.state.is_bad()).count()
+    }
+
+    pub(crate) fn has_data(&self) -> bool {
+        self.hours.iter().any(|hour| hour.state != HourState::NoData)
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.hours.len() * CELL
+    }
+
+    pub(crate) fn cells(&self) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for (index, hour) in self.hours.iter().enumerate() {
+            let height = match hour.state {
+                HourState::Ok => HEIGHT / 4,
+                HourState::Failing => HEIGHT / 2,
+                HourState::Down => HEIGHT,
+                HourState::NoData => 1,
+            };
+            let class = hour.state.as_str();
+            cells.push(Cell { class, x: index * CELL, y: HEIGHT - height, height });
+        }
+        cells
+    }
+
+    /// Returns the number of hours in each state, in words.
+    pub(crate) fn summary(&self) -> String {
+        let mut parts = Vec::new();
+        for (state, words) in [
+            (HourState::Ok, "ok"),
+            (HourState::Failing, "failing"),
+            (HourState::Down, "down"),
+            (HourState::NoData, "without data"),
+        ] {
+            let count = self.hours.iter().filter(|hour| hour.state == state).count();
+            if count > 0 {
+                parts.push(format!("{count} h {words}"));
+            }
+        }
+        parts.join(", ")
+    }
+
+    /// Returns the summary, with the starts of hours that were failing or down.
+    pub(crate) fn label(&self) -> String {
+        let mut label = format!("{} in the last 24 hours: {}", self.name, self.summary());
+        for hour in &self.hours {
+            if hour.state.is_bad() {
+                label.push_str(&format!("; {} from {} UTC", hour.state.as_str(), hour.time()));
+            }
+        }
+        label
+    }
+}
+
+impl ServerHour {
+    /// Returns the start as hours and minutes in UTC.
+    pub(crate) fn time(&self) -> &str {
+        self.at.get(11..16).unwrap_or("")
+    }
+
+    pub(crate) fn state_text(&self) -> &'static str {
+        if self.state == HourState::NoData { "no data" } else { self.state.as_str() }
+    }
+}
+
+impl HourState {
+    fn is_bad(self) -> bool {
+        matches!(self, Self::Failing | Self::Down)
+    }
+}
+
+#[cfg(test)]
+mod tests;
