@@ -420,6 +420,27 @@ async fn callers_use_their_own_accounts_alone() {
 }
 
 #[tokio::test]
+async fn refusals_of_one_account_leave_the_others_alone() {
+    let world = World::start(true, json!({})).await;
+    let mut anna = User::with_key(&world, "anna").await;
+    let mut ben = User::with_key(&world, "ben").await;
+    anna.connect("anna").await;
+    ben.connect("ben").await;
+    // More than the failures in sequence that open a circuit breaker.
+    for _ in 0..20 {
+        let refused = anna.call_with("a__t", json!({"forbid": true})).await;
+        assert!(refused.text().contains("refuses access"), "{}", refused.text());
+    }
+    assert_eq!(ben.name_at_server().await, "ben");
+    world.authority.expire("anna");
+    world.authority.break_tokens(Some((400, json!({"error": "invalid_grant"}))));
+    for _ in 0..20 {
+        assert_eq!(anna.prompt().await["state"], "needs_connect");
+    }
+    assert_eq!(ben.name_at_server().await, "ben");
+}
+
+#[tokio::test]
 async fn responses_that_no_attempt_expects_are_rejected_without_a_request() {
     let world = World::start(false, json!({})).await;
     let mut user = User::local(&world);

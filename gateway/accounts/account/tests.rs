@@ -81,7 +81,7 @@ async fn no_grant_is_stored_for_a_deleted_integration() {
     let account = account_at("acme", Some(storage.clone()));
     account.load().await.unwrap();
     let refused = account.connect(grant("late", Duration::from_secs(60))).await.unwrap_err();
-    assert!(refused.to_string().contains("was removed"), "{refused}");
+    assert!(refused.to_string().contains("was deleted"), "{refused}");
     assert!(!account.is_connected());
     assert_eq!(storage.store.find_grant(&account.id).await.unwrap(), None);
 }

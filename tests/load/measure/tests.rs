@@ -41,6 +41,6 @@ fn compares_rounds_that_both_have() {
 
 #[test]
 fn every_scenario_is_there_once_with_the_promised_sizes() {
-    assert_eq!(scenarios().len(), 8);
+    assert_eq!(scenarios().len(), 10);
     assert_eq!((BodySize::Small.text().len(), BodySize::Large.text().len()), (100, 65536));
 }
