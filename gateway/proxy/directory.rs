@@ -10,7 +10,7 @@ mod own_view;
 mod server_set;
 mod wakes;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -81,8 +81,9 @@ impl Directory {
         self.tell_replaced(others);
     }
 
-    /// Sends events for servers that were removed or replaced.
-    fn tell_replaced(&self, servers: Vec<ServerId>) {
+    /// Sends events for servers that were added, removed or replaced. An added server may have
+    /// connected before, when its own events did not find it here.
+    fn tell_replaced(&self, servers: HashSet<ServerId>) {
         for server in servers {
             let _ = self.events.send(Event::Changed { server });
         }

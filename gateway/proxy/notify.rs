@@ -60,8 +60,10 @@ impl Gateway {
     ) {
         let mut views = HashMap::new();
         for session in self.sessions.of(source.as_deref()) {
-            let Some(principal) = session.renew(|owner| snapshot.authenticator.current(owner))
-            else {
+            // The newest keys: `snapshot` is that of a merge, which may have taken seconds, and the
+            // session's key may have been created meanwhile.
+            let keys = Arc::clone(&self.snapshot().authenticator);
+            let Some(principal) = session.renew(|owner| keys.current(owner)) else {
                 self.end_session(&session);
                 continue;
             };

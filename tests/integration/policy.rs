@@ -57,9 +57,12 @@ async fn a_saved_policy_takes_effect_and_a_broken_one_does_not() {
     })
     .await;
     let told = r#": what {\"tools\":[\"a/t\"]} -> {\"tools\":[\"a/u\"]}"#;
-    let log = gate.log();
-    let line = log.lines().find(|line| line.contains("policy changed")).unwrap_or_default();
-    assert!(line.contains("~ one (") && line.contains(told), "{log}");
+    // The log is written after the change.
+    let line = until("the change is logged", async || {
+        gate.log().lines().find(|line| line.contains("policy changed")).map(str::to_owned)
+    })
+    .await;
+    assert!(line.contains("~ one (") && line.contains(told), "{line}");
     save("policies:\n  - { name: one, efect: allow }\n");
     until("the mistake is told", async || {
         gate.log().contains("did you mean `effect`?").then_some(())

@@ -160,7 +160,7 @@ async fn clients_hear_of_changes_that_they_can_see() {
     let mut streams = [session.listen().await, listen(&gate, "/mcp").await];
     let mut still = [other.listen().await, listen(&gate, "/servers/a/mcp").await];
     for stream in streams.iter_mut().chain(&mut still) {
-        while within(stream, 100).await.is_some() {} // pending notifications
+        while within(stream, 500).await.is_some() {} // pending notifications
     }
     gate.configure(json!({"servers": {"a": one.config(), "b": two.config()}}));
     until("b is listed", async || lists(&gate, "b__u").await.then_some(())).await;

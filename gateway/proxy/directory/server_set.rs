@@ -37,11 +37,11 @@ impl Default for ServerSet {
 }
 
 impl ServerSet {
-    /// Replaces the servers. Returns those that were removed or replaced.
+    /// Replaces the servers. Returns those that were added, removed or replaced.
     pub(super) fn replace(
         &self,
         servers: impl IntoIterator<Item = Arc<dyn Upstream>>,
-    ) -> Vec<ServerId> {
+    ) -> HashSet<ServerId> {
         let mut named = Servers::new();
         for server in servers {
             if let Ok(slug) = Slug::new(server.slug()) {
@@ -53,9 +53,16 @@ impl ServerSet {
         known.retain(|instance| instances.contains(instance));
         self.settled.store(known.len() == instances.len(), Ordering::Release);
         drop(known);
-        let before = std::mem::replace(&mut *self.servers.lock(), named);
-        let others = before.values().filter(|server| !instances.contains(&server.instance()));
-        others.map(|server| ServerId::of(&**server)).collect()
+        let before = std::mem::replace(&mut *self.servers.lock(), named.clone());
+        let ended: HashSet<_> = before.values().map(|server| server.instance()).collect();
+        let mut changed = HashSet::new();
+        for server in before.values().chain(named.values()) {
+            let instance = server.instance();
+            if ended.contains(&instance) != instances.contains(&instance) {
+                changed.insert(ServerId::of(&**server));
+            }
+        }
+        changed
     }
 
     pub(super) fn get(&self) -> Servers {

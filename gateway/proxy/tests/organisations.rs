@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use lockgate_authn::{Identity, Principal};
 use lockgate_protocol::name::Separator;
+use lockgate_upstream::Event;
 
 use super::rig::{EVENT_TIMEOUT, Rig, agent, resting_server, server, wait_until};
 use crate::directory::{Change, Source};
@@ -205,7 +206,7 @@ async fn a_change_of_one_organisation_merges_nothing_of_another() {
     let views = [view("default"), view("other"), view("acme")];
     acme.offer(2, &["who", "more"]);
     let id = lockgate_upstream::ServerId::of(&*acme);
-    rig.tell(lockgate_upstream::Event::Changed { server: id });
+    rig.tell(Event::Changed { server: id });
     wait_until(|| async { rig.client("acme", "ann").tools().await.len() == 3 }).await;
     assert!(Arc::ptr_eq(&of(None), &before[0]) && Arc::ptr_eq(&of(Some("other")), &before[1]));
     assert!(Arc::ptr_eq(&view("default"), &views[0]) && Arc::ptr_eq(&view("other"), &views[1]));
@@ -243,4 +244,17 @@ async fn a_list_connects_what_nothing_is_known_of_and_nobody_elses() {
     assert!(!servers[0].rests() && servers[1].rests(), "a stranger's list woke it");
     let answer = rig.client("other", "ann").call("github__who").await.text;
     assert!(answer.contains("other/github"), "the first call finds it: {answer}");
+}
+
+#[tokio::test]
+async fn servers_are_announced_when_they_are_added_or_removed_and_not_if_they_stay() {
+    let rig = Rig::new();
+    let mut events = rig.gateway.events().subscribe();
+    let time = server(None, "time", &["now"]);
+    rig.share(std::slice::from_ref(&time));
+    assert!(matches!(events.try_recv(), Ok(Event::Changed { server }) if &*server.slug == "time"));
+    rig.share(std::slice::from_ref(&time));
+    assert!(events.try_recv().is_err());
+    rig.share(&[]);
+    assert!(matches!(events.try_recv(), Ok(Event::Changed { server }) if &*server.slug == "time"));
 }
