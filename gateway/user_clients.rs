@@ -175,22 +175,27 @@ impl UserClients {
     }
 
     /// Takes note of a holder that has just connected an account, possibly another one: sessions
-    /// of the former account end after its calls. Reads the lists if they are needed.
-    pub(crate) async fn connected(&self, holder: &Holder) {
-        if let Some(user) = self.open.lock().remove(holder) {
+    /// of the former account end after its calls, and no later request uses them. Subscribes again
+    /// in the background, and reads the lists if they are needed.
+    pub(crate) fn connected(self: Arc<Self>, holder: &Holder) {
+        let (replaced, watched) = self.take(holder);
+        if let Some(user) = replaced {
             spawn(async move {
                 user.client.finish_calls(IDLE_TIMEOUT).await;
                 user.client.close().await;
             });
         }
         let needs_lists = self.is_listed_per_user() || self.lists_as_users() && self.lacks_source();
-        let watched = self.watches.of(holder);
-        if (needs_lists || !watched.is_empty())
-            && let Ok(user) = self.find(holder).await
-        {
-            user.client.revive();
-            self.renew(holder, &user.client, watched).await;
+        if !needs_lists && watched.is_empty() {
+            return;
         }
+        let holder = holder.clone();
+        spawn(async move {
+            if let Ok(user) = self.find(&holder).await {
+                user.client.revive();
+                self.renew(&holder, &user.client, watched).await;
+            }
+        });
     }
 
     /// Returns the settings of users' clients: those of the server, without its headers.

@@ -13,7 +13,6 @@ use axum::response::{IntoResponse, Response};
 use lockgate_accounts::{AccountEvent, AccountObserver, Holder};
 use lockgate_admin::console::{SessionRecord, Sessions, read_sign_in};
 use lockgate_admin::{Applications, ConnectPages, ask_for_key, connect_router, is_open_page};
-use lockgate_admission::spawn;
 use lockgate_listener::Remote;
 use lockgate_telemetry::audit::Change;
 use serde_json::json;
@@ -25,8 +24,7 @@ use crate::user_clients::UserClients;
 impl AccountObserver for App {
     fn connected(&self, server: &str, holder: &Holder) {
         if let Some(users) = self.users_of(server, holder) {
-            let holder = holder.clone();
-            spawn(async move { users.connected(&holder).await });
+            users.connected(holder);
         }
     }
 

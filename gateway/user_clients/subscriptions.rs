@@ -27,7 +27,7 @@ impl UserClients {
         match client.subscribe(uri, caller, identity).await {
             Ok(Subscription::Shared) => {
                 let topic = Topic::Resource(uri.to_owned(), caller.clone());
-                let Some(number) = self.watch(holder, topic) else {
+                let Some(number) = self.watch(holder, &user, topic).await else {
                     client.unsubscribe(uri, Subscription::Shared).await;
                     return Err(too_many_tokens());
                 };
@@ -48,7 +48,7 @@ impl UserClients {
         let holder = self.holder_of(identity)?;
         let user = self.find(&holder).await?;
         user.client.watch_task(id, identity).await?;
-        if self.watch(&holder, Topic::Task(id.to_owned())).is_none() {
+        if self.watch(&holder, &user, Topic::Task(id.to_owned())).await.is_none() {
             user.client.unwatch_task(id, identity).await;
             return Err(too_many_tokens());
         }
@@ -66,11 +66,29 @@ impl UserClients {
         }
     }
 
-    /// Adds a subscription. One that would let a user's access tokens keep more than half of the
-    /// connections is refused with `None`.
-    fn watch(&self, holder: &Holder, topic: Topic) -> Option<u64> {
+    /// Adds a subscription made with a client, and renews it if another one has replaced the client
+    /// in between. One that would let a user's access tokens keep more than half of the connections
+    /// is refused with `None`.
+    async fn watch(&self, holder: &Holder, user: &Arc<UserClient>, topic: Topic) -> Option<u64> {
         let connections = self.listing.config().limits.client_connections;
-        self.watches.add(holder, topic, connections.div_ceil(2))
+        let number;
+        let is_open;
+        {
+            // The lock makes this one step for `take`, so that exactly one of the two renews.
+            let open = self.open.lock();
+            number = self.watches.add(holder, topic.clone(), connections.div_ceil(2))?;
+            is_open = open.get(holder).is_some_and(|current| Arc::ptr_eq(current, user));
+        }
+        if !is_open && let Ok(user) = self.find(holder).await {
+            self.renew(holder, &user.client, vec![topic]).await;
+        }
+        Some(number)
+    }
+
+    /// Removes the client of a holder. Returns it and the holder's subscriptions.
+    pub(super) fn take(&self, holder: &Holder) -> (Option<Arc<UserClient>>, Vec<Topic>) {
+        let mut open = self.open.lock();
+        (open.remove(holder), self.watches.of(holder))
     }
 
     pub(super) async fn unsubscribe_as(&self, uri: &str, given: Subscription) {

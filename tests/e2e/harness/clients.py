@@ -12,7 +12,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
 REVISIONS = {"legacy": "2025-11-25", "modern": "2026-07-28"}
-STEP_LIMIT = 20  # seconds, of one step
+STEP_LIMIT = 60  # seconds, of one step
 RUN_LIMIT = 300  # seconds, of all steps of a driver
 
 
