@@ -1,12 +1,14 @@
 //! Finds the authorization server of a server (RFC 9728) and its endpoints (RFC 8414, OpenID
 //! Connect Discovery). Pages: basic/authorization/authorization-server-discovery.mdx (2026-07-28).
 
+use std::time::Duration;
+
 use serde_json::Value;
 use url::Url;
 
 use crate::challenge::Challenge;
 use crate::error::AccountError;
-use crate::fetch::{Fetcher, check_scheme, shown};
+use crate::fetch::{Fetched, Fetcher, LIFETIME, check_scheme, shown};
 
 /// Maximum number of authorization servers that are tried.
 const MAX_ISSUERS: usize = 4;
@@ -21,6 +23,8 @@ pub(crate) struct Discovered {
     /// All authorization servers that may issue tokens.
     pub(crate) issuers: Vec<String>,
     pub(crate) server: AuthorizationServer,
+    /// The time for which this may be cached.
+    pub(crate) lifetime: Duration,
 }
 
 /// The metadata of an authorization server.
@@ -40,6 +44,8 @@ pub(crate) struct AuthorizationServer {
     pub(crate) scopes: Vec<String>,
     /// `None` if not announced, which means `client_secret_basic`.
     pub(crate) token_authentication: Option<Vec<String>>,
+    /// The time for which the metadata may be cached.
+    pub(crate) lifetime: Duration,
 }
 
 /// The metadata of a protected resource.
@@ -47,6 +53,13 @@ struct Resource {
     resource: String,
     issuers: Vec<String>,
     scopes: Option<Vec<String>>,
+    lifetime: Duration,
+}
+
+impl Resource {
+    fn without_document(url: &Url) -> Self {
+        Self { resource: canonical(url), issuers: Vec::new(), scopes: None, lifetime: LIFETIME }
+    }
 }
 
 /// Finds the authorization server of the server at `url`. `issuer` is the only one permitted by the
@@ -59,10 +72,8 @@ pub(crate) async fn discover(
 ) -> Result<Discovered, AccountError> {
     let found = find_resource(fetcher, url, challenge).await?;
     let has_document = found.is_some();
-    let (resource, issuers, scopes) = match found {
-        Some(found) => (found.resource, found.issuers, found.scopes),
-        None => (canonical(url), Vec::new(), None),
-    };
+    let found = found.unwrap_or_else(|| Resource::without_document(url));
+    let Resource { resource, issuers, scopes, lifetime } = found;
     let issuers = match issuer {
         Some(wanted) if issuers.is_empty() || issuers.iter().any(|issuer| issuer == wanted) => {
             vec![wanted.to_owned()]
@@ -88,7 +99,10 @@ pub(crate) async fn discover(
     let mut fault = AccountError::Invalid("the server names no authorization server".into());
     for issuer in issuers.iter().take(MAX_ISSUERS) {
         match find_server(fetcher, issuer).await {
-            Ok(server) => return Ok(Discovered { resource, scopes, issuers, server }),
+            Ok(server) => {
+                let lifetime = lifetime.min(server.lifetime);
+                return Ok(Discovered { resource, scopes, issuers, server, lifetime });
+            }
             Err(error) => fault = error,
         }
     }
@@ -107,7 +121,7 @@ async fn find_resource(
             return Err(AccountError::Invalid("`resource_metadata` is not a URL".into()));
         };
         return match fetcher.get(&place).await? {
-            Some(document) => read_resource(&document, url).map(Some),
+            Some(fetched) => read_resource(&fetched, url).map(Some),
             None => {
                 Err(AccountError::Invalid(format!("there is no document at {}", shown(&place))))
             }
@@ -119,14 +133,15 @@ async fn find_resource(
         paths.push("/.well-known/oauth-protected-resource".to_owned());
     }
     for path in paths {
-        if let Some(document) = fetcher.get(&at_path(url, &path)).await? {
-            return read_resource(&document, url).map(Some);
+        if let Some(fetched) = fetcher.get(&at_path(url, &path)).await? {
+            return read_resource(&fetched, url).map(Some);
         }
     }
     Ok(None)
 }
 
-fn read_resource(document: &Value, url: &Url) -> Result<Resource, AccountError> {
+fn read_resource(fetched: &Fetched, url: &Url) -> Result<Resource, AccountError> {
+    let Fetched { document, lifetime } = fetched;
     let resource = text(document, "resource").unwrap_or("");
     if !is_same_or_parent(resource, url) {
         return Err(AccountError::Invalid(format!(
@@ -138,6 +153,7 @@ fn read_resource(document: &Value, url: &Url) -> Result<Resource, AccountError> 
         resource: resource.to_owned(),
         issuers: texts(document, "authorization_servers").unwrap_or_default(),
         scopes: texts(document, "scopes_supported"),
+        lifetime: *lifetime,
     })
 }
 
@@ -185,7 +201,7 @@ pub(crate) async fn find_server(
     let mut fault = None;
     for place in places(&base) {
         match fetcher.get(&place).await {
-            Ok(Some(document)) => match read_server(&document, issuer) {
+            Ok(Some(fetched)) => match read_server(&fetched, issuer) {
                 Ok(server) => return Ok(server),
                 Err(error) => fault = Some(error),
             },
@@ -209,7 +225,8 @@ fn places(base: &Url) -> Vec<Url> {
     places
 }
 
-fn read_server(document: &Value, issuer: &str) -> Result<AuthorizationServer, AccountError> {
+fn read_server(fetched: &Fetched, issuer: &str) -> Result<AuthorizationServer, AccountError> {
+    let Fetched { document, lifetime } = fetched;
     let named = text(document, "issuer").unwrap_or("");
     if named != issuer {
         return Err(AccountError::Invalid(format!(
@@ -231,6 +248,7 @@ fn read_server(document: &Value, issuer: &str) -> Result<AuthorizationServer, Ac
         takes_documents: flag(document, "client_id_metadata_document_supported"),
         scopes: texts(document, "scopes_supported").unwrap_or_default(),
         token_authentication: texts(document, "token_endpoint_auth_methods_supported"),
+        lifetime: *lifetime,
     })
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
+use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use lockgate_egress::{Config, Connector, Origin, Payload, Policy};
 use serde_json::Value;
@@ -17,6 +18,18 @@ use crate::error::AccountError;
 const MAX_BYTES: usize = 64 * 1024;
 /// Timeout of a request, including connection setup.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Lifetime of a document without `Cache-Control: max-age`.
+pub(crate) const LIFETIME: Duration = Duration::from_secs(3600);
+/// Limits of `max-age`. The lower one also applies to documents that may not be cached, so that
+/// refreshes of many accounts share them.
+const LIFETIMES: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(24 * 3600));
+
+/// A fetched document, and the time for which it may be cached.
+pub(crate) struct Fetched {
+    pub(crate) document: Value,
+    pub(crate) lifetime: Duration,
+}
 
 /// Sends the requests of OAuth on behalf of one server's accounts.
 #[derive(Clone)]
@@ -43,10 +56,14 @@ impl Fetcher {
     }
 
     /// Fetches a document; `None` if the server has none at this URL (4xx).
-    pub(crate) async fn get(&self, url: &Url) -> Result<Option<Value>, AccountError> {
-        let (status, body) = self.send(url, Request::new(Payload::default())).await?;
+    pub(crate) async fn get(&self, url: &Url) -> Result<Option<Fetched>, AccountError> {
+        let (head, body) = self.send(url, Request::new(Payload::default())).await?;
+        let status = head.status;
         match status.as_u16() {
-            200 => read(url, &body).map(Some),
+            200 => {
+                let lifetime = lifetime_of(&head.headers);
+                Ok(Some(Fetched { document: read(url, &body)?, lifetime }))
+            }
             429 | 500.. => Err(unreachable(url, &format!("HTTP status {}", status.as_u16()))),
             _ => Ok(None),
         }
@@ -84,15 +101,15 @@ impl Fetcher {
         let mut request = Request::new(Payload::from(body));
         *request.method_mut() = Method::POST;
         *request.headers_mut() = headers;
-        let (status, body) = self.send(url, request).await?;
-        Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+        let (head, body) = self.send(url, request).await?;
+        Ok((head.status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
     }
 
     async fn send(
         &self,
         url: &Url,
         request: Request<Payload>,
-    ) -> Result<(StatusCode, Bytes), AccountError> {
+    ) -> Result<(Parts, Bytes), AccountError> {
         check_scheme(url)?;
         match tokio::time::timeout(FETCH_TIMEOUT, self.exchange(url, request)).await {
             Ok(answer) => answer.map_err(|error| unreachable(url, &error)),
@@ -107,16 +124,16 @@ impl Fetcher {
         &self,
         url: &Url,
         mut request: Request<Payload>,
-    ) -> Result<(StatusCode, Bytes), String> {
+    ) -> Result<(Parts, Bytes), String> {
         let connector = Arc::clone(&self.connector);
         let origin = Origin::new(connector, url, self.policy_for(url), &self.config);
         let origin = origin.map_err(|error| error.to_string())?;
         *request.uri_mut() = origin.uri().clone();
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
         let response = origin.send(request).await.map_err(|error| error.to_string())?;
-        let status = response.status();
-        let body = response.into_body().collect_limited(MAX_BYTES).await;
-        Ok((status, body.map_err(|error| error.to_string())?))
+        let (head, body) = response.into_parts();
+        let body = body.collect_limited(MAX_BYTES).await;
+        Ok((head, body.map_err(|error| error.to_string())?))
     }
 
     fn policy_for(&self, url: &Url) -> Policy {
@@ -124,6 +141,24 @@ impl Fetcher {
         let is_named = host.is_some_and(|host| self.named.contains(&host));
         if is_named { self.addresses } else { Policy::Public }
     }
+}
+
+/// Returns the time for which a response may be cached (RFC 9111).
+fn lifetime_of(headers: &HeaderMap) -> Duration {
+    let mut lifetime = LIFETIME;
+    for value in headers.get_all(CACHE_CONTROL) {
+        for directive in value.to_str().unwrap_or("").split(',') {
+            let directive = directive.trim().to_ascii_lowercase();
+            if matches!(&*directive, "no-store" | "no-cache") {
+                return LIFETIMES.0;
+            }
+            let seconds = directive.strip_prefix("max-age=").map(|age| age.trim_matches('"'));
+            if let Some(seconds) = seconds.and_then(|seconds| seconds.parse().ok()) {
+                lifetime = Duration::from_secs(seconds).clamp(LIFETIMES.0, LIFETIMES.1);
+            }
+        }
+    }
+    lifetime
 }
 
 /// Rejects addresses that are neither https nor on this machine.
@@ -158,3 +193,6 @@ fn read(url: &Url, body: &[u8]) -> Result<Value, AccountError> {
         _ => Err(AccountError::Invalid(format!("{} is not a JSON object", shown(url)))),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,8 +18,6 @@ use crate::grant::StoredClient;
 use crate::records::{RecordPlace, Records};
 use crate::registration::register;
 
-/// Lifetime of cached metadata.
-const METADATA_LIFETIME: Duration = Duration::from_secs(3600);
 /// Time for which a registered client is kept. A client that has ended is replaced when it is
 /// rejected.
 const CLIENT_LIFETIME: Duration = Duration::from_secs(3650 * 24 * 3600);
@@ -111,7 +109,7 @@ impl AccountServer {
     pub(crate) async fn discovered(&self) -> Result<Arc<Discovered>, AccountError> {
         let mut known = self.discovered.lock().await;
         if let Some((at, found)) = &*known
-            && at.elapsed() < METADATA_LIFETIME
+            && at.elapsed() < found.lifetime
         {
             return Ok(Arc::clone(found));
         }
@@ -148,7 +146,7 @@ impl AccountServer {
         let Some((issuer, client)) = &self.config.provider else { return Ok(None) };
         let mut known = self.provider.lock().await;
         if let Some((at, found)) = &*known
-            && at.elapsed() < METADATA_LIFETIME
+            && at.elapsed() < found.lifetime
         {
             return Ok(Some((Arc::clone(found), client)));
         }

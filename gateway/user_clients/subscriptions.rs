@@ -14,6 +14,10 @@ use lockgate_upstream::{
 use super::watches::Topic;
 use super::{OpenClients, UserClient, UserClients};
 
+/// Number of clients with which a new subscription is tried, if its user connects other accounts
+/// meanwhile.
+const MAX_CLIENTS: usize = 3;
+
 impl UserClients {
     pub(super) async fn subscribe_as(
         &self,
@@ -22,22 +26,7 @@ impl UserClients {
         caller: &Caller,
         identity: CallerIdentity<'_>,
     ) -> Result<Subscription, UpstreamError> {
-        let user = self.find(holder).await?;
-        let UserClient { client, account, .. } = &*user;
-        match client.subscribe(uri, caller, identity).await {
-            Ok(Subscription::Shared) => {
-                let topic = Topic::Resource(uri.to_owned(), caller.clone());
-                let Some(number) = self.watch(holder, &user, topic).await else {
-                    client.unsubscribe(uri, Subscription::Shared).await;
-                    return Err(too_many_tokens());
-                };
-                Ok(Subscription::Account(number))
-            }
-            Err(failure) if failure.kind == UpstreamErrorKind::NeedsAuth => {
-                Err(self.refuse_call(holder, account).await)
-            }
-            other => other,
-        }
+        self.watch(holder, Topic::Resource(uri.to_owned(), caller.clone()), identity).await
     }
 
     pub(super) async fn watch_task_as(
@@ -46,13 +35,56 @@ impl UserClients {
         identity: CallerIdentity<'_>,
     ) -> Result<(), UpstreamError> {
         let holder = self.holder_of(identity)?;
-        let user = self.find(&holder).await?;
-        user.client.watch_task(id, identity).await?;
-        if self.watch(&holder, &user, Topic::Task(id.to_owned())).await.is_none() {
-            user.client.unwatch_task(id, identity).await;
-            return Err(too_many_tokens());
+        self.watch(&holder, Topic::Task(id.to_owned()), identity).await.map(drop)
+    }
+
+    /// Makes a subscription with the holder's client, and adds it; both again if the client was
+    /// replaced meanwhile. One that would let a user's access tokens keep more than half of the
+    /// connections is refused.
+    async fn watch(
+        &self,
+        holder: &Holder,
+        topic: Topic,
+        identity: CallerIdentity<'_>,
+    ) -> Result<Subscription, UpstreamError> {
+        for _ in 0..MAX_CLIENTS {
+            let user = self.find(holder).await?;
+            let made = topic.subscribe(&user.client, identity).await;
+            let added = {
+                // The lock makes this one step for `take`.
+                let open = self.open.lock();
+                if !open.get(holder).is_some_and(|current| Arc::ptr_eq(current, &user)) {
+                    continue;
+                }
+                match &made {
+                    Ok(Subscription::Shared) => {
+                        let connections = self.listing.config().limits.client_connections;
+                        self.watches.add(holder, topic.clone(), connections.div_ceil(2))
+                    }
+                    _ => None,
+                }
+            };
+            return match (made, added) {
+                (Ok(Subscription::Shared), Some(number)) => Ok(Subscription::Account(number)),
+                (Ok(Subscription::Shared), None) => {
+                    topic.unsubscribe(&user.client, identity).await;
+                    Err(too_many_tokens())
+                }
+                (Err(failure), _) if failure.kind == UpstreamErrorKind::NeedsAuth => {
+                    Err(self.refuse_call(holder, &user.account).await)
+                }
+                (other, _) => other,
+            };
         }
-        Ok(())
+        let words = "the caller's account is being replaced";
+        let failure = UpstreamError::new(UpstreamErrorKind::Overloaded, words);
+        Err(failure.retry_after(Duration::from_secs(1)))
+    }
+
+    /// Removes the client of a holder. Returns it and the holder's subscriptions.
+    pub(super) fn take(&self, holder: &Holder) -> (Option<Arc<UserClient>>, Vec<Topic>) {
+        let mut open = self.open.lock();
+        (open.remove(holder), self.watches.of(holder))
     }
 
     pub(super) async fn unwatch_task_as(&self, id: &str, identity: CallerIdentity<'_>) {
@@ -64,31 +96,6 @@ impl UserClients {
         if let Some(user) = user {
             user.client.unwatch_task(id, identity).await;
         }
-    }
-
-    /// Adds a subscription made with a client, and renews it if another one has replaced the client
-    /// in between. One that would let a user's access tokens keep more than half of the connections
-    /// is refused with `None`.
-    async fn watch(&self, holder: &Holder, user: &Arc<UserClient>, topic: Topic) -> Option<u64> {
-        let connections = self.listing.config().limits.client_connections;
-        let number;
-        let is_open;
-        {
-            // The lock makes this one step for `take`, so that exactly one of the two renews.
-            let open = self.open.lock();
-            number = self.watches.add(holder, topic.clone(), connections.div_ceil(2))?;
-            is_open = open.get(holder).is_some_and(|current| Arc::ptr_eq(current, user));
-        }
-        if !is_open && let Ok(user) = self.find(holder).await {
-            self.renew(holder, &user.client, vec![topic]).await;
-        }
-        Some(number)
-    }
-
-    /// Removes the client of a holder. Returns it and the holder's subscriptions.
-    pub(super) fn take(&self, holder: &Holder) -> (Option<Arc<UserClient>>, Vec<Topic>) {
-        let mut open = self.open.lock();
-        (open.remove(holder), self.watches.of(holder))
     }
 
     pub(super) async fn unsubscribe_as(&self, uri: &str, given: Subscription) {
@@ -119,13 +126,7 @@ impl UserClients {
             access_token: None,
         };
         for topic in topics {
-            let renewed = match &topic {
-                Topic::Resource(uri, caller) => {
-                    client.subscribe(uri, caller, identity).await.map(drop)
-                }
-                Topic::Task(id) => client.watch_task(id, identity).await,
-            };
-            if let Err(failure) = renewed {
+            if let Err(failure) = topic.subscribe(client, identity).await {
                 tracing::debug!(server = self.slug(), %failure, "a subscription is not renewed");
             }
         }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lockgate_accounts::Holder;
-use lockgate_upstream::Caller;
+use lockgate_upstream::{Caller, CallerIdentity, Client, Subscription, Upstream, UpstreamError};
 use parking_lot::Mutex;
 
 /// The number of the next holder with subscriptions, at any server.
@@ -35,6 +35,24 @@ impl Topic {
 
     pub(super) fn is_task(&self, id: &str) -> bool {
         matches!(self, Self::Task(known) if known == id)
+    }
+
+    pub(super) async fn subscribe(
+        &self,
+        client: &Client,
+        identity: CallerIdentity<'_>,
+    ) -> Result<Subscription, UpstreamError> {
+        match self {
+            Self::Resource(uri, caller) => client.subscribe(uri, caller, identity).await,
+            Self::Task(id) => client.watch_task(id, identity).await.map(|()| Subscription::Shared),
+        }
+    }
+
+    pub(super) async fn unsubscribe(&self, client: &Client, identity: CallerIdentity<'_>) {
+        match self {
+            Self::Resource(uri, _) => client.unsubscribe(uri, Subscription::Shared).await,
+            Self::Task(id) => client.unwatch_task(id, identity).await,
+        }
     }
 }
 

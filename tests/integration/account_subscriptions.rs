@@ -2,6 +2,7 @@
 //! its caller, its updates are for this caller alone, and it outlasts a change of the account.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::accounts::{User, World};
 use crate::rig::authority::Authority;
@@ -18,6 +19,11 @@ async fn start(top: Value) -> World {
         "tools/list" => Say::Json(heard.result(json!({"tools": [tool("t")]}))),
         "tools/call" | "resources/subscribe" if guard.subject_of(heard).is_none() => {
             guard.challenge(401, &[])
+        }
+        "resources/subscribe"
+            if guard.subject_of(heard).is_some_and(|(name, _)| name == "slow") =>
+        {
+            Say::Late(Duration::from_secs(2), heard.result(json!({})))
         }
         _ if heard.header("accept") == Some("application/json") => Say::Json(guard.resource()),
         _ => kept(heard),
@@ -102,6 +108,34 @@ async fn a_session_subscribes_with_its_callers_account() {
     assert_eq!(session.ask("resources/unsubscribe", uri).await.code(), 0);
     let told = async || (world.server.count("resources/unsubscribe") == 1).then_some(());
     until("the server is told", told).await;
+}
+
+#[tokio::test]
+async fn a_subscription_outlasts_an_account_connected_in_between() {
+    let world = start(json!({"auth": {"keys_file": "keys.yaml"}})).await;
+    let mut anna = User::with_key(&world, "anna").await;
+    let prompt = anna.prompt().await;
+    let link = prompt["url"].as_str().unwrap();
+    let mut redirects = Vec::new();
+    for name in ["slow", "anna"] {
+        let (url, cookie) = anna.start(link).await;
+        redirects.push((world.authority.approve(&url, name), cookie));
+    }
+    let connect = async |at: usize| {
+        let (query, cookie) = &redirects[at];
+        assert_eq!(anna.come_back(query, cookie).await.status, 200);
+    };
+    connect(0).await;
+    // The server has not yet confirmed the subscription of the former account.
+    let replace = async {
+        until("it is subscribing", async || (subscribers(&world) == ["slow"]).then_some(())).await;
+        connect(1).await;
+    };
+    let ((mut stream, granted), ()) = tokio::join!(listen(&anna), replace);
+    assert_eq!(granted, json!(["a+test://note"]));
+    assert_eq!(subscribers(&world), ["slow", "anna"]);
+    anna.call("a__t").await;
+    assert_eq!(updated(&stream.next().await.unwrap()), UPDATED);
 }
 
 #[tokio::test]

@@ -90,6 +90,59 @@ async fn a_grant_survives_a_restart_and_is_sealed() {
     world.assert_no_canary(&[]);
 }
 
+/// Keys are rotated while users call and their tokens are refreshed. Then the former key is not
+/// needed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_are_rotated_under_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let (former, next) =
+        ("a-key-of-the-ring-that-is-long-enough", "the-next-key-that-is-long-enough-too");
+    let keys_file = folder.path().join("keys.yaml");
+    let with = |keys: &[&str], file: &std::path::Path| {
+        let mut top = settings(&json!({"file": folder.path().join("lockgate.db"), "keys": keys}));
+        top["auth"] = json!({"keys_file": file});
+        top
+    };
+    let names: Vec<String> = (0..8).map(|number| format!("user-{number}")).collect();
+    let mut world = World::start_with(with(&[former], "keys.yaml".as_ref()), json!({})).await;
+    let mut keys = Vec::new();
+    for name in &names {
+        let mut user = User::with_key(&world, name).await;
+        user.connect(name).await;
+        keys.push(user.key.unwrap());
+    }
+    std::fs::copy(world.gate.folder.path().join("keys.yaml"), &keys_file).unwrap();
+    world.gate.terminate();
+    assert_eq!(world.gate.ended().await, Some(0));
+    let mut world = world.start_another(with(&[next, former], &keys_file)).await;
+    let rotated = {
+        let calling = names.iter().zip(&keys).map(async |(name, key)| {
+            let user = User::of_key(&world, key);
+            for round in 0..10 {
+                assert_eq!(user.name_at_server().await, *name);
+                // Half of the grants are only read, and half are written.
+                if round % 2 == 1 && name.ends_with(['1', '3', '5', '7']) {
+                    world.authority.expire(name);
+                }
+            }
+        });
+        let mut make = command();
+        make.args(["vault", "rotate", "--json", "--config", "lockgate.json"]);
+        make.current_dir(world.gate.folder.path());
+        let rotate = tokio::task::spawn_blocking(move || make.output().unwrap());
+        tokio::join!(futures_util::future::join_all(calling), rotate).1.unwrap()
+    };
+    let rotated: Value = serde_json::from_slice(&rotated.stdout).unwrap();
+    assert!(rotated["resealed"].as_u64().unwrap() >= 4, "{rotated}");
+    assert_eq!(rotated["unusable"], json!([]), "{rotated}");
+    world.gate.terminate();
+    assert_eq!(world.gate.ended().await, Some(0));
+    let world = world.start_another(with(&[next], &keys_file)).await;
+    for (name, key) in names.iter().zip(&keys) {
+        assert_eq!(User::of_key(&world, key).name_at_server().await, *name);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gateways_with_one_store_share_grants_and_refresh_once() {
     let database = Postgres::start();

@@ -1,6 +1,7 @@
 //! Tests of authorization requests, scopes, and responses.
 
 use super::*;
+use crate::fetch::LIFETIME;
 
 fn found(resource: Option<&[&str]>, server: &[&str]) -> Discovered {
     let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
@@ -19,7 +20,9 @@ fn found(resource: Option<&[&str]>, server: &[&str]) -> Discovered {
             takes_documents: false,
             scopes: texts(server),
             token_authentication: None,
+            lifetime: LIFETIME,
         },
+        lifetime: LIFETIME,
     }
 }
 

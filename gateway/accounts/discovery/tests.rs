@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 use url::Url;
 
-use super::{canonical, is_same_or_parent, places, read_server};
+use super::{AuthorizationServer, canonical, is_same_or_parent, places};
 use crate::error::AccountError;
+use crate::fetch::{Fetched, LIFETIME};
 
 fn url(text: &str) -> Url {
     Url::parse(text).unwrap()
@@ -63,6 +64,10 @@ fn metadata(issuer: &str) -> Value {
         "authorization_endpoint": "https://a.example/authorize",
         "code_challenge_methods_supported": ["plain", "S256"],
     })
+}
+
+fn read_server(document: &Value, issuer: &str) -> Result<AuthorizationServer, AccountError> {
+    super::read_server(&Fetched { document: document.clone(), lifetime: LIFETIME }, issuer)
 }
 
 #[test]
