@@ -1,7 +1,7 @@
 //! `lockgate-load`: the cost of a forwarded call compared with a direct call and with a plain
 //! reverse proxy. `echo` serves a fast MCP server; `run` starts and measures everything and prints
 //! a table; `guarded`, `tools` and `scale` measure guarded calls, built-in tools and thousands of
-//! integrations. Connects only to loopback, and ends only its own processes.
+//! integrations; `order` finds the order of the gateway's functions. Connects only to loopback, and ends only its own processes.
 
 mod allocations;
 mod body;
@@ -14,6 +14,7 @@ mod guarded;
 mod idle;
 mod latency;
 mod measure;
+mod order;
 mod peer;
 mod process;
 mod proxy;
@@ -43,6 +44,8 @@ enum Command {
     Guarded(guarded::Options),
     /// Measure the built-in tools beside the bare operations
     Tools(tools::Options),
+    /// Write the order of functions for the linker, from counts of calls
+    Order(order::Options),
     /// Measure a gateway with thousands of integrations beside one with few
     Scale(scale::Options),
 }
@@ -77,6 +80,7 @@ async fn work(command: Command) -> anyhow::Result<ExitCode> {
         Command::Echo(options) => echo::serve(options).await.map(|()| ExitCode::SUCCESS),
         Command::Run(options) => run::run(&options).await,
         Command::Guarded(options) => guarded::run(&options).await,
+        Command::Order(options) => order::run(&options).await,
         Command::Tools(options) => tools::run(&options).await,
         Command::Scale(options) => scale::run(&options).await,
     }

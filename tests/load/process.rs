@@ -40,6 +40,10 @@ impl Running {
         Ok(Self { name, child, output })
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Returns the last lines of the process's output.
     pub fn said(&self) -> String {
         let text = fs::read_to_string(&self.output).unwrap_or_default();
