@@ -15,6 +15,7 @@ use std::process::{Command, Stdio};
 
 fn main() {
     println!("cargo:rerun-if-changed=gateway/order.txt");
+    println!("cargo:rerun-if-env-changed=CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER");
     if setting("TARGET") != "x86_64-unknown-linux-gnu" || setting("PROFILE") != "release" {
         return;
     }

@@ -24,6 +24,8 @@ const CALLS: u64 = 400;
 const CONNECTIONS: usize = 8;
 /// Instructions below which a function is not part of a call.
 const MIN_COST: u64 = 5 * CALLS;
+/// Functions below which a program has lost its symbols.
+const MIN_FUNCTIONS: usize = 500;
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -43,6 +45,11 @@ pub async fn run(options: &Options) -> anyhow::Result<ExitCode> {
         let profile = profile(program).await?;
         let found = order(&profile);
         progress(&format!("{}: {} functions", program.display(), found.len()));
+        ensure!(
+            found.len() >= MIN_FUNCTIONS,
+            "{} has no symbols: name a program that is not stripped",
+            program.display()
+        );
         names.extend(found.into_iter().filter(|name| known.insert(name.clone())));
     }
     let text = format!("{}\n", names.join("\n"));
