@@ -12,7 +12,6 @@ use crate::account::Account;
 use crate::authorization::{
     AuthorizationRequest, authorization_endpoint, authorization_url, check_response, choose_scopes,
 };
-use crate::client_identity::ClientIdentity;
 use crate::config::Method;
 use crate::discovery::{AuthorizationServer, canonical};
 use crate::error::AccountError;
@@ -21,6 +20,7 @@ use crate::holder::{Holder, record_id};
 use crate::random::{lookup_key, random_text};
 use crate::records::{RecordPlace, Records};
 use crate::registration::{CALLBACK_PATH, below};
+use crate::token_endpoint::ClientIdentity;
 use crate::token_endpoint::{Tokens, request_tokens};
 
 /// Lifetime of an attempt.

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::challenge::StepUp;
-use crate::client_identity::ClientIdentity;
 use crate::config::{Authentication, Method, ServerConfig};
 use crate::discovery::{Discovered, canonical, is_same_or_parent};
 use crate::error::AccountError;
 use crate::records::{from_unix_ms, seal_text, unix_ms};
+use crate::token_endpoint::ClientIdentity;
 use crate::token_endpoint::{Tokens, write_header};
 
 /// How long before its expiry a token is refreshed, at most a tenth of its lifetime.

@@ -11,7 +11,6 @@ mod account;
 mod accounts;
 mod authorization;
 mod challenge;
-mod client_identity;
 mod config;
 mod connecting;
 mod connection;

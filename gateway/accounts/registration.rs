@@ -6,11 +6,11 @@ use lockgate_store::Secret;
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::client_identity::ClientIdentity;
 use crate::config::Authentication;
 use crate::discovery::AuthorizationServer;
 use crate::error::{AccountError, shown_code};
 use crate::fetch::{Fetcher, check_scheme};
+use crate::token_endpoint::ClientIdentity;
 
 /// Path of the gateway's Client ID Metadata Document, below its public address.
 pub(crate) const DOCUMENT_PATH: &str = "oauth/client.json";

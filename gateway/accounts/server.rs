@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::challenge::Challenge;
-use crate::client_identity::ClientIdentity;
 use crate::config::{Method, ServerConfig};
 use crate::discovery::{AuthorizationServer, Discovered, discover, find_server};
 use crate::error::AccountError;
@@ -17,6 +16,7 @@ use crate::fetch::Fetcher;
 use crate::grant::StoredClient;
 use crate::records::{RecordPlace, Records};
 use crate::registration::register;
+use crate::token_endpoint::ClientIdentity;
 
 /// Time for which a registered client is kept. A client that has ended is replaced when it is
 /// rejected.

@@ -4,7 +4,6 @@
 
 mod bounds;
 mod callers;
-mod turns;
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -14,11 +13,11 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::caller_id::CallerId;
 use crate::clock;
-use crate::member::{Freed, Membership};
-use crate::pool_waiter::{PoolWaiter, Queue};
+use crate::concurrency::callers::{RUNNING, Rules, TurnsState, WAITING};
+use crate::pool::{Freed, Membership};
+use crate::pool::{PoolWaiter, Queue};
 use bounds::{Answer, Notice, Waiter};
 use callers::Callers;
-use turns::{RUNNING, Rules, TurnsState, WAITING};
 
 pub use bounds::{Bounds, Charge, ConcurrencyError};
 

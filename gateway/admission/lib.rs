@@ -2,22 +2,19 @@
 //! and the protocol.
 
 pub mod budget;
-pub mod buffer;
 mod caller_id;
 pub mod clock;
 mod concurrency;
 mod cpu_pool;
 pub mod future_pool;
-mod member;
 mod pool;
-mod pool_waiter;
 pub mod reader;
 mod readers;
 mod task;
 
+pub use crate::pool::Membership;
 pub use caller_id::CallerId;
 pub use concurrency::{Bounds, Charge, ConcurrencyError, ConcurrencyLimit, Permit, Promise};
 pub use cpu_pool::{CpuPool, Turn};
-pub use member::Membership;
 pub use pool::{Pool, Pools};
 pub use task::spawn;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::address::Policy;
-use crate::route::Route;
+use crate::proxy::Route;
 
 /// How the gateway reaches other hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]

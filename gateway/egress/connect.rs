@@ -23,15 +23,15 @@ use tokio_rustls::TlsConnector;
 use url::Host;
 
 use crate::address::Policy;
-use crate::client_certificate::{ClientCertificate, OwnCertificate};
 use crate::config::Config;
 use crate::error::{ConnectError, SetupError};
 use crate::proxy::Proxy;
+use crate::proxy::Route;
 use crate::resolve::{Fixed, OfOrganisation, Resolve, System};
-use crate::route::Route;
 use crate::stream::Stream;
 use crate::target::Target;
 use crate::tls;
+use crate::tls::{ClientCertificate, OwnCertificate};
 
 /// Idle time before TCP keepalive probes, and their interval; Linux gives up after nine probes.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);

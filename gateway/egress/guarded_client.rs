@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
+use ipnet::IpNet;
 use tokio::time::{Instant, timeout_at};
 use url::{Host, Position, Url};
 
+use crate::address::{Class, classify};
 use crate::body::{Body, exchange, read_response};
 use crate::connect::{Connector, look_up, open, some};
 use crate::error::{ConnectError, SendError, SetupError};
-use crate::guard::Guard;
 use crate::http1::{Http1Connection, Payload, write_request};
 use crate::proxy::Proxy;
 use crate::resolve::Resolve;
@@ -121,3 +122,30 @@ lockgate_text::debug_fields!(GuardedClient: guard, proxy);
 
 #[cfg(test)]
 mod tests;
+
+/// Public addresses and the permitted networks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Guard {
+    networks: Vec<IpNet>,
+}
+
+impl Guard {
+    /// Permits these networks besides the public addresses.
+    pub fn new(networks: Vec<IpNet>) -> Self {
+        Self { networks }
+    }
+
+    /// Reports whether a connection to the address is permitted. Metadata services, link-local and
+    /// multicast addresses must be listed individually, not as part of a network.
+    #[must_use]
+    pub fn permits(&self, address: IpAddr) -> bool {
+        let mut named = self.networks.iter().filter(|net| net.contains(&address));
+        match classify(address) {
+            Class::Global => true,
+            Class::Loopback | Class::Private | Class::Reserved => named.next().is_some(),
+            Class::LinkLocal | Class::Metadata | Class::Unspecified | Class::Multicast => {
+                named.any(|net| net.prefix_len() == net.max_prefix_len())
+            }
+        }
+    }
+}

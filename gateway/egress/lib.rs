@@ -5,17 +5,14 @@
 
 mod address;
 mod body;
-mod client_certificate;
 mod config;
 mod connect;
 mod error;
-mod guard;
 mod guarded_client;
 mod http1;
 mod pool;
 mod proxy;
 mod resolve;
-mod route;
 #[cfg(test)]
 mod scripted;
 mod stream;
@@ -23,19 +20,19 @@ mod target;
 mod tls;
 mod url_check;
 
+pub use crate::guarded_client::Guard;
+pub use crate::proxy::{Direct, Route, parse_network};
+pub use crate::tls::ClientCertificate;
 pub use address::{Class, Policy, classify};
 pub use body::{Body, BodyError};
-pub use client_certificate::ClientCertificate;
 pub use config::Config;
 pub use connect::Connector;
 pub use error::{Cause, CertificateError, ConnectError, SendError, SetupError, describe};
-pub use guard::Guard;
 pub use guarded_client::{GuardedClient, GuardedError};
 pub use http1::{Http1Error, MAX_READ_AHEAD, Payload, RequestHead, ResponseHead};
 pub use pool::{Origin, PostHead, PostRequest};
 pub use proxy::Proxy;
 pub use resolve::{Addresses, Resolve, System};
-pub use route::{Direct, Route, parse_network};
 pub use stream::Stream;
 pub use target::Target;
 pub use tls::check_authorities;

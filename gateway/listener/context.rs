@@ -23,8 +23,8 @@ use crate::request_body::{self, BodyBounds, HasBudget};
 use crate::request_headers::bearer;
 use crate::response_body::ResponseBody;
 use crate::slots::Slots;
+use crate::slots::TurnedAway;
 use crate::sse_sessions::Sessions;
-use crate::turn_away::TurnedAway;
 use crate::unfinished::UnfinishedBodies;
 
 pub(crate) struct ListenerState {

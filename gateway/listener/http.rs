@@ -2,7 +2,6 @@
 //! is a single accept loop on the runtime that runs it; several may share an address and all
 //! limits.
 
-mod loop_state;
 mod serve;
 
 use std::io;
@@ -23,9 +22,9 @@ use crate::connection::Connections;
 use crate::context::ListenerState;
 use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
+use crate::http::serve::LoopState;
 use crate::slots::AddressFull;
 use crate::tls::{self, CertificateExpiry, ServerCertificate};
-use loop_state::LoopState;
 use serve::serve_connection;
 
 const LISTEN_BACKLOG: i32 = 1024;

@@ -33,7 +33,6 @@ mod sse;
 mod sse_sessions;
 mod stdio;
 mod tls;
-mod turn_away;
 mod unfinished;
 
 pub use client_address::{ForwardedHeader, TrustedProxies};

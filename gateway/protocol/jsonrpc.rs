@@ -5,7 +5,6 @@
 //! has them).
 
 mod message;
-mod wrapped;
 
 use bytes::Bytes;
 

@@ -2,7 +2,6 @@
 //! revision.
 
 mod form;
-mod skill;
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -11,8 +10,8 @@ use bytes::Bytes;
 use memchr::memmem::{self, Finder};
 use serde_json::Value;
 
+pub use crate::list::form::root as skill_root;
 pub use form::{Form, PROMPT, RESOURCE, SKILL, TEMPLATE, TOOL, member};
-pub use skill::root as skill_root;
 
 use crate::revision::Revision;
 use crate::scan::{self, Keys, Member, ScanError, Scanner, Span};

@@ -1,19 +1,20 @@
 //! Calls that await approval by their caller or by approvers. The tables are bounded and kept in
 //! memory only, so a restart forgets all approvals.
 
-pub(crate) mod announced;
 pub(crate) mod asked;
 pub(crate) mod waiting;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 
-use announced::Announcement;
-use asked::AskedCalls;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use asked::AskedCalls;
 use waiting::WaitingCalls;
 
-use crate::quota::Quotas;
+use crate::quota::{QuotaPermit, Quotas};
 
 /// The tables of calls that await approval.
 #[derive(Default)]
@@ -48,4 +49,44 @@ impl Approvals {
     pub(crate) fn len(&self) -> usize {
         self.asked.len() + self.waiting.len()
     }
+}
+
+/// An announcement, obsolete once the call no longer waits.
+pub struct Announcement {
+    pub approval: WaitingApproval,
+    over: CancellationToken,
+    _share: QuotaPermit,
+}
+
+impl Announcement {
+    pub(crate) fn new(
+        approval: WaitingApproval,
+        over: CancellationToken,
+        share: QuotaPermit,
+    ) -> Self {
+        Self { approval, over, _share: share }
+    }
+
+    /// Returns whether the call no longer waits, so that the announcement can be dropped.
+    pub fn is_over(&self) -> bool {
+        self.over.is_cancelled() || self.approval.expires <= SystemTime::now()
+    }
+}
+
+/// The details of a waiting call that may be sent outside the gateway.
+#[derive(Clone, Debug)]
+pub struct WaitingApproval {
+    pub id: String,
+    /// `issuer|subject`.
+    pub caller: String,
+    pub organisation: Option<String>,
+    /// The listed name.
+    pub tool: String,
+    pub server: String,
+    /// Approvers that the policies require, as text.
+    pub needs: Vec<String>,
+    pub asked: SystemTime,
+    pub expires: SystemTime,
+    /// Token of the link to the call's page, valid until `expires`.
+    pub token: String,
 }

@@ -5,7 +5,6 @@
 pub(crate) mod answer;
 pub(crate) mod call;
 mod record;
-mod shown;
 mod unchanged;
 
 use std::sync::Arc;
@@ -26,9 +25,10 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio_util::sync::CancellationToken;
 
-use crate::approvals::announced::{Announcement, WaitingApproval};
 use crate::approvals::asked::{AskedCall, Bounds, NoRoom, Nonce, TakeError};
 use crate::approvals::waiting::{Ending, WaitingCall};
+use crate::approvals::{Announcement, WaitingApproval};
+use crate::approve::call::show_text;
 use crate::authorize::Permitted;
 use crate::client_channel::CallChannel;
 use crate::context::RequestContext;
@@ -38,7 +38,6 @@ use crate::rescue::{ApprovalError, RequestError};
 use crate::transport::Text;
 use answer::{CallerAnswer, KEY, is_approval};
 use call::ApprovedCall;
-use shown::show_text;
 
 /// The outcome of the approval step.
 pub(crate) enum Step {

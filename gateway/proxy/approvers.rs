@@ -7,7 +7,7 @@ use lockgate_telemetry::audit;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
-use crate::approvals::announced::Announcement;
+use crate::approvals::Announcement;
 use crate::approvals::waiting::{Approver, VoteError, WaitingCall, join_names, name_of};
 use crate::gateway::Gateway;
 use crate::unix_time;

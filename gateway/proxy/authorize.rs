@@ -1,7 +1,6 @@
 //! Authorization: visibility in the view (hidden items are reported as unknown), then rate limits,
 //! then arguments. Servers are reached only with a [`Permitted`], which only this module creates.
 
-mod evaluate;
 mod permitted;
 mod task_support;
 
@@ -19,16 +18,16 @@ use lockgate_protocol::sealed::Purpose;
 use lockgate_protocol::{code, scan, write};
 use lockgate_upstream::{Upstream, UpstreamState};
 
+use crate::authorize::permitted::{answer_missing, evaluate};
 use crate::catalog::{category, organisation_of};
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
 use crate::tokens::{self, Resumption};
 use crate::{answers, approve, skills, unix_time};
-use evaluate::{answer_missing, evaluate};
 use permitted::Judgement;
 use task_support::find_use;
 
-pub(crate) use evaluate::admit;
+pub(crate) use crate::authorize::permitted::admit;
 pub(crate) use permitted::{Parked, Permitted};
 
 pub(crate) fn authorize(context: &RequestContext) -> Result<Permitted, RequestError> {

@@ -1,47 +1,45 @@
 //! The merged catalog of all servers' tools, prompts, resources, templates and skills, and the
 //! views of it per endpoint. Both are immutable and replaced on changes.
 
-pub(crate) mod compose;
 pub(crate) mod entry;
 mod groups;
-mod hidden;
-mod keep;
 mod layers;
 pub(crate) mod management;
-mod merge;
-mod own;
+pub(crate) mod merge;
 pub(crate) mod rendered;
-mod resources;
 pub(crate) mod template;
 mod tool_index;
 mod view;
-mod view_search;
 mod views;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use lockgate_policy::pin::Pins;
+use lockgate_policy::{Annotations, Policy, Target, TargetKind};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::name::{Naming, Slug};
+use lockgate_protocol::uri;
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{ListKind, Status, Upstream, UpstreamState};
 
-use crate::inspect::{self, KnownInspections};
-use keep::keep_ms;
-use merge::{Merger, ServerLists};
-use views::Views;
-
+use crate::catalog::merge::keep_ms;
+pub(crate) use crate::catalog::tool_index::{Similar, ViewSearch};
 pub(crate) use entry::{Audience, CatalogEntry, ViewEntry, category, index, organisation_of};
 pub(crate) use groups::Groups;
-pub(crate) use hidden::Asking;
 pub(crate) use layers::{Layers, Selection, Viewing};
-pub(crate) use own::OwnRules;
+use merge::{Merger, ServerLists};
 pub(crate) use tool_index::{MAX_TEXT, ToolIndex};
 pub(crate) use view::View;
-pub(crate) use view_search::{Similar, ViewSearch};
+use views::Views;
+
+use crate::inspect;
+use crate::inspect::KnownInspections;
+use crate::own_lists::OwnDelta;
+use crate::rights::CallerRights;
+use crate::transport::Endpoint;
 
 pub(crate) type Servers = BTreeMap<Slug, Arc<dyn Upstream>>;
 
@@ -225,5 +223,249 @@ impl Catalog {
             }
         }
         true
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct OwnRules<'a> {
+    pub(crate) naming: Naming,
+    pub(crate) pins: &'a Pins,
+    pub(crate) metrics: &'a Metrics,
+}
+
+impl Catalog {
+    /// Returns the catalog with the lists of a client's own connections applied.
+    pub(crate) fn with_own(&self, deltas: &[OwnDelta], rules: OwnRules<'_>) -> Self {
+        let OwnRules { naming, pins, metrics } = rules;
+        let merger = Merger { naming, pins, metrics, known: KnownInspections::default() };
+        let mut changed = Self {
+            version: self.version,
+            servers: self.servers.clone(),
+            items: self.items.clone(),
+            quarantined: self.quarantined.clone(),
+            quarantined_skills: self.quarantined_skills.clone(),
+            tool_index: Arc::default(),
+            declared: self.declared.clone(),
+            views: Views::default(),
+        };
+        for delta in deltas {
+            let found = self.servers.get_key_value(&*delta.server.slug);
+            let Some((slug, server)) = found else { continue };
+            if !delta.server.names(&**server) {
+                continue;
+            }
+            for kind in ListKind::ALL {
+                changed.apply(kind, delta, (slug, server), &merger);
+            }
+        }
+        let tools = &mut changed.items[index(ListKind::Tools)];
+        changed.quarantined.extend(tools.extract_if(.., is_quarantined));
+        changed.tool_index = ToolIndex::new(tools);
+        let skills = &mut changed.items[index(ListKind::Skills)];
+        changed.quarantined_skills.extend(skills.extract_if(.., is_quarantined));
+        changed
+    }
+
+    fn apply(
+        &mut self,
+        kind: ListKind,
+        delta: &OwnDelta,
+        (slug, server): (&Slug, &Arc<dyn Upstream>),
+        merger: &Merger<'_>,
+    ) {
+        let added = delta.lists.added(kind);
+        let removed = delta.lists.removed(kind);
+        if added.is_empty() && removed.is_empty() {
+            return;
+        }
+        let mut names = Names::new(self.all(kind), slug, kind);
+        let items = &mut self.items[index(kind)];
+        let mut gone: HashSet<&str> = HashSet::new();
+        if delta.is_first {
+            gone.extend(removed.iter().map(|key| &**key));
+            gone.extend(added.iter().map(|item| &*item.key));
+        }
+        items.retain(|entry| entry.slug != *slug || !gone.contains(&*entry.item.key));
+        let own = items.iter().filter(|entry| entry.slug == *slug);
+        let left: HashSet<Arc<str>> = own.map(|entry| Arc::clone(&entry.item.key)).collect();
+        let mut entries = Vec::with_capacity(added.len());
+        for item in added {
+            // A later connection adds only items that earlier connections do not have.
+            if !left.contains(&item.key) {
+                let exposed = names.expose(&item.key, merger.naming);
+                entries.push(merger.make_own_entry(kind, (slug, server), item, exposed));
+            }
+        }
+        let at = items.partition_point(|entry| entry.slug <= *slug);
+        items.splice(at..at, entries);
+    }
+
+    /// Returns the entries of a list, including quarantined ones.
+    fn all(&self, kind: ListKind) -> impl Iterator<Item = &Arc<CatalogEntry>> {
+        let quarantined: &[Arc<CatalogEntry>] = match kind {
+            ListKind::Tools => &self.quarantined,
+            ListKind::Skills => &self.quarantined_skills,
+            _ => &[],
+        };
+        self.items(kind).iter().chain(quarantined)
+    }
+}
+
+/// The exposed names of a list, for naming further items of a server.
+struct Names<'a> {
+    slug: &'a Slug,
+    kind: ListKind,
+    /// Names of the server's own items, by key.
+    known: HashMap<Arc<str>, Arc<str>>,
+    taken: HashSet<String>,
+}
+
+impl<'a> Names<'a> {
+    fn new<'e>(
+        all: impl Iterator<Item = &'e Arc<CatalogEntry>>,
+        slug: &'a Slug,
+        kind: ListKind,
+    ) -> Self {
+        let mut names = Self { slug, kind, known: HashMap::new(), taken: HashSet::new() };
+        for entry in all {
+            names.taken.insert(entry.exposed.to_ascii_lowercase());
+            if entry.slug == *slug {
+                names.known.insert(Arc::clone(&entry.item.key), Arc::clone(&entry.exposed));
+            }
+        }
+        names
+    }
+
+    /// Returns an item's name: that of the shared item that it replaces, or a name that is not
+    /// taken.
+    fn expose(&mut self, key: &str, naming: Naming) -> Arc<str> {
+        if let Some(known) = self.known.get(key) {
+            return Arc::clone(known);
+        }
+        if self.kind.has_uris() {
+            return uri::expose(self.slug, key).into();
+        }
+        let exposed = naming.expose(std::iter::once((self.slug, key))).pop();
+        match exposed {
+            Some(exposed) if self.taken.insert(exposed.to_ascii_lowercase()) => exposed.into(),
+            _ => naming.expose_distinct(self.slug, key).into(),
+        }
+    }
+}
+
+/// Rule name that is recorded for quarantined tools.
+const QUARANTINE: &str = "pins";
+
+/// A caller at an endpoint, and the policy that applies.
+pub(crate) struct Asking<'a> {
+    pub(crate) endpoint: &'a Endpoint,
+    pub(crate) policy: &'a Policy,
+    pub(crate) rights: &'a CallerRights,
+    pub(crate) naming: Naming,
+}
+
+impl Catalog {
+    /// Returns the server of an existing item and the rule that hides the item, if any.
+    pub(crate) fn hides(
+        &self,
+        asking: &Asking<'_>,
+        kind: TargetKind,
+        name: &str,
+    ) -> Option<(String, Arc<str>)> {
+        match kind {
+            TargetKind::Tool => {
+                let quarantined = self.find_quarantined(asking, name);
+                self.hides_item(asking, ListKind::Tools, kind, name).or(quarantined)
+            }
+            TargetKind::Prompt | TargetKind::PromptCompletion => {
+                self.hides_item(asking, ListKind::Prompts, kind, name)
+            }
+            TargetKind::Resource | TargetKind::ResourceCompletion => {
+                self.hides_resource(asking, kind, name)
+            }
+        }
+    }
+
+    fn find_quarantined(&self, asking: &Asking<'_>, name: &str) -> Option<(String, Arc<str>)> {
+        let entry = self.quarantined.iter().find(|entry| asking.means(entry, name))?;
+        Some((entry.server.qualified_name().into_owned(), QUARANTINE.into()))
+    }
+
+    fn hides_item(
+        &self,
+        asking: &Asking<'_>,
+        list: ListKind,
+        kind: TargetKind,
+        name: &str,
+    ) -> Option<(String, Arc<str>)> {
+        let mut found = None;
+        // Visits all entries, so that the time taken reveals nothing about an entry.
+        for entry in self.items(list) {
+            if asking.means(entry, name) {
+                let hidden = asking.hidden_by(entry, kind);
+                found = found.or(hidden);
+            }
+        }
+        found
+    }
+
+    /// Resources need not be listed: a URI on an existing server is enough.
+    fn hides_resource(
+        &self,
+        asking: &Asking<'_>,
+        kind: TargetKind,
+        name: &str,
+    ) -> Option<(String, Arc<str>)> {
+        let (slug, own) = match asking.endpoint {
+            Endpoint::Server(slug) => (slug.clone(), name.to_owned()),
+            _ => match uri::own(name) {
+                Some((slug, own)) => (slug.to_owned(), own.into_owned()),
+                None => {
+                    let mut all = self.items(ListKind::Resources).iter();
+                    (all.find(|entry| *entry.exposed == *name)?.slug.to_string(), name.to_owned())
+                }
+            },
+        };
+        let (slug, server) = self.servers.get_key_value(&Slug::new(&slug).ok()?)?;
+        uri::validate(&own, uri::MAX_URI).ok()?;
+        let exposed = uri::expose(slug, &own);
+        let category = category(&**server);
+        let target = Target {
+            kind,
+            server: slug,
+            organisation: organisation_of(&**server),
+            exposed: &exposed,
+            own: &own,
+            category: category.as_deref(),
+            annotations: Annotations::default(),
+        };
+        Some((server.qualified_name().into_owned(), asking.rule(&target)?))
+    }
+}
+
+impl Asking<'_> {
+    /// Returns whether the name, in any accepted spelling, refers to the entry at this endpoint.
+    fn means(&self, entry: &CatalogEntry, name: &str) -> bool {
+        let slug = &entry.slug;
+        let own = &*entry.item.key;
+        match self.endpoint {
+            Endpoint::Server(only) => slug.as_str() == only && own == name,
+            _ => {
+                *entry.exposed == *name
+                    || name.ends_with(own)
+                        && self.naming.aliases(slug, own).any(|alias| alias == name)
+            }
+        }
+    }
+
+    fn hidden_by(&self, entry: &CatalogEntry, kind: TargetKind) -> Option<(String, Arc<str>)> {
+        let rule = self.rule(&entry.target(kind))?;
+        Some((entry.server.qualified_name().into_owned(), rule))
+    }
+
+    fn rule(&self, target: &Target<'_>) -> Option<Arc<str>> {
+        let subject = self.rights.subject();
+        let question = self.rights.question(&subject, target);
+        self.policy.hides(&self.policy.verdict(&self.rights.class, &question))
     }
 }

@@ -6,11 +6,9 @@ mod about;
 mod changes;
 mod interactive;
 mod organisation;
-mod own_view;
 mod server_set;
-mod wakes;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,7 +20,13 @@ use lockgate_protocol::name::Naming;
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{Announcement, Event, Events, ServerId, Upstream};
 use parking_lot::Mutex;
-use tokio::sync::broadcast;
+use tokio::sync::{Notify, broadcast};
+
+pub(crate) use crate::directory::organisation::Seeing;
+pub(crate) use about::About;
+pub(crate) use changes::{Change, ChangeReceiver, Changes};
+pub(crate) use organisation::{DirectoryState, Organisation};
+use server_set::ServerSet;
 
 use crate::agent_servers::AgentServers;
 use crate::catalog::{Catalog, Layers, Selection, Servers, View, Viewing};
@@ -31,13 +35,6 @@ use crate::rights::CallerRights;
 use crate::snapshot::Snapshot;
 use crate::tool_news::ToolNews;
 use crate::transport::Endpoint;
-pub(crate) use about::About;
-pub(crate) use changes::{Change, ChangeReceiver, Changes};
-pub(crate) use organisation::{DirectoryState, Organisation};
-pub(crate) use own_view::Seeing;
-use server_set::ServerSet;
-use wakes::Wakes;
-pub(crate) use wakes::{Source, WantedWork};
 
 /// Events buffered for a slow receiver before the oldest are lost.
 const MAX_BACKLOG: usize = 1024;
@@ -393,4 +390,41 @@ pub(crate) fn select<'a>(
             Selection::Assigned(state?.find_agent(agent.id(), caller, role)?)
         }
     })
+}
+
+/// The origin of servers: an organisation, or `None` for the operator's configuration.
+pub(crate) type Source = Option<Arc<str>>;
+
+/// Work on a source, in ascending order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum WantedWork {
+    /// Clients are notified if their lists have changed.
+    Tell,
+    /// The source is merged, which includes `Tell`.
+    Merge,
+}
+
+#[derive(Default)]
+pub(crate) struct Wakes {
+    sources: Mutex<BTreeMap<Source, WantedWork>>,
+    notify: Notify,
+}
+
+impl Wakes {
+    fn add(&self, source: Source, wanted: WantedWork) {
+        let mut sources = self.sources.lock();
+        let known = sources.entry(source).or_insert(wanted);
+        *known = wanted.max(*known);
+        drop(sources);
+        self.notify.notify_one();
+    }
+
+    /// Waits for requested work. Cancel safe.
+    pub(crate) async fn wait(&self) {
+        self.notify.notified().await;
+    }
+
+    pub(crate) fn take(&self) -> BTreeMap<Source, WantedWork> {
+        std::mem::take(&mut *self.sources.lock())
+    }
 }

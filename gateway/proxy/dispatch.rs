@@ -3,12 +3,10 @@
 //! if messages precede it.
 
 mod answer;
-mod converted_task;
 mod detached;
 mod parking;
 mod record;
 mod rounds;
-mod stream;
 mod task;
 
 use std::pin::pin;
@@ -22,13 +20,13 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::write;
 use lockgate_upstream::ListKind;
 
+use crate::dispatch::detached::{stream_all, stream_rest, write_final_text};
 pub(crate) use answer::join_instructions;
 use answer::{write_discovery, write_page};
 use detached::{Called, Detached, Work, reclaim};
 use record::CallRecord;
 pub(crate) use record::{audit_allow, audit_denial, audit_listen};
 use rounds::{ClientPaths, run_rounds};
-use stream::{stream_all, stream_rest, write_final_text};
 
 use crate::approve::{self, Step, obtain_approval};
 use crate::authorize::{self, Permitted};

@@ -30,7 +30,6 @@ mod interact;
 mod items;
 mod legacy;
 mod lifecycle;
-mod list;
 mod listen;
 mod log_message;
 mod modern;
@@ -42,7 +41,6 @@ mod pace;
 mod parked;
 mod peers;
 mod quota;
-mod readable;
 mod receive;
 mod rejections;
 mod relay;
@@ -58,7 +56,6 @@ mod single_principal;
 mod skills;
 mod snapshot;
 mod streams;
-mod task_status;
 mod tokens;
 mod tool_news;
 mod trace_context;
@@ -70,9 +67,9 @@ mod visible;
 #[cfg(test)]
 mod tests;
 
+pub use crate::approvals::{Announcement, WaitingApproval};
 pub use activity::ActivityPosition;
 pub use agent_servers::{AgentOwner, AgentServers};
-pub use approvals::announced::{Announcement, WaitingApproval};
 pub use approvers::ApproverError;
 pub use config::{
     Config, Discovery, EmbeddingServer, Group, Limits, Names, Registry, Replicas, ToolSearch,

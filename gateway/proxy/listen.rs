@@ -3,7 +3,6 @@
 //! Page: basic/patterns/subscriptions.mdx (2026-07-28).
 
 mod tasks;
-mod watched;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,17 +29,17 @@ use crate::context::RequestContext;
 use crate::directory::{Change, ChangeReceiver, Seeing};
 use crate::dispatch::{audit_denial, audit_listen};
 use crate::gateway::Gateway;
+use crate::listen::tasks::Watched;
 use crate::modern_clients::{LaneError, Listening};
+use crate::notify;
 use crate::notify::announced_lists;
 use crate::own_lists::OwnClients;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::session::covers;
 use crate::streams::OpenStream;
-use crate::task_status;
 use crate::transport::{Endpoint, Outgoing, Reply, Transport};
 use tasks::Tasks;
-use watched::Watched;
 
 /// Concurrent subscribe requests of a listen.
 const MAX_CONCURRENT_SUBSCRIBES: usize = 16;
@@ -367,7 +366,7 @@ impl Listener {
     }
 
     fn push_task(&mut self, task: &Response) {
-        self.push_notification(Method::TaskUpdated, |params| task_status::write(params, task));
+        self.push_notification(Method::TaskUpdated, |params| notify::write(params, task));
     }
 
     fn push_notification(&mut self, method: Method, write: impl FnOnce(&mut Object<'_>)) {
@@ -418,7 +417,7 @@ impl TaskRequests {
             transport: Transport::Mcp,
             rights,
             principal,
-            request: task_status::make_request(token, snapshot.config.limits.depth)?,
+            request: notify::make_request(token, snapshot.config.limits.depth)?,
             revision: self.revision,
             caller: self.caller.clone(),
             session: None,

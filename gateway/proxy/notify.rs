@@ -1,23 +1,30 @@
-//! Notifications to legacy sessions outside of calls: list changes, resource updates and logs. Each
-//! is filtered by the current view of the session's owner. Sessions of owners without a valid key
-//! are ended.
-
-mod task_news;
+//! Notifications to legacy sessions outside of calls: list changes, resource updates, logs, and the
+//! status of tasks that a client follows, which is read on its behalf. Each is filtered by the
+//! current view of the session's owner. Sessions of owners without a valid key are ended.
+//! Page: basic/utilities/tasks.mdx (2025-11-25).
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::Bytes;
+use lockgate_admission::spawn;
 use lockgate_policy::TargetKind;
-use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::jsonrpc::{self, Message, Outcome, Request, Response, SentBy};
+use lockgate_protocol::method::Method;
+use lockgate_protocol::write::{self, Object};
 use lockgate_upstream::{Announcement, ClientSession, ListKind, ServerId, Subscription, Upstream};
+use serde_json::json;
 
 use crate::catalog::View;
+use crate::context::RequestContext;
 use crate::directory::{Seeing, Source};
 use crate::gateway::Gateway;
-use crate::legacy;
 use crate::rights::CallerRights;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
+use crate::transport::Transport;
+use crate::{dispatch, legacy};
 
 /// Returns the lists of a view that servers announced as changed, to the sessions selected by
 /// `is_meant` (`None` means all sessions). An announcement is ignored if the view shows none of
@@ -167,6 +174,91 @@ impl Gateway {
                 let view = view.filter(|view| view.server(server).is_some());
                 legacy::tell_updated(&session, view.as_deref(), server, uri);
             }
+        }
+    }
+}
+
+/// Minimum pause between two reads of a task.
+const MIN_READ_INTERVAL: Duration = Duration::from_millis(100);
+
+impl Gateway {
+    /// Sends the current status of a task to the sessions that follow it.
+    pub(crate) fn notify_task(self: &Arc<Self>, server: &ServerId, own: &str) {
+        for session in self.sessions.of(server.organisation.as_deref()) {
+            let Some(token) = session.begin_task_read(server, own) else { continue };
+            let gateway = Arc::clone(self);
+            spawn(async move {
+                loop {
+                    gateway.tell_task_status(&session, &token).await;
+                    tokio::time::sleep(MIN_READ_INTERVAL).await;
+                    if session.over.is_cancelled() || !session.end_task_read(&token) {
+                        return;
+                    }
+                }
+            });
+        }
+    }
+
+    async fn tell_task_status(&self, session: &Arc<Session>, token: &str) {
+        let Some(context) = self.task_request(session, token) else { return };
+        let Some(task) = read(self, context).await else { return };
+        let Some(log) = session.log(0) else { return };
+        let mut params = Vec::new();
+        let mut object = Object::open(&mut params);
+        write(&mut object, &task);
+        object.close();
+        log.push(write::notification(Method::TaskStatus.as_str(), &params).into());
+    }
+
+    /// Builds a request for a task of a session under the current rules.
+    fn task_request(&self, session: &Arc<Session>, token: &str) -> Option<Box<RequestContext>> {
+        let snapshot = self.snapshot();
+        let principal = snapshot.authenticator.current(&session.principal())?;
+        let rights = CallerRights::new(&snapshot.policy, principal.clone(), &session.endpoint);
+        Some(Box::new(RequestContext {
+            view: self.view_of_session(session, &snapshot, &rights)?,
+            endpoint: session.endpoint.clone(),
+            transport: Transport::Mcp,
+            rights,
+            caller: session.caller(snapshot.assertion(&principal)),
+            principal,
+            request: make_request(token, snapshot.config.limits.depth)?,
+            revision: session.revision,
+            session: Some(Arc::clone(session)),
+            trace: None,
+            operation: None,
+            running: None,
+            takes_streamed_body: false,
+            snapshot,
+        }))
+    }
+}
+
+/// Builds the request for a task by its client's id.
+pub(crate) fn make_request(token: &str, depth: usize) -> Option<Request> {
+    let method = Method::TasksGet.as_str();
+    let text = json!({"jsonrpc": "2.0", "id": 0, "method": method, "params": {"taskId": token}});
+    match jsonrpc::parse(Bytes::from(text.to_string()), depth, SentBy::Client) {
+        Ok(Message::Request(request)) => Some(request),
+        _ => None,
+    }
+}
+
+pub(crate) async fn read(gateway: &Gateway, context: Box<RequestContext>) -> Option<Response> {
+    let depth = context.snapshot.config.limits.depth;
+    let text = dispatch::forward_nested(gateway, context).await.ok()?.into_bytes();
+    match jsonrpc::parse(text, depth, SentBy::Server) {
+        Ok(Message::Response(response)) => Some(response),
+        _ => None,
+    }
+}
+
+/// Writes the response as the parameters of a notification.
+pub(crate) fn write(params: &mut Object<'_>, task: &Response) {
+    let Outcome::Result(_, members) = &task.outcome else { return };
+    for member in members {
+        if !matches!(&*member.name(&task.text), "resultType" | "_meta") {
+            params.copy(member.key.of(&task.text), member.value.of(&task.text));
         }
     }
 }

@@ -2,8 +2,6 @@
 //! client. Log messages are written where the error is detected.
 
 mod account;
-mod approval;
-mod denial;
 mod failure;
 mod relay;
 
@@ -14,24 +12,22 @@ use std::time::Duration;
 
 use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode};
+use lockgate_admission::budget::DROPPED;
 use lockgate_authn::AuthnError;
-use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::MessageError;
-use lockgate_protocol::modern;
 use lockgate_protocol::revision::Era;
-use lockgate_protocol::write;
+use lockgate_protocol::{code, modern, write};
 use lockgate_telemetry::audit::RecordError;
 use lockgate_telemetry::{Denial, Outcome, Rejection};
 use serde_json::{Value, json};
 
-pub(crate) use approval::ApprovalError;
 pub use failure::classify_failure;
 
+use crate::approvals::asked::NoRoom;
 use crate::modern_clients::LaneError;
 use crate::session::TooMany;
 use crate::streams::TooManyStreams;
 use crate::transport::Reply;
-use lockgate_admission::budget::DROPPED;
 
 /// Methods that an endpoint accepts without a session.
 const WITHOUT_SESSION: &str = "POST, OPTIONS";
@@ -389,4 +385,80 @@ pub(crate) fn write_result(id: &[u8], mut result: Value, era: Era) -> Vec<u8> {
         result["resultType"] = "complete".into();
     }
     write::result(id, result.to_string().as_bytes())
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ApprovalError {
+    #[error(
+        "it requires the caller's approval, and this client did not declare the elicitation \
+            capability"
+    )]
+    CannotAsk,
+    #[error(
+        "it requires approval by others, which is not available here: approvers connect to \
+            `lockgate serve` over HTTP, with their own credential"
+    )]
+    NobodyToAsk,
+    #[error("a call made by another tool cannot wait for an approval")]
+    Nested,
+    #[error("it cannot be shown for approval: {0}")]
+    Unshowable(String),
+    #[error("it was denied by {0}")]
+    Denied(String),
+    #[error("it was not approved in time")]
+    Expired,
+    #[error("its client is gone")]
+    Left,
+    #[error("request state expired: it was not approved in time")]
+    StateExpired,
+    #[error(
+        "its approval was not found: it was already used, expired or evicted, or the gateway was \
+            restarted"
+    )]
+    Unknown,
+    #[error("it is not the call that was shown for approval")]
+    Other,
+    #[error("a condition of its approval has changed: {0}")]
+    Changed(&'static str),
+    #[error("the gateway is shutting down before its approval")]
+    Stopping,
+    #[error("too many calls are waiting for approval ({})", reason(*.0))]
+    NoRoom(NoRoom),
+}
+
+fn reason(no_room: NoRoom) -> &'static str {
+    match no_room {
+        NoRoom::All => "limits.approvals",
+        NoRoom::OfOrganisation => "half of limits.approvals for one organisation",
+        NoRoom::OfPrincipal => "limits.approvals_per_principal",
+    }
+}
+
+impl RequestError {
+    /// Returns the error for an unapproved call: a result for the model to read, unless the client
+    /// made a mistake or a limit was reached.
+    pub(crate) fn unapproved(error: &ApprovalError, rule: Option<&Arc<str>>) -> Self {
+        let words = match rule {
+            Some(rule) => format!("the call was not made, refused by policy {rule}: {error}"),
+            None => format!("the call was not made, refused: {error}"),
+        };
+        let problem = match error {
+            ApprovalError::Unknown | ApprovalError::Other | ApprovalError::StateExpired => {
+                Self::invalid(words)
+            }
+            ApprovalError::NoRoom(no_room) => {
+                let name = match no_room {
+                    NoRoom::All => "approvals",
+                    NoRoom::OfOrganisation => "approvals_of_organisation",
+                    NoRoom::OfPrincipal => "approvals_per_principal",
+                };
+                Self::new(code::OVERLOADED, words)
+                    .status(StatusCode::SERVICE_UNAVAILABLE)
+                    .data(json!({"reason": name}))
+            }
+            _ => Self::tool_error(words),
+        };
+        let rule = rule.map_or_else(|| "approval".into(), Arc::clone);
+        problem.denied(rule).because(Denial::Approval)
+    }
 }

@@ -1,7 +1,6 @@
 //! Rewriting of a server's result for the client's era: its id, its `_meta`, its URIs. Unchanged
 //! parts of large results are neither copied nor parsed into a tree.
 
-mod legacy_task;
 pub(crate) mod scrub;
 mod splice;
 
@@ -11,24 +10,23 @@ use bytes::Bytes;
 use lockgate_admission::budget::{Budget, Hold};
 use lockgate_policy::response::Response;
 use lockgate_protocol::key::Key;
-use lockgate_protocol::list;
-use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::question;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::scan::{self, Member};
 use lockgate_protocol::write::{self, Object};
-use lockgate_upstream::{Answer, AnswerKind};
-use serde_json::Value;
+use lockgate_protocol::{list, meta, question};
+use lockgate_upstream::{Answer, AnswerKind, ServerId};
+use serde_json::{Value, json};
 use smallvec::SmallVec;
+
+use splice::splice;
 
 use crate::authorize::Permitted;
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
+use crate::session::SessionTask;
 use crate::transport::Text;
 use crate::{skills, tokens};
-use legacy_task::{related_task, write_task};
-use splice::splice;
 
 /// Results up to this size are copied into a single buffer.
 const MAX_COPIED_BYTES: usize = 16 * 1024;
@@ -417,4 +415,36 @@ fn completion(value: &[u8]) -> Change {
     }
     whole["hasMore"] = true.into();
     Change::To(whole.to_string().into_bytes())
+}
+
+/// Writes the task that a call created.
+///
+/// # Errors
+/// A description of an invalid task.
+fn write_task(
+    context: &RequestContext,
+    permitted: &Permitted,
+    value: &[u8],
+) -> Result<Vec<u8>, &'static str> {
+    let mut task = serde_json::from_slice(value).unwrap_or(Value::Null);
+    let Some(own) = task["taskId"].as_str() else { return Err("a task without an id") };
+    let server = &**permitted.server();
+    let Some(token) = tokens::seal_task(context, server, own) else {
+        return Err("a task id that is too long");
+    };
+    if let Some(session) = &context.session {
+        session.remember_task(SessionTask::new(token.clone(), ServerId::of(server), own));
+    }
+    task["taskId"] = token.into();
+    Ok(task.to_string().into_bytes())
+}
+
+/// Returns the `related-task` value for a request for a task's result.
+fn related_task(context: &RequestContext) -> Option<String> {
+    let request = &context.request;
+    if request.method != Method::TasksResult {
+        return None;
+    }
+    let id = request.param_str(Key::TaskId)?;
+    Some(json!({"taskId": id}).to_string())
 }

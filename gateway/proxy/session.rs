@@ -3,8 +3,6 @@
 //! ends a session (DELETE, idle, invalid key); this module just removes it from the table.
 
 mod asked;
-mod bounds;
-mod changes;
 mod client_session;
 mod elicitation;
 mod log;
@@ -12,7 +10,6 @@ mod members;
 pub(crate) mod portable;
 mod question;
 mod subscribed;
-mod tasks;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -29,20 +26,19 @@ use lockgate_upstream::LogLevel;
 use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use crate::session::subscribed::SessionTask;
+use asked::Questions;
+use elicitation::Elicitations;
+pub(crate) use log::{ABSENCE_GRACE_PERIOD, Log, Reader, parse_event_id};
+use members::Members;
+use portable::{Ended, Opening};
+pub(crate) use subscribed::{AtServer, NewSubscription, Subscribed, covers};
+
 use crate::catalog::View;
 use crate::catalog::entry::ListMarks;
 use crate::own_lists::{OwnClient, OwnClients, OwnServers};
-use crate::quota::{QuotaPermit, Quotas};
+use crate::quota::{Exhausted, QuotaPermit, Quotas};
 use crate::transport::Endpoint;
-use asked::Questions;
-use elicitation::Elicitations;
-use members::Members;
-use portable::{Ended, Opening};
-
-pub(crate) use bounds::TooMany;
-pub(crate) use log::{ABSENCE_GRACE_PERIOD, Log, Reader, parse_event_id};
-pub(crate) use subscribed::{AtServer, NewSubscription, Subscribed, covers};
-pub(crate) use tasks::SessionTask;
 
 /// Running calls of a session that can be cancelled.
 const MAX_RUNNING: usize = 1024;
@@ -433,5 +429,22 @@ impl Session {
 
     pub(crate) fn set_level(&self, level: LogLevel) {
         self.level.store(level as u8 + 1, Ordering::Relaxed);
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TooMany {
+    /// The total limit is reached, or no random bytes are available.
+    All,
+    /// The principal's limit is reached.
+    OfPrincipal,
+}
+
+impl From<Exhausted> for TooMany {
+    fn from(exhausted: Exhausted) -> Self {
+        match exhausted {
+            Exhausted::Principal => Self::OfPrincipal,
+            Exhausted::Organisation => Self::All,
+        }
     }
 }

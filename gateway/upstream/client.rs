@@ -1,7 +1,6 @@
 //! The MCP client for a configured server: keeps it connected, calls it within its limits, and
 //! stores its catalog. Never sends a `tools/call` twice unless it certainly did not run.
 
-mod arrival;
 mod credential;
 mod deadline;
 mod hop;
@@ -9,10 +8,10 @@ mod outcome;
 mod queue;
 mod retry;
 mod session;
-mod stats;
 mod subscribe;
 
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
@@ -25,20 +24,20 @@ use lockgate_protocol::{capabilities, write};
 use lockgate_telemetry::TraceContext;
 use parking_lot::Mutex;
 
+use outcome::{Verdict, is_header_mismatch, read};
+use session::Route;
+
 use crate::call::{Answer, BackChannel, Call, Caller, ClientChannel, Subscription};
 use crate::caller_view::CallerIdentity;
 use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
 use crate::connection::{Ask, Connection};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
-use crate::instance::Instance;
 use crate::known_lists::CatalogMemory;
 use crate::own_lists::OwnLists;
 use crate::shared::{ServerSetupError, Shared, Surroundings};
 use crate::status::{Stats, Status, UpstreamState};
 use crate::{BoxFuture, Events, Upstream, supervise};
-use outcome::{Verdict, is_header_mismatch, read};
-use session::Route;
 
 /// A configured upstream server.
 pub struct Client {
@@ -454,5 +453,23 @@ impl Upstream for Client {
                 let _ = supervisor.await;
             }
         })
+    }
+}
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// The number of a server, for the lifetime of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Instance(u64);
+
+impl Instance {
+    /// Returns a number never used before.
+    pub fn mint() -> Self {
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Returns the number as bytes for a digest.
+    pub fn to_bytes(self) -> [u8; 8] {
+        self.0.to_le_bytes()
     }
 }

@@ -1,7 +1,6 @@
 //! An open connection to a server: the server's identity and era, and requests in that era's form.
 
 mod ask;
-mod operation;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use lockgate_admission::clock;
 use lockgate_egress::PostRequest;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::jsonrpc::{ErrorObject, Outcome, Response};
@@ -18,11 +18,16 @@ use lockgate_protocol::meta::Sender;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::Outbound;
 use lockgate_protocol::revision::{Era, Revision};
-use lockgate_protocol::{code, modern, write};
-use lockgate_telemetry::{Ending, Network, OperationLabels};
+use lockgate_protocol::{code, modern, outbound, scan, write};
+use lockgate_telemetry::{
+    Ending, Network, OperationLabels, ServerMetrics, TOOL_ERROR, ToolMetrics,
+};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::oneshot;
+
+pub(crate) use ask::Ask;
+use ask::{describe_request, describe_trace};
 
 use crate::call::LogLevel;
 use crate::duplex::Duplex;
@@ -34,9 +39,6 @@ use crate::own_lists::OwnState;
 use crate::process::Child;
 use crate::receiver::{Over, Receiver};
 use crate::topics::Topic;
-pub(crate) use ask::Ask;
-use ask::{describe_request, describe_trace};
-use operation::{CancelOnDrop, ClientOperation};
 
 /// The first id after those of the handshake.
 const FIRST_ID: u64 = 4;
@@ -395,4 +397,74 @@ pub(crate) fn refused(method: Method, error: ErrorObject, text: &[u8]) -> Upstre
 
 fn is_unknown_method(response: &Response) -> bool {
     matches!(&response.outcome, Outcome::Error(error) if error.code == code::METHOD_NOT_FOUND)
+}
+
+/// A running measurement; recorded on drop.
+struct ClientOperation {
+    server: Arc<ServerMetrics>,
+    tool: Option<Arc<ToolMetrics>>,
+    labels: OperationLabels,
+    began: Instant,
+    /// The timeout; a request that is dropped after it counts as timed out, not as cancelled.
+    limit: Option<Duration>,
+    is_over: bool,
+}
+
+impl ClientOperation {
+    fn begin(
+        server: Arc<ServerMetrics>,
+        tool: Option<Arc<ToolMetrics>>,
+        labels: OperationLabels,
+        limit: Option<Duration>,
+    ) -> Self {
+        Self { server, tool, labels, began: clock::now(), limit, is_over: false }
+    }
+
+    fn end(mut self, answer: &Result<Response, UpstreamError>) {
+        self.is_over = true;
+        self.labels.ending = match answer {
+            Ok(response) => match &response.outcome {
+                Outcome::Error(error) => Ending::Error(error.code),
+                Outcome::Result(_, members) => match scan::get(members, Key::IsError) {
+                    Some(span) if span.of(&response.text) == b"true" => Ending::Failed(TOOL_ERROR),
+                    _ => Ending::Success,
+                },
+            },
+            Err(failure) => Ending::Failed(failure.kind.as_str()),
+        };
+    }
+}
+
+impl Drop for ClientOperation {
+    fn drop(&mut self) {
+        let duration = clock::elapsed(self.began);
+        if !self.is_over {
+            let is_late = self.limit.is_some_and(|limit| duration >= limit);
+            self.labels.ending = Ending::Failed(if is_late { "timeout" } else { "cancelled" });
+        }
+        self.server.asked(self.tool.as_deref(), self.labels, duration);
+    }
+}
+
+/// Sends a cancellation to a legacy server on drop.
+struct CancelOnDrop<'a> {
+    /// `None` once the answer has arrived.
+    transport: Option<&'a Arc<HttpTransport>>,
+    id: u64,
+    /// The identity of the caller that gave up.
+    assertion: Option<&'a Arc<dyn IdentityAssertion>>,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(transport) = self.transport
+            && tokio::runtime::Handle::try_current().is_ok()
+        {
+            let text = outbound::cancelled(
+                self.id.to_string().as_bytes(),
+                "the caller is no longer waiting",
+            );
+            transport.notify(text.into(), self.assertion.map(|assertion| &**assertion));
+        }
+    }
 }

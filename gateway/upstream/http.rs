@@ -27,7 +27,7 @@ use crate::call::ClientChannel;
 use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::identity_assertion::{IDENTITY_HEADER, Identification, IdentityAssertion};
 use crate::incoming::{self, EventReader, Inbox, Intake, ReadBody};
-use crate::open_questions::OpenQuestions;
+use crate::outstanding::OpenQuestions;
 use crate::settings::Settings;
 
 pub use post::HTTP_STATUS;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use lockgate_admission::budget::Budget;
-use lockgate_admission::buffer::Buffer;
+use lockgate_admission::reader::Buffer;
 use lockgate_admission::reader::Reader;
 use lockgate_admission::{CallerId, CpuPool, spawn};
 use lockgate_egress::{Body, BodyError, MAX_READ_AHEAD};

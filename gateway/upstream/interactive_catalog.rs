@@ -14,7 +14,7 @@ use crate::config::EraChoice;
 use crate::connection::{Connection, ServerTransport};
 use crate::open::{Role, follow_session, open};
 use crate::receiver::Over;
-use crate::reread::Rereading;
+use crate::refresh::Rereading;
 use crate::shared::Shared;
 use crate::status::UpstreamState;
 use crate::{config, lists};

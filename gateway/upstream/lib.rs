@@ -21,14 +21,12 @@ mod health;
 mod http;
 mod identity_assertion;
 mod incoming;
-mod instance;
 mod interactive_catalog;
 mod interactive_state;
 mod known_lists;
 mod list_memory;
 mod lists;
 mod open;
-mod open_questions;
 mod organisations;
 mod outstanding;
 mod own_lists;
@@ -36,9 +34,7 @@ mod own_reading;
 mod process;
 mod publish;
 mod receiver;
-mod recovery;
 mod refresh;
-mod reread;
 mod rest;
 mod server_id;
 mod session_connections;
@@ -50,6 +46,7 @@ mod status;
 mod supervise;
 mod topics;
 
+pub use crate::client::Instance;
 pub use call::{
     Answer, AnswerKind, BackChannel, Call, Caller, ClientChannel, ClientSession, LogLevel,
     QuestionError, ResponseSink, SinkError, Subscription,
@@ -65,7 +62,6 @@ pub use failure::{ConnectPrompt, UpstreamError, UpstreamErrorKind};
 pub use futures_util::future::BoxFuture;
 pub use http::HTTP_STATUS;
 pub use identity_assertion::{Authorization, IDENTITY_HEADER, IdentityAssertion};
-pub use instance::Instance;
 pub use known_lists::CatalogMemory;
 pub use list_memory::ListMemory;
 pub use organisations::{OrganisationPart, Organisations};

@@ -9,7 +9,7 @@ use crate::catalog::ListKind;
 use crate::connection::Connection;
 use crate::lists;
 use crate::own_lists::OwnLists;
-use crate::reread::Rereading;
+use crate::refresh::Rereading;
 use crate::shared::Shared;
 use crate::{Announcement, Event};
 

@@ -2,10 +2,8 @@
 //! minimal environment. Its parent is a guard, which ensures that neither it nor its descendants
 //! outlive their use. Only commands from the operator's configuration are started, without a shell.
 
-mod group;
 mod guard;
 mod guarded;
-pub(crate) mod network;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -32,7 +30,7 @@ use crate::status::{Stage, StageError};
 use guard::Plan;
 use guarded::{Guarded, Started};
 
-pub use group::Group;
+pub use crate::process::guard::Group;
 pub use guard::{guard, outlive_signals};
 
 /// Time between SIGTERM and SIGKILL, and between SIGKILL and giving up.

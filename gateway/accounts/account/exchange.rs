@@ -10,13 +10,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 
 use super::Account;
-use crate::client_identity::ClientIdentity;
 use crate::config::Method;
 use crate::discovery::Discovered;
 use crate::error::AccountError;
 use crate::grant::Grant;
 use crate::holder::SubjectToken;
 use crate::records::unix_ms;
+use crate::token_endpoint::ClientIdentity;
 use crate::token_endpoint::{JWT_BEARER, read_tokens, request_answer, request_tokens};
 
 const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";

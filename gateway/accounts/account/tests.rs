@@ -9,9 +9,9 @@ use lockgate_store::{Keys, Store, StorePlace, Vault};
 use url::Url;
 
 use super::*;
-use crate::client_identity::ClientIdentity;
 use crate::config::{Authentication, ServerConfig};
 use crate::records::{AccountObserver, MAX_REVOCATIONS, Storage};
+use crate::token_endpoint::ClientIdentity;
 use crate::token_endpoint::write_header;
 
 const ISSUER: &str = "http://127.0.0.1:9";

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod buffer;
+
 use super::*;
 
 const MIB: usize = 1 << 20;

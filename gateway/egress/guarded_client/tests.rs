@@ -1,5 +1,7 @@
 //! Tests of `guarded_client`.
 
+mod guard;
+
 use std::collections::VecDeque;
 use std::io;
 

@@ -13,16 +13,16 @@ use lockgate_text::date;
 use lockgate_upstream::{ListKind, ServerId, Upstream, UpstreamState};
 use serde_json::Map;
 
-use super::compose;
 use super::entry::{CatalogEntry, ViewEntry, index};
 use super::groups::Groups;
-use super::keep::{INCOMPLETE_KEEP_MS, KEEP_MS};
 use super::management::is_management;
 use super::rendered::Rendered;
 use super::view::{Degraded, View};
-use super::view_search::ViewSearch;
 use super::{Catalog, Declared};
 use crate::agent_servers::AgentServers;
+use crate::catalog::merge;
+use crate::catalog::merge::{INCOMPLETE_KEEP_MS, KEEP_MS};
+use crate::catalog::tool_index::ViewSearch;
 use crate::config::{Group, ToolSearch, ToolsMode};
 use crate::items::Compose;
 use crate::rights::CallerRights;
@@ -103,7 +103,7 @@ impl<'a> Layers<'a> {
         let compose = selection.compose();
         if let Some(compose) = &compose {
             for (kind, seen) in ListKind::ALL.into_iter().zip(&mut seen) {
-                compose::apply(compose, kind, viewing.naming, seen);
+                merge::apply(compose, kind, viewing.naming, seen);
             }
         }
         for catalog in self.catalogs() {

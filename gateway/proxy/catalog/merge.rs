@@ -1,17 +1,22 @@
-//! Merges the items of all servers under their exposed names, in list order.
+//! Merges the items of all servers under their exposed names, in list order, and the items of an
+//! endpoint, chosen, renamed and described by the operator or an agent's owner.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use lockgate_policy::Annotations;
 use lockgate_policy::pin::Pins;
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_protocol::revision::Era;
-use lockgate_protocol::uri;
+use lockgate_protocol::{list, uri, write};
 use lockgate_telemetry::{Metrics, ToolMetrics};
-use lockgate_upstream::{Catalog, Item, ListKind, Upstream};
+use lockgate_upstream::{Catalog, Item, ListKind, Status, Upstream, UpstreamState};
 
-use super::entry::{Audience, CatalogEntry, category, organisation_of};
-use crate::inspect::{self, ArgumentCheck, KnownInspections, Looking};
+use crate::catalog::entry::{Audience, CatalogEntry, ViewEntry, category, organisation_of};
+use crate::inspect;
+use crate::inspect::{ArgumentCheck, KnownInspections, Looking};
+use crate::items::Compose;
 
 pub(super) struct ServerLists<'a> {
     pub(super) slug: &'a Slug,
@@ -131,4 +136,93 @@ impl Merger<'_> {
         }
         Arc::new(entry)
     }
+}
+
+/// Longest time in milliseconds for clients to cache a list. Subscribed clients are notified of
+/// changes.
+pub(crate) const KEEP_MS: u64 = 60_000;
+/// Longest time in milliseconds for clients to cache a list that lacks a server.
+pub(crate) const INCOMPLETE_KEEP_MS: u64 = 2_000;
+
+/// Returns for how many milliseconds a server's lists may be cached: [`INCOMPLETE_KEEP_MS`] until
+/// they have been read, then its TTL in the modern era, else `None` if they are empty, [`KEEP_MS`]
+/// if the server announces changes, or 0.
+pub(super) fn keep_ms(catalog: &Catalog, status: &Status) -> Option<u64> {
+    if catalog.version == 0 && status.state != UpstreamState::Disabled {
+        return Some(INCOMPLETE_KEEP_MS);
+    }
+    let is_builtin = matches!(&status.peer, Some(peer) if peer.transport == "builtin");
+    let told = is_builtin || catalog.offers.list_changed;
+    match &status.peer {
+        Some(peer) if peer.era == Era::Modern && catalog.ttl_ms.is_some() => catalog.ttl_ms,
+        _ if ListKind::ALL.iter().all(|kind| catalog.items(*kind).is_empty()) => None,
+        _ => Some(if told { KEEP_MS } else { 0 }),
+    }
+}
+
+/// The original of each name and alias, in lower case.
+type Names = HashMap<String, String>;
+
+/// Keeps the chosen entries of a list, under their names and descriptions at the endpoint. A name
+/// that another visible item has, chosen or not, is not given.
+pub(super) fn apply(compose: &Compose, kind: ListKind, naming: Naming, seen: &mut Vec<ViewEntry>) {
+    let mut names = Names::new();
+    if !kind.has_uris() && !compose.rename.is_empty() {
+        names = names_of(seen.iter().map(|seen| &*seen.entry), naming);
+    }
+    let patterns = match kind {
+        ListKind::Tools => &compose.tools,
+        ListKind::Prompts => &compose.prompts,
+        ListKind::Resources | ListKind::Templates | ListKind::Skills => &compose.resources,
+    };
+    seen.retain(|seen| {
+        let entry = &seen.entry;
+        patterns.fit(&[&entry.exposed, &entry.item.key, &original(entry)])
+    });
+    for seen in seen {
+        let original = original(&seen.entry);
+        let listed = compose.rename.get(&original).filter(|_| !kind.has_uris());
+        let described = compose.describe.get(&original).filter(|_| kind != ListKind::Skills);
+        let mut entry = CatalogEntry::clone(&seen.entry);
+        if let Some(listed) = listed {
+            if is_free(&mut names, listed, &original) {
+                entry.listed = Some(listed.as_str().into());
+            } else {
+                tracing::warn!(tool = original, listed, "not renamed, because the name is taken");
+            }
+        }
+        if let Some(text) = described
+            && let Some(text) =
+                list::with_member(&entry.item.text, "description", &write::quoted(text))
+        {
+            entry.item = Item { text: Bytes::from(text), ..entry.item };
+        }
+        if listed.is_some() || described.is_some() {
+            seen.entry = Arc::new(entry);
+        }
+    }
+}
+
+/// Returns the names and aliases of items.
+pub(crate) fn names_of<'a>(
+    entries: impl Iterator<Item = &'a CatalogEntry>,
+    naming: Naming,
+) -> Names {
+    let mut names = Names::new();
+    for entry in entries {
+        names.insert(entry.exposed.to_ascii_lowercase(), original(entry));
+        for alias in naming.aliases(&entry.slug, &entry.item.key) {
+            names.entry(alias.to_ascii_lowercase()).or_insert_with(|| original(entry));
+        }
+    }
+    names
+}
+
+/// Returns whether a name is free for an item, which then has it.
+pub(crate) fn is_free(names: &mut Names, name: &str, of: &str) -> bool {
+    *names.entry(name.to_ascii_lowercase()).or_insert_with(|| of.to_owned()) == *of
+}
+
+fn original(entry: &CatalogEntry) -> String {
+    format!("{}/{}", entry.slug, entry.item.key)
 }

@@ -1,20 +1,23 @@
-//! Legacy calls after the disconnection of their client, which does not cancel them: they continue
-//! until another call needs their slot at the server.
+//! Calls that outlast a plain response: event streams of modern calls with messages ahead of the
+//! response, and legacy calls after the disconnection of their client, which does not cancel them:
+//! they continue until another call needs their slot at the server.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use lockgate_admission::Promise;
 use lockgate_upstream::Upstream;
+use tokio::sync::mpsc;
 
-use futures_util::future::BoxFuture;
-
-use crate::client_channel::CallChannel;
+use crate::client_channel::{CallChannel, Waiting};
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
 use crate::session::{ABSENCE_GRACE_PERIOD, Log};
-use crate::transport::Text;
+use crate::streams::OpenStream;
+use crate::transport::{Outgoing, Reply, Text};
 
 /// An ended call.
 pub(super) type Called = (Box<RequestContext>, Result<Text, RequestError>);
@@ -93,4 +96,68 @@ pub(super) async fn reclaim<'a>(server: &'a dyn Upstream, stream: Option<&Log>) 
 /// Returns whether the client of a detached call is gone; with a stream, it may come back to read.
 fn is_abandoned(stream: Option<&Log>) -> bool {
     stream.is_none_or(|stream| stream.is_abandoned())
+}
+
+/// Streams the first message and the further messages of a running call.
+pub(super) fn stream_rest(
+    first: Waiting,
+    receiver: mpsc::Receiver<Waiting>,
+    work: Work,
+    open: OpenStream,
+) -> Reply {
+    let state: Option<StreamState> = Some((Some(first.text), receiver, work, open));
+    let events = futures_util::stream::unfold(state, |state| async move {
+        let (first, receiver, work, open) = state?;
+        next_event(first, receiver, work, open).await
+    });
+    Reply::events(Box::pin(events))
+}
+
+/// Streams messages that arrived together with the response.
+pub(super) fn stream_all(early: Vec<Waiting>, last: Text) -> Reply {
+    let all = early.into_iter().map(|waiting| Text::Whole(waiting.text)).chain([last]);
+    let events = futures_util::stream::iter(all.map(event));
+    Reply::events(Box::pin(events))
+}
+
+/// State of an event stream: a message to send, and the sources of further messages.
+type StreamState = (Option<Bytes>, mpsc::Receiver<Waiting>, Work, OpenStream);
+
+async fn next_event(
+    first: Option<Bytes>,
+    mut receiver: mpsc::Receiver<Waiting>,
+    mut work: Work,
+    open: OpenStream,
+) -> Option<(Outgoing, Option<StreamState>)> {
+    if let Some(first) = first {
+        return Some((event(first.into()), Some((None, receiver, work, open))));
+    }
+    tokio::select! {
+        biased;
+        Some(waiting) = receiver.recv() => {
+            Some((event(waiting.text.into()), Some((None, receiver, work, open))))
+        }
+        (context, answer) = &mut work => {
+            let last = write_final_text(&context, answer);
+            match receiver.try_recv() {
+                // Rare: a message that arrived with the response is sent first.
+                Ok(waiting) => {
+                    let work: Work = Box::pin(std::future::ready((context, Ok(last))));
+                    Some((event(waiting.text.into()), Some((None, receiver, work, open))))
+                }
+                Err(_) => Some((event(last), None)),
+            }
+        }
+    }
+}
+
+fn event(data: Text) -> Outgoing {
+    Outgoing { data, ..Outgoing::default() }
+}
+
+pub(super) fn write_final_text(
+    context: &RequestContext,
+    answer: Result<Text, RequestError>,
+) -> Text {
+    answer.unwrap_or_else(|problem| problem.text(Some(context.request.id()), context.era()).into())
 }

@@ -22,9 +22,9 @@ use crate::context::RequestContext;
 use crate::dispatch;
 use crate::gateway::{Gateway, MAX_SUBSCRIBING};
 use crate::quota::QuotaPermit;
-use crate::readable::{check_readable, hides_nothing, make_read};
 use crate::rescue::RequestError;
 use crate::session::{NewSubscription, Session, Subscribed};
+use crate::visible::{check_readable, hides_nothing, make_read};
 
 pub(super) async fn subscribe(
     gateway: &Gateway,

@@ -2,7 +2,6 @@
 //! namespaced URIs. This is the streaming counterpart of `response`; it rejects responses if the
 //! rewriting of a part depends on a later part.
 
-mod end;
 mod plan;
 
 use std::mem::take;
@@ -10,8 +9,8 @@ use std::mem::take;
 use bytes::Bytes;
 use lockgate_protocol::scan::{self, Fault, MAX_MEMBERS, Visit, unescape};
 use lockgate_protocol::write::{self, Object};
+use lockgate_protocol::{meta, uri};
 
-use end::{HeldMembers, write_uri};
 use plan::{Kept, Plan, plan_of_block, plan_of_envelope, plan_of_result};
 pub(super) use plan::{RewriteError, Shape};
 
@@ -386,3 +385,62 @@ impl Visit for Rewriter {
 
 #[cfg(test)]
 mod tests;
+
+/// Buffered members of the result that are written at its end.
+#[derive(Default)]
+struct HeldMembers {
+    meta: Option<Vec<u8>>,
+    ttl: Option<Vec<u8>>,
+    is_error: bool,
+}
+
+impl HeldMembers {
+    /// Writes the members at the end of the result.
+    fn write_tail(&self, shape: &Shape, is_empty: bool, out: &mut Vec<u8>) {
+        let raw = self.meta.as_deref().unwrap_or(b"{}");
+        let members = meta::members(raw, scan::MAX_DEPTH).unwrap_or_default();
+        let mut tail = Vec::with_capacity(256);
+        let mut object = Object::open(&mut tail);
+        if shape.modern && shape.has_ttl {
+            let ttl = match &self.ttl {
+                Some(ttl) if ttl.iter().all(u8::is_ascii_digit) => ttl,
+                _ => b"0".as_slice(),
+            };
+            object.raw("ttlMs", ttl);
+            object.raw("cacheScope", b"\"private\"");
+        }
+        if shape.modern || meta::has_end_to_end(raw, &members) {
+            let mut inner = Object::open(object.key("_meta"));
+            if shape.modern {
+                inner.raw(meta::SERVER_INFO, &shape.info);
+            }
+            meta::copy_end_to_end(&mut inner, raw, &members);
+            inner.close();
+        }
+        object.close();
+        let tail = tail.get(1..).unwrap_or(b"");
+        if !is_empty && tail != b"}" {
+            out.push(b',');
+        }
+        out.extend_from_slice(tail);
+    }
+}
+
+/// Writes the URI of a block, namespaced if the block's kind requires that.
+fn write_uri(
+    slug: Option<&str>,
+    is_empty: bool,
+    kind: Option<&[u8]>,
+    uri: &[u8],
+    out: &mut Vec<u8>,
+) {
+    if !is_empty {
+        out.push(b',');
+    }
+    out.extend_from_slice(b"\"uri\":");
+    let has_own_uri = matches!(kind, None | Some(b"\"resource_link\""));
+    match (slug, scan::as_str(uri)) {
+        (Some(slug), Some(own)) if has_own_uri => write::string(out, &uri::expose(slug, &own)),
+        _ => out.extend_from_slice(uri),
+    }
+}

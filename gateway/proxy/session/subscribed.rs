@@ -1,14 +1,19 @@
-//! The subscriptions of a session: the client's URI, the server and the server's URI. The
-//! subscription at the server is made and cancelled elsewhere; concurrent requests for the same
-//! resource wait for its outcome.
+//! What a session's client follows: resources (its URI, the server and the server's URI), changes of
+//! lists, and tasks. The subscription at the server is made and cancelled elsewhere; concurrent
+//! requests for the same resource wait for its outcome.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use lockgate_admission::spawn;
-use lockgate_upstream::{ServerId, Subscription, Upstream, UpstreamError};
+use lockgate_protocol::method::Method;
+use lockgate_protocol::write;
+use lockgate_upstream::{ListKind, ServerId, Subscription, Upstream, UpstreamError};
 use tokio::sync::watch;
 
-use super::Session;
+use crate::catalog::View;
+use crate::catalog::entry::ListMarks;
+use crate::session::{Log, Session};
 
 /// The result of a request to subscribe.
 pub(crate) enum Subscribed {
@@ -182,3 +187,128 @@ pub(crate) fn covers(whole: &str, own: &str) -> bool {
 
 #[cfg(test)]
 mod tests;
+
+const CHANGES: [(u8, Method); 3] =
+    [(1, Method::ToolsChanged), (2, Method::PromptsChanged), (4, Method::ResourcesChanged)];
+
+impl Session {
+    /// Returns the stream outside of calls, with pending notifications added.
+    pub(crate) fn listen(&self) -> Arc<Log> {
+        let log = self.outside();
+        let dirty = self.dirty.swap(0, Ordering::AcqRel);
+        for (bit, method) in CHANGES {
+            if dirty & bit != 0 {
+                // Small, and therefore always accepted.
+                let _ = log.push_once(write::notification(method.as_str(), b"{}").into());
+            }
+        }
+        log
+    }
+
+    /// Notifies the client of lists that differ from the last announced state, and of lists that a
+    /// server announced.
+    pub(crate) fn notify_changes(&self, view: Option<&View>, announced: &[ListKind]) {
+        let marks = view.map_or_else(ListMarks::none, |view| view.marks(self.interactive));
+        let before = std::mem::replace(&mut *self.lists.lock(), marks);
+        for kind in before.changes(marks, announced) {
+            self.list_changed(kind);
+        }
+    }
+
+    /// Notifies the client that every list changed.
+    pub(crate) fn distrust_lists(&self) {
+        for kind in [ListKind::Tools, ListKind::Prompts, ListKind::Resources] {
+            self.list_changed(kind);
+        }
+    }
+
+    /// Sends or queues the notification that a list changed.
+    fn list_changed(&self, kind: ListKind) {
+        let (bit, method) = match kind {
+            ListKind::Tools => CHANGES[0],
+            ListKind::Prompts => CHANGES[1],
+            _ => CHANGES[2],
+        };
+        if self.is_listening() {
+            if let Some(log) = self.log(0) {
+                let _ = log.push_once(write::notification(method.as_str(), b"{}").into());
+            }
+        } else {
+            self.dirty.fetch_or(bit, Ordering::AcqRel);
+        }
+    }
+}
+
+/// Tasks of a session; the oldest are dropped.
+const MAX_TASKS: usize = 256;
+
+#[derive(Clone, Debug)]
+pub(crate) struct SessionTask {
+    /// The id that the client received.
+    pub(crate) token: String,
+    server: ServerId,
+    /// The server's own id.
+    pub(crate) own: String,
+    news: TaskNews,
+}
+
+/// The state of reading a changed task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TaskNews {
+    None,
+    /// A read is in progress.
+    Reading,
+    /// The task changed again during the read.
+    More,
+}
+
+impl SessionTask {
+    pub(crate) fn new(token: String, server: ServerId, own: &str) -> Self {
+        Self { token, server, own: own.to_owned(), news: TaskNews::None }
+    }
+}
+
+impl Session {
+    pub(crate) fn remember_task(&self, task: SessionTask) {
+        self.state(|state| {
+            if state.tasks.len() >= MAX_TASKS {
+                state.tasks.pop_front();
+            }
+            state.tasks.push_back(task);
+        });
+    }
+
+    pub(crate) fn tasks(&self) -> Vec<String> {
+        self.state(|state| state.tasks.iter().map(|task| task.token.clone()).collect())
+    }
+
+    pub(crate) fn forget_task(&self, token: &str) {
+        self.state(|state| state.tasks.retain(|known| known.token != token));
+    }
+
+    /// Records a change of a task. Returns the client's id if the client follows the task and no
+    /// read is in progress.
+    pub(crate) fn begin_task_read(&self, server: &ServerId, own: &str) -> Option<String> {
+        let mut state = self.state.lock();
+        let tasks = &mut state.as_mut()?.tasks;
+        let task = tasks.iter_mut().find(|task| task.server == *server && task.own == own)?;
+        if task.news != TaskNews::None {
+            task.news = TaskNews::More;
+            return None;
+        }
+        task.news = TaskNews::Reading;
+        Some(task.token.clone())
+    }
+
+    /// Ends a read. Returns whether the task changed again.
+    pub(crate) fn end_task_read(&self, token: &str) -> bool {
+        let mut state = self.state.lock();
+        let Some(state) = state.as_mut() else { return false };
+        let Some(task) = state.tasks.iter_mut().find(|task| task.token == token) else {
+            return false;
+        };
+        let has_more = task.news == TaskNews::More;
+        task.news = if has_more { TaskNews::Reading } else { TaskNews::None };
+        has_more
+    }
+}

@@ -2,13 +2,16 @@
 //! queue fails when all permits are taken and the server sends nothing.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockgate_admission::{CallerId, ConcurrencyError, Permit};
 
-use super::Shared;
+use crate::connection::Connection;
 use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::shared::Shared;
+use crate::status::{Stage, Stats, UpstreamState};
 
 /// Minimum interval between log lines about rejected calls, in milliseconds.
 const QUIET_MS: u64 = 10_000;
@@ -109,5 +112,85 @@ impl Shared {
             ),
         };
         UpstreamError::new(kind, words).retry_after(self.calls.expected_wait())
+    }
+}
+
+/// Longest wait for a server that is starting or reconnecting.
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest wait for a server that has failed and is retried.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(2);
+impl Shared {
+    pub(super) async fn coming_up(&self) -> Result<Arc<Connection>, UpstreamError> {
+        self.called.notify_one();
+        let failed = self.recovery.failed();
+        let status = self.status.load_full();
+        // A server that has run before usually starts again.
+        let has_run = status.trouble.as_ref().is_some_and(|trouble| trouble.stage == Stage::Run);
+        let deadline = if status.state == UpstreamState::Failed && !has_run {
+            RETRY_TIMEOUT
+        } else {
+            ARRIVAL_TIMEOUT
+        };
+        let deadline = deadline.min(self.config.load().call_timeout);
+        let mut deadline = std::pin::pin!(tokio::time::sleep(deadline));
+        loop {
+            let changed = self.changed.notified();
+            if let Some(connection) = self.live.load_full() {
+                return Ok(connection);
+            }
+            match self.status.load().state {
+                // Connected states without a connection: it was lost just now.
+                UpstreamState::Pending | UpstreamState::Connected | UpstreamState::Unresponsive => {
+                }
+                UpstreamState::Resting => {
+                    self.wake_for_call();
+                    continue;
+                }
+                UpstreamState::Failed
+                    if self.recovery.failed() == failed && self.recovery.want() => {}
+                _ => return Err(self.unavailable()),
+            }
+            tokio::select! {
+                () = changed => {}
+                () = &mut deadline => return Err(self.unavailable()),
+            }
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn unavailable(&self) -> UpstreamError {
+        let status = self.status.load();
+        let words = match (&status.trouble, status.state) {
+            (_, UpstreamState::Disabled) => "the server is switched off".to_owned(),
+            (Some(trouble), _) => format!("the server is not connected: {trouble}"),
+            (None, _) => "the server is still starting".to_owned(),
+        };
+        let kind = if status.state == UpstreamState::NeedsAuth {
+            UpstreamErrorKind::NeedsAuth
+        } else {
+            UpstreamErrorKind::Unavailable
+        };
+        UpstreamError::new(kind, words).retry_after(Duration::from_secs(1))
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        let config = self.config.load();
+        let limits = &config.limits;
+        Stats {
+            start_timeout: config.start_timeout,
+            call_timeout: config.call_timeout,
+            tool_timeouts: config
+                .tool_timeouts
+                .iter()
+                .map(|(tool, time)| (tool.clone(), *time))
+                .collect(),
+            running: self.calls.running(),
+            concurrency: limits.concurrency,
+            waiting: self.calls.waiting(),
+            queue: limits.queue,
+            silent: self.last_heard.get().elapsed(),
+            breaker: self.breaker.state(Instant::now()),
+        }
     }
 }

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use lockgate_admission::budget::{Budget, Full, Hold};
-use lockgate_admission::buffer::counted;
 use lockgate_admission::reader::UNBUDGETED_BYTES;
+use lockgate_admission::reader::counted;
 use lockgate_admission::spawn;
 use lockgate_protocol::jsonrpc::{Message, MessageError, Request, Response};
 use lockgate_protocol::key::Key;
@@ -24,7 +24,7 @@ use super::line::{Addressee, Ends, Line, number};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::identity_assertion::IdentityAssertion;
 use crate::incoming::{Inbox, Intake};
-use crate::open_questions::OpenQuestions;
+use crate::outstanding::OpenQuestions;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {

@@ -1,5 +1,7 @@
 //! Items that clients can read, and repairs of items with unambiguous faults.
 
+mod skill;
+
 use super::*;
 
 fn check(form: &Form, item: &str) -> Result<Option<String>, String> {
