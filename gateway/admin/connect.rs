@@ -24,8 +24,7 @@ use serde_json::json;
 
 use crate::api::connections::holder_of;
 use crate::console::Sessions;
-use crate::console::fields::Fields;
-use crate::console::form_guard::{is_form, is_of_own_page};
+use crate::console::form::{Fields, is_form, is_of_own_page};
 use crate::console::redirect::{redirect, set_cookie};
 use crate::console::sessions::{Visitor, cookies};
 

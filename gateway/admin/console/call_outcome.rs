@@ -5,10 +5,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
+use super::api::TOO_LARGE;
 use super::diagnosis::Severity;
-use super::page_account::TOO_LARGE;
 use super::redirect::PagePath;
-use super::shown::{MOST_SHOWN, REST, show_json, show_text};
+use super::render::{MOST_SHOWN, REST, show_json, show_text};
 use crate::api::problem::Problem;
 use crate::fault::Fault;
 

@@ -18,21 +18,21 @@ pub(crate) mod usage;
 use askama::Template;
 
 use crate::console::diagnosis::Severity;
-use crate::console::error::{PageResult, show};
-use crate::console::layout::Layout;
 use crate::console::plot::Plot;
+use crate::console::render::{PageResult, show};
+use crate::console::visit::Visit;
 
 // All components on one page, for design work and for the screenshots of the tests.
 
 #[derive(Template)]
 #[template(path = "parts.html")]
 struct PartsPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     severities: [Severity; 4],
     plots: Vec<Plot>,
 }
 
-pub(crate) async fn show_parts(layout: Layout) -> PageResult {
+pub(crate) async fn show_parts(visit: Visit) -> PageResult {
     let mut calls = Vec::new();
     let mut averages = Vec::new();
     for step in 0_u32..61 {
@@ -40,7 +40,7 @@ pub(crate) async fn show_parts(layout: Layout) -> PageResult {
         averages.push((step % 5 != 0).then(|| 12.0 + f64::from(step % 11)));
     }
     show(&PartsPage {
-        layout: &layout,
+        visit: &visit,
         severities: [Severity::Good, Severity::Waiting, Severity::Bad, Severity::Off],
         plots: vec![
             Plot::new("Calls", "", calls),

@@ -5,7 +5,7 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use url::Url;
 
-use super::fields::Fields;
+use super::form::Fields;
 use super::sessions::{LOOPBACK_COOKIE, MAX_AGE, SECURE_COOKIE};
 
 /// Address and target of the sign-in form.

@@ -16,9 +16,9 @@ use tokio::time::{sleep, timeout};
 
 use super::call_outcome::CallOutcome;
 use super::diagnosis::Severity;
-use super::fields::Fields;
+use super::form::Fields;
+use super::render::show_text;
 use super::sessions::random;
-use super::shown::show_text;
 use crate::api::call::{CallMessages, CallProgress, MessageLog};
 
 /// Maximum number of results of all visitors; the oldest are dropped.

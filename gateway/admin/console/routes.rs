@@ -13,19 +13,18 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, get, post};
 use lockgate_authn::Role;
 
+use super::api::{PageAccount, count_page};
 use super::assets::show_asset;
-use super::error::PageError;
-use super::form_guard::check_form;
-use super::layout::{ConsoleState, put_around};
-use super::page_account::{PageAccount, count_page};
+use super::form::{FormState, SentForms, check_form};
 use super::pages::{
     self, access, agents, approvals, audit, integration, integrations, keys, overview, pins,
     servers, sessions, settings, tool, usage,
 };
 use super::redirect::{SIGN_IN, redirect};
-use super::sent_forms::SentForms;
+use super::render::PageError;
 use super::sessions::Sessions;
 use super::sign_in::{show_sign_in, sign_out};
+use super::visit::{ConsoleState, put_around};
 use crate::api::access::{Caller, Permission, identify_caller};
 use crate::api::problem::record_rejection;
 use crate::api::state::ApiState;
@@ -70,12 +69,12 @@ fn add_catalog(table: PageTable) -> PageTable {
         .page(ADMIN, "/pins", pins::list_pins)
         .action(ADMIN, "/pins", pins::decide)
         .page(USER, "/tools", servers::list_tools)
-        .page(USER, "/tools/{name}", tool::show_tool)
-        .action(USER, "/tools/{name}", tool::try_tool)
-        .page(USER, "/prompts/{name}", tool::show_prompt)
-        .action(USER, "/prompts/{name}", tool::render_prompt)
-        .page(USER, "/resources/{uri}", tool::show_resource)
-        .action(USER, "/resources/{uri}", tool::read_resource)
+        .page(USER, "/tools/{name}", tool::show_callable)
+        .action(USER, "/tools/{name}", tool::call)
+        .page(USER, "/prompts/{name}", tool::show_callable)
+        .action(USER, "/prompts/{name}", tool::call)
+        .page(USER, "/resources/{uri}", tool::show_callable)
+        .action(USER, "/resources/{uri}", tool::call)
         .page(USER, "/results/{id}/{part}", tool::show_image)
         .page(USER, "/agents", agents::list_agents)
         .action(USER, "/agents", agents::create_agent)
@@ -119,14 +118,13 @@ fn add_records(table: PageTable) -> PageTable {
 /// Returns the router of the console. Requests carry their visitor and principal as extensions,
 /// unless [`is_public`].
 pub(crate) fn console_router(api: Arc<ApiState>, sessions: Arc<Sessions>) -> Router {
-    let sent_forms = SentForms::default();
     let account = PageAccount {
         budget: Arc::clone(api.gateway.budget()),
         cpu_pool: Arc::clone(api.gateway.cpu_pool()),
     };
     let results = Arc::default();
     let state = Arc::clone(&api);
-    let console = Arc::new(ConsoleState { results, api, sessions, sent_forms, account });
+    let console = Arc::new(ConsoleState { results, api, sessions, account });
     let pages = make_pages(console).layer(from_fn_with_state(state, identify_caller));
     Router::new().route("/", any(answer_root)).nest("/console", pages)
 }
@@ -142,11 +140,13 @@ async fn answer_root(method: Method, headers: HeaderMap) -> Response {
 
 /// Returns the router of the pages. Requests also carry their caller as an extension.
 fn make_pages(console: Arc<ConsoleState>) -> Router {
+    let sessions = Arc::clone(&console.sessions);
+    let forms = Arc::new(FormState { sent_forms: SentForms::default(), sessions });
     table()
         .into_router()
         .fallback(answer_unknown)
         .method_not_allowed_fallback(answer_unknown)
-        .layer(from_fn_with_state(Arc::clone(&console), check_form))
+        .layer(from_fn_with_state(forms, check_form))
         .layer(from_fn_with_state(console.account.clone(), count_page))
         .layer(from_fn_with_state(Arc::clone(&console.api), record_rejection))
         .layer(from_fn_with_state(Arc::clone(&console), put_around))

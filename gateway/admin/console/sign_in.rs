@@ -19,16 +19,14 @@ use lockgate_text::hex;
 use tokio::time::timeout;
 use url::{Position, Url};
 
-use super::error::{PageError, PageResult, render, show};
-use super::fields::{Fields, QueryFields};
-use super::form_guard::{is_form, is_of_own_page};
-use super::layout::{ConsoleState, Layout};
+use super::form::{Fields, SentForms, is_form, is_of_own_page};
 use super::redirect::{SIGN_IN, find_next, own_address, redirect, set_cookie, set_session_cookie};
-use super::sent_forms::SentForms;
+use super::render::{PageError, PageResult, render, show};
 use super::sessions::{
     LOOPBACK_COOKIE, NoRandomness, SECURE_COOKIE, Sessions, Visitor, cookies,
     is_loopback_authority, random,
 };
+use super::visit::{ConsoleState, Visit};
 
 const SIGN_OUT: &str = "/console/sign-out";
 /// The event stream, which reports errors as events only.
@@ -64,7 +62,7 @@ pub(crate) struct SignInRefusal(String);
 #[derive(Template)]
 #[template(path = "sign_in.html")]
 struct SignInPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     next: &'a str,
     mistake: &'a str,
     /// The identity provider, if sign-in with an account is configured.
@@ -193,23 +191,22 @@ fn find_page(headers: &HeaderMap) -> Option<String> {
 }
 
 pub(crate) async fn show_sign_in(
-    layout: Layout,
+    visit: Visit,
     refusal: Option<Extension<SignInRefusal>>,
     offer: Option<Extension<Offer>>,
-    QueryFields(fields): QueryFields,
 ) -> PageResult {
-    let next = own_address(fields.get("next"));
+    let next = own_address(visit.query.get("next"));
     let mistake = refusal.as_ref().map_or("", |Extension(SignInRefusal(words))| words);
     let provider = offer.as_ref().and_then(|Extension(offer)| offer.provider.as_deref());
     let ends_sessions = matches!(&offer, Some(Extension(offer)) if offer.ends_sessions);
     let page = SignInPage {
-        layout: &layout,
+        visit: &visit,
         next,
         mistake,
         provider,
-        failure: &explain(fields.get("why"), provider.unwrap_or_default()),
-        is_out: fields.has("out"),
-        may_end: fields.get("out") == "account" && ends_sessions,
+        failure: &explain(visit.query.get("why"), provider.unwrap_or_default()),
+        is_out: visit.query.has("out"),
+        may_end: visit.query.get("out") == "account" && ends_sessions,
         takes_keys: !matches!(&offer, Some(Extension(offer)) if !offer.takes_keys),
     };
     match mistake {

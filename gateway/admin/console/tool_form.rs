@@ -6,7 +6,7 @@ pub(crate) use input::{FieldKind, Rules};
 use input::{default_text, describe, kind_of, resolve, rules_of};
 use serde_json::{Map, Value};
 
-use super::fields::Fields;
+use super::form::Fields;
 
 mod input;
 

@@ -14,23 +14,19 @@ use crate::api::page::{PageQuery, Query, query};
 use crate::api::policies::{AskedCaller, Explanation, Tested, explain_decision, test_cases};
 use crate::api::problem::Problem;
 use crate::api::sessions::list_sessions;
-use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
-use crate::console::error::{PageResult, render, show};
-use crate::console::fields::{Fields, FormFields, QueryFields};
-use crate::console::layout::Layout;
+use crate::console::form::{Fields, FormError};
 use crate::console::redirect::PagePath;
+use crate::console::render::{PageResult, render, show};
+use crate::console::visit::Visit;
 use crate::fault::sentence;
 
 #[derive(Template)]
 #[template(path = "access.html")]
 struct AccessPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     question: &'a Fields,
-    /// The reason that the question is invalid; shown beside the field in error.
-    mistake: &'a str,
-    arguments_mistake: &'a str,
-    caller_mistake: &'a str,
+    mistake: FormError,
     /// Suggested callers.
     callers: Vec<String>,
     /// Agents, whose endpoints are suggested.
@@ -151,14 +147,14 @@ impl Explanation {
 const MAX_SUGGESTED: usize = 200;
 
 /// Returns the names of active keys and of signed-in accounts.
-async fn list_callers(api: &Api) -> Result<Vec<String>, Problem> {
+async fn list_callers(visit: &Visit) -> Result<Vec<String>, Problem> {
     let mut callers = Vec::new();
-    for key in list_visible(&api.by()?) {
+    for key in list_visible(&visit.by()?) {
         if key.state == "active" {
             callers.push(key.name);
         }
     }
-    let Json(sessions) = list_sessions(api.by()?, Query(PageQuery::default())).await?;
+    let Json(sessions) = list_sessions(visit.by()?, Query(PageQuery::default())).await?;
     for session in sessions.items {
         if session.issuer != KEY {
             callers.push(format!("{}|{}", session.issuer, session.subject));
@@ -171,47 +167,41 @@ async fn list_callers(api: &Api) -> Result<Vec<String>, Problem> {
 }
 
 /// Returns agents of the visitor's organisation; none while the store is unavailable.
-async fn find_agents(api: &Api) -> Result<Vec<Agent>, Problem> {
-    let found = list_agents(api.by()?, query(&[("limit", "200")])?).await;
+async fn find_agents(visit: &Visit) -> Result<Vec<Agent>, Problem> {
+    let found = list_agents(visit.by()?, query(&[("limit", "200")])?).await;
     Ok(found.map(|Json(found)| found.items).unwrap_or_default())
 }
 
 /// Shows the question, and the explanation once the form is sent.
-pub(crate) async fn explain(
-    layout: Layout,
-    api: Api,
-    QueryFields(question): QueryFields,
-) -> PageResult {
+pub(crate) async fn explain(visit: Visit) -> PageResult {
     let mut page = AccessPage {
-        layout: &layout,
-        question: &question,
-        mistake: "",
-        arguments_mistake: "",
-        caller_mistake: "",
-        callers: list_callers(&api).await?,
-        agents: find_agents(&api).await?,
+        visit: &visit,
+        question: &visit.query,
+        mistake: FormError::default(),
+        callers: list_callers(&visit).await?,
+        agents: find_agents(&visit).await?,
         explanation: None,
         is_described: false,
     };
-    if question.get("call").is_empty() {
+    if visit.query.get("call").is_empty() {
         return show(&page);
     }
-    let mut asked = match write_question(&question) {
+    let mut asked = match write_question(&visit.query) {
         Ok(asked) => asked,
         Err(mistake) => {
-            page.arguments_mistake = &mistake;
+            page.mistake = FormError::new("arguments", &mistake);
             return render(StatusCode::UNPROCESSABLE_ENTITY, &page);
         }
     };
-    let mut answer = ask(&api, &asked).await;
+    let mut answer = ask(&visit, &asked).await;
     // The caller of a recorded call may have no key or session any more, or never had one.
     if matches!(&answer, Err(problem) if problem.pointer() == "/caller")
-        && question.get("caller") == described_name(&question)
+        && visit.query.get("caller") == described_name(&visit.query)
     {
         asked["caller"] = Value::Null;
-        asked["as"] = describe_caller(&question);
+        asked["as"] = describe_caller(&visit.query);
         page.is_described = true;
-        answer = ask(&api, &asked).await;
+        answer = ask(&visit, &asked).await;
     }
     match answer {
         Ok(mut explanation) => {
@@ -219,11 +209,8 @@ pub(crate) async fn explain(
             page.explanation = Some(explanation);
         }
         Err(problem) if problem.is_of_form() => {
-            let mistake = sentence(problem.detail());
-            match problem.pointer() {
-                "/caller" => page.caller_mistake = &mistake,
-                _ => page.mistake = &mistake,
-            }
+            let field = if problem.pointer() == "/caller" { "caller" } else { "call" };
+            page.mistake = FormError::new(field, &sentence(problem.detail()));
             return render(StatusCode::UNPROCESSABLE_ENTITY, &page);
         }
         Err(problem) => return Err(problem.into()),
@@ -231,8 +218,8 @@ pub(crate) async fn explain(
     show(&page)
 }
 
-async fn ask(api: &Api, asked: &Value) -> Result<Explanation, Problem> {
-    Ok(explain_decision(api.by()?, body(asked.clone())?).await?.0)
+async fn ask(visit: &Visit, asked: &Value) -> Result<Explanation, Problem> {
+    Ok(explain_decision(visit.by()?, body(asked.clone())?).await?.0)
 }
 
 /// Returns the question in the format of the API. Without a caller it concerns the visitor.
@@ -279,61 +266,58 @@ fn split_words(text: &str) -> Vec<&str> {
 #[derive(Template)]
 #[template(path = "cases.html")]
 struct CasesPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     typed: &'a str,
     mistake: &'a str,
     tested: Option<Tested>,
 }
 
 /// Shows the form, with the case from the address.
-pub(crate) async fn show_form(layout: Layout, QueryFields(fields): QueryFields) -> PageResult {
-    let call = if fields.has("call") { fields.get("call") } else { "server/tool" };
+pub(crate) async fn show_form(visit: Visit) -> PageResult {
+    let call = if visit.query.has("call") { visit.query.get("call") } else { "server/tool" };
     let mut case = json!({"name": format!("{call} as it should be"), "call": call});
-    if !fields.get("at").is_empty() {
-        case["at"] = fields.get("at").into();
+    if !visit.query.get("at").is_empty() {
+        case["at"] = visit.query.get("at").into();
     }
-    let arguments = serde_json::from_str::<Value>(fields.get("arguments"));
+    let arguments = serde_json::from_str::<Value>(visit.query.get("arguments"));
     if let Ok(arguments) = arguments {
         case["arguments"] = arguments;
     }
-    if !fields.get("subject").is_empty() {
-        case["as"] = json!({"issuer": fields.get("issuer"), "subject": fields.get("subject")});
+    if !visit.query.get("subject").is_empty() {
+        case["as"] =
+            json!({"issuer": visit.query.get("issuer"), "subject": visit.query.get("subject")});
     }
-    let expected = if fields.has("decision") { fields.get("decision") } else { "deny" };
+    let expected = if visit.query.has("decision") { visit.query.get("decision") } else { "deny" };
     case["expect"] = expected.into();
     let typed = serde_json::to_string_pretty(&json!([case])).unwrap_or_default();
-    show(&CasesPage { layout: &layout, typed: &typed, mistake: "", tested: None })
+    show(&CasesPage { visit: &visit, typed: &typed, mistake: "", tested: None })
 }
 
 /// Runs the entered cases.
-pub(crate) async fn try_cases(
-    layout: Layout,
-    api: Api,
-    FormFields(fields): FormFields,
-) -> PageResult {
-    let typed = fields.get_exact("cases");
+pub(crate) async fn try_cases(visit: Visit) -> PageResult {
+    let typed = visit.form.get_exact("cases");
     let cases: Value = match serde_json::from_str(typed) {
         Ok(cases) => cases,
         Err(error) => {
             let mistake = format!("This must be a list of cases as JSON: {error}.");
-            return refuse(&layout, typed, &mistake);
+            return refuse(&visit, typed, &mistake);
         }
     };
     let tested = match body(json!({"cases": cases})) {
-        Ok(cases) => test_cases(api.by()?, cases).await,
+        Ok(cases) => test_cases(visit.by()?, cases).await,
         Err(problem) => Err(problem),
     };
     match tested {
         Ok(Json(tested)) => {
-            show(&CasesPage { layout: &layout, typed, mistake: "", tested: Some(tested) })
+            show(&CasesPage { visit: &visit, typed, mistake: "", tested: Some(tested) })
         }
-        Err(problem) if problem.is_of_form() => refuse(&layout, typed, &sentence(problem.detail())),
+        Err(problem) if problem.is_of_form() => refuse(&visit, typed, &sentence(problem.detail())),
         Err(problem) => Err(problem.into()),
     }
 }
 
 /// Shows the form again with the mistake.
-fn refuse(layout: &Layout, typed: &str, mistake: &str) -> PageResult {
-    let page = CasesPage { layout, typed, mistake, tested: None };
+fn refuse(visit: &Visit, typed: &str, mistake: &str) -> PageResult {
+    let page = CasesPage { visit, typed, mistake, tested: None };
     render(StatusCode::UNPROCESSABLE_ENTITY, &page)
 }

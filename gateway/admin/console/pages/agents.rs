@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use askama::Template;
 use axum::Json;
 use axum::extract::Path;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use lockgate_proxy::Items;
 use serde_json::{Value, json};
 
@@ -19,13 +19,12 @@ use crate::api::body::{Body, body};
 use crate::api::change::Reply;
 use crate::api::page::{Page, query};
 use crate::api::problem::Problem;
-use crate::console::api::Api;
 use crate::console::diagnosis::{Severity, say_server_state};
-use crate::console::error::{PageResult, render, show};
-use crate::console::fields::{Fields, FormFields, QueryFields};
-use crate::console::layout::Layout;
+use crate::console::form::{Fields, FormError};
 use crate::console::redirect::{ListPart, PagePath, redirect};
+use crate::console::render::{PageResult, render, show};
 use crate::console::snippets::{Snippet, find_address, make_snippets};
+use crate::console::visit::Visit;
 use crate::fault::sentence;
 
 impl Agent {
@@ -42,8 +41,8 @@ impl Agent {
 
 /// Returns the name of an agent; the id, or the text of another kind of agent, if the visitor may
 /// not see it.
-pub(crate) async fn name_agent(api: &Api, id: &str) -> String {
-    if let Ok(by) = api.by()
+pub(crate) async fn name_agent(visit: &Visit, id: &str) -> String {
+    if let Ok(by) = visit.by()
         && let Ok(agent) = agents::show_agent(by, Path(id.to_owned())).await
     {
         return agent.value.name;
@@ -54,7 +53,7 @@ pub(crate) async fn name_agent(api: &Api, id: &str) -> String {
 #[derive(Template)]
 #[template(path = "agents.html")]
 struct AgentsPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     search: &'a str,
     agents: Vec<Agent>,
     total: usize,
@@ -65,48 +64,39 @@ struct AgentsPage<'a> {
 }
 
 /// Lists the visitor's agents, or for administrators all agents of the organisation.
-pub(crate) async fn list_agents(
-    layout: Layout,
-    api: Api,
-    QueryFields(fields): QueryFields,
-) -> PageResult {
-    let page = load_page(&layout, &api, fields.get("q"), fields.get("after")).await?;
+pub(crate) async fn list_agents(visit: Visit) -> PageResult {
+    let page = load_page(&visit, visit.query.get("q"), visit.query.get("after")).await?;
     show(&page)
 }
 
 async fn load_page<'a>(
-    layout: &'a Layout,
-    api: &Api,
+    visit: &'a Visit,
     search: &'a str,
     after: &str,
 ) -> Result<AgentsPage<'a>, Problem> {
     let filter = query(&[("limit", "100"), ("search", search), ("cursor", after)])?;
-    let Json(found) = agents::list_agents(api.by()?, filter).await?;
+    let Json(found) = agents::list_agents(visit.by()?, filter).await?;
     let next = PagePath::new(&["console", "agents"]).with("q", search);
     let next = next.after(found.next_cursor.as_deref());
     let Page { items: agents, total, .. } = found;
-    Ok(AgentsPage { layout, search, agents, total, next, name: "", mistake: "" })
+    Ok(AgentsPage { visit, search, agents, total, next, name: "", mistake: "" })
 }
 
 /// Creates an agent, which the visitor owns.
-pub(crate) async fn create_agent(
-    layout: Layout,
-    api: Api,
-    FormFields(fields): FormFields,
-) -> PageResult {
-    let name = fields.get("name");
+pub(crate) async fn create_agent(visit: Visit) -> PageResult {
+    let name = visit.form.get("name");
     let body = Body(AgentName { name: name.to_owned() });
-    let problem = match agents::create_agent(api.by()?, body).await {
+    let problem = match agents::create_agent(visit.by()?, body).await {
         Ok(Reply { value: agent, .. }) => {
             let page = PagePath::new(&["console", "agents", &agent.id]);
             let text = format!("{} was created. Turn on the servers that it may use.", agent.name);
-            return Ok(layout.redirect_with(page, Severity::Good, &text));
+            return Ok(visit.redirect_with(page, Severity::Good, &text));
         }
         Err(problem) if problem.is_of_form() => problem,
         Err(problem) => return Err(problem.into()),
     };
     let mistake = sentence(problem.detail());
-    let page = load_page(&layout, &api, "", "").await?;
+    let page = load_page(&visit, "", "").await?;
     render(StatusCode::UNPROCESSABLE_ENTITY, &AgentsPage { name, mistake: &mistake, ..page })
 }
 
@@ -132,7 +122,7 @@ const TOOL_LISTS: [(&str, &str); 4] = [
 #[derive(Template)]
 #[template(path = "agent.html")]
 struct AgentPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     agent: Agent,
     address: String,
     servers: Vec<AgentServer>,
@@ -152,28 +142,20 @@ struct AgentPage<'a> {
 #[derive(Template)]
 #[template(path = "agent_delete.html")]
 struct DeletePage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     agent: Agent,
 }
 
-pub(crate) async fn show_agent(
-    layout: Layout,
-    api: Api,
-    headers: HeaderMap,
-    Path(id): Path<String>,
-    QueryFields(fields): QueryFields,
-) -> PageResult {
-    show(&load_agent_page(&layout, &api, &headers, (&id, &fields)).await?)
+pub(crate) async fn show_agent(visit: Visit, Path(id): Path<String>) -> PageResult {
+    show(&load_agent_page(&visit, (&id, &visit.query)).await?)
 }
 
 async fn load_agent_page<'a>(
-    layout: &'a Layout,
-    api: &Api,
-    headers: &HeaderMap,
+    visit: &'a Visit,
     (id, fields): (&str, &Fields),
 ) -> Result<AgentPage<'a>, Problem> {
-    let agent = agents::show_agent(api.by()?, Path(id.to_owned())).await?.value;
-    let Json(found) = list_agent_servers(api.by()?, Path(id.to_owned())).await?;
+    let agent = agents::show_agent(visit.by()?, Path(id.to_owned())).await?.value;
+    let Json(found) = list_agent_servers(visit.by()?, Path(id.to_owned())).await?;
     let mut servers = found.items;
     servers.sort_by(|one, other| (!one.assigned, &one.name).cmp(&(!other.assigned, &other.name)));
     let slug = fields.get("server");
@@ -181,7 +163,7 @@ async fn load_agent_page<'a>(
     let mut tools = Vec::new();
     if !slug.is_empty() {
         let names = (id.to_owned(), slug.to_owned());
-        let Json(open) = show_agent_server(api.by()?, Path(names)).await?;
+        let Json(open) = show_agent_server(visit.by()?, Path(names)).await?;
         open_name = open.name;
         tools = open.tools.unwrap_or_default();
     }
@@ -189,12 +171,12 @@ async fn load_agent_page<'a>(
     let wanted = search.to_lowercase();
     tools.retain(|tool| tool.name.to_lowercase().contains(&wanted));
     let tools = ListPart::cut(tools, fields.get("page"), &tools_path(id, slug, &search));
-    let address = find_address(&agent.endpoint, headers);
-    let needs_key = matches!(&layout.who, Some(who) if who.has_session);
+    let address = find_address(&agent.endpoint, visit.api()?.headers());
+    let needs_key = matches!(&visit.who, Some(who) if who.has_session);
     let snippets = make_snippets(&agent.name, &address, None, needs_key);
     let page = fields.get("page").to_owned();
     Ok(AgentPage {
-        layout,
+        visit,
         agent,
         address,
         servers,
@@ -215,59 +197,47 @@ fn tools_path(id: &str, server: &str, search: &str) -> PagePath {
 }
 
 /// Renames an agent, or sets the form of its list of tools.
-pub(crate) async fn change_agent(
-    layout: Layout,
-    api: Api,
-    headers: HeaderMap,
-    Path(id): Path<String>,
-    FormFields(fields): FormFields,
-) -> PageResult {
-    let name = fields.get("name");
-    let tools = fields.get("tools");
+pub(crate) async fn change_agent(visit: Visit, Path(id): Path<String>) -> PageResult {
+    let name = visit.form.get("name");
+    let tools = visit.form.get("tools");
     let (patch, done) = match tools {
         "" => (json!({"name": name}), "The name was changed."),
         tools => (json!({"tools": tools}), "The list of tools was changed."),
     };
-    let problem = match agents::change_agent(api.by()?, Path(id.clone()), body(patch)?).await {
+    let problem = match agents::change_agent(visit.by()?, Path(id.clone()), body(patch)?).await {
         Ok(_) => {
             let page = PagePath::new(&["console", "agents", &id]);
-            return Ok(layout.redirect_with(page, Severity::Good, done));
+            return Ok(visit.redirect_with(page, Severity::Good, done));
         }
         Err(problem) if problem.is_of_form() => problem,
         Err(problem) => return Err(problem.into()),
     };
     let mistake = sentence(problem.detail());
-    let page = load_agent_page(&layout, &api, &headers, (&id, &Fields::default())).await?;
+    let page = load_agent_page(&visit, (&id, &Fields::default())).await?;
     render(StatusCode::UNPROCESSABLE_ENTITY, &AgentPage { name, mistake: &mistake, ..page })
 }
 
 /// Asks for confirmation before an agent is deleted.
-pub(crate) async fn show_deletion(layout: Layout, api: Api, Path(id): Path<String>) -> PageResult {
-    let agent = agents::show_agent(api.by()?, Path(id)).await?.value;
-    show(&DeletePage { layout: &layout, agent })
+pub(crate) async fn show_deletion(visit: Visit, Path(id): Path<String>) -> PageResult {
+    let agent = agents::show_agent(visit.by()?, Path(id)).await?.value;
+    show(&DeletePage { visit: &visit, agent })
 }
 
 /// Deletes an agent and its endpoint.
-pub(crate) async fn delete_agent(
-    layout: Layout,
-    api: Api,
-    Path(id): Path<String>,
-    FormFields(fields): FormFields,
-) -> PageResult {
-    let by = api.by()?.expecting(fields.get("version"))?;
+pub(crate) async fn delete_agent(visit: Visit, Path(id): Path<String>) -> PageResult {
+    let by = visit.by()?.expecting(visit.form.get("version"))?;
     agents::delete_agent(by, Path(id)).await?;
     let page = PagePath::new(&["console", "agents"]);
-    Ok(layout.redirect_with(page, Severity::Good, "The agent was deleted."))
+    Ok(visit.redirect_with(page, Severity::Good, "The agent was deleted."))
 }
 
 /// Assigns a server to an agent or unassigns it, or switches a tool of it on or off.
 pub(crate) async fn switch_server(
-    api: Api,
+    visit: Visit,
     Path((id, server)): Path<(String, String)>,
-    FormFields(fields): FormFields,
 ) -> PageResult {
-    let is_on = fields.get("on") == "yes";
-    let tool = fields.get("tool");
+    let is_on = visit.form.get("on") == "yes";
+    let tool = visit.form.get("tool");
     let assigned = tool.is_empty().then_some(is_on);
     let mut tools = BTreeMap::new();
     if !tool.is_empty() {
@@ -275,12 +245,12 @@ pub(crate) async fn switch_server(
     }
     let names = (id.clone(), server.clone());
     let patch = AgentServerPatch { assigned, tools };
-    let Json(_) = change_agent_server(api.by()?, Path(names), Body(patch)).await?;
-    let page = tools_path(&id, fields.get("open"), fields.get("q"));
-    let page = page.with("page", fields.get("page"));
+    let Json(_) = change_agent_server(visit.by()?, Path(names), Body(patch)).await?;
+    let page = tools_path(&id, visit.form.get("open"), visit.form.get("q"));
+    let page = page.with("page", visit.form.get("page"));
     let mark = match tool {
         "" => format!("switch-{server}"),
-        _ => format!("tool-{}", fields.get("at").parse::<u16>().unwrap_or(1)),
+        _ => format!("tool-{}", visit.form.get("at").parse::<u16>().unwrap_or(1)),
     };
     Ok(redirect(&format!("{}#{mark}", page.as_str())))
 }
@@ -301,40 +271,28 @@ const FIELDS: [Field; 5] = [
 #[derive(Template)]
 #[template(path = "agent_items.html")]
 struct ItemsPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     agent: Agent,
     typed: BTreeMap<&'static str, String>,
-    /// The field of a mistake; empty for the whole form.
-    field: String,
-    mistake: &'a str,
+    mistake: FormError,
 }
 
 impl ItemsPage<'_> {
     fn value(&self, field: &str) -> &str {
         self.typed.get(field).map_or("", String::as_str)
     }
-
-    /// Returns the mistake of a field; without a name, that of no field.
-    fn mistake_at(&self, field: &str) -> &str {
-        if self.field == field { self.mistake } else { "" }
-    }
 }
 
-pub(crate) async fn show_items(layout: Layout, api: Api, Path(id): Path<String>) -> PageResult {
-    let agent = agents::show_agent(api.by()?, Path(id)).await?.value;
+pub(crate) async fn show_items(visit: Visit, Path(id): Path<String>) -> PageResult {
+    let agent = agents::show_agent(visit.by()?, Path(id)).await?.value;
     let typed = write(agent.items.as_ref());
-    show(&ItemsPage { layout: &layout, agent, typed, field: String::new(), mistake: "" })
+    show(&ItemsPage { visit: &visit, agent, typed, mistake: FormError::default() })
 }
 
 /// Sets the items, or gives the agent all items of its servers again.
-pub(crate) async fn change_items(
-    layout: Layout,
-    api: Api,
-    Path(id): Path<String>,
-    FormFields(fields): FormFields,
-) -> PageResult {
-    let by = api.by()?.expecting(fields.get("version"))?;
-    let items = if fields.get("action") == "all" { Value::Null } else { read(&fields) };
+pub(crate) async fn change_items(visit: Visit, Path(id): Path<String>) -> PageResult {
+    let by = visit.by()?.expecting(visit.form.get("version"))?;
+    let items = if visit.form.get("action") == "all" { Value::Null } else { read(&visit.form) };
     let answer = match body(json!({"items": items})) {
         Ok(patch) => agents::change_agent(by, Path(id.clone()), patch).await,
         Err(problem) => Err(problem),
@@ -342,18 +300,20 @@ pub(crate) async fn change_items(
     let problem = match answer {
         Ok(_) => {
             let page = PagePath::new(&["console", "agents", &id]);
-            return Ok(layout.redirect_with(page, Severity::Good, "The items were changed."));
+            return Ok(visit.redirect_with(page, Severity::Good, "The items were changed."));
         }
         Err(problem) if problem.is_of_form() => problem,
         Err(problem) => return Err(problem.into()),
     };
-    let agent = agents::show_agent(api.by()?, Path(id)).await?.value;
-    let typed: BTreeMap<_, _> =
-        FIELDS.into_iter().map(|(name, ..)| (name, fields.get_exact(name).to_owned())).collect();
+    let agent = agents::show_agent(visit.by()?, Path(id)).await?.value;
+    let typed: BTreeMap<_, _> = FIELDS
+        .into_iter()
+        .map(|(name, ..)| (name, visit.form.get_exact(name).to_owned()))
+        .collect();
     let field = problem.pointer().strip_prefix("/items/").unwrap_or("");
-    let field = field.split('/').next().unwrap_or("").to_owned();
-    let mistake = sentence(problem.detail());
-    let page = ItemsPage { layout: &layout, agent, typed, field, mistake: &mistake };
+    let field = field.split('/').next().unwrap_or("");
+    let mistake = FormError::new(field, &sentence(problem.detail()));
+    let page = ItemsPage { visit: &visit, agent, typed, mistake };
     render(StatusCode::UNPROCESSABLE_ENTITY, &page)
 }
 

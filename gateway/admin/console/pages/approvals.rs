@@ -11,12 +11,10 @@ use super::agents::name_agent;
 use crate::api::approvals::{self, WaitingApproval};
 use crate::api::page::query;
 use crate::api::problem::Problem;
-use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
-use crate::console::error::{PageError, PageResult, show};
-use crate::console::layout::Layout;
 use crate::console::redirect::PagePath;
-use crate::console::shown::{show_json, show_text};
+use crate::console::render::{PageError, PageResult, show, show_json, show_text};
+use crate::console::visit::Visit;
 use crate::fault::sentence;
 
 /// A waiting or finished approval.
@@ -56,7 +54,7 @@ pub(crate) struct Progress {
 #[derive(Template)]
 #[template(path = "approvals.html")]
 struct ApprovalsPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     approvals: Vec<Approval>,
     ended: Vec<Approval>,
     address: &'a str,
@@ -65,7 +63,7 @@ struct ApprovalsPage<'a> {
 #[derive(Template)]
 #[template(path = "approval.html")]
 struct ApprovalPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     approval: Approval,
     /// The name of the agent; empty without one.
     agent_name: String,
@@ -119,65 +117,64 @@ impl Approval {
 }
 
 /// Returns the calls that wait for the visitor, the oldest first.
-pub(crate) async fn load_approvals(api: &Api) -> Result<Vec<Approval>, Problem> {
-    let waiting = approvals::list_approvals(api.by()?, query(&[("limit", "100")])?).await?;
+pub(crate) async fn load_approvals(visit: &Visit) -> Result<Vec<Approval>, Problem> {
+    let waiting = approvals::list_approvals(visit.by()?, query(&[("limit", "100")])?).await?;
     Ok(waiting.0.items.iter().map(Approval::read).collect())
 }
 
 /// Lists waiting and finished approvals.
-pub(crate) async fn list_approvals(layout: Layout, api: Api) -> PageResult {
-    let approvals = load_approvals(&api).await?;
-    let ended = load_ended(&api).await?;
-    show(&ApprovalsPage { address: &layout.address, layout: &layout, approvals, ended })
+pub(crate) async fn list_approvals(visit: Visit) -> PageResult {
+    let approvals = load_approvals(&visit).await?;
+    let ended = load_ended(&visit).await?;
+    show(&ApprovalsPage { address: &visit.address, visit: &visit, approvals, ended })
 }
 
 /// Returns finished approvals, the newest first.
-async fn load_ended(api: &Api) -> Result<Vec<Approval>, Problem> {
-    let ended = approvals::list_ended_approvals(api.by()?, query(&[("limit", "100")])?).await?;
+async fn load_ended(visit: &Visit) -> Result<Vec<Approval>, Problem> {
+    let ended = approvals::list_ended_approvals(visit.by()?, query(&[("limit", "100")])?).await?;
     Ok(ended.0.items.iter().map(Approval::read).collect())
 }
 
 /// Shows a call and asks for a decision.
-pub(crate) async fn show_approval(layout: Layout, api: Api, Path(id): Path<String>) -> PageResult {
-    let approval = match approvals::show_approval(api.by()?, Path(id.clone())).await {
+pub(crate) async fn show_approval(visit: Visit, Path(id): Path<String>) -> PageResult {
+    let approval = match approvals::show_approval(visit.by()?, Path(id.clone())).await {
         Ok(Json(waiting)) => Approval::read(&waiting),
         Err(problem) if problem.status() == StatusCode::NOT_FOUND => {
-            let mut ended = load_ended(&api).await?.into_iter();
+            let mut ended = load_ended(&visit).await?.into_iter();
             let Some(found) = ended.find(|one| one.id == id) else { return Err(problem.into()) };
             found
         }
         Err(problem) => return Err(problem.into()),
     };
     let agent_name = match &approval.agent {
-        Some(agent) => name_agent(&api, agent).await,
+        Some(agent) => name_agent(&visit, agent).await,
         None => String::new(),
     };
-    show(&ApprovalPage { layout: &layout, approval, agent_name })
+    show(&ApprovalPage { visit: &visit, approval, agent_name })
 }
 
 /// Approves or denies a call.
 pub(crate) async fn answer(
-    layout: Layout,
-    api: Api,
+    visit: Visit,
     Path((id, decision)): Path<(String, String)>,
 ) -> PageResult {
     let answered = match decision.as_str() {
-        "approve" => approvals::approve_call(api.by()?, Path(id.clone())).await,
-        "deny" => approvals::deny_call(api.by()?, Path(id.clone())).await,
+        "approve" => approvals::approve_call(visit.by()?, Path(id.clone())).await,
+        "deny" => approvals::deny_call(visit.by()?, Path(id.clone())).await,
         _ => return Err(PageError::not_found("A call is approved or denied, and nothing else.")),
     };
     let list = PagePath::new(&["console", "approvals"]);
     let (severity, text) = match answered {
         Ok(Json(answered)) => describe_answer(&answered),
         Err(problem) if problem.status() == StatusCode::NOT_FOUND => {
-            let ended = load_ended(&api).await?.into_iter().find(|one| one.id == id);
+            let ended = load_ended(&visit).await?.into_iter().find(|one| one.id == id);
             let how = ended.map_or(String::new(), |one| one.ending());
             (Severity::Waiting, format!("Your decision came too late. {how}"))
         }
         Err(problem) if problem.is_of_form() => (Severity::Bad, sentence(problem.detail())),
         Err(problem) => return Err(problem.into()),
     };
-    Ok(layout.redirect_with(list, severity, &text))
+    Ok(visit.redirect_with(list, severity, &text))
 }
 
 /// Describes the effect of a decision.

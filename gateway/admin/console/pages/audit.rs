@@ -18,13 +18,11 @@ use crate::api::access::ORGANISATION;
 use crate::api::audit::{self, Integrity};
 use crate::api::page::query;
 use crate::api::problem::Problem;
-use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
-use crate::console::error::{PageError, PageResult, render, show};
-use crate::console::fields::{Fields, QueryFields};
-use crate::console::layout::Layout;
+use crate::console::form::Fields;
 use crate::console::redirect::PagePath;
-use crate::console::shown::show_json;
+use crate::console::render::{PageError, PageResult, render, show, show_json};
+use crate::console::visit::Visit;
 use crate::fault::sentence;
 
 /// Number of records per page.
@@ -41,7 +39,7 @@ pub(crate) struct AuditRecord(Members);
 #[derive(Template)]
 #[template(path = "audit.html")]
 struct AuditPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     fields: &'a Fields,
     records: Vec<AuditRecord>,
     /// All records that could be on this page were searched.
@@ -59,7 +57,7 @@ struct AuditPage<'a> {
 #[derive(Template)]
 #[template(path = "audit_record.html")]
 struct RecordPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     record: &'a AuditRecord,
     facts: Vec<(&'static str, String)>,
     /// The name of the agent; empty without one.
@@ -209,18 +207,18 @@ impl AuditRecord {
 
 /// Returns the newest matching records, at most 200.
 pub(crate) async fn search_records(
-    api: &Api,
+    visit: &Visit,
     filters: &[(&str, &str)],
 ) -> Result<audit::AuditPage, Problem> {
-    search_in(api, "", filters).await
+    search_in(visit, "", filters).await
 }
 
 async fn search_in(
-    api: &Api,
+    visit: &Visit,
     organisation: &str,
     filters: &[(&str, &str)],
 ) -> Result<audit::AuditPage, Problem> {
-    let by = api.by_in(organisation).await?;
+    let by = visit.by_in(organisation).await?;
     Ok(audit::search_audit(by, query(filters)?).await?.0)
 }
 
@@ -229,30 +227,26 @@ pub(crate) fn view_records(records: Vec<Members>) -> Vec<AuditRecord> {
 }
 
 /// Shows the search and its results.
-pub(crate) async fn list_records(
-    layout: Layout,
-    api: Api,
-    QueryFields(fields): QueryFields,
-) -> PageResult {
-    let organisation = fields.get(ORGANISATION);
-    let mut filters = vec![("limit", PART), ("cursor", fields.get("after"))];
+pub(crate) async fn list_records(visit: Visit) -> PageResult {
+    let organisation = visit.query.get(ORGANISATION);
+    let mut filters = vec![("limit", PART), ("cursor", visit.query.get("after"))];
     let mut again = PagePath::new(&["console", "audit"]).with(ORGANISATION, organisation);
     for name in FILTERS {
-        filters.push((name, fields.get(name)));
-        again = again.with(name, fields.get(name));
+        filters.push((name, visit.query.get(name)));
+        again = again.with(name, visit.query.get(name));
     }
     let mut page = AuditPage {
-        layout: &layout,
-        fields: &fields,
+        visit: &visit,
+        fields: &visit.query,
         records: Vec::new(),
         is_complete: false,
         integrity: None,
         next: None,
         mistake: "",
-        fields_more: SELDOM.iter().any(|name| !fields.get(name).is_empty()),
+        fields_more: SELDOM.iter().any(|name| !visit.query.get(name).is_empty()),
         missing: "",
     };
-    match search_in(&api, organisation, &filters).await {
+    match search_in(&visit, organisation, &filters).await {
         Ok(found) => {
             page.next = again.after(found.next_cursor.as_deref());
             page.records = view_records(found.items);
@@ -273,8 +267,8 @@ pub(crate) async fn list_records(
     }
 }
 
-pub(crate) async fn verify_trail(layout: Layout, api: Api) -> PageResult {
-    let Json(AuditReport { intact, records, first }) = audit::verify_audit(api.by()?).await?;
+pub(crate) async fn verify_trail(visit: Visit) -> PageResult {
+    let Json(AuditReport { intact, records, first }) = audit::verify_audit(visit.by()?).await?;
     let page = PagePath::new(&["console", "audit"]);
     let (severity, text) = if intact {
         let text =
@@ -284,28 +278,28 @@ pub(crate) async fn verify_trail(layout: Layout, api: Api) -> PageResult {
         let first = sentence(first.as_deref().unwrap_or(""));
         (Severity::Bad, format!("The trail is not intact. {first}"))
     };
-    Ok(layout.redirect_with(page, severity, &text))
+    Ok(visit.redirect_with(page, severity, &text))
 }
 
 /// Shows the record of a time.
-pub(crate) async fn show_record(layout: Layout, api: Api, Path(time): Path<String>) -> PageResult {
+pub(crate) async fn show_record(visit: Visit, Path(time): Path<String>) -> PageResult {
     let missing = "The trail has no record of this time that you may see, or it was set aside.";
     let Some(next) = find_next_time(&time) else { return Err(PageError::not_found(missing)) };
     let filters = [("limit", "10"), ("from", &*time), ("to", &*next)];
-    let records = view_records(search_records(&api, &filters).await?.items);
+    let records = view_records(search_records(&visit, &filters).await?.items);
     let Some(record) = records.iter().find(|record| record.get("time") == time) else {
         return Err(PageError::not_found(missing));
     };
     let agent_name = match record.get("agent") {
         "" => String::new(),
-        agent => name_agent(&api, agent).await,
+        agent => name_agent(&visit, agent).await,
     };
     show(&RecordPage {
         facts: record.facts(),
         agent_name,
         json: show_json(&record.0),
-        explain: if layout.is_operator() { record.explain_address() } else { None },
-        layout: &layout,
+        explain: if visit.is_operator() { record.explain_address() } else { None },
+        visit: &visit,
         record,
     })
 }
@@ -323,7 +317,7 @@ const SHOWN: &str = "50";
 #[derive(Template)]
 #[template(path = "activity.html")]
 struct ActivityPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     calls: Vec<AuditRecord>,
     server: &'a str,
     decision: &'a str,
@@ -336,28 +330,24 @@ struct ActivityPage<'a> {
     other: String,
 }
 
-pub(crate) async fn show_activity(
-    layout: Layout,
-    api: Api,
-    QueryFields(fields): QueryFields,
-) -> PageResult {
-    let server = fields.get("server");
-    let decision = fields.get("decision");
-    let is_live = fields.get("live") != "no";
+pub(crate) async fn show_activity(visit: Visit) -> PageResult {
+    let server = visit.query.get("server");
+    let decision = visit.query.get("decision");
+    let is_live = visit.query.get("live") != "no";
     let filters =
         [("limit", SHOWN), ("kind", "decision"), ("server", server), ("decision", decision)];
     let mut page = ActivityPage {
-        layout: &layout,
+        visit: &visit,
         calls: Vec::new(),
         server,
         decision,
         is_live,
         now: write_now(),
         missing: "",
-        address: &layout.address,
+        address: &visit.address,
         other: write_other(server, decision, is_live),
     };
-    match search_records(&api, &filters).await {
+    match search_records(&visit, &filters).await {
         Ok(found) => page.calls = view_records(found.items),
         Err(problem) if problem.status() == StatusCode::CONFLICT => {
             page.missing = "Activity is read from the audit trail, which must be in a file.";

@@ -7,7 +7,6 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use super::integrations::FormError;
 use crate::api::Offered;
 use crate::api::access::{By, LeastRole};
 use crate::api::answer::broken;
@@ -16,18 +15,17 @@ use crate::api::change::Deletion;
 use crate::api::integrations::{self, Integration};
 use crate::api::page::query;
 use crate::api::problem::Problem;
-use crate::console::api::Api;
 use crate::console::diagnosis::{Severity, find_cause, say_state};
-use crate::console::error::{PageError, PageResult, render, show};
-use crate::console::fields::{Fields, FormFields, QueryFields};
-use crate::console::layout::Layout;
+use crate::console::form::{Fields, FormError};
 use crate::console::redirect::PagePath;
+use crate::console::render::{PageError, PageResult, render, show};
+use crate::console::visit::Visit;
 use crate::fault::{Fault, sentence};
 
 #[derive(Template)]
 #[template(path = "integration.html")]
 struct IntegrationPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     integration: Integration,
     /// The entered values, if any.
     typed: &'a Fields,
@@ -39,7 +37,7 @@ struct IntegrationPage<'a> {
 #[derive(Template)]
 #[template(path = "integration_delete.html")]
 struct DeletePage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     integration: Integration,
     /// Ids of the agents that lose it.
     agents: Vec<String>,
@@ -92,26 +90,26 @@ impl IntegrationPage<'_> {
 
 /// Returns the integration of this slug in the visitor's organisation.
 pub(crate) async fn find_integration(
-    api: &Api,
+    visit: &Visit,
     slug: &str,
 ) -> Result<Option<Integration>, Problem> {
     let filter = query(&[("limit", "200"), ("search", slug)])?;
-    let Json(found) = integrations::list_integrations(api.by()?, filter).await?;
+    let Json(found) = integrations::list_integrations(visit.by()?, filter).await?;
     Ok(found.items.into_iter().find(|integration| integration.slug == slug))
 }
 
-fn own_path(id: &str, query: &Fields) -> PagePath {
+fn own_path(id: &str, visit: &Visit) -> PagePath {
     let path = PagePath::new(&["console", "integrations", id]);
-    path.with("organisation", query.get("organisation"))
+    path.with("organisation", visit.query.get("organisation"))
 }
 
 /// Returns the visitor in the organisation of the address.
-async fn act<R: LeastRole>(api: &Api, query: &Fields) -> Result<By<R>, Problem> {
-    api.by_in(query.get("organisation")).await
+async fn act<R: LeastRole>(visit: &Visit) -> Result<By<R>, Problem> {
+    visit.by_in(visit.query.get("organisation")).await
 }
 
-async fn load(api: &Api, id: &str, query: &Fields) -> Result<Integration, Problem> {
-    let by = act(api, query).await?;
+async fn load(visit: &Visit, id: &str) -> Result<Integration, Problem> {
+    let by = act(visit).await?;
     Ok(integrations::show_integration(by, Path(id.to_owned())).await?.value)
 }
 
@@ -125,44 +123,33 @@ fn write_query(query: &Fields) -> String {
     }
 }
 
-pub(crate) async fn show_integration(
-    layout: Layout,
-    api: Api,
-    Path(id): Path<String>,
-    QueryFields(query): QueryFields,
-) -> PageResult {
-    let integration = load(&api, &id, &query).await?;
+pub(crate) async fn show_integration(visit: Visit, Path(id): Path<String>) -> PageResult {
+    let integration = load(&visit, &id).await?;
     show(&IntegrationPage {
-        layout: &layout,
+        visit: &visit,
         integration,
         typed: &Fields::default(),
         mistake: FormError::default(),
-        query: write_query(&query),
+        query: write_query(&visit.query),
     })
 }
 
 /// Edits an integration, unless another administrator changed it since the form was opened.
-pub(crate) async fn change_integration(
-    layout: Layout,
-    api: Api,
-    Path(id): Path<String>,
-    QueryFields(query): QueryFields,
-    FormFields(typed): FormFields,
-) -> PageResult {
-    let by = act(&api, &query).await?.expecting(typed.get("version"))?;
-    let changed = match body(write_patch(&typed)) {
+pub(crate) async fn change_integration(visit: Visit, Path(id): Path<String>) -> PageResult {
+    let by = act(&visit).await?.expecting(visit.form.get("version"))?;
+    let changed = match body(write_patch(&visit.form)) {
         Ok(patch) => integrations::change_integration(by, Path(id.clone()), patch).await,
         Err(problem) => Err(problem),
     };
     let problem = match changed {
         Ok(_) => {
             let text = "The changes were saved.";
-            return Ok(layout.redirect_with(own_path(&id, &query), Severity::Good, text));
+            return Ok(visit.redirect_with(own_path(&id, &visit), Severity::Good, text));
         }
         Err(problem) if problem.is_of_form() => problem,
         Err(problem) => return Err(problem.into()),
     };
-    let integration = load(&api, &id, &query).await?;
+    let integration = load(&visit, &id).await?;
     let is_outdated = problem.status() == StatusCode::PRECONDITION_FAILED;
     let mistake = if is_outdated {
         FormError::new(
@@ -176,11 +163,11 @@ pub(crate) async fn change_integration(
     render(
         StatusCode::UNPROCESSABLE_ENTITY,
         &IntegrationPage {
-            layout: &layout,
+            visit: &visit,
             integration,
-            typed: &typed,
+            typed: &visit.form,
             mistake,
-            query: write_query(&query),
+            query: write_query(&visit.query),
         },
     )
 }
@@ -188,56 +175,42 @@ pub(crate) async fn change_integration(
 /// Returns the entered values as the API expects them. An empty credential is left unchanged.
 fn write_patch(typed: &Fields) -> Value {
     let mut patch = json!({"authMethod": typed.get("authMethod")});
-    for field in ["name", "serverUrl", "headerName"] {
-        if !typed.get(field).is_empty() {
-            patch[field] = typed.get(field).into();
-        }
-    }
-    let credentials = typed.get_exact("credentials");
-    if !credentials.is_empty() {
-        patch["credentials"] = credentials.into();
-    }
+    typed.write(&mut patch, &["name", "serverUrl", "headerName"]);
+    typed.write_exact(&mut patch, "credentials");
     patch
 }
 
 /// Tests the connection to a stored server.
-pub(crate) async fn try_integration(
-    layout: Layout,
-    api: Api,
-    Path(id): Path<String>,
-    QueryFields(query): QueryFields,
-) -> PageResult {
-    let by = act(&api, &query).await?;
+pub(crate) async fn try_integration(visit: Visit, Path(id): Path<String>) -> PageResult {
+    let by = act(&visit).await?;
     let Json(trial) = integrations::validate_integration(by, Path(id.clone())).await?;
     if trial.valid {
         // Connect at once, instead of at the next scheduled retry.
-        let by = act(&api, &query).await?;
+        let by = act(&visit).await?;
         let Json(_) = integrations::reconnect_integration(by, Path(id.clone())).await?;
     }
-    let page = own_path(&id, &query);
+    let page = own_path(&id, &visit);
     let Offered { tools, prompts, resources } = trial.capabilities;
     match trial.fault {
         None => {
             let text = format!(
                 "Connection works: {tools} tools, {prompts} prompts and {resources} resources."
             );
-            Ok(layout.redirect_with(page, Severity::Good, &text))
+            Ok(visit.redirect_with(page, Severity::Good, &text))
         }
         Some(fault) => {
             let Fault { stage, summary, cause, fix, .. } = fault;
             let text = format!("Connection failed at {stage}. {summary} {cause} {fix}");
-            Ok(layout.redirect_with(page, Severity::Bad, &text))
+            Ok(visit.redirect_with(page, Severity::Bad, &text))
         }
     }
 }
 
 pub(crate) async fn switch_integration(
-    layout: Layout,
-    api: Api,
+    visit: Visit,
     Path((id, to)): Path<(String, String)>,
-    QueryFields(query): QueryFields,
 ) -> PageResult {
-    let by = act(&api, &query).await?;
+    let by = act(&visit).await?;
     match to.as_str() {
         "enable" => integrations::enable_integration(by, Path(id.clone())).await?,
         "disable" => integrations::disable_integration(by, Path(id.clone())).await?,
@@ -247,36 +220,25 @@ pub(crate) async fn switch_integration(
         }
     };
     let text = format!("The server was {to}d.");
-    Ok(layout.redirect_with(own_path(&id, &query), Severity::Good, &text))
+    Ok(visit.redirect_with(own_path(&id, &visit), Severity::Good, &text))
 }
 
 /// Asks for confirmation before an integration is removed, and lists the agents that lose it.
-pub(crate) async fn show_deletion(
-    layout: Layout,
-    api: Api,
-    Path(id): Path<String>,
-    QueryFields(query): QueryFields,
-) -> PageResult {
-    let by = act(&api, &query).await?.trying();
+pub(crate) async fn show_deletion(visit: Visit, Path(id): Path<String>) -> PageResult {
+    let by = act(&visit).await?.trying();
     let Deletion(integration) = integrations::delete_integration(by, Path(id)).await?;
     let mut integration = integration.ok_or_else(broken)?;
     let agents = integration.affected_agents.take().unwrap_or_default();
-    show(&DeletePage { layout: &layout, integration, agents, query: write_query(&query) })
+    show(&DeletePage { visit: &visit, integration, agents, query: write_query(&visit.query) })
 }
 
 /// Removes an integration, also from all agents.
-pub(crate) async fn delete_integration(
-    layout: Layout,
-    api: Api,
-    Path(id): Path<String>,
-    QueryFields(query): QueryFields,
-    FormFields(fields): FormFields,
-) -> PageResult {
-    let by = act(&api, &query).await?.expecting(fields.get("version"))?;
+pub(crate) async fn delete_integration(visit: Visit, Path(id): Path<String>) -> PageResult {
+    let by = act(&visit).await?.expecting(visit.form.get("version"))?;
     integrations::delete_integration(by, Path(id)).await?;
-    let page = match query.get("organisation") {
+    let page = match visit.query.get("organisation") {
         "" => PagePath::new(&["console", "servers"]),
         name => PagePath::new(&["console", "organisations", name]),
     };
-    Ok(layout.redirect_with(page, Severity::Good, "The server was removed."))
+    Ok(visit.redirect_with(page, Severity::Good, "The server was removed."))
 }

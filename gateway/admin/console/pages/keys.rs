@@ -5,21 +5,19 @@ use std::time::{Duration, SystemTime};
 use askama::Template;
 use axum::Json;
 use axum::extract::Path;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use lockgate_text::date;
 use serde_json::{Value, json};
 
 use crate::api::agents::{Agent, show_agent};
 use crate::api::body::body;
 use crate::api::keys::{self, ApiKey, MadeKey};
-use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
-use crate::console::error::{PageError, PageResult, render, show};
-use crate::console::fields::{Fields, FormFields, QueryFields};
-use crate::console::layout::Layout;
+use crate::console::form::{Fields, FormError};
 use crate::console::redirect::PagePath;
+use crate::console::render::{PageError, PageResult, render, show};
 use crate::console::snippets::{Snippet, find_address, make_snippets};
-use crate::fault::sentence;
+use crate::console::visit::Visit;
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// The lifetime that the form suggests for a new key.
@@ -28,7 +26,7 @@ const DEFAULT_LIFE: Duration = Duration::from_secs(90 * 86_400);
 #[derive(Template)]
 #[template(path = "keys.html")]
 struct KeysPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     search: &'a str,
     keys: Vec<ApiKey>,
     total: usize,
@@ -37,10 +35,9 @@ struct KeysPage<'a> {
 #[derive(Template)]
 #[template(path = "key_new.html")]
 struct NewKeyPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     typed: &'a Fields,
-    /// The field in error, and the reason.
-    mistake: (String, String),
+    mistake: FormError,
     /// The suggested expiry, 90 days from now, and the earliest allowed day.
     expires: String,
     today: String,
@@ -49,7 +46,7 @@ struct NewKeyPage<'a> {
 #[derive(Template)]
 #[template(path = "key_made.html")]
 struct MadeKeyPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     made: MadeKey,
     /// The key itself.
     secret: String,
@@ -61,7 +58,7 @@ struct MadeKeyPage<'a> {
 #[derive(Template)]
 #[template(path = "key_revoke.html")]
 struct RevokePage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     key: ApiKey,
 }
 
@@ -89,41 +86,27 @@ impl NewKeyPage<'_> {
     fn expiry(&self) -> &str {
         if self.typed.has("expiresAt") { self.typed.get("expiresAt") } else { &self.expires }
     }
-
-    /// Returns the error of a field, or of an item of it.
-    fn at(&self, field: &str) -> &str {
-        let (place, words) = &self.mistake;
-        if place.split('/').next() == Some(field) { words } else { "" }
-    }
 }
 
 /// Lists the keys, filtered by name or prefix of the id, the active keys first.
-pub(crate) async fn list_keys(
-    layout: Layout,
-    api: Api,
-    QueryFields(fields): QueryFields,
-) -> PageResult {
-    let search = fields.get("q");
-    let mut keys = keys::list_visible(&api.by()?);
+pub(crate) async fn list_keys(visit: Visit) -> PageResult {
+    let search = visit.query.get("q");
+    let mut keys = keys::list_visible(&visit.by()?);
     let total = keys.len();
     keys.retain(|key| key.fits(search));
     keys.sort_by_key(|key| key.state != "active");
-    show(&KeysPage { layout: &layout, search, keys, total })
+    show(&KeysPage { visit: &visit, search, keys, total })
 }
 
-pub(crate) async fn show_form(layout: Layout, QueryFields(typed): QueryFields) -> PageResult {
-    show(&make_form(&layout, &typed, (String::new(), String::new())))
+pub(crate) async fn show_form(visit: Visit) -> PageResult {
+    show(&make_form(&visit, &visit.query, FormError::default()))
 }
 
-fn make_form<'a>(
-    layout: &'a Layout,
-    typed: &'a Fields,
-    mistake: (String, String),
-) -> NewKeyPage<'a> {
+fn make_form<'a>(visit: &'a Visit, typed: &'a Fields, mistake: FormError) -> NewKeyPage<'a> {
     let now = SystemTime::now();
     let expires = day_of(now + DEFAULT_LIFE);
     let today = day_of(now + DAY);
-    NewKeyPage { layout, typed, mistake, expires, today }
+    NewKeyPage { visit, typed, mistake, expires, today }
 }
 
 fn day_of(time: SystemTime) -> String {
@@ -133,41 +116,34 @@ fn day_of(time: SystemTime) -> String {
 }
 
 /// Creates a key and shows it once.
-pub(crate) async fn create_key(
-    layout: Layout,
-    api: Api,
-    headers: HeaderMap,
-    QueryFields(query): QueryFields,
-    FormFields(typed): FormFields,
-) -> PageResult {
-    let organisation = match typed.get("organizationId") {
-        "" => layout.me.organization_id.as_str(),
+pub(crate) async fn create_key(visit: Visit) -> PageResult {
+    let organisation = match visit.form.get("organizationId") {
+        "" => visit.me.organization_id.as_str(),
         other => other,
     };
-    let mut others = keys::list_visible(&api.by()?);
+    let mut others = keys::list_visible(&visit.by()?);
     others.retain(|key| key.state == "active" && key.organization_id == organisation);
-    if others.iter().any(|key| key.name == typed.get("name")) {
+    if others.iter().any(|key| key.name == visit.form.get("name")) {
         let words = "An active key has this name. Choose another, so that records tell them apart.";
-        let mistake = ("name".to_owned(), words.to_owned());
-        return render(StatusCode::UNPROCESSABLE_ENTITY, &make_form(&layout, &typed, mistake));
+        let mistake = FormError::new("name", words);
+        return render(StatusCode::UNPROCESSABLE_ENTITY, &make_form(&visit, &visit.form, mistake));
     }
     // Before the key, because an error must not hide its secret.
-    let agent = match query.get("for") {
+    let agent = match visit.query.get("for") {
         "" => None,
-        id => Some(show_agent(api.by()?, Path(id.to_owned())).await?.value),
+        id => Some(show_agent(visit.by()?, Path(id.to_owned())).await?.value),
     };
-    let made = match body(write_body(&typed)) {
-        Ok(new) => keys::create_key(api.by()?, new).await,
+    let made = match body(write_body(&visit.form)) {
+        Ok(new) => keys::create_key(visit.by()?, new).await,
         Err(problem) => Err(problem),
     };
     match made {
-        Ok((_, Json(made))) => show_made(&layout, &headers, agent, made),
+        Ok((_, Json(made))) => show_made(&visit, agent, made),
         Err(problem) if problem.is_of_form() || !problem.pointer().is_empty() => {
-            let field = problem.pointer().trim_start_matches('/').to_owned();
-            let mistake = (field, sentence(problem.detail()));
-            let page = make_form(&layout, &typed, mistake);
+            let refusal = problem.refusal();
+            let page = make_form(&visit, &visit.form, problem.into());
             let mut response = render(StatusCode::UNPROCESSABLE_ENTITY, &page)?;
-            if let Some(refusal) = problem.refusal() {
+            if let Some(refusal) = refusal {
                 response.extensions_mut().insert(refusal);
             }
             Ok(response)
@@ -177,30 +153,21 @@ pub(crate) async fn create_key(
 }
 
 /// Shows a key once, with the client configuration for its agent, or for the gateway.
-fn show_made(
-    layout: &Layout,
-    headers: &HeaderMap,
-    agent: Option<Agent>,
-    mut made: MadeKey,
-) -> PageResult {
+fn show_made(visit: &Visit, agent: Option<Agent>, mut made: MadeKey) -> PageResult {
     let secret = made.key.take().unwrap_or_default();
     let (name, endpoint) = match &agent {
         Some(agent) => (agent.name.as_str(), &agent.endpoint),
-        None => ("lockgate", &layout.me.endpoint),
+        None => ("lockgate", &visit.me.endpoint),
     };
-    let address = find_address(endpoint, headers);
+    let address = find_address(endpoint, visit.api()?.headers());
     let snippets = make_snippets(name, &address, Some(&secret), true);
     // Unlike a page that shows a form again, this one is remembered as sent.
-    render(StatusCode::CREATED, &MadeKeyPage { layout, made, secret, snippets, agent })
+    render(StatusCode::CREATED, &MadeKeyPage { visit, made, secret, snippets, agent })
 }
 
 fn write_body(typed: &Fields) -> Value {
     let mut body = json!({"name": typed.get("name")});
-    for field in ["organizationId", "agent", "expiresAt"] {
-        if !typed.get(field).is_empty() {
-            body[field] = typed.get(field).into();
-        }
-    }
+    typed.write(&mut body, &["organizationId", "agent", "expiresAt"]);
     for field in ["roles", "scopes"] {
         let mut words: Vec<&str> = Vec::new();
         for word in typed.all(field).flat_map(str::split_whitespace) {
@@ -214,21 +181,17 @@ fn write_body(typed: &Fields) -> Value {
 }
 
 /// Asks for confirmation before a key is revoked.
-pub(crate) async fn show_revocation(
-    layout: Layout,
-    api: Api,
-    Path(id): Path<String>,
-) -> PageResult {
-    let mut known = keys::list_visible(&api.by()?).into_iter();
+pub(crate) async fn show_revocation(visit: Visit, Path(id): Path<String>) -> PageResult {
+    let mut known = keys::list_visible(&visit.by()?).into_iter();
     let Some(key) = known.find(|key| key.id == id) else {
         return Err(PageError::not_found("There is no key of this id that you may see."));
     };
-    show(&RevokePage { layout: &layout, key })
+    show(&RevokePage { visit: &visit, key })
 }
 
-pub(crate) async fn revoke_key(layout: Layout, api: Api, Path(id): Path<String>) -> PageResult {
-    keys::revoke_key(api.by()?, Path(id)).await?;
+pub(crate) async fn revoke_key(visit: Visit, Path(id): Path<String>) -> PageResult {
+    keys::revoke_key(visit.by()?, Path(id)).await?;
     let page = PagePath::new(&["console", "keys"]);
     let text = "The key was revoked. Requests and sessions that use it are refused.";
-    Ok(layout.redirect_with(page, Severity::Good, text))
+    Ok(visit.redirect_with(page, Severity::Good, text))
 }

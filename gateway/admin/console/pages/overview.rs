@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use askama::Template;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use futures_util::StreamExt;
@@ -26,17 +26,15 @@ use crate::api::problem::Problem;
 use crate::api::recent::{Figures, show_figures};
 use crate::api::servers::{self, Server};
 use crate::api::usage::Usage;
-use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
-use crate::console::error::{PageResult, show};
-use crate::console::fields::{Fields, QueryFields};
-use crate::console::layout::{ConsoleState, Layout};
 use crate::console::plot::{Plot, plot_calls};
 use crate::console::redirect::PagePath;
+use crate::console::render::{PageResult, show};
 use crate::console::results::Kept;
 use crate::console::sessions::Visitor;
 use crate::console::sign_in::SIGNED_OUT;
 use crate::console::snippets::{Snippet, find_address, make_snippets};
+use crate::console::visit::{ConsoleState, Visit};
 
 /// Maximum number of problems of one kind that are listed.
 const MAX_SHOWN: usize = 16;
@@ -46,7 +44,7 @@ const KEY_NOTICE: Duration = Duration::from_secs(14 * 86_400);
 #[derive(Template)]
 #[template(path = "overview.html")]
 struct OverviewPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     counts: Vec<(Severity, usize)>,
     matters: Vec<Matter>,
     server_count: usize,
@@ -102,27 +100,42 @@ struct Matter {
     action: &'static str,
 }
 
-pub(crate) async fn show_overview(layout: Layout, api: Api, headers: HeaderMap) -> PageResult {
-    let servers = servers::list_visible(&api.by()?, "");
+impl Matter {
+    /// Creates a problem other than the failure of a server.
+    fn new(title: String, detail: String, address: &str, action: &'static str) -> Self {
+        Self {
+            severity: Severity::Waiting,
+            stage: String::new(),
+            since: String::new(),
+            address: address.to_owned(),
+            title,
+            detail,
+            action,
+        }
+    }
+}
+
+pub(crate) async fn show_overview(visit: Visit) -> PageResult {
+    let servers = servers::list_visible(&visit.by()?, "");
     let mut matters = Vec::new();
-    add_approvals(&mut matters, &api).await?;
-    add_servers(&mut matters, &servers, layout.is_operator());
-    if layout.is_admin() {
-        add_changed(&mut matters, &api).await?;
-        add_keys(&mut matters, &list_visible(&api.by()?));
+    add_approvals(&mut matters, &visit).await?;
+    add_servers(&mut matters, &servers, visit.is_operator());
+    if visit.is_admin() {
+        add_changed(&mut matters, &visit).await?;
+        add_keys(&mut matters, &list_visible(&visit.by()?));
     }
-    let Json(now) = show_figures(api.by()?).await;
+    let Json(now) = show_figures(visit.by()?).await;
     // Partial updates leave the day as it is.
-    let is_whole = !headers.contains_key("hx-request");
+    let is_whole = !visit.api()?.headers().contains_key("hx-request");
     let mut usage = None;
-    if layout.is_admin() && is_whole {
-        usage = load_usage(&api, &[]).await.ok();
+    if visit.is_admin() && is_whole {
+        usage = load_usage(&visit, &[]).await.ok();
     }
-    let agents = list_agents(api.by()?, query(&[("limit", "1")])?).await;
+    let agents = list_agents(visit.by()?, query(&[("limit", "1")])?).await;
     let has_agent = agents.is_ok_and(|Json(agents)| agents.total > 0);
-    let steps = list_steps(&layout, &servers, has_agent);
-    let address = find_address(&layout.me.endpoint, &headers);
-    let needs_key = matches!(&layout.who, Some(who) if who.has_session);
+    let steps = list_steps(&visit, &servers, has_agent);
+    let address = find_address(&visit.me.endpoint, visit.api()?.headers());
+    let needs_key = matches!(&visit.who, Some(who) if who.has_session);
     show(&OverviewPage {
         snippets: make_snippets("lockgate", &address, None, needs_key),
         plots: plot_calls(&now.recent),
@@ -132,14 +145,14 @@ pub(crate) async fn show_overview(layout: Layout, api: Api, headers: HeaderMap) 
         matters,
         server_count: servers.len(),
         tool_count: servers.iter().map(|server| server.capabilities.tools).sum(),
-        address: &layout.address,
-        layout: &layout,
+        address: &visit.address,
+        visit: &visit,
         steps,
     })
 }
 
 /// Returns the first steps; empty once all are done.
-fn list_steps(layout: &Layout, servers: &[Server], has_agent: bool) -> Vec<Step> {
+fn list_steps(visit: &Visit, servers: &[Server], has_agent: bool) -> Vec<Step> {
     let mut others = servers.iter().filter(|one| one.transport != Some("builtin"));
     let has_server = others.any(|one| one.state == "connected" || one.state == "resting");
     let has_calls = servers.iter().any(|one| one.metrics.as_ref().is_some_and(|m| m.calls > 0));
@@ -152,13 +165,13 @@ fn list_steps(layout: &Layout, servers: &[Server], has_agent: bool) -> Vec<Step>
             title: "Add a server",
             detail: "Connect an MCP server by its address. Its tools appear here.",
             is_done: has_server,
-            link: layout.is_admin().then_some(add),
+            link: visit.is_admin().then_some(add),
         },
         Step {
             title: "Connect a client",
             detail: "Copy the configuration for your MCP client, then call a tool from it.",
             is_done: has_calls,
-            link: layout.creates_keys().then_some(("/console/keys/new", "Create a key")),
+            link: visit.creates_keys().then_some(("/console/keys/new", "Create a key")),
         },
         Step {
             title: "Create an agent",
@@ -204,54 +217,48 @@ fn add_servers(matters: &mut Vec<Matter>, servers: &[Server], is_operator: bool)
             let noun = if count == 1 { "server is" } else { "servers are" };
             matters.push(Matter {
                 severity: Severity::Bad,
-                title: format!("{count} {which} {noun} failing."),
-                stage: String::new(),
-                since: String::new(),
-                detail: detail.to_owned(),
-                address: "/console/servers?state=bad".to_owned(),
-                action: "Show failing servers",
+                ..Matter::new(
+                    format!("{count} {which} {noun} failing."),
+                    detail.to_owned(),
+                    "/console/servers?state=bad",
+                    "Show failing servers",
+                )
             });
         }
     }
 }
 
-async fn add_approvals(matters: &mut Vec<Matter>, api: &Api) -> Result<(), Problem> {
-    let waiting = load_approvals(api).await?;
+async fn add_approvals(matters: &mut Vec<Matter>, visit: &Visit) -> Result<(), Problem> {
+    let waiting = load_approvals(visit).await?;
     if let Some(first) = waiting.first() {
         let count = waiting.len();
         let noun = if count == 1 { "call waits" } else { "calls wait" };
-        matters.push(Matter {
-            severity: Severity::Waiting,
-            title: format!("{count} {noun} for your approval."),
-            stage: String::new(),
-            since: String::new(),
-            detail: format!(
+        matters.push(Matter::new(
+            format!("{count} {noun} for your approval."),
+            format!(
                 "{} calls {} at {}. Expires in {} min.",
                 first.caller_text(),
                 first.tool,
                 first.server,
                 first.minutes_left()
             ),
-            address: "/console/approvals".to_owned(),
-            action: "Decide",
-        });
+            "/console/approvals",
+            "Decide",
+        ));
     }
     Ok(())
 }
 
-async fn add_changed(matters: &mut Vec<Matter>, api: &Api) -> Result<(), Problem> {
-    let (total, first) = find_pins(api, "").await?;
+async fn add_changed(matters: &mut Vec<Matter>, visit: &Visit) -> Result<(), Problem> {
+    let (total, first) = find_pins(visit, "").await?;
     if let Some(first) = first {
         let noun = if total == 1 { "tool" } else { "tools" };
-        matters.push(Matter {
-            severity: Severity::Waiting,
-            title: format!("{total} {noun} changed or not approved."),
-            stage: String::new(),
-            since: String::new(),
-            detail: format!("{} {}. {}", first.name, first.standing_text(), first.effect()),
-            address: "/console/pins".to_owned(),
-            action: "Review",
-        });
+        matters.push(Matter::new(
+            format!("{total} {noun} changed or not approved."),
+            format!("{} {}. {}", first.name, first.standing_text(), first.effect()),
+            "/console/pins",
+            "Review",
+        ));
     }
     Ok(())
 }
@@ -262,15 +269,12 @@ fn add_keys(matters: &mut Vec<Matter>, keys: &[ApiKey]) {
     let soon = date::of_seconds(i64::try_from(soon).unwrap_or(0));
     let ending = keys.iter().filter(|key| key.state == "active" && key.ends_before(&soon));
     for key in ending.take(MAX_SHOWN) {
-        matters.push(Matter {
-            severity: Severity::Waiting,
-            title: format!("The key {} expires soon.", key.name),
-            stage: String::new(),
-            since: String::new(),
-            detail: format!("It expires on {}.", key.expires_at.as_deref().unwrap_or("")),
-            address: "/console/keys".to_owned(),
-            action: "Open keys",
-        });
+        matters.push(Matter::new(
+            format!("The key {} expires soon.", key.name),
+            format!("It expires on {}.", key.expires_at.as_deref().unwrap_or("")),
+            "/console/keys",
+            "Open keys",
+        ));
     }
 }
 
@@ -284,15 +288,14 @@ const CALL_CHANGED: Bytes = Bytes::from_static(b"event: called\ndata: {}\n\n");
 pub(crate) async fn follow_events(
     State(console): State<Arc<ConsoleState>>,
     Extension(visitor): Extension<Visitor>,
-    api: Api,
-    QueryFields(fields): QueryFields,
+    Extension(visit): Extension<Visit>,
 ) -> Response {
     let owner = console.sessions.form_token(&visitor);
-    let changes = match console.results.find(&owner, fields.get("call")) {
+    let changes = match console.results.find(&owner, visit.query.get("call")) {
         Some(Kept::Call(call)) => call.changes().left_stream(),
         _ => empty().right_stream(),
     };
-    let (head, events) = open_events(&api, &fields).await.into_response().into_parts();
+    let (head, events) = open_events(&visit).await.into_response().into_parts();
     if head.status != StatusCode::OK {
         return Response::from_parts(head, events);
     }
@@ -310,8 +313,8 @@ pub(crate) async fn follow_events(
     Response::from_parts(head, Body::from_stream(events.chain(last)))
 }
 
-async fn open_events(api: &Api, fields: &Fields) -> Result<impl IntoResponse, Problem> {
+async fn open_events(visit: &Visit) -> Result<impl IntoResponse, Problem> {
     let names = ["decisions", "position"];
-    let position = query(&names.map(|name| (name, fields.get(name))))?;
-    events::follow_events(api.by()?, api.call_origin().headers, position).await
+    let position = query(&names.map(|name| (name, visit.query.get(name))))?;
+    events::follow_events(visit.by()?, visit.api()?.call_origin().headers, position).await
 }

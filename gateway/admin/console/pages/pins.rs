@@ -11,13 +11,11 @@ use crate::api::body::Body;
 use crate::api::page::query;
 use crate::api::pins::{self, Pin, PinApproval, PinDifference, ToolToApprove};
 use crate::api::problem::Problem;
-use crate::console::api::Api;
 use crate::console::comparison::Comparison;
 use crate::console::diagnosis::Severity;
-use crate::console::error::{PageResult, render};
-use crate::console::fields::{Fields, FormFields, QueryFields};
-use crate::console::layout::Layout;
 use crate::console::redirect::PagePath;
+use crate::console::render::{PageResult, render};
+use crate::console::visit::Visit;
 
 /// Number of tools per page: each must be reviewed.
 const PART: &str = "10";
@@ -27,7 +25,7 @@ const MAX_NAMED: &str = "200";
 #[derive(Template)]
 #[template(path = "pins.html")]
 struct PinsPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     search: &'a str,
     server: &'a str,
     /// Tools that differ from their approved definition.
@@ -120,31 +118,24 @@ impl PinsPage<'_> {
 }
 
 /// Returns the number of tools to review, and the first of them.
-pub(crate) async fn find_pins(api: &Api, server: &str) -> Result<(usize, Option<Pin>), Problem> {
+pub(crate) async fn find_pins(
+    visit: &Visit,
+    server: &str,
+) -> Result<(usize, Option<Pin>), Problem> {
     let filter = query(&[("limit", "1"), ("server", server), ("sort", "findings")])?;
-    let Json(found) = pins::list_pins(api.by()?, filter).await?;
+    let Json(found) = pins::list_pins(visit.by()?, filter).await?;
     Ok((found.total, found.items.into_iter().next()))
 }
 
 /// Shows the tools to review.
-pub(crate) async fn list_pins(
-    layout: Layout,
-    api: Api,
-    QueryFields(fields): QueryFields,
-) -> PageResult {
-    show_pins(&layout, &api, &fields, StatusCode::OK, "").await
+pub(crate) async fn list_pins(visit: Visit) -> PageResult {
+    show_pins(&visit, StatusCode::OK, "").await
 }
 
-async fn show_pins(
-    layout: &Layout,
-    api: &Api,
-    fields: &Fields,
-    status: StatusCode,
-    refusal: &'static str,
-) -> PageResult {
-    let search = fields.get("q");
-    let server = fields.get("server");
-    let after = fields.get("after");
+async fn show_pins(visit: &Visit, status: StatusCode, refusal: &'static str) -> PageResult {
+    let search = visit.query.get("q");
+    let server = visit.query.get("server");
+    let after = visit.query.get("after");
     let filter = [
         ("search", search),
         ("server", server),
@@ -153,7 +144,7 @@ async fn show_pins(
         ("cursor", after),
     ];
     let mut page = PinsPage {
-        layout,
+        visit,
         search,
         server,
         changed: Vec::new(),
@@ -164,7 +155,7 @@ async fn show_pins(
         is_unpinned: false,
         refusal,
     };
-    match pins::list_pin_differences(api.by()?, query(&filter)?).await {
+    match pins::list_pin_differences(visit.by()?, query(&filter)?).await {
         Ok(Json(found)) => {
             let next = PagePath::new(&["console", "pins"]).with("q", search).with("server", server);
             page.total = found.total;
@@ -176,10 +167,10 @@ async fn show_pins(
     }
     if after.is_empty() {
         let filter = [("search", search), ("server", server), ("limit", MAX_NAMED)];
-        page.suspects = pins::list_pins(api.by()?, query(&filter)?).await?.0.items;
+        page.suspects = pins::list_pins(visit.by()?, query(&filter)?).await?.0.items;
         page.suspects.retain(|pin| !pin.waits());
         let filter = [filter[0], filter[1], filter[2], ("rejected", "true")];
-        page.rejected = pins::list_pins(api.by()?, query(&filter)?).await?.0.items;
+        page.rejected = pins::list_pins(visit.by()?, query(&filter)?).await?.0.items;
     }
     render(status, &page)
 }
@@ -199,32 +190,27 @@ fn describe_count(count: usize) -> String {
 }
 
 /// Approves all displayed definitions or none of them, or keeps them hidden.
-pub(crate) async fn decide(
-    layout: Layout,
-    api: Api,
-    QueryFields(query): QueryFields,
-    FormFields(form): FormFields,
-) -> PageResult {
+pub(crate) async fn decide(visit: Visit) -> PageResult {
     let mut tools = Vec::new();
-    for reference in form.all("tool") {
+    for reference in visit.form.all("tool") {
         let Some((fingerprint, name)) = reference.split_once(' ') else { continue };
         let fingerprint = fingerprint.to_owned();
         tools.push(ToolToApprove { name: name.to_owned(), fingerprint });
     }
     let count = describe_count(tools.len());
     let page = PagePath::new(&["console", "pins"])
-        .with("server", query.get("server"))
-        .with("q", query.get("q"));
+        .with("server", visit.query.get("server"))
+        .with("q", visit.query.get("q"));
     let body = Body(PinApproval { tools });
-    let decided = if form.get("action") == "hide" {
+    let decided = if visit.form.get("action") == "hide" {
         let text = format!("Kept hidden: {count}, until the definition changes again.");
-        pins::reject_pins(api.by()?, body).await.map(|_| (Severity::Off, text))
+        pins::reject_pins(visit.by()?, body).await.map(|_| (Severity::Off, text))
     } else {
         let text = format!("Approved: {count} as shown.");
-        pins::approve_pins(api.by()?, body).await.map(|_| (Severity::Good, text))
+        pins::approve_pins(visit.by()?, body).await.map(|_| (Severity::Good, text))
     };
     let refusal = match decided {
-        Ok((severity, text)) => return Ok(layout.redirect_with(page, severity, &text)),
+        Ok((severity, text)) => return Ok(visit.redirect_with(page, severity, &text)),
         Err(problem) => match problem.code() {
             "PIN_CHANGED" => {
                 "A tool changed again while you were reading. Nothing was approved. The current \
@@ -237,5 +223,5 @@ pub(crate) async fn decide(
             _ => return Err(problem.into()),
         },
     };
-    show_pins(&layout, &api, &query, StatusCode::CONFLICT, refusal).await
+    show_pins(&visit, StatusCode::CONFLICT, refusal).await
 }

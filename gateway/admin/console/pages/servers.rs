@@ -20,13 +20,11 @@ use crate::api::servers::{self, Server};
 use crate::api::switch::{connect_server, reconnect_server};
 use crate::api::tools::{self, Tool};
 use crate::api::usage::Usage;
-use crate::console::api::Api;
 use crate::console::diagnosis::{NextStep, Severity};
-use crate::console::error::{PageResult, show};
-use crate::console::fields::QueryFields;
-use crate::console::layout::Layout;
 use crate::console::plot::{Plot, plot_calls};
 use crate::console::redirect::{ListPart, PagePath};
+use crate::console::render::{PageResult, show};
+use crate::console::visit::Visit;
 
 /// States that the list can be filtered by.
 const STATES: [(&str, &str); 4] =
@@ -35,7 +33,7 @@ const STATES: [(&str, &str); 4] =
 #[derive(Template)]
 #[template(path = "servers.html")]
 struct ServersPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     search: &'a str,
     filters: Vec<Filter>,
     part: ListPart<Server>,
@@ -49,20 +47,16 @@ struct Filter {
     is_chosen: bool,
 }
 
-pub(crate) async fn list_servers(
-    layout: Layout,
-    api: Api,
-    QueryFields(fields): QueryFields,
-) -> PageResult {
-    let search = fields.get("q");
-    let chosen = fields.get("state");
-    let mut servers = servers::list_visible(&api.by()?, search);
+pub(crate) async fn list_servers(visit: Visit) -> PageResult {
+    let search = visit.query.get("q");
+    let chosen = visit.query.get("state");
+    let mut servers = servers::list_visible(&visit.by()?, search);
     let filters = make_filters(&servers, search, chosen);
     servers.retain(|server| chosen.is_empty() || server.severity().as_str() == chosen);
     servers.sort_by_key(Server::severity);
     let path = PagePath::new(&["console", "servers"]).with("q", search).with("state", chosen);
-    let part = ListPart::cut(servers, fields.get("page"), &path);
-    show(&ServersPage { address: &layout.address, layout: &layout, search, filters, part })
+    let part = ListPart::cut(servers, visit.query.get("page"), &path);
+    show(&ServersPage { address: &visit.address, visit: &visit, search, filters, part })
 }
 
 fn make_filters(servers: &[Server], search: &str, chosen: &str) -> Vec<Filter> {
@@ -99,7 +93,7 @@ pub(crate) fn count_states(servers: &[Server]) -> Vec<(Severity, usize)> {
 #[derive(Template)]
 #[template(path = "server.html")]
 struct ServerPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     server: &'a Server,
     next_step: NextStep,
     load: Vec<(&'static str, String)>,
@@ -117,15 +111,15 @@ struct ServerPage<'a> {
     pins: (usize, Option<Pin>),
 }
 
-pub(crate) async fn show_server(layout: Layout, api: Api, Path(name): Path<String>) -> PageResult {
-    let Json(server) = servers::show_server(api.by()?, Path(name.clone())).await?;
-    let tools = load_tools_of(&api, &name).await?;
+pub(crate) async fn show_server(visit: Visit, Path(name): Path<String>) -> PageResult {
+    let Json(server) = servers::show_server(visit.by()?, Path(name.clone())).await?;
+    let tools = load_tools_of(&visit, &name).await?;
     let integration = match server.organization_id {
-        Some(_) if layout.is_admin() => find_integration(&api, &name).await?,
+        Some(_) if visit.is_admin() => find_integration(&visit, &name).await?,
         _ => None,
     };
-    let pins = if layout.is_admin() { find_pins(&api, &name).await? } else { (0, None) };
-    let usage = load_day(&layout, &api, &name).await;
+    let pins = if visit.is_admin() { find_pins(&visit, &name).await? } else { (0, None) };
+    let usage = load_day(&visit, &name).await;
     let mut limits = Vec::new();
     if let Some(internals) = &server.operator
         && let Some(load) = &internals.load
@@ -133,27 +127,27 @@ pub(crate) async fn show_server(layout: Layout, api: Api, Path(name): Path<Strin
         limits = list_limits(load);
     }
     show(&ServerPage {
-        next_step: server.next_step(layout.is_operator()),
+        next_step: server.next_step(visit.is_operator()),
         load: limits,
         tools,
-        prompts: load_prompts(&api, &name).await?,
-        resources: load_resources(&api, &name).await?,
+        prompts: load_prompts(&visit, &name).await?,
+        resources: load_resources(&visit, &name).await?,
         plots: plot_calls(&server.recent),
         usage,
         integration,
         pins,
-        address: &layout.address,
-        layout: &layout,
+        address: &visit.address,
+        visit: &visit,
         server: &server,
     })
 }
 
 /// Returns the usage of the server over the day. Without it, the page shows the rest.
-async fn load_day(layout: &Layout, api: &Api, name: &str) -> Option<Usage> {
-    if !layout.is_admin() {
+async fn load_day(visit: &Visit, name: &str) -> Option<Usage> {
+    if !visit.is_admin() {
         return None;
     }
-    load_usage(api, &[("server", name)]).await.ok()
+    load_usage(visit, &[("server", name)]).await.ok()
 }
 
 /// Returns the limits of the server and their use.
@@ -181,20 +175,20 @@ fn read_number(load: &Value, name: &str) -> u64 {
 }
 
 /// Ends the connection and reconnects.
-pub(crate) async fn reconnect(layout: Layout, api: Api, Path(name): Path<String>) -> PageResult {
-    let Json(_) = reconnect_server(api.by()?, Path(name.clone())).await?;
-    Ok(follow(&layout, &name, &format!("Reconnecting to {name}. This page follows.")))
+pub(crate) async fn reconnect(visit: Visit, Path(name): Path<String>) -> PageResult {
+    let Json(_) = reconnect_server(visit.by()?, Path(name.clone())).await?;
+    Ok(follow(&visit, &name, &format!("Reconnecting to {name}. This page follows.")))
 }
 
 /// Connects a disconnected server.
-pub(crate) async fn connect(layout: Layout, api: Api, Path(name): Path<String>) -> PageResult {
-    let Json(_) = connect_server(api.by()?, Path(name.clone())).await?;
-    Ok(follow(&layout, &name, &format!("Connecting to {name}. This page follows.")))
+pub(crate) async fn connect(visit: Visit, Path(name): Path<String>) -> PageResult {
+    let Json(_) = connect_server(visit.by()?, Path(name.clone())).await?;
+    Ok(follow(&visit, &name, &format!("Connecting to {name}. This page follows.")))
 }
 
 /// Redirects to the page of a server whose state changes.
-fn follow(layout: &Layout, name: &str, done: &str) -> Response {
-    layout.redirect_with(PagePath::new(&["console", "servers", name]), Severity::Waiting, done)
+fn follow(visit: &Visit, name: &str, done: &str) -> Response {
+    visit.redirect_with(PagePath::new(&["console", "servers", name]), Severity::Waiting, done)
 }
 
 // Tools that the visitor may use.
@@ -204,7 +198,7 @@ const PART: &str = "100";
 #[derive(Template)]
 #[template(path = "tools.html")]
 struct ToolsPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     search: &'a str,
     /// The server to filter by; empty for all servers.
     server: &'a str,
@@ -229,23 +223,19 @@ impl Tool {
 const FIRST: &str = "12";
 
 /// Returns the first tools of a server.
-pub(crate) async fn load_tools_of(api: &Api, server: &str) -> Result<Vec<Tool>, Problem> {
+pub(crate) async fn load_tools_of(visit: &Visit, server: &str) -> Result<Vec<Tool>, Problem> {
     let filter = query(&[("limit", FIRST), ("server", server)])?;
-    Ok(tools::list_tools(api.by()?, filter).await?.0.items)
+    Ok(tools::list_tools(visit.by()?, filter).await?.0.items)
 }
 
-pub(crate) async fn list_tools(
-    layout: Layout,
-    api: Api,
-    QueryFields(fields): QueryFields,
-) -> PageResult {
-    let search = fields.get("q");
-    let server = fields.get("server");
-    let after = fields.get("after");
+pub(crate) async fn list_tools(visit: Visit) -> PageResult {
+    let search = visit.query.get("q");
+    let server = visit.query.get("server");
+    let after = visit.query.get("after");
     let filter = [("limit", PART), ("search", search), ("server", server), ("cursor", after)];
-    let Json(found) = tools::list_tools(api.by()?, query(&filter)?).await?;
+    let Json(found) = tools::list_tools(visit.by()?, query(&filter)?).await?;
     let next = PagePath::new(&["console", "tools"]).with("q", search).with("server", server);
     let next = next.after(found.next_cursor.as_deref());
     let Page { items: tools, total, .. } = found;
-    show(&ToolsPage { layout: &layout, search, server, tools, total, next })
+    show(&ToolsPage { visit: &visit, search, server, tools, total, next })
 }

@@ -7,12 +7,10 @@ use axum::extract::Path;
 use crate::api::connections::{self, Connection};
 use crate::api::page::{Page, query};
 use crate::api::sessions::{self, ConsoleSession};
-use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
-use crate::console::error::{PageResult, show};
-use crate::console::fields::{FormFields, QueryFields};
-use crate::console::layout::Layout;
 use crate::console::redirect::PagePath;
+use crate::console::render::{PageResult, show};
+use crate::console::visit::Visit;
 
 /// Sessions, and accounts, per page.
 const PART: &str = "200";
@@ -26,7 +24,7 @@ struct Person {
 #[derive(Template)]
 #[template(path = "sessions.html")]
 struct SessionsPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     search: &'a str,
     people: Vec<Person>,
     total: usize,
@@ -54,14 +52,10 @@ impl ConsoleSession {
 }
 
 /// Lists the sessions by person.
-pub(crate) async fn list_sessions(
-    layout: Layout,
-    api: Api,
-    QueryFields(fields): QueryFields,
-) -> PageResult {
-    let search = fields.get("q");
-    let filter = [("limit", PART), ("search", search), ("cursor", fields.get("after"))];
-    let Json(found) = sessions::list_sessions(api.by()?, query(&filter)?).await?;
+pub(crate) async fn list_sessions(visit: Visit) -> PageResult {
+    let search = visit.query.get("q");
+    let filter = [("limit", PART), ("search", search), ("cursor", visit.query.get("after"))];
+    let Json(found) = sessions::list_sessions(visit.by()?, query(&filter)?).await?;
     let next = PagePath::new(&["console", "sessions"]).with("q", search);
     let next = next.after(found.next_cursor.as_deref());
     let mut people: Vec<Person> = Vec::new();
@@ -73,24 +67,19 @@ pub(crate) async fn list_sessions(
             _ => people.push(Person { sessions: vec![session] }),
         }
     }
-    show(&SessionsPage { layout: &layout, search, people, total: found.total, next })
+    show(&SessionsPage { visit: &visit, search, people, total: found.total, next })
 }
 
 /// Ends sessions; ignores those that have already ended.
-pub(crate) async fn end_sessions(
-    layout: Layout,
-    api: Api,
-    QueryFields(query): QueryFields,
-    FormFields(form): FormFields,
-) -> PageResult {
-    for id in form.all("session").take(MAX_ENDED) {
-        match sessions::end_session(api.by()?, Path(id.to_owned())).await {
+pub(crate) async fn end_sessions(visit: Visit) -> PageResult {
+    for id in visit.form.all("session").take(MAX_ENDED) {
+        match sessions::end_session(visit.by()?, Path(id.to_owned())).await {
             Err(problem) if problem.code() != "SESSION_NOT_FOUND" => return Err(problem.into()),
             _ => {}
         }
     }
-    let page = PagePath::new(&["console", "sessions"]).with("q", query.get("q"));
-    Ok(layout.redirect_with(page, Severity::Good, "Signed out. The sessions have ended."))
+    let page = PagePath::new(&["console", "sessions"]).with("q", visit.query.get("q"));
+    Ok(visit.redirect_with(page, Severity::Good, "Signed out. The sessions have ended."))
 }
 
 // Accounts at servers: the visitor's own, to connect and disconnect, and for administrators
@@ -99,7 +88,7 @@ pub(crate) async fn end_sessions(
 #[derive(Template)]
 #[template(path = "connections.html")]
 struct ConnectionsPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     search: &'a str,
     is_of_all: bool,
     connections: Vec<Connection>,
@@ -135,36 +124,27 @@ impl Connection {
 }
 
 /// Lists the visitor's connections; with `all`, those of all users.
-pub(crate) async fn list_connections(
-    layout: Layout,
-    api: Api,
-    QueryFields(fields): QueryFields,
-) -> PageResult {
-    let search = fields.get("q");
-    let is_of_all = layout.is_admin() && fields.get("all") == "true";
+pub(crate) async fn list_connections(visit: Visit) -> PageResult {
+    let search = visit.query.get("q");
+    let is_of_all = visit.is_admin() && visit.query.get("all") == "true";
     let all = if is_of_all { "true" } else { "" };
     let filter =
-        [("limit", PART), ("search", search), ("all", all), ("cursor", fields.get("after"))];
-    let Json(found) = connections::list_connections(api.by()?, query(&filter)?).await?;
+        [("limit", PART), ("search", search), ("all", all), ("cursor", visit.query.get("after"))];
+    let Json(found) = connections::list_connections(visit.by()?, query(&filter)?).await?;
     let next = PagePath::new(&["console", "connections"]).with("q", search).with("all", all);
     let next = next.after(found.next_cursor.as_deref());
     let Page { items: connections, total, .. } = found;
-    show(&ConnectionsPage { layout: &layout, search, is_of_all, connections, total, next })
+    show(&ConnectionsPage { visit: &visit, search, is_of_all, connections, total, next })
 }
 
 /// Disconnects an account; ignores one that is gone already.
-pub(crate) async fn disconnect(
-    layout: Layout,
-    api: Api,
-    QueryFields(query): QueryFields,
-    FormFields(form): FormFields,
-) -> PageResult {
-    let id = form.get("connection").to_owned();
-    match connections::delete_connection(api.by()?, Path(id)).await {
+pub(crate) async fn disconnect(visit: Visit) -> PageResult {
+    let id = visit.form.get("connection").to_owned();
+    match connections::delete_connection(visit.by()?, Path(id)).await {
         Err(problem) if problem.code() != "CONNECTION_NOT_FOUND" => return Err(problem.into()),
         _ => {}
     }
     let page = PagePath::new(&["console", "connections"]);
-    let page = page.with("q", query.get("q")).with("all", query.get("all"));
-    Ok(layout.redirect_with(page, Severity::Good, "Disconnected. Calls no longer use the account."))
+    let page = page.with("q", visit.query.get("q")).with("all", visit.query.get("all"));
+    Ok(visit.redirect_with(page, Severity::Good, "Disconnected. Calls no longer use the account."))
 }

@@ -11,12 +11,10 @@ use crate::api::integrations::{Integration, list_integrations};
 use crate::api::me::{Setting, list_settings};
 use crate::api::organisations::{self, Organisation};
 use crate::api::page::{Page, query};
-use crate::console::api::Api;
 use crate::console::diagnosis::Severity;
-use crate::console::error::{PageResult, show};
-use crate::console::fields::QueryFields;
-use crate::console::layout::Layout;
 use crate::console::redirect::PagePath;
+use crate::console::render::{PageResult, show};
+use crate::console::visit::Visit;
 
 const PART: &str = "200";
 
@@ -28,7 +26,7 @@ struct Section {
 #[derive(Template)]
 #[template(path = "settings.html")]
 struct SettingsPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     search: &'a str,
     /// Includes defaults.
     is_whole: bool,
@@ -55,18 +53,14 @@ impl Setting {
 }
 
 /// Shows the configured values, or all values.
-pub(crate) async fn show_settings(
-    layout: Layout,
-    api: Api,
-    QueryFields(fields): QueryFields,
-) -> PageResult {
-    let search = fields.get("q");
-    let is_whole = fields.get("all") == "yes";
+pub(crate) async fn show_settings(visit: Visit) -> PageResult {
+    let search = visit.query.get("q");
+    let is_whole = visit.query.get("all") == "yes";
     let only = if is_whole { "" } else { "given" };
     let filter =
-        [("limit", PART), ("search", search), ("only", only), ("cursor", fields.get("after"))];
+        [("limit", PART), ("search", search), ("only", only), ("cursor", visit.query.get("after"))];
     let mut page = SettingsPage {
-        layout: &layout,
+        visit: &visit,
         search,
         is_whole,
         sections: Vec::new(),
@@ -74,7 +68,7 @@ pub(crate) async fn show_settings(
         mistakes: String::new(),
         next: None,
     };
-    match list_settings(api.by()?, query(&filter)?).await {
+    match list_settings(visit.by()?, query(&filter)?).await {
         Ok(Json(found)) => {
             let next = PagePath::new(&["console", "settings"]).with("q", search);
             let next = next.with("all", if is_whole { "yes" } else { "" });
@@ -107,31 +101,27 @@ fn divide(settings: Vec<Setting>) -> Vec<Section> {
 #[derive(Template)]
 #[template(path = "organisations.html")]
 struct OrganisationsPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     search: &'a str,
     organisations: Vec<Organisation>,
     total: usize,
     next: Option<String>,
 }
 
-pub(crate) async fn list_organisations(
-    layout: Layout,
-    api: Api,
-    QueryFields(fields): QueryFields,
-) -> PageResult {
-    let search = fields.get("q");
-    let filter = [("limit", "100"), ("search", search), ("cursor", fields.get("after"))];
-    let Json(found) = organisations::list_organisations(api.by()?, query(&filter)?).await?;
+pub(crate) async fn list_organisations(visit: Visit) -> PageResult {
+    let search = visit.query.get("q");
+    let filter = [("limit", "100"), ("search", search), ("cursor", visit.query.get("after"))];
+    let Json(found) = organisations::list_organisations(visit.by()?, query(&filter)?).await?;
     let next = PagePath::new(&["console", "organisations"]).with("q", search);
     let next = next.after(found.next_cursor.as_deref());
     let Page { items: organisations, total, .. } = found;
-    show(&OrganisationsPage { layout: &layout, search, organisations, total, next })
+    show(&OrganisationsPage { visit: &visit, search, organisations, total, next })
 }
 
 #[derive(Template)]
 #[template(path = "organisation.html")]
 struct OrganisationPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     name: &'a str,
     integrations: Page<Integration>,
     agents: Page<Agent>,
@@ -139,13 +129,9 @@ struct OrganisationPage<'a> {
 
 /// Shows an organisation. An unknown name is shown as an empty organisation, because its first
 /// server creates it.
-pub(crate) async fn show_organisation(
-    layout: Layout,
-    api: Api,
-    Path(name): Path<String>,
-) -> PageResult {
+pub(crate) async fn show_organisation(visit: Visit, Path(name): Path<String>) -> PageResult {
     let filter = [("limit", PART)];
-    let integrations = list_integrations(api.by_in(&name).await?, query(&filter)?).await?.0;
-    let agents = list_agents(api.by_in(&name).await?, query(&filter)?).await?.0;
-    show(&OrganisationPage { layout: &layout, name: &name, integrations, agents })
+    let integrations = list_integrations(visit.by_in(&name).await?, query(&filter)?).await?.0;
+    let agents = list_agents(visit.by_in(&name).await?, query(&filter)?).await?.0;
+    show(&OrganisationPage { visit: &visit, name: &name, integrations, agents })
 }

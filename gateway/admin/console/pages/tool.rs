@@ -22,15 +22,14 @@ use crate::api::tools::{self, Tool, execute_tool};
 use crate::console::api::Api;
 use crate::console::call_outcome::{CallOutcome, CallPart, Called};
 use crate::console::diagnosis::Severity;
-use crate::console::error::{PageError, PageResult, render, show};
-use crate::console::fields::{Fields, FormFields, QueryFields};
-use crate::console::layout::Layout;
+use crate::console::form::Fields;
 use crate::console::redirect::{PagePath, redirect};
+use crate::console::render::{PageError, PageResult, render, show, show_json, show_text};
 use crate::console::results::{Kept, KeptCall};
-use crate::console::shown::{show_json, show_text};
 use crate::console::tool_form::{
     FieldKind, FormField, FormStep, list_steps, make_fields, note_mistake, read_arguments,
 };
+use crate::console::visit::Visit;
 
 /// The kinds of targets of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +52,7 @@ struct ToolDefinition {
 #[derive(Template)]
 #[template(path = "tool.html")]
 struct ToolPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     kind: Callable,
     tool: &'a ToolDefinition,
     fields: &'a [FormField],
@@ -68,6 +67,15 @@ struct ToolPage<'a> {
 }
 
 impl Callable {
+    /// Returns the kind of target that a page shows.
+    fn of_page(address: &str) -> Self {
+        match address.split('/').nth(2) {
+            Some("prompts") => Self::Prompt,
+            Some("resources") => Self::Resource,
+            _ => Self::Tool,
+        }
+    }
+
     fn segment(self) -> &'static str {
         match self {
             Self::Tool => "tools",
@@ -107,7 +115,7 @@ impl ToolPage<'_> {
 
     /// Returns whether a call of the visitor waits for approval.
     fn is_pending(&self) -> bool {
-        self.layout.me.pending.contains(&self.tool.name)
+        self.visit.me.pending.contains(&self.tool.name)
     }
 
     fn running_text(&self) -> &'static str {
@@ -120,42 +128,12 @@ impl ToolPage<'_> {
     }
 }
 
-pub(crate) async fn show_tool(
-    layout: Layout,
-    api: Api,
-    Path(name): Path<String>,
-    QueryFields(query): QueryFields,
-) -> PageResult {
-    show_callable(&layout, &api, (Callable::Tool, &name), &query).await
-}
-
-pub(crate) async fn show_prompt(
-    layout: Layout,
-    api: Api,
-    Path(name): Path<String>,
-    QueryFields(query): QueryFields,
-) -> PageResult {
-    show_callable(&layout, &api, (Callable::Prompt, &name), &query).await
-}
-
-pub(crate) async fn show_resource(
-    layout: Layout,
-    api: Api,
-    Path(uri): Path<String>,
-    QueryFields(query): QueryFields,
-) -> PageResult {
-    show_callable(&layout, &api, (Callable::Resource, &uri), &query).await
-}
-
-async fn show_callable(
-    layout: &Layout,
-    api: &Api,
-    (kind, name): (Callable, &str),
-    query: &Fields,
-) -> PageResult {
-    let tool = load(api, kind, name).await?;
-    let id = query.get("call");
-    let kept = match layout.find_kept(id) {
+/// Shows a tool, a prompt or a resource, with its last call.
+pub(crate) async fn show_callable(visit: Visit, Path(name): Path<String>) -> PageResult {
+    let kind = Callable::of_page(&visit.address);
+    let tool = load(&visit, kind, &name).await?;
+    let id = visit.query.get("call");
+    let kept = match visit.find_kept(id) {
         Some(Kept::Call(call)) if call.name == name => Some((call, id.to_owned())),
         _ => None,
     };
@@ -163,60 +141,31 @@ async fn show_callable(
     let typed = kept.as_ref().map_or(&blank, |(call, _)| &call.typed);
     let fields = make_fields(&tool.input_schema, typed);
     let json = typed.get("json").to_owned();
-    let mut page = make_page(layout, kind, &tool, &fields);
+    let mut page = make_page(&visit, kind, &tool, &fields);
     page.json = &json;
     page.call = kept;
     show(&page)
 }
 
-pub(crate) async fn try_tool(
-    layout: Layout,
-    api: Api,
-    Path(name): Path<String>,
-    FormFields(typed): FormFields,
-) -> PageResult {
-    call(&layout, &api, (Callable::Tool, &name), typed).await
-}
-
-pub(crate) async fn render_prompt(
-    layout: Layout,
-    api: Api,
-    Path(name): Path<String>,
-    FormFields(typed): FormFields,
-) -> PageResult {
-    call(&layout, &api, (Callable::Prompt, &name), typed).await
-}
-
-pub(crate) async fn read_resource(
-    layout: Layout,
-    api: Api,
-    Path(uri): Path<String>,
-    FormFields(typed): FormFields,
-) -> PageResult {
-    call(&layout, &api, (Callable::Resource, &uri), typed).await
-}
-
-async fn call(
-    layout: &Layout,
-    api: &Api,
-    (kind, name): (Callable, &str),
-    typed: Fields,
-) -> PageResult {
-    let tool = load(api, kind, name).await?;
-    let mut fields = make_fields(&tool.input_schema, &typed);
+/// Calls a tool, renders a prompt or reads a resource.
+pub(crate) async fn call(visit: Visit, Path(name): Path<String>) -> PageResult {
+    let kind = Callable::of_page(&visit.address);
+    let typed = &visit.form;
+    let tool = load(&visit, kind, &name).await?;
+    let mut fields = make_fields(&tool.input_schema, typed);
     let has_rows = typed.has("add") || typed.has("remove");
     if has_rows {
-        let mut page = make_page(layout, kind, &tool, &fields);
+        let mut page = make_page(&visit, kind, &tool, &fields);
         page.json = typed.get("json");
-        page.focus = find_focus(&fields, &typed);
+        page.focus = find_focus(&fields, typed);
         return show(&page);
     }
     if typed.has("cancel") {
         let id = typed.get("cancel");
-        if let Some(Kept::Call(call)) = layout.find_kept(id) {
+        if let Some(Kept::Call(call)) = visit.find_kept(id) {
             call.cancel();
         }
-        return redirect_to_call(kind, name, id);
+        return redirect_to_call(kind, &name, id);
     }
     let (arguments, json_mistake) = match typed.get("json") {
         "" => (read_arguments(&mut fields), String::new()),
@@ -227,10 +176,10 @@ async fn call(
         },
     };
     if let Some(arguments) = arguments {
-        let api = api.clone();
+        let api = visit.api()?.clone();
         let tool = tool.clone();
-        let can_explain = layout.is_operator() && kind == Callable::Tool;
-        let (call, id) = layout.start_call((name, typed.clone()), |messages| async move {
+        let can_explain = visit.is_operator() && kind == Callable::Tool;
+        let (call, id) = visit.start_call((&name, typed.clone()), |messages| async move {
             let began = Instant::now();
             let api = api.with_messages(messages);
             let mut made = make_call(&api, can_explain, (kind, &tool), &arguments).await;
@@ -241,10 +190,10 @@ async fn call(
         let fault = call.outcome().and_then(|outcome| outcome.fault.as_ref());
         let cause = fault.filter(|fault| fault.stage == "schema");
         if !cause.is_some_and(|fault| note_mistake(&mut fields, &fault.cause)) {
-            return redirect_to_call(kind, name, &id);
+            return redirect_to_call(kind, &name, &id);
         }
     }
-    let mut page = make_page(layout, kind, &tool, &fields);
+    let mut page = make_page(&visit, kind, &tool, &fields);
     page.json = typed.get("json");
     page.json_mistake = json_mistake;
     render(StatusCode::UNPROCESSABLE_ENTITY, &page)
@@ -313,23 +262,23 @@ async fn send_call(
     api.read(result, &format!("/api/mcp/{method}")).await
 }
 
-async fn load(api: &Api, kind: Callable, name: &str) -> Result<ToolDefinition, PageError> {
+async fn load(visit: &Visit, kind: Callable, name: &str) -> Result<ToolDefinition, PageError> {
     let missing = "No server offers it to you: it was removed or renamed.";
     let mut tool = match kind {
         Callable::Tool => {
-            let Json(tool) = tools::show_tool(api.by()?, Path(name.to_owned())).await?;
+            let Json(tool) = tools::show_tool(visit.by()?, Path(name.to_owned())).await?;
             let Tool { name, server, title, description, input_schema, .. } = tool;
             ToolDefinition { name, server, title, description, input_schema }
         }
         Callable::Prompt => {
-            let prompt = find_prompt(api, name).await?;
+            let prompt = find_prompt(visit, name).await?;
             let prompt = prompt.ok_or_else(|| PageError::not_found(missing))?;
             let input_schema = text_schema(&prompt.list_arguments());
             let Prompt { name, server, title, description, .. } = prompt;
             ToolDefinition { name, server, title, description, input_schema }
         }
         Callable::Resource => {
-            let resource = find_resource(api, name).await?;
+            let resource = find_resource(visit, name).await?;
             let resource = resource.ok_or_else(|| PageError::not_found(missing))?;
             let Resource { uri: name, server, title, description, .. } = resource;
             ToolDefinition { name, server, title, description, input_schema: text_schema(&[]) }
@@ -355,7 +304,7 @@ fn text_schema(arguments: &[Argument]) -> Value {
 }
 
 fn make_page<'a>(
-    layout: &'a Layout,
+    visit: &'a Visit,
     kind: Callable,
     tool: &'a ToolDefinition,
     fields: &'a [FormField],
@@ -366,7 +315,7 @@ fn make_page<'a>(
         json_mistake: String::new(),
         focus: String::new(),
         call: None,
-        layout,
+        visit,
         kind,
         tool,
         fields,
@@ -375,11 +324,11 @@ fn make_page<'a>(
 
 /// Returns an image of a stored call, in a type that cannot contain scripts.
 pub(crate) async fn show_image(
-    layout: Layout,
+    visit: Visit,
     Path((id, part)): Path<(String, usize)>,
 ) -> PageResult {
     let missing = "The result of this call is no longer kept: call again.";
-    let Some(Kept::Call(call)) = layout.find_kept(&id) else {
+    let Some(Kept::Call(call)) = visit.find_kept(&id) else {
         return Err(PageError::not_found(missing));
     };
     match call.outcome().and_then(|outcome| outcome.parts.get(part)) {
@@ -438,11 +387,11 @@ fn find_first_line<'a>(texts: [&'a Option<String>; 2], name: &'a str) -> &'a str
 const MAX_PARTS: usize = 20;
 
 /// Returns the prompt of this name, if the visitor may use it.
-pub(crate) async fn find_prompt(api: &Api, name: &str) -> Result<Option<Prompt>, Problem> {
+pub(crate) async fn find_prompt(visit: &Visit, name: &str) -> Result<Option<Prompt>, Problem> {
     let mut cursor = String::new();
     for _ in 0..MAX_PARTS {
         let filter = query(&[("limit", "200"), ("search", name), ("cursor", &cursor)])?;
-        let Json(found) = list_prompts(api.by()?, filter).await?;
+        let Json(found) = list_prompts(visit.by()?, filter).await?;
         if let Some(prompt) = found.items.into_iter().find(|prompt| prompt.name == name) {
             return Ok(Some(prompt));
         }
@@ -453,11 +402,11 @@ pub(crate) async fn find_prompt(api: &Api, name: &str) -> Result<Option<Prompt>,
 }
 
 /// Returns the resource of this URI, if the visitor may use it.
-pub(crate) async fn find_resource(api: &Api, uri: &str) -> Result<Option<Resource>, Problem> {
+pub(crate) async fn find_resource(visit: &Visit, uri: &str) -> Result<Option<Resource>, Problem> {
     let mut cursor = String::new();
     for _ in 0..MAX_PARTS {
         let filter = query(&[("limit", "200"), ("search", uri), ("cursor", &cursor)])?;
-        let Json(found) = list_resources(api.by()?, filter).await?;
+        let Json(found) = list_resources(visit.by()?, filter).await?;
         if let Some(resource) = found.items.into_iter().find(|resource| resource.uri == uri) {
             return Ok(Some(resource));
         }
@@ -468,13 +417,13 @@ pub(crate) async fn find_resource(api: &Api, uri: &str) -> Result<Option<Resourc
 }
 
 /// Returns the first prompts of a server.
-pub(crate) async fn load_prompts(api: &Api, server: &str) -> Result<Page<Prompt>, Problem> {
-    Ok(list_prompts(api.by()?, query(&[("limit", PART), ("server", server)])?).await?.0)
+pub(crate) async fn load_prompts(visit: &Visit, server: &str) -> Result<Page<Prompt>, Problem> {
+    Ok(list_prompts(visit.by()?, query(&[("limit", PART), ("server", server)])?).await?.0)
 }
 
 /// Returns the first resources of a server.
-pub(crate) async fn load_resources(api: &Api, server: &str) -> Result<Page<Resource>, Problem> {
-    Ok(list_resources(api.by()?, query(&[("limit", PART), ("server", server)])?).await?.0)
+pub(crate) async fn load_resources(visit: &Visit, server: &str) -> Result<Page<Resource>, Problem> {
+    Ok(list_resources(visit.by()?, query(&[("limit", PART), ("server", server)])?).await?.0)
 }
 
 #[cfg(test)]

@@ -9,12 +9,10 @@ use crate::api::usage::{
     self, CallFigures, HourState, ServerDay, ServerHour, Usage, UsageDenial, UsageItem, UsageStep,
     UsageWindow,
 };
-use crate::console::api::Api;
-use crate::console::error::{PageResult, show};
-use crate::console::fields::QueryFields;
-use crate::console::layout::Layout;
 use crate::console::plot::{Plot, PlotSpan};
 use crate::console::redirect::PagePath;
+use crate::console::render::{PageResult, show};
+use crate::console::visit::Visit;
 
 const WINDOWS: [(&str, &str); 3] = [("1h", "1 hour"), ("24h", "24 hours"), ("7d", "7 days")];
 const GROUPS: [(&str, &str); 3] = [("server", "Servers"), ("tool", "Tools"), ("caller", "Callers")];
@@ -22,7 +20,7 @@ const GROUPS: [(&str, &str); 3] = [("server", "Servers"), ("tool", "Tools"), ("c
 #[derive(Template)]
 #[template(path = "usage.html")]
 struct UsagePage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     usage: &'a Usage,
     plots: Vec<Plot>,
     windows: Vec<Tab>,
@@ -74,19 +72,15 @@ impl View<'_> {
     }
 }
 
-pub(crate) async fn show_usage(
-    layout: Layout,
-    api: Api,
-    QueryFields(fields): QueryFields,
-) -> PageResult {
+pub(crate) async fn show_usage(visit: Visit) -> PageResult {
     let view = View {
-        window: choose(&WINDOWS, fields.get("window"), "24h"),
-        by: choose(&GROUPS, fields.get("by"), "server"),
-        server: fields.get("server"),
-        principal: fields.get("principal"),
+        window: choose(&WINDOWS, visit.query.get("window"), "24h"),
+        by: choose(&GROUPS, visit.query.get("by"), "server"),
+        server: visit.query.get("server"),
+        principal: visit.query.get("principal"),
     };
     let usage = load_usage(
-        &api,
+        &visit,
         &[
             ("window", view.window),
             ("by", view.by),
@@ -107,9 +101,9 @@ pub(crate) async fn show_usage(
     }
     show(&UsagePage {
         plots: usage.plots(),
-        caller: name_caller(&api, &view).await,
+        caller: name_caller(&visit, &view).await,
         unfiltered: View { server: "", principal: "", ..view }.address(),
-        layout: &layout,
+        visit: &visit,
         usage: &usage,
         windows,
         groups,
@@ -120,15 +114,15 @@ pub(crate) async fn show_usage(
 }
 
 /// Returns the usage of a time span, with these filters of the API.
-pub(crate) async fn load_usage(api: &Api, filters: &[(&str, &str)]) -> Result<Usage, Problem> {
-    Ok(usage::show_usage(api.by()?, query(filters)?).await?.0)
+pub(crate) async fn load_usage(visit: &Visit, filters: &[(&str, &str)]) -> Result<Usage, Problem> {
+    Ok(usage::show_usage(visit.by()?, query(filters)?).await?.0)
 }
 
 /// Returns the name of the caller of the filter, or its subject.
-async fn name_caller(api: &Api, view: &View<'_>) -> String {
+async fn name_caller(visit: &Visit, view: &View<'_>) -> String {
     let Some((_, subject)) = view.principal.split_once('|') else { return String::new() };
     let filters = [("window", view.window), ("by", "caller"), ("principal", view.principal)];
-    let usage = load_usage(api, &filters).await.unwrap_or_default();
+    let usage = load_usage(visit, &filters).await.unwrap_or_default();
     match usage.items.first() {
         Some(item) => item.caller_text().to_owned(),
         None => subject.to_owned(),

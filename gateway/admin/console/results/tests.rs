@@ -4,7 +4,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::console::call_outcome::CallOutcome;
-use crate::console::fields::Fields;
+use crate::console::form::Fields;
 
 fn notice(text: &str) -> Kept {
     Kept::Notice(Notice { severity: Severity::Good, text: text.to_owned() })

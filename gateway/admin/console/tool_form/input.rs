@@ -3,7 +3,7 @@
 use regex::RegexBuilder;
 use serde_json::{Number, Value};
 
-use crate::console::shown::show_text;
+use crate::console::render::show_text;
 
 /// Maximum size of a compiled pattern, in bytes. Matching takes time proportional to this size
 /// times the length of the text, and patterns come from servers: larger patterns and longer texts

@@ -1,6 +1,6 @@
-//! The frame of every page: the visitor, the navigation, the result of the last form, and the
-//! content security policy. Pages load nothing from other origins, run only scripts of the console,
-//! and cannot be framed.
+//! A request of a page, and the frame of the page: the visitor, the fields of its form, the
+//! navigation, the result of the last form, and the content security policy. Pages load nothing
+//! from other origins, run only scripts of the console, and cannot be framed.
 
 use std::sync::Arc;
 
@@ -17,21 +17,20 @@ use axum::response::{IntoResponse, Response};
 use lockgate_authn::{KEY, LOCAL, Role};
 use lockgate_text::hex;
 
-use super::api::Api;
+use super::api::{Api, PageAccount};
 use super::assets::{ADDRESSES, Addresses};
 use super::call_outcome::CallOutcome;
 use super::diagnosis::Severity;
-use super::error::{PageError, render};
-use super::fields::Fields;
-use super::page_account::PageAccount;
+use super::form::Fields;
 use super::redirect::{PagePath, redirect};
+use super::render::{PageError, render};
 use super::results::{Kept, KeptCall, Notice, Results};
-use super::sent_forms::SentForms;
 use super::sessions::{Sessions, Visitor, mask, random};
-use crate::api::access::Caller;
+use crate::api::access::{By, Caller, LeastRole};
 use crate::api::call::CallMessages;
 use crate::api::me::{Me, MeQuery, show_me};
 use crate::api::page::Query;
+use crate::api::problem::Problem;
 use crate::api::state::ApiState;
 
 /// The address, label and minimum role of a section.
@@ -88,13 +87,18 @@ pub(crate) struct ConsoleState {
     pub(crate) results: Arc<Results>,
     pub(crate) api: Arc<ApiState>,
     pub(crate) sessions: Arc<Sessions>,
-    pub(crate) sent_forms: SentForms,
     pub(crate) account: PageAccount,
 }
 
-/// The frame of one page, stored in the extensions of the request.
+/// A request of a page, stored in its extensions.
 #[derive(Clone)]
-pub(crate) struct Layout {
+pub(crate) struct Visit {
+    /// `None` if the visitor is not signed in.
+    api: Option<Api>,
+    /// The fields of the query.
+    pub(crate) query: Fields,
+    /// The fields of the body, which `form` has checked.
+    pub(crate) form: Fields,
     results: Arc<Results>,
     /// The result of the last form, if the address names it.
     pub(crate) notice: Option<Notice>,
@@ -144,7 +148,7 @@ impl Section {
 #[derive(Template)]
 #[template(path = "error.html")]
 struct ErrorPage<'a> {
-    layout: &'a Layout,
+    visit: &'a Visit,
     error: &'a PageError,
 }
 
@@ -176,7 +180,7 @@ impl Who {
     }
 }
 
-impl Layout {
+impl Visit {
     fn new(state: &ConsoleState, request: &Request) -> Option<Self> {
         let extensions = request.extensions();
         let visitor = extensions.get::<Visitor>();
@@ -191,7 +195,12 @@ impl Layout {
         };
         let token = visitor.map_or(String::new(), |visitor| state.sessions.form_token(visitor));
         let address = uri.path_and_query().map_or("", |whole| whole.as_str());
+        let api =
+            caller.map(|caller| Api::new(&state.api, caller, request.headers(), &state.account));
         Some(Self {
+            api,
+            query: Fields::parse(request.uri().query().unwrap_or("").as_bytes()),
+            form: Fields::default(),
             results: Arc::clone(&state.results),
             notice: None,
             me: Arc::default(),
@@ -202,6 +211,27 @@ impl Layout {
             address: address.to_owned(),
             assets: &ADDRESSES,
         })
+    }
+
+    /// Returns the visitor as a caller of the API.
+    pub(crate) fn api(&self) -> Result<&Api, Problem> {
+        self.api.as_ref().ok_or_else(|| {
+            Problem::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", "sign in to see this page")
+        })
+    }
+
+    /// Returns the visitor as the caller of an operation. Fails without the required role.
+    pub(crate) fn by<R: LeastRole>(&self) -> Result<By<R>, Problem> {
+        self.api()?.by()
+    }
+
+    /// Returns the caller in the named organisation; in the visitor's own if the name is empty.
+    pub(crate) async fn by_in<R: LeastRole>(&self, organisation: &str) -> Result<By<R>, Problem> {
+        let by = self.by()?;
+        match organisation {
+            "" => Ok(by),
+            name => by.in_organisation(name).await,
+        }
     }
 
     /// Returns the navigation for this visitor.
@@ -270,16 +300,13 @@ impl Layout {
     }
 
     /// Loads the visitor and the result of the last form.
-    async fn complete(mut self, api: Option<&Api>, query: &str) -> Self {
-        if let Some(api) = api
-            && let Ok(by) = api.by()
-        {
+    async fn complete(mut self) -> Self {
+        if let Ok(by) = self.by() {
             // Read before the content of the page, so that its stream continues from there.
             let decisions = Some(self.address.starts_with(ACTIVITY));
             self.me = Arc::new(show_me(by, Query(MeQuery { decisions })).await.0);
         }
-        let fields = Fields::parse(query.as_bytes());
-        if let Some(Kept::Notice(notice)) = self.find_kept(fields.get(SAID)) {
+        if let Some(Kept::Notice(notice)) = self.find_kept(self.query.get(SAID)) {
             self.notice = Some(notice);
         }
         self
@@ -327,25 +354,21 @@ pub(crate) async fn put_around(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let Some(layout) = Layout::new(&state, &request) else {
+    let Some(visit) = Visit::new(&state, &request) else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
-    if let Some(caller) = request.extensions().get::<Arc<Caller>>() {
-        let api = Api::new(&state.api, caller, request.headers(), &state.account);
-        request.extensions_mut().insert(api);
-    }
-    request.extensions_mut().insert(layout.clone());
+    request.extensions_mut().insert(visit.clone());
     let mut response = next.run(request).await;
     if let Some(error) = response.extensions_mut().remove::<PageError>() {
-        response = show_error(&layout, &error);
+        response = show_error(&visit, &error);
     }
-    write_policy(response.headers_mut(), &layout.nonce);
+    write_policy(response.headers_mut(), &visit.nonce);
     response
 }
 
 /// Renders an error page. During a partial update, htmx keeps the current content instead.
-pub(crate) fn show_error(layout: &Layout, error: &PageError) -> Response {
-    let mut response = match render(error.status, &ErrorPage { layout, error }) {
+pub(crate) fn show_error(visit: &Visit, error: &PageError) -> Response {
+    let mut response = match render(error.status, &ErrorPage { visit, error }) {
         Ok(page) => page,
         Err(error) => error.status.into_response(),
     };
@@ -374,14 +397,13 @@ fn write_policy(headers: &mut HeaderMap, nonce: &str) {
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Layout {
+impl<S: Sync> FromRequestParts<S> for Visit {
     type Rejection = PageError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, PageError> {
-        let Some(layout) = parts.extensions.get::<Self>() else {
-            return Err(PageError::signed_out());
-        };
-        let api = parts.extensions.get::<Api>();
-        Ok(layout.clone().complete(api, parts.uri.query().unwrap_or("")).await)
+        let visit = parts.extensions.get::<Self>().cloned();
+        let mut visit = visit.ok_or_else(PageError::signed_out)?;
+        visit.form = parts.extensions.get::<Fields>().cloned().unwrap_or_default();
+        Ok(visit.complete().await)
     }
 }

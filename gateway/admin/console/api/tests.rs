@@ -1,4 +1,4 @@
-//! Tests of `page_account`: the memory of results and of pages.
+//! Tests of `api`: the memory of results and of pages.
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;

@@ -1,4 +1,4 @@
-//! Tests of `shown`.
+//! Tests of `render`.
 
 use serde_json::{Value, json};
 

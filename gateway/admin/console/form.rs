@@ -1,0 +1,360 @@
+//! Forms: their fields, and the checks on each before it changes anything. The form comes from a
+//! page of this origin, has the visitor's token, and was not sent before.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::header::ORIGIN;
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::render::PageError;
+use super::sessions::{Sessions, Visitor};
+use crate::api::problem::Problem;
+use crate::api::table::is_of_other_origin;
+use crate::fault::{Fault, sentence};
+use crate::read_media_type;
+
+/// Form or query fields as text by name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fields(Vec<(String, String)>);
+
+impl Fields {
+    pub(crate) fn parse(text: &[u8]) -> Self {
+        let mut fields = Vec::new();
+        for (name, value) in form_urlencoded::parse(text) {
+            fields.push((name.into_owned(), value.into_owned()));
+        }
+        Self(fields)
+    }
+
+    /// Returns the first value of this name, trimmed; empty if there is none.
+    pub(crate) fn get(&self, name: &str) -> &str {
+        self.get_exact(name).trim()
+    }
+
+    /// Returns the first value of this name, untrimmed; empty if there is none.
+    pub(crate) fn get_exact(&self, name: &str) -> &str {
+        for (key, value) in &self.0 {
+            if key == name {
+                return value;
+            }
+        }
+        ""
+    }
+
+    /// Returns the memory that the fields occupy, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let texts: usize = self.0.iter().map(|(name, value)| name.len() + value.len()).sum();
+        texts + self.0.len() * size_of::<(String, String)>()
+    }
+
+    /// Adds the fields of these names that are not empty to a body of the API.
+    pub(crate) fn write(&self, body: &mut Value, names: &[&str]) {
+        for name in names.iter().filter(|name| !self.get(name).is_empty()) {
+            body[*name] = self.get(name).into();
+        }
+    }
+
+    /// Adds a field that is not empty, untrimmed.
+    pub(crate) fn write_exact(&self, body: &mut Value, name: &str) {
+        if !self.get_exact(name).is_empty() {
+            body[name] = self.get_exact(name).into();
+        }
+    }
+
+    /// Returns all values of this name, untrimmed.
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns whether there is a field of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(key, _)| key == name)
+    }
+}
+
+/// Maximum size of a form, in bytes.
+const MAX_FORM: usize = 1 << 20;
+/// Maximum number of fields of a form. Each takes more memory than its text.
+const MAX_FIELDS: usize = 2048;
+
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The state of the checks.
+pub(crate) struct FormState {
+    pub(crate) sent_forms: SentForms,
+    pub(crate) sessions: Arc<Sessions>,
+}
+
+/// Rejects forms that no page of the console sent, and stores the fields of accepted forms in the
+/// request.
+pub(crate) async fn check_form(
+    State(state): State<Arc<FormState>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        let is_known = request.extensions().get::<Visitor>().is_some();
+        if is_known && is_hidden_use(request.headers()) {
+            let detail = "A page of another site requested this in the background. Open the \
+                address in a new window.";
+            let title = "The request was refused";
+            return PageError::new(StatusCode::FORBIDDEN, title, detail).into_response();
+        }
+        return next.run(request).await;
+    }
+    let (request, key) = match read_form(&state, request).await {
+        Ok(read) => read,
+        Err(error) => return error.into_response(),
+    };
+    if !state.sent_forms.remember(key) {
+        return refuse_again(request.uri().path()).into_response();
+    }
+    let unanswered = state.sent_forms.watch(key);
+    let response = next.run(request).await;
+    unanswered.disarm();
+    // Nothing was changed: the page shows the form again, and may be reloaded.
+    if !response.status().is_redirection() && response.status() != StatusCode::CREATED {
+        state.sent_forms.forget(&key);
+    }
+    response
+}
+
+/// Returns the error for a form that was sent before.
+fn refuse_again(path: &str) -> PageError {
+    let detail = if path.ends_with("/keys/new") {
+        "Nothing was done twice. Open the keys from the menu. A new key is shown only once: if you \
+         did not copy it, revoke it and create another."
+    } else {
+        "Nothing was done twice. Open the page from the menu to see the result."
+    };
+    PageError::new(StatusCode::CONFLICT, "The form was already sent", detail)
+}
+
+/// Returns whether a page of this origin sent the request, according to the browser. Requests
+/// without `Origin` and `Sec-Fetch-Site` are rejected.
+pub(crate) fn is_of_own_page(uri: &Uri, headers: &HeaderMap) -> bool {
+    let says = headers.contains_key(ORIGIN) || headers.contains_key(SEC_FETCH_SITE);
+    let is_typed = matches!(headers.get(SEC_FETCH_SITE), Some(site) if site == "none");
+    says && !is_typed && !is_of_other_origin(uri, headers)
+}
+
+/// Returns whether a page of another origin sent the request in the background. Such requests would
+/// use the visitor's permits for streams and searches. Navigation is allowed.
+fn is_hidden_use(headers: &HeaderMap) -> bool {
+    let site = headers.get(SEC_FETCH_SITE);
+    let is_elsewhere = matches!(site, Some(site) if site != "same-origin" && site != "none");
+    let mode = headers.get(SEC_FETCH_MODE);
+    is_elsewhere && matches!(mode, Some(mode) if mode != "navigate")
+}
+
+/// Returns whether the body is a form.
+pub(crate) fn is_form(headers: &HeaderMap) -> bool {
+    read_media_type(headers) == Some("application/x-www-form-urlencoded")
+}
+
+/// Returns whether a form has more fields than allowed, before memory is allocated for them.
+fn has_too_many_fields(text: &[u8]) -> bool {
+    text.iter().filter(|byte| **byte == b'&').count() >= MAX_FIELDS
+}
+
+async fn read_form(state: &FormState, request: Request) -> Result<(Request, FormKey), PageError> {
+    let (mut parts, body) = request.into_parts();
+    if !is_of_own_page(&parts.uri, &parts.headers) {
+        let detail = "Another site or a program sent this form. Nothing was changed.";
+        return Err(PageError::new(StatusCode::FORBIDDEN, "The form was refused", detail));
+    }
+    let Some(visitor) = parts.extensions.get::<Visitor>() else {
+        return Err(PageError::signed_out());
+    };
+    if !is_form(&parts.headers) {
+        let detail = "The console accepts forms only. Programs use the API.";
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        return Err(PageError::new(status, "The form was refused", detail));
+    }
+    let Ok(text) = to_bytes(body, MAX_FORM).await else {
+        let detail = "A form may have at most 1 MiB. Nothing was changed.";
+        return Err(PageError::new(StatusCode::PAYLOAD_TOO_LARGE, "The form is too large", detail));
+    };
+    if has_too_many_fields(&text) {
+        let detail = "A form may have at most 2048 fields. Nothing was changed.";
+        return Err(PageError::new(StatusCode::PAYLOAD_TOO_LARGE, "The form is too large", detail));
+    }
+    let fields = Fields::parse(&text);
+    if !state.sessions.is_form_token(visitor, fields.get("token")) {
+        let detail = "The form belongs to an earlier session. Go back, reload the page and send it \
+            again. Nothing was changed.";
+        return Err(PageError::new(StatusCode::FORBIDDEN, "The form has expired", detail));
+    }
+    parts.extensions.insert(fields);
+    let key = SentForms::key_of(&parts.uri.to_string(), &text);
+    Ok((Request::from_parts(parts, Body::empty()), key))
+}
+
+// Keys of submitted forms, so that a second click, a reload or a replay changes nothing again.
+
+/// Maximum number of keys; the oldest are dropped.
+const MAX_FORMS: usize = 4096;
+/// Time after a client left without an answer in which its form counts as a second click.
+const SECOND_CLICK: Duration = Duration::from_secs(2);
+
+/// The keys of the latest submitted forms.
+#[derive(Default)]
+pub(crate) struct SentForms(Mutex<Remembered>);
+
+/// A hash of the address and the body of a form. Each page puts a unique number into its forms, so
+/// forms of different pages have different keys.
+pub(crate) type FormKey = [u8; 32];
+
+#[derive(Default)]
+struct Remembered {
+    /// Each with the time at which its client left without an answer.
+    keys: HashMap<FormKey, Option<Instant>>,
+    order: VecDeque<FormKey>,
+}
+
+impl SentForms {
+    pub(crate) fn key_of(address: &str, body: &[u8]) -> FormKey {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&(address.len() as u64).to_le_bytes());
+        hasher.update(address.as_bytes());
+        hasher.update(body);
+        *hasher.finalize().as_bytes()
+    }
+
+    /// Stores the key of a form. Returns `false` if the form was sent before.
+    pub(crate) fn remember(&self, key: FormKey) -> bool {
+        let mut remembered = self.0.lock();
+        match remembered.keys.insert(key, None) {
+            Some(Some(left)) if left.elapsed() >= SECOND_CLICK => return true,
+            Some(earlier) => {
+                remembered.keys.insert(key, earlier);
+                return false;
+            }
+            None => {}
+        }
+        remembered.order.push_back(key);
+        if remembered.order.len() > MAX_FORMS
+            && let Some(oldest) = remembered.order.pop_front()
+        {
+            remembered.keys.remove(&oldest);
+        }
+        true
+    }
+
+    /// Removes the key of a form that changed nothing, so that it can be sent again.
+    pub(crate) fn forget(&self, key: &FormKey) {
+        let mut remembered = self.0.lock();
+        if remembered.keys.remove(key).is_some() {
+            remembered.order.retain(|other| other != key);
+        }
+    }
+
+    /// Returns the guard of a form that its handler has not answered yet.
+    pub(crate) fn watch(&self, key: FormKey) -> UnansweredForm<'_> {
+        UnansweredForm { forms: self, key, is_answered: false }
+    }
+}
+
+/// Guard of a form in progress. If it is dropped before the answer, because the client left, the
+/// form can be sent again, but not by the second click that made the client leave.
+pub(crate) struct UnansweredForm<'a> {
+    forms: &'a SentForms,
+    key: FormKey,
+    is_answered: bool,
+}
+
+impl UnansweredForm<'_> {
+    pub(crate) fn disarm(mut self) {
+        self.is_answered = true;
+    }
+}
+
+impl Drop for UnansweredForm<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered
+            && let Some(left) = self.forms.0.lock().keys.get_mut(&self.key)
+        {
+            *left = Some(Instant::now());
+        }
+    }
+}
+
+/// A form error and its field; no error if `words` is empty.
+#[derive(Default)]
+pub(crate) struct FormError {
+    field: String,
+    pub(crate) words: String,
+    /// The failure, if the server failed.
+    pub(crate) fault: Option<Fault>,
+}
+
+impl FormError {
+    pub(crate) fn new(field: &str, words: &str) -> Self {
+        Self { field: field.to_owned(), words: words.to_owned(), fault: None }
+    }
+
+    /// Moves an address error to the form as a whole, for forms without an address.
+    pub(crate) fn leave_address(&mut self) {
+        if self.field == "serverUrl" {
+            self.field.clear();
+        }
+    }
+
+    /// Returns the error of a field.
+    pub(crate) fn at(&self, field: &str) -> &str {
+        if self.field == field { &self.words } else { "" }
+    }
+
+    /// Returns an error that belongs to no field of the form.
+    pub(crate) fn elsewhere(&self) -> &str {
+        let fields = ["name", "serverUrl", "slug", "authMethod", "headerName", "credentials"];
+        // A failed stage is shown above the form.
+        let is_above = self.fault.is_some() && self.field.is_empty();
+        if fields.contains(&self.field.as_str()) || is_above { "" } else { &self.words }
+    }
+}
+
+impl From<Problem> for FormError {
+    fn from(problem: Problem) -> Self {
+        let mut field = problem.pointer().split('/').nth(1).unwrap_or("");
+        if field.is_empty() {
+            field = find_field(problem.member("stage").and_then(Value::as_str).unwrap_or(""));
+        }
+        let mut fault = problem.member("fault").and_then(|fault| Fault::deserialize(fault).ok());
+        let words = match &fault {
+            Some(fault) => fault.summary.clone(),
+            None => sentence(problem.detail()),
+        };
+        if let Some(fault) = &mut fault {
+            // A server that is not stored is not connected to.
+            for later in
+                [" Lockgate retries automatically.", " Lockgate then connects automatically."]
+            {
+                fault.fix = fault.fix.replace(later, "");
+            }
+        }
+        Self { field: field.to_owned(), words, fault }
+    }
+}
+
+/// Returns the field that a stage depends on.
+fn find_field(stage: &str) -> &'static str {
+    match stage {
+        "" => "",
+        "auth" => "credentials",
+        _ => "serverUrl",
+    }
+}
+
+#[cfg(test)]
+mod tests;
