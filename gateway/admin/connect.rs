@@ -293,7 +293,7 @@ async fn describe_client(State(pages): State<Arc<ConnectPages>>) -> Response {
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
     frame-ancestors 'none'; form-action 'self'";
 
-#[derive(Template)]
+#[derive(Default, Template)]
 #[template(path = "connect.html")]
 struct Page {
     title: String,
@@ -316,18 +316,7 @@ struct Page {
 
 impl Page {
     fn new(title: impl Into<String>) -> Self {
-        Self {
-            title: title.into(),
-            lines: Vec::new(),
-            status: StatusCode::OK,
-            facts: Vec::new(),
-            token: String::new(),
-            takes_key: false,
-            resource: String::new(),
-            sign_in: String::new(),
-            mistake: String::new(),
-            leads_to: None,
-        }
+        Self { title: title.into(), ..Self::default() }
     }
 
     fn status(mut self, status: StatusCode) -> Self {

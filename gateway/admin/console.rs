@@ -4,7 +4,6 @@
 
 mod api;
 mod assets;
-mod call_outcome;
 mod comparison;
 mod diagnosis;
 pub(crate) mod form;

@@ -23,8 +23,6 @@ pub(crate) struct Asset {
     bytes: &'static [u8],
 }
 
-const SCRIPT: &str = "text/javascript; charset=utf-8";
-
 pub(crate) static STYLE: Asset = Asset {
     name: "console.css",
     media_type: "text/css; charset=utf-8",
@@ -37,19 +35,15 @@ pub(crate) static ICON: Asset = Asset {
 };
 /// The scripts, in load order.
 pub(crate) static SCRIPTS: [Asset; 4] = [
-    Asset { name: "htmx.min.js", media_type: SCRIPT, bytes: include_bytes!("assets/htmx.min.js") },
-    Asset {
-        name: "hx-csp.min.js",
-        media_type: SCRIPT,
-        bytes: include_bytes!("assets/hx-csp.min.js"),
-    },
-    Asset {
-        name: "hx-sse.min.js",
-        media_type: SCRIPT,
-        bytes: include_bytes!("assets/hx-sse.min.js"),
-    },
-    Asset { name: "console.js", media_type: SCRIPT, bytes: include_bytes!("assets/console.js") },
+    script("htmx.min.js", include_bytes!("assets/htmx.min.js")),
+    script("hx-csp.min.js", include_bytes!("assets/hx-csp.min.js")),
+    script("hx-sse.min.js", include_bytes!("assets/hx-sse.min.js")),
+    script("console.js", include_bytes!("assets/console.js")),
 ];
+
+const fn script(name: &'static str, bytes: &'static [u8]) -> Asset {
+    Asset { name, media_type: "text/javascript; charset=utf-8", bytes }
+}
 
 /// The addresses of all assets.
 pub(crate) struct Addresses {

@@ -114,13 +114,8 @@ impl Plot {
     }
 
     pub(crate) fn least_text(&self) -> String {
-        let mut least: Option<f64> = None;
-        for value in self.values.iter().flatten() {
-            if least.is_none_or(|least| *value < least) {
-                least = Some(*value);
-            }
-        }
-        self.write(least)
+        let values = self.values.iter().flatten();
+        self.write(values.copied().reduce(f64::min))
     }
 
     pub(crate) fn most_text(&self) -> String {
@@ -129,10 +124,7 @@ impl Plot {
 
     /// Returns the value of the current step.
     pub(crate) fn last_text(&self) -> String {
-        match self.values.last() {
-            Some(last) => self.write(*last),
-            None => self.write(None),
-        }
+        self.write(self.values.last().copied().flatten())
     }
 
     /// Returns the steps above zero, the newest first: the start or the time since, and the value.
@@ -152,11 +144,8 @@ impl Plot {
     }
 
     fn most(&self) -> f64 {
-        let mut most = 0.0;
-        for value in self.values.iter().flatten() {
-            most = f64::max(most, *value);
-        }
-        most
+        let values = self.values.iter().flatten();
+        values.copied().fold(0.0, f64::max)
     }
 
     fn write(&self, value: Option<f64>) -> String {

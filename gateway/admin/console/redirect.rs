@@ -75,6 +75,11 @@ impl PagePath {
         Self(path)
     }
 
+    /// Returns the path of an address, without its query.
+    pub(crate) fn of_address(address: &str) -> Self {
+        Self(address.split('?').next().unwrap_or("").to_owned())
+    }
+
     /// Appends a query parameter, unless `value` is empty.
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         if !value.is_empty() {

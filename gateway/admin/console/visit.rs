@@ -16,63 +16,40 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use lockgate_authn::{KEY, LOCAL, Role};
 use lockgate_text::hex;
+use serde::de::DeserializeOwned;
 
 use super::api::{Api, PageAccount};
 use super::assets::{ADDRESSES, Addresses};
-use super::call_outcome::CallOutcome;
 use super::diagnosis::Severity;
 use super::form::Fields;
 use super::redirect::{PagePath, redirect};
 use super::render::{PageError, render};
-use super::results::{Kept, KeptCall, Notice, Results};
+use super::results::{CallOutcome, Kept, KeptCall, Notice, Results};
 use super::sessions::{Sessions, Visitor, mask, random};
 use crate::api::access::{By, Caller, LeastRole};
 use crate::api::call::CallMessages;
 use crate::api::me::{Me, MeQuery, show_me};
-use crate::api::page::Query;
+use crate::api::page::{Query, query};
 use crate::api::problem::Problem;
 use crate::api::state::ApiState;
 
-/// The address, label and minimum role of a section.
-type SectionRow = (&'static str, &'static str, Role);
-
-/// The sections in groups.
-const SECTIONS: [(&str, &[SectionRow]); 5] = [
-    ("", &[("/console", "Overview", Role::User)]),
-    (
-        "Catalog",
-        &[
-            ("/console/servers", "Servers", Role::User),
-            ("/console/tools", "Tools", Role::User),
-            ("/console/agents", "Agents", Role::User),
-            ("/console/connections", "Connections", Role::User),
-        ],
-    ),
-    (
-        "Control",
-        &[
-            ("/console/access", "Access", Role::Operator),
-            (APPROVALS, "Approvals", Role::User),
-            ("/console/pins", "Changes", Role::Admin),
-        ],
-    ),
-    (
-        "Records",
-        &[
-            (ACTIVITY, "Activity", Role::Admin),
-            ("/console/usage", "Usage", Role::Admin),
-            ("/console/audit", "Audit", Role::Admin),
-        ],
-    ),
-    (
-        "Settings",
-        &[
-            ("/console/keys", "Keys", Role::Admin),
-            ("/console/sessions", "Sessions", Role::Admin),
-            ("/console/organisations", "Organisations", Role::Operator),
-            ("/console/settings", "Settings", Role::Operator),
-        ],
-    ),
+/// The sections: the group, the address, the label and the minimum role of each.
+const SECTIONS: [(&str, &str, &str, Role); 15] = [
+    ("", "/console", "Overview", Role::User),
+    ("Catalog", "/console/servers", "Servers", Role::User),
+    ("Catalog", "/console/tools", "Tools", Role::User),
+    ("Catalog", "/console/agents", "Agents", Role::User),
+    ("Catalog", "/console/connections", "Connections", Role::User),
+    ("Control", "/console/access", "Access", Role::Operator),
+    ("Control", APPROVALS, "Approvals", Role::User),
+    ("Control", "/console/pins", "Changes", Role::Admin),
+    ("Records", ACTIVITY, "Activity", Role::Admin),
+    ("Records", "/console/usage", "Usage", Role::Admin),
+    ("Records", "/console/audit", "Audit", Role::Admin),
+    ("Settings", "/console/keys", "Keys", Role::Admin),
+    ("Settings", "/console/sessions", "Sessions", Role::Admin),
+    ("Settings", "/console/organisations", "Organisations", Role::Operator),
+    ("Settings", "/console/settings", "Settings", Role::Operator),
 ];
 const APPROVALS: &str = "/console/approvals";
 const ACTIVITY: &str = "/console/activity";
@@ -234,22 +211,41 @@ impl Visit {
         }
     }
 
+    /// Returns the query of a list: the search and the cursor of this page, and other filters.
+    pub(crate) fn list_query<T: DeserializeOwned>(
+        &self,
+        limit: &str,
+        others: &[(&str, &str)],
+    ) -> Result<Query<T>, Problem> {
+        let search = ("search", self.query.get("q"));
+        let mut filter = vec![("limit", limit), search, ("cursor", self.query.get("after"))];
+        filter.extend_from_slice(others);
+        query(&filter)
+    }
+
+    /// Returns the address of the next part of the list on this page, with these fields.
+    pub(crate) fn next(&self, fields: &[&str], cursor: Option<&str>) -> Option<String> {
+        let mut page = PagePath::of_address(&self.address);
+        for name in fields {
+            page = page.with(name, self.query.get(name));
+        }
+        page.after(cursor)
+    }
+
     /// Returns the navigation for this visitor.
     pub(crate) fn groups(&self) -> Vec<SectionGroup> {
         let Some(who) = &self.who else { return Vec::new() };
         let path = self.address.split('?').next().unwrap_or("");
         let current = find_section(path);
-        let mut groups = Vec::new();
-        for (label, all) in SECTIONS {
-            let mut sections = Vec::new();
-            for &(address, label, least) in all {
-                if who.role >= least {
-                    let is_current = current == Some(address);
-                    sections.push(Section { address, label, is_current });
-                }
+        let mut groups: Vec<SectionGroup> = Vec::new();
+        for (group, address, label, least) in SECTIONS {
+            if who.role < least {
+                continue;
             }
-            if !sections.is_empty() {
-                groups.push(SectionGroup { label, sections });
+            let section = Section { address, label, is_current: current == Some(address) };
+            match groups.last_mut() {
+                Some(last) if last.label == group => last.sections.push(section),
+                _ => groups.push(SectionGroup { label: group, sections: vec![section] }),
             }
         }
         groups
@@ -337,7 +333,7 @@ fn find_section(path: &str) -> Option<&'static str> {
         return Some("/console/servers");
     }
     let mut found: Option<&'static str> = None;
-    for &(address, ..) in SECTIONS.iter().flat_map(|(_, sections)| *sections) {
+    for (_, address, ..) in SECTIONS {
         let rest = path.strip_prefix(address);
         let is_below = matches!(rest, Some(rest) if rest.is_empty() || rest.starts_with('/'));
         if is_below && found.is_none_or(|found| found.len() < address.len()) {

@@ -303,17 +303,17 @@ pub(crate) async fn try_cases(visit: Visit) -> PageResult {
             return refuse(&visit, typed, &mistake);
         }
     };
-    let tested = match body(json!({"cases": cases})) {
-        Ok(cases) => test_cases(visit.by()?, cases).await,
-        Err(problem) => Err(problem),
-    };
-    match tested {
+    match run_cases(&visit, cases).await {
         Ok(Json(tested)) => {
             show(&CasesPage { visit: &visit, typed, mistake: "", tested: Some(tested) })
         }
         Err(problem) if problem.is_of_form() => refuse(&visit, typed, &sentence(problem.detail())),
         Err(problem) => Err(problem.into()),
     }
+}
+
+async fn run_cases(visit: &Visit, cases: Value) -> Result<Json<Tested>, Problem> {
+    test_cases(visit.by()?, body(json!({"cases": cases}))?).await
 }
 
 /// Shows the form again with the mistake.

@@ -17,7 +17,7 @@ use crate::api::agent_servers::{
 use crate::api::agents::{self, Agent, AgentName};
 use crate::api::body::{Body, body};
 use crate::api::change::Reply;
-use crate::api::page::{Page, query};
+use crate::api::page::Page;
 use crate::api::problem::Problem;
 use crate::console::diagnosis::{Severity, say_server_state};
 use crate::console::form::{Fields, FormError};
@@ -54,7 +54,6 @@ pub(crate) async fn name_agent(visit: &Visit, id: &str) -> String {
 #[template(path = "agents.html")]
 struct AgentsPage<'a> {
     visit: &'a Visit,
-    search: &'a str,
     agents: Vec<Agent>,
     total: usize,
     next: Option<String>,
@@ -65,21 +64,14 @@ struct AgentsPage<'a> {
 
 /// Lists the visitor's agents, or for administrators all agents of the organisation.
 pub(crate) async fn list_agents(visit: Visit) -> PageResult {
-    let page = load_page(&visit, visit.query.get("q"), visit.query.get("after")).await?;
-    show(&page)
+    show(&load_page(&visit).await?)
 }
 
-async fn load_page<'a>(
-    visit: &'a Visit,
-    search: &'a str,
-    after: &str,
-) -> Result<AgentsPage<'a>, Problem> {
-    let filter = query(&[("limit", "100"), ("search", search), ("cursor", after)])?;
-    let Json(found) = agents::list_agents(visit.by()?, filter).await?;
-    let next = PagePath::new(&["console", "agents"]).with("q", search);
-    let next = next.after(found.next_cursor.as_deref());
+async fn load_page(visit: &Visit) -> Result<AgentsPage<'_>, Problem> {
+    let Json(found) = agents::list_agents(visit.by()?, visit.list_query("100", &[])?).await?;
+    let next = visit.next(&["q"], found.next_cursor.as_deref());
     let Page { items: agents, total, .. } = found;
-    Ok(AgentsPage { visit, search, agents, total, next, name: "", mistake: "" })
+    Ok(AgentsPage { visit, agents, total, next, name: "", mistake: "" })
 }
 
 /// Creates an agent, which the visitor owns.
@@ -96,7 +88,7 @@ pub(crate) async fn create_agent(visit: Visit) -> PageResult {
         Err(problem) => return Err(problem.into()),
     };
     let mistake = sentence(problem.detail());
-    let page = load_page(&visit, "", "").await?;
+    let page = load_page(&visit).await?;
     render(StatusCode::UNPROCESSABLE_ENTITY, &AgentsPage { name, mistake: &mistake, ..page })
 }
 

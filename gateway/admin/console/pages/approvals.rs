@@ -57,7 +57,6 @@ struct ApprovalsPage<'a> {
     visit: &'a Visit,
     approvals: Vec<Approval>,
     ended: Vec<Approval>,
-    address: &'a str,
 }
 
 #[derive(Template)]
@@ -126,7 +125,7 @@ pub(crate) async fn load_approvals(visit: &Visit) -> Result<Vec<Approval>, Probl
 pub(crate) async fn list_approvals(visit: Visit) -> PageResult {
     let approvals = load_approvals(&visit).await?;
     let ended = load_ended(&visit).await?;
-    show(&ApprovalsPage { address: &visit.address, visit: &visit, approvals, ended })
+    show(&ApprovalsPage { visit: &visit, approvals, ended })
 }
 
 /// Returns finished approvals, the newest first.

@@ -325,7 +325,6 @@ struct ActivityPage<'a> {
     /// The time at which the page was rendered.
     now: String,
     missing: &'a str,
-    address: &'a str,
     /// The address of the same page, paused or live.
     other: String,
 }
@@ -342,9 +341,8 @@ pub(crate) async fn show_activity(visit: Visit) -> PageResult {
         server,
         decision,
         is_live,
-        now: write_now(),
+        now: date::of_time(SystemTime::now()),
         missing: "",
-        address: &visit.address,
         other: write_other(server, decision, is_live),
     };
     match search_records(&visit, &filters).await {
@@ -357,21 +355,12 @@ pub(crate) async fn show_activity(visit: Visit) -> PageResult {
     show(&page)
 }
 
-fn write_now() -> String {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    date::of_seconds(i64::try_from(now.as_secs()).unwrap_or(0))
-}
-
 fn write_other(server: &str, decision: &str, is_live: bool) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    for (name, value) in
-        [("server", server), ("decision", decision), ("live", if is_live { "no" } else { "" })]
-    {
-        if !value.is_empty() {
-            query.append_pair(name, value);
-        }
-    }
-    format!("/console/activity?{}", query.finish())
+    PagePath::new(&["console", "activity"])
+        .with("server", server)
+        .with("decision", decision)
+        .with("live", if is_live { "no" } else { "" })
+        .into_text()
 }
 
 #[cfg(test)]

@@ -113,14 +113,9 @@ async fn load(visit: &Visit, id: &str) -> Result<Integration, Problem> {
     Ok(integrations::show_integration(by, Path(id.to_owned())).await?.value)
 }
 
-fn write_query(query: &Fields) -> String {
-    match query.get("organisation") {
-        "" => String::new(),
-        name => {
-            let mut query = form_urlencoded::Serializer::for_suffix(String::from("?"), 1);
-            query.append_pair("organisation", name).finish()
-        }
-    }
+fn write_query(visit: &Visit) -> String {
+    let query = PagePath::new(&[]).with("organisation", visit.query.get("organisation"));
+    query.into_text()
 }
 
 pub(crate) async fn show_integration(visit: Visit, Path(id): Path<String>) -> PageResult {
@@ -130,7 +125,7 @@ pub(crate) async fn show_integration(visit: Visit, Path(id): Path<String>) -> Pa
         integration,
         typed: &Fields::default(),
         mistake: FormError::default(),
-        query: write_query(&visit.query),
+        query: write_query(&visit),
     })
 }
 
@@ -167,7 +162,7 @@ pub(crate) async fn change_integration(visit: Visit, Path(id): Path<String>) -> 
             integration,
             typed: &visit.form,
             mistake,
-            query: write_query(&visit.query),
+            query: write_query(&visit),
         },
     )
 }
@@ -229,7 +224,7 @@ pub(crate) async fn show_deletion(visit: Visit, Path(id): Path<String>) -> PageR
     let Deletion(integration) = integrations::delete_integration(by, Path(id)).await?;
     let mut integration = integration.ok_or_else(broken)?;
     let agents = integration.affected_agents.take().unwrap_or_default();
-    show(&DeletePage { visit: &visit, integration, agents, query: write_query(&visit.query) })
+    show(&DeletePage { visit: &visit, integration, agents, query: write_query(&visit) })
 }
 
 /// Removes an integration, also from all agents.

@@ -27,7 +27,6 @@ const DEFAULT_LIFE: Duration = Duration::from_secs(90 * 86_400);
 #[template(path = "keys.html")]
 struct KeysPage<'a> {
     visit: &'a Visit,
-    search: &'a str,
     keys: Vec<ApiKey>,
     total: usize,
 }
@@ -95,7 +94,7 @@ pub(crate) async fn list_keys(visit: Visit) -> PageResult {
     let total = keys.len();
     keys.retain(|key| key.fits(search));
     keys.sort_by_key(|key| key.state != "active");
-    show(&KeysPage { visit: &visit, search, keys, total })
+    show(&KeysPage { visit: &visit, keys, total })
 }
 
 pub(crate) async fn show_form(visit: Visit) -> PageResult {

@@ -49,7 +49,6 @@ struct OverviewPage<'a> {
     matters: Vec<Matter>,
     server_count: usize,
     tool_count: usize,
-    address: &'a str,
     now: Figures,
     /// Empty before the first call.
     plots: Vec<Plot>,
@@ -145,7 +144,6 @@ pub(crate) async fn show_overview(visit: Visit) -> PageResult {
         matters,
         server_count: servers.len(),
         tool_count: servers.iter().map(|server| server.capabilities.tools).sum(),
-        address: &visit.address,
         visit: &visit,
         steps,
     })
@@ -264,9 +262,7 @@ async fn add_changed(matters: &mut Vec<Matter>, visit: &Visit) -> Result<(), Pro
 }
 
 fn add_keys(matters: &mut Vec<Matter>, keys: &[ApiKey]) {
-    let soon = SystemTime::now() + KEY_NOTICE;
-    let soon = soon.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    let soon = date::of_seconds(i64::try_from(soon).unwrap_or(0));
+    let soon = date::of_time(SystemTime::now() + KEY_NOTICE);
     let ending = keys.iter().filter(|key| key.state == "active" && key.ends_before(&soon));
     for key in ending.take(MAX_SHOWN) {
         matters.push(Matter::new(

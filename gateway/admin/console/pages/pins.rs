@@ -26,7 +26,6 @@ const MAX_NAMED: &str = "200";
 #[template(path = "pins.html")]
 struct PinsPage<'a> {
     visit: &'a Visit,
-    search: &'a str,
     server: &'a str,
     /// Tools that differ from their approved definition.
     changed: Vec<Changed>,
@@ -135,17 +134,9 @@ pub(crate) async fn list_pins(visit: Visit) -> PageResult {
 async fn show_pins(visit: &Visit, status: StatusCode, refusal: &'static str) -> PageResult {
     let search = visit.query.get("q");
     let server = visit.query.get("server");
-    let after = visit.query.get("after");
-    let filter = [
-        ("search", search),
-        ("server", server),
-        ("limit", PART),
-        ("sort", "findings"),
-        ("cursor", after),
-    ];
+    let filter = visit.list_query(PART, &[("server", server), ("sort", "findings")])?;
     let mut page = PinsPage {
         visit,
-        search,
         server,
         changed: Vec::new(),
         total: 0,
@@ -155,17 +146,16 @@ async fn show_pins(visit: &Visit, status: StatusCode, refusal: &'static str) -> 
         is_unpinned: false,
         refusal,
     };
-    match pins::list_pin_differences(visit.by()?, query(&filter)?).await {
+    match pins::list_pin_differences(visit.by()?, filter).await {
         Ok(Json(found)) => {
-            let next = PagePath::new(&["console", "pins"]).with("q", search).with("server", server);
             page.total = found.total;
-            page.next = next.after(found.next_cursor.as_deref());
+            page.next = visit.next(&["q", "server"], found.next_cursor.as_deref());
             page.changed = compare(found.items);
         }
         Err(problem) if problem.code() == "NOTHING_PINNED" => page.is_unpinned = true,
         Err(problem) => return Err(problem.into()),
     }
-    if after.is_empty() {
+    if visit.query.get("after").is_empty() {
         let filter = [("search", search), ("server", server), ("limit", MAX_NAMED)];
         page.suspects = pins::list_pins(visit.by()?, query(&filter)?).await?.0.items;
         page.suspects.retain(|pin| !pin.waits());

@@ -34,10 +34,8 @@ const STATES: [(&str, &str); 4] =
 #[template(path = "servers.html")]
 struct ServersPage<'a> {
     visit: &'a Visit,
-    search: &'a str,
     filters: Vec<Filter>,
     part: ListPart<Server>,
-    address: &'a str,
 }
 
 struct Filter {
@@ -56,7 +54,7 @@ pub(crate) async fn list_servers(visit: Visit) -> PageResult {
     servers.sort_by_key(Server::severity);
     let path = PagePath::new(&["console", "servers"]).with("q", search).with("state", chosen);
     let part = ListPart::cut(servers, visit.query.get("page"), &path);
-    show(&ServersPage { address: &visit.address, visit: &visit, search, filters, part })
+    show(&ServersPage { visit: &visit, filters, part })
 }
 
 fn make_filters(servers: &[Server], search: &str, chosen: &str) -> Vec<Filter> {
@@ -100,7 +98,6 @@ struct ServerPage<'a> {
     tools: Vec<Tool>,
     prompts: Page<Prompt>,
     resources: Page<Resource>,
-    address: &'a str,
     /// Empty before the first call.
     plots: Vec<Plot>,
     /// The last 24 hours, for administrators.
@@ -136,7 +133,6 @@ pub(crate) async fn show_server(visit: Visit, Path(name): Path<String>) -> PageR
         usage,
         integration,
         pins,
-        address: &visit.address,
         visit: &visit,
         server: &server,
     })
@@ -199,7 +195,6 @@ const PART: &str = "100";
 #[template(path = "tools.html")]
 struct ToolsPage<'a> {
     visit: &'a Visit,
-    search: &'a str,
     /// The server to filter by; empty for all servers.
     server: &'a str,
     tools: Vec<Tool>,
@@ -229,13 +224,9 @@ pub(crate) async fn load_tools_of(visit: &Visit, server: &str) -> Result<Vec<Too
 }
 
 pub(crate) async fn list_tools(visit: Visit) -> PageResult {
-    let search = visit.query.get("q");
     let server = visit.query.get("server");
-    let after = visit.query.get("after");
-    let filter = [("limit", PART), ("search", search), ("server", server), ("cursor", after)];
-    let Json(found) = tools::list_tools(visit.by()?, query(&filter)?).await?;
-    let next = PagePath::new(&["console", "tools"]).with("q", search).with("server", server);
-    let next = next.after(found.next_cursor.as_deref());
-    let Page { items: tools, total, .. } = found;
-    show(&ToolsPage { visit: &visit, search, server, tools, total, next })
+    let filter = visit.list_query(PART, &[("server", server)])?;
+    let Page { items: tools, total, next_cursor } = tools::list_tools(visit.by()?, filter).await?.0;
+    let next = visit.next(&["q", "server"], next_cursor.as_deref());
+    show(&ToolsPage { visit: &visit, server, tools, total, next })
 }

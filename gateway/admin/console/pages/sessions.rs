@@ -5,7 +5,7 @@ use axum::Json;
 use axum::extract::Path;
 
 use crate::api::connections::{self, Connection};
-use crate::api::page::{Page, query};
+use crate::api::page::Page;
 use crate::api::sessions::{self, ConsoleSession};
 use crate::console::diagnosis::Severity;
 use crate::console::redirect::PagePath;
@@ -25,7 +25,6 @@ struct Person {
 #[template(path = "sessions.html")]
 struct SessionsPage<'a> {
     visit: &'a Visit,
-    search: &'a str,
     people: Vec<Person>,
     total: usize,
     next: Option<String>,
@@ -53,11 +52,9 @@ impl ConsoleSession {
 
 /// Lists the sessions by person.
 pub(crate) async fn list_sessions(visit: Visit) -> PageResult {
-    let search = visit.query.get("q");
-    let filter = [("limit", PART), ("search", search), ("cursor", visit.query.get("after"))];
-    let Json(found) = sessions::list_sessions(visit.by()?, query(&filter)?).await?;
-    let next = PagePath::new(&["console", "sessions"]).with("q", search);
-    let next = next.after(found.next_cursor.as_deref());
+    let filter = visit.list_query(PART, &[])?;
+    let Json(found) = sessions::list_sessions(visit.by()?, filter).await?;
+    let next = visit.next(&["q"], found.next_cursor.as_deref());
     let mut people: Vec<Person> = Vec::new();
     for session in found.items {
         match people.last_mut() {
@@ -67,7 +64,7 @@ pub(crate) async fn list_sessions(visit: Visit) -> PageResult {
             _ => people.push(Person { sessions: vec![session] }),
         }
     }
-    show(&SessionsPage { visit: &visit, search, people, total: found.total, next })
+    show(&SessionsPage { visit: &visit, people, total: found.total, next })
 }
 
 /// Ends sessions; ignores those that have already ended.
@@ -89,7 +86,6 @@ pub(crate) async fn end_sessions(visit: Visit) -> PageResult {
 #[template(path = "connections.html")]
 struct ConnectionsPage<'a> {
     visit: &'a Visit,
-    search: &'a str,
     is_of_all: bool,
     connections: Vec<Connection>,
     total: usize,
@@ -125,16 +121,13 @@ impl Connection {
 
 /// Lists the visitor's connections; with `all`, those of all users.
 pub(crate) async fn list_connections(visit: Visit) -> PageResult {
-    let search = visit.query.get("q");
     let is_of_all = visit.is_admin() && visit.query.get("all") == "true";
     let all = if is_of_all { "true" } else { "" };
-    let filter =
-        [("limit", PART), ("search", search), ("all", all), ("cursor", visit.query.get("after"))];
-    let Json(found) = connections::list_connections(visit.by()?, query(&filter)?).await?;
-    let next = PagePath::new(&["console", "connections"]).with("q", search).with("all", all);
-    let next = next.after(found.next_cursor.as_deref());
+    let filter = visit.list_query(PART, &[("all", all)])?;
+    let Json(found) = connections::list_connections(visit.by()?, filter).await?;
+    let next = visit.next(&["q", "all"], found.next_cursor.as_deref());
     let Page { items: connections, total, .. } = found;
-    show(&ConnectionsPage { visit: &visit, search, is_of_all, connections, total, next })
+    show(&ConnectionsPage { visit: &visit, is_of_all, connections, total, next })
 }
 
 /// Disconnects an account; ignores one that is gone already.

@@ -12,7 +12,6 @@ use crate::api::me::{Setting, list_settings};
 use crate::api::organisations::{self, Organisation};
 use crate::api::page::{Page, query};
 use crate::console::diagnosis::Severity;
-use crate::console::redirect::PagePath;
 use crate::console::render::{PageResult, show};
 use crate::console::visit::Visit;
 
@@ -27,7 +26,6 @@ struct Section {
 #[template(path = "settings.html")]
 struct SettingsPage<'a> {
     visit: &'a Visit,
-    search: &'a str,
     /// Includes defaults.
     is_whole: bool,
     sections: Vec<Section>,
@@ -54,34 +52,20 @@ impl Setting {
 
 /// Shows the configured values, or all values.
 pub(crate) async fn show_settings(visit: Visit) -> PageResult {
-    let search = visit.query.get("q");
     let is_whole = visit.query.get("all") == "yes";
-    let only = if is_whole { "" } else { "given" };
-    let filter =
-        [("limit", PART), ("search", search), ("only", only), ("cursor", visit.query.get("after"))];
-    let mut page = SettingsPage {
-        visit: &visit,
-        search,
-        is_whole,
-        sections: Vec::new(),
-        total: 0,
-        mistakes: String::new(),
-        next: None,
-    };
-    match list_settings(visit.by()?, query(&filter)?).await {
-        Ok(Json(found)) => {
-            let next = PagePath::new(&["console", "settings"]).with("q", search);
-            let next = next.with("all", if is_whole { "yes" } else { "" });
-            page.total = found.total;
-            page.next = next.after(found.next_cursor.as_deref());
-            page.sections = divide(found.items);
-        }
+    let filter = visit.list_query(PART, &[("only", if is_whole { "" } else { "given" })])?;
+    let (found, mistakes) = match list_settings(visit.by()?, filter).await {
+        Ok(Json(found)) => (found, String::new()),
         Err(problem) if problem.status() == StatusCode::CONFLICT => {
-            page.mistakes = problem.detail().to_owned();
+            let none = Page { items: Vec::new(), total: 0, next_cursor: None };
+            (none, problem.detail().to_owned())
         }
         Err(problem) => return Err(problem.into()),
-    }
-    show(&page)
+    };
+    let next = visit.next(&["q", "all"], found.next_cursor.as_deref());
+    let sections = divide(found.items);
+    let total = found.total;
+    show(&SettingsPage { visit: &visit, is_whole, sections, total, mistakes, next })
 }
 
 fn divide(settings: Vec<Setting>) -> Vec<Section> {
@@ -102,20 +86,17 @@ fn divide(settings: Vec<Setting>) -> Vec<Section> {
 #[template(path = "organisations.html")]
 struct OrganisationsPage<'a> {
     visit: &'a Visit,
-    search: &'a str,
     organisations: Vec<Organisation>,
     total: usize,
     next: Option<String>,
 }
 
 pub(crate) async fn list_organisations(visit: Visit) -> PageResult {
-    let search = visit.query.get("q");
-    let filter = [("limit", "100"), ("search", search), ("cursor", visit.query.get("after"))];
-    let Json(found) = organisations::list_organisations(visit.by()?, query(&filter)?).await?;
-    let next = PagePath::new(&["console", "organisations"]).with("q", search);
-    let next = next.after(found.next_cursor.as_deref());
+    let filter = visit.list_query("100", &[])?;
+    let Json(found) = organisations::list_organisations(visit.by()?, filter).await?;
+    let next = visit.next(&["q"], found.next_cursor.as_deref());
     let Page { items: organisations, total, .. } = found;
-    show(&OrganisationsPage { visit: &visit, search, organisations, total, next })
+    show(&OrganisationsPage { visit: &visit, organisations, total, next })
 }
 
 #[derive(Template)]

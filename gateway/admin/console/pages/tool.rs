@@ -20,12 +20,11 @@ use crate::api::page::{Page, query};
 use crate::api::problem::Problem;
 use crate::api::tools::{self, Tool, execute_tool};
 use crate::console::api::Api;
-use crate::console::call_outcome::{CallOutcome, CallPart, Called};
 use crate::console::diagnosis::Severity;
 use crate::console::form::Fields;
 use crate::console::redirect::{PagePath, redirect};
 use crate::console::render::{PageError, PageResult, render, show, show_json, show_text};
-use crate::console::results::{Kept, KeptCall};
+use crate::console::results::{CallOutcome, CallPart, Called, Kept, KeptCall};
 use crate::console::tool_form::{
     FieldKind, FormField, FormStep, list_steps, make_fields, note_mistake, read_arguments,
 };

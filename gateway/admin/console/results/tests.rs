@@ -1,10 +1,10 @@
 //! Tests of `results`.
 
+use axum::http::StatusCode;
+use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::console::call_outcome::CallOutcome;
-use crate::console::form::Fields;
 
 fn notice(text: &str) -> Kept {
     Kept::Notice(Notice { severity: Severity::Good, text: text.to_owned() })
@@ -45,7 +45,7 @@ async fn the_memory_of_fields_and_errors_is_counted() {
     let many = Fields::parse("a&".repeat(1000).as_bytes());
     assert!(many.bytes() >= 1000 * size_of::<(String, String)>(), "{}", many.bytes());
     let cause = "x".repeat(1 << 20);
-    let fault = crate::fault::Fault::new("call", "t", "", &cause);
+    let fault = Fault::new("call", "t", "", &cause);
     let outcome = CallOutcome { fault: Some(fault), ..CallOutcome::cancelled() };
     let call = KeptCall::start(("t", many), |_| async { outcome }, || ());
     call.wait_briefly().await;
@@ -78,4 +78,157 @@ async fn running_calls_are_counted_and_end_when_they_are_cancelled_or_dropped() 
         results.keep("ada", notice("other"));
     }
     assert!(dropped.await.is_err(), "the call is no longer kept");
+}
+
+fn outcome(status: u16, code: &'static str, can_explain: bool) -> CallOutcome {
+    outcome_of((status, code), "it is so", can_explain)
+}
+
+fn outcome_of((status, code): (u16, &'static str), detail: &str, can_explain: bool) -> CallOutcome {
+    let error = Problem::new(StatusCode::from_u16(status).unwrap(), code, detail.to_owned());
+    let arguments = json!({"words": "a b"});
+    let called = Called { server: "s", name: "s__t", arguments: &arguments, can_explain };
+    CallOutcome::of_error(&error, &called)
+}
+
+#[test]
+fn each_failure_has_its_stage_and_the_next_step() {
+    for (status, code, stage) in [
+        (400, "INVALID_PARAMS", "schema"),
+        (403, "FORBIDDEN", "policy"),
+        (404, "TOOL_NOT_FOUND", "pin"),
+        (429, "RATE_LIMITED", "limit"),
+        (503, "OVERLOADED", "limit"),
+        (503, "SERVER_FAILED", "call"),
+        (504, "SERVER_FAILED", "call"),
+        (502, "SERVER_ERROR", "call"),
+    ] {
+        let fault = outcome(status, code, true).fault.unwrap();
+        assert_eq!((fault.stage.as_str(), &*fault.cause), (stage, "It is so."), "{status} {code}");
+        assert!(!fault.summary.is_empty() && !fault.fix.is_empty());
+    }
+    let (address, _) = outcome(403, "FORBIDDEN", true).next.unwrap();
+    assert_eq!(address, "/console/access?call=s__t&arguments=%7B%22words%22%3A%22a+b%22%7D");
+    assert!(outcome(403, "FORBIDDEN", false).next.is_none(), "only operators see why");
+    assert_eq!(outcome(502, "SERVER_ERROR", false).next.unwrap().0, "/console/servers/s");
+}
+
+fn of_result(result: &Value, can_explain: bool) -> CallOutcome {
+    let called = Called { server: "s", name: "t", arguments: &json!({}), can_explain };
+    CallOutcome::of_result(&called, result)
+}
+
+#[test]
+fn a_denial_is_shown_as_one_and_only_operators_are_led_to_its_explanation() {
+    let unapproved = "the call was not made, refused by policy reopening: ";
+    for (text, stage, summary, cause) in [
+        (
+            "refused by policy thirteen: arguments.id: must not be 13".to_owned(),
+            "policy",
+            "A policy denies this call of t.",
+            "Refused by policy thirteen: arguments.id: must not be 13.",
+        ),
+        (
+            format!("{unapproved}it was denied by bob"),
+            "approval",
+            "A person denied this call of t.",
+            "Policy reopening: it was denied by bob.",
+        ),
+        (
+            format!("{unapproved}it was not approved in time"),
+            "approval",
+            "This call of t was not approved in time.",
+            "Policy reopening: it was not approved in time.",
+        ),
+        (
+            "the call was not made, refused: its client is gone".to_owned(),
+            "approval",
+            "This call of t was not approved.",
+            "The call was not made, refused: its client is gone.",
+        ),
+    ] {
+        let result = json!({"content": [{"type": "text", "text": text}], "isError": true});
+        let denied = of_result(&result, false);
+        assert!(denied.is_denied() && denied.next.is_none() && denied.parts.is_empty());
+        let fault = denied.fault.unwrap();
+        assert_eq!((fault.stage.as_str(), &*fault.summary, &*fault.cause), (stage, summary, cause));
+        assert!(of_result(&result, true).next.is_some());
+        let error = outcome_of((400, "INVALID_PARAMS"), &text, true).fault.unwrap();
+        assert_eq!((error.stage.as_str(), &error.fix), (stage, &fault.fix));
+    }
+    let full = format!("{unapproved}too many calls are waiting for approval (limits.approvals)");
+    let outcome = outcome_of((503, "OVERLOADED"), &full, true);
+    assert!(!outcome.is_denied() && outcome.next.is_none());
+    assert_eq!(outcome.fault.unwrap().stage, "limit");
+}
+
+fn shown(result: &Value) -> Vec<String> {
+    let outcome = of_result(result, false);
+    let parts = outcome.parts.iter().map(|part| match part {
+        CallPart::Text(label, text) => format!("{label}|{text}"),
+        CallPart::Image(kind, bytes) => format!("{kind} {}", bytes.len()),
+        CallPart::Link(uri, name) => format!("{uri} {name}"),
+    });
+    parts.collect()
+}
+
+#[test]
+fn a_result_is_shown_part_by_part() {
+    let result = json!({"content": [
+        {"type": "text", "text": "a"},
+        {"type": "image", "mimeType": "image/png", "data": "iVBORw=="},
+        {"type": "image", "mimeType": "image/svg+xml", "data": "PHN2Zz4="},
+        {"type": "resource_link", "uri": "note://1", "name": "One"},
+        {"type": "resource", "resource": {"uri": "note://2", "text": "two"}},
+    ]});
+    let parts = shown(&result);
+    assert_eq!(parts[0], "|a");
+    assert_eq!(parts[1], "image/png 4");
+    assert!(parts[2].contains("svg+xml"), "an image that can run scripts is shown as JSON");
+    assert_eq!(parts[3..], ["note://1 One", "note://2|two"]);
+    let failed = of_result(&json!({"content": [], "isError": true}), true);
+    assert_eq!(failed.fault.unwrap().summary, "t returned an error.");
+}
+
+#[test]
+fn prompts_and_resources_are_shown_too() {
+    let prompt = json!({"messages": [{"role": "user", "content": {"type": "text", "text": "Hi"}}]});
+    assert_eq!(shown(&prompt), ["user|Hi"]);
+    let resource = json!({"contents": [{"uri": "note://1", "text": "one"}]});
+    assert_eq!(shown(&resource), ["note://1|one"]);
+}
+
+#[test]
+fn images_beyond_the_bound_are_not_decoded() {
+    let image = |bytes: usize| {
+        let data = "A".repeat(bytes / 3 * 4);
+        json!({"type": "image", "mimeType": "image/png", "data": data})
+    };
+    let parts = shown(&json!({"content": [image(MAX_IMAGE), image(30_000)]}));
+    assert!(parts[0].starts_with("image/png"), "{}", &parts[0][..20]);
+    assert!(parts[1].starts_with('|'), "there is no room for another one");
+}
+
+/// Returns a value that is short as compact JSON but long when indented.
+fn deep_list() -> Value {
+    let mut deep = json!(vec![1; 100_000]);
+    for _ in 0..58 {
+        deep = json!([deep]);
+    }
+    deep
+}
+
+#[test]
+fn of_what_others_write_a_page_shows_a_bounded_part() {
+    let parts: Vec<Value> = (0..10_000).map(|_| json!({"type": "text", "text": "x"})).collect();
+    for result in [
+        json!({"structuredContent": deep_list()}),
+        json!({"content": [deep_list(), deep_list(), deep_list()]}),
+        json!({"content": parts}),
+    ] {
+        let outcome = of_result(&result, false);
+        assert!(outcome.bytes() < 2 * MOST_SHOWN, "{}", outcome.bytes());
+        let Some(CallPart::Text(_, text)) = outcome.parts.last() else { panic!("no text") };
+        assert!(text.ends_with(REST.trim_start()));
+    }
 }
