@@ -4,13 +4,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Duration, timeout};
 
 use crate::tool::ToolError;
 
 /// The concurrency limit of a server's blocking work.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct BlockingPool(Arc<Semaphore>);
+
+pub(crate) struct BlockingPermit(OwnedSemaphorePermit);
 
 /// Set once the caller no longer waits for the result.
 #[derive(Clone, Default)]
@@ -23,19 +26,34 @@ impl BlockingPool {
         Self(Arc::new(Semaphore::new(concurrent.max(1))))
     }
 
-    /// Waits for a permit and runs the work on a blocking thread. Work that outlives its dropped
-    /// call keeps the permit.
+    /// Waits for a permit and runs the work.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&CancellationToken) -> Result<T, ToolError> + Send + 'static,
     ) -> Result<T, ToolError> {
-        let Ok(place) = Arc::clone(&self.0).acquire_owned().await else {
-            return Err(ToolError::new("the gateway is stopping"));
-        };
+        match Arc::clone(&self.0).acquire_owned().await {
+            Ok(permit) => BlockingPermit(permit).run(work).await,
+            Err(_) => Err(ToolError::new("the gateway is stopping")),
+        }
+    }
+
+    /// Waits for a permit, but not longer than `limit`.
+    pub(crate) async fn acquire(&self, limit: Duration) -> Option<BlockingPermit> {
+        let permit = timeout(limit, Arc::clone(&self.0).acquire_owned()).await;
+        Some(BlockingPermit(permit.ok()?.ok()?))
+    }
+}
+
+impl BlockingPermit {
+    /// Runs the work on a blocking thread. Work that outlives its dropped call keeps the permit.
+    pub(crate) async fn run<T: Send + 'static>(
+        self,
+        work: impl FnOnce(&CancellationToken) -> Result<T, ToolError> + Send + 'static,
+    ) -> Result<T, ToolError> {
         let stop = CancellationToken::default();
         let guard = Guard(stop.clone());
         let done = tokio::task::spawn_blocking(move || {
-            let _place = place;
+            let Self(_permit) = self;
             stop.check()?;
             work(&stop)
         });
@@ -49,13 +67,13 @@ impl BlockingPool {
 }
 
 impl CancellationToken {
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// Returns an error once the call was dropped.
     pub(crate) fn check(&self) -> Result<(), ToolError> {
-        if self.0.load(Ordering::Relaxed) {
-            Err(ToolError::new("the call was cancelled"))
-        } else {
-            Ok(())
-        }
+        if self.is_set() { Err(ToolError::new("the call was cancelled")) } else { Ok(()) }
     }
 }
 

@@ -11,7 +11,6 @@ pub use config::{
     Argument, ArgumentKind, Config, Message, Problem, Prompt, Resource, Role, Template,
 };
 
-use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -29,7 +28,10 @@ use rustix::io::Errno;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinHandle;
 
-use crate::provider::{ChangeNotifier, CompletionRequest, CompletionTarget, Contents, Provider};
+use crate::file::root::{Mark, mark, reach, split_names};
+use crate::provider::{
+    ChangeNotifier, CompletionRequest, CompletionTarget, Contents, Provider, Watched,
+};
 use crate::server::ServerDefinition;
 use crate::tool::Client;
 use compile::{Compiled, ContentPlace, FoundContent};
@@ -42,16 +44,15 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     let folder =
         config.folder.as_ref().map(|path| Folder::open(path, config.file_size)).transpose()?;
     let content = Content {
-        shared: Arc::new(Shared { compiled, folder, watched: Mutex::default() }),
+        shared: Arc::new(Shared { compiled, folder, watched: Watched::default() }),
         teller: OnceLock::new(),
         watching: Mutex::default(),
         interval: config.check_interval,
     };
     Ok(ServerDefinition {
         instructions: "Resources and prompts that the operator of this gateway provides.".into(),
-        tools: Vec::new(),
         provider: Some(Arc::new(content)),
-        backing: None,
+        ..ServerDefinition::default()
     })
 }
 
@@ -66,8 +67,7 @@ struct Content {
 struct Shared {
     compiled: Compiled,
     folder: Option<Folder>,
-    /// Subscribed files by URI, with their attributes at the last poll.
-    watched: Mutex<BTreeMap<String, (String, Option<Print>)>>,
+    watched: Watched<Option<Mark>>,
 }
 
 impl Drop for Content {
@@ -164,8 +164,10 @@ impl Provider for Content {
             return Err("resource not found".into());
         };
         // Configured content changes only with the configuration, which replaces the server.
-        let ContentPlace::File(path) = found.place else { return Ok(()) };
-        self.shared.watched.lock().insert(uri.to_owned(), (path, None));
+        if !matches!(found.place, ContentPlace::File(_)) {
+            return Ok(());
+        }
+        self.shared.watched.add(uri);
         let mut watching = self.watching.lock();
         let is_watching = matches!(&*watching, Some(task) if !task.is_finished());
         if !is_watching && let Some(teller) = self.teller.get() {
@@ -175,13 +177,20 @@ impl Provider for Content {
     }
 
     fn unsubscribe(&self, uri: &str) {
-        let mut watched = self.shared.watched.lock();
-        watched.remove(uri);
-        if watched.is_empty()
+        if self.shared.watched.remove(uri)
             && let Some(task) = self.watching.lock().take()
         {
             task.abort();
         }
+    }
+}
+
+impl Shared {
+    /// Returns the attributes of a resource's file; `None` if there is no such file.
+    fn mark(&self, uri: &str) -> Option<Mark> {
+        let ContentPlace::File(path) = self.compiled.find(uri)?.place else { return None };
+        let file = self.folder.as_ref()?.file(&path).ok()??;
+        Some(mark(&fstat(&file).ok()?))
     }
 }
 
@@ -191,36 +200,11 @@ async fn watch(shared: Arc<Shared>, teller: ChangeNotifier, interval: Duration) 
     turns.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         turns.tick().await;
-        let mut files = Vec::new();
-        for (uri, (path, _)) in shared.watched.lock().iter() {
-            files.push((uri.clone(), path.clone()));
-        }
         let looking = Arc::clone(&shared);
         let looked = tokio::task::spawn_blocking(move || {
-            let mut looked = Vec::new();
-            for (uri, path) in files {
-                let print = match &looking.folder {
-                    Some(folder) => folder.print(&path),
-                    None => Print::default(),
-                };
-                looked.push((uri, print));
-            }
-            looked
+            looking.watched.find_changed(|uri| looking.mark(uri))
         });
-        let Ok(looked) = looked.await else { continue };
-        let mut changed = Vec::new();
-        {
-            let mut watched = shared.watched.lock();
-            for (uri, print) in looked {
-                // The first poll only records the current state.
-                if let Some((_, seen)) = watched.get_mut(&uri)
-                    && let Some(before) = seen.replace(print)
-                    && before != print
-                {
-                    changed.push(uri);
-                }
-            }
-        }
+        let Ok(changed) = looked.await else { continue };
         for uri in &changed {
             teller.updated(uri);
         }
@@ -291,23 +275,9 @@ fn described(item: &mut Value, title: Option<&str>, description: Option<&str>) {
 // Files below a folder that is held open. No path leads outside: not through `..`, a link, or a
 // concurrent change. Access is read-only, by path only.
 
-/// Maximum number of attempts while the tree changes during the lookup.
-#[cfg(target_os = "linux")]
-const MAX_TRIES: usize = 8;
-
 struct Folder {
     descriptor: OwnedFd,
     most: usize,
-}
-
-/// A file's attributes, which differ for another file or changed content.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Print {
-    there: bool,
-    inode: u64,
-    size: i64,
-    seconds: i64,
-    nanoseconds: i64,
 }
 
 impl Folder {
@@ -334,22 +304,8 @@ impl Folder {
         Ok(Some(bytes))
     }
 
-    /// Returns the attributes of a file; the default for missing files.
-    fn print(&self, path: &str) -> Print {
-        let Ok(Some(file)) = self.file(path) else { return Print::default() };
-        let Ok(stat) = fstat(&file) else { return Print::default() };
-        Print {
-            there: true,
-            inode: stat.st_ino,
-            size: stat.st_size,
-            seconds: stat.st_mtime,
-            #[allow(clippy::useless_conversion, reason = "its type differs between systems")]
-            nanoseconds: i64::try_from(stat.st_mtime_nsec).unwrap_or(0),
-        }
-    }
-
     fn file(&self, path: &str) -> Result<Option<OwnedFd>, String> {
-        let file = match self.find(path) {
+        let file = match reach(&self.descriptor, &split_names(path), OFlags::RDONLY) {
             Ok(file) => file,
             // A path that leads outside is reported as missing.
             Err(
@@ -370,43 +326,6 @@ impl Folder {
             FileType::RegularFile => Ok(Some(file)),
             _ => Ok(None),
         }
-    }
-
-    /// Opens a file. Never blocks on a pipe or device.
-    #[cfg(target_os = "linux")]
-    fn find(&self, path: &str) -> Result<OwnedFd, Errno> {
-        use rustix::fs::{ResolveFlags, openat2};
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        for _ in 0..MAX_TRIES {
-            match openat2(&self.descriptor, path, flags, Mode::empty(), resolve) {
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                other => return other,
-            }
-        }
-        Err(Errno::AGAIN)
-    }
-
-    /// Opens a file. Without `openat2`, links are not followed.
-    #[cfg(not(target_os = "linux"))]
-    fn find(&self, path: &str) -> Result<OwnedFd, Errno> {
-        use rustix::fs::openat;
-        let mut parts = path.split('/').filter(|part| !part.is_empty()).peekable();
-        let Ok(mut here) = self.descriptor.try_clone() else { return Err(Errno::MFILE) };
-        while let Some(part) = parts.next() {
-            if matches!(part, "." | "..") {
-                return Err(Errno::XDEV);
-            }
-            let last = parts.peek().is_none();
-            let kind = if last { OFlags::NONBLOCK | OFlags::NOCTTY } else { OFlags::DIRECTORY };
-            here = openat(
-                &here,
-                part,
-                OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | kind,
-                Mode::empty(),
-            )?;
-        }
-        Ok(here)
     }
 }
 

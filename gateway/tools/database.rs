@@ -15,7 +15,7 @@ mod postgres;
 mod remote;
 mod sqlite;
 
-pub use config::{Config, Connection, DatabasePlace, Limits, Network};
+pub use config::{Config, Connection, ConnectionSettings, DatabasePlace, Network, Settings};
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -24,11 +24,12 @@ use std::time::{Duration, Instant};
 use lockgate_admission::spawn;
 use lockgate_policy::sql::{Dialect, Kind};
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::About;
+use crate::blocking::BlockingPool;
 use crate::server::{Backing, ServerDefinition};
-use crate::tool::{AnyTool, Arguments, Client, Output, Tool, ToolError, ToolSpec};
+use crate::tool::{AnyTool, Arguments, Client, Output, Tool, ToolError, ToolSpec, milliseconds};
 use answer::Answer;
 use connections::{DatabaseConnection, Reached, Shared, columns_schema, rule};
 use embedded::{Embedded, Owner};
@@ -50,7 +51,7 @@ pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, 
     let mut embedded = None;
     if let Some(folder) = &config.embedded {
         let databases = Embedded::new(folder.clone(), limits);
-        let place = Reached::Embedded(databases.clone(), Arc::new(Semaphore::new(limits.pool)));
+        let place = Reached::Embedded(databases.clone(), BlockingPool::new(limits.pool));
         let rule = rule(Dialect::Sqlite, &[])?;
         connections.insert(
             EMBEDDED.to_owned(),
@@ -78,13 +79,18 @@ pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, 
     }
     let instructions = "Databases that can be read: `tables`, then `schema` of a table, then \
         `query`. Nothing can be changed.";
-    Ok(ServerDefinition { instructions: instructions.into(), tools, provider: None, backing })
+    Ok(ServerDefinition {
+        instructions: instructions.into(),
+        tools,
+        backing,
+        ..ServerDefinition::default()
+    })
 }
 
 /// Prepares a connection without connecting.
 fn prepare(
     settings: &Connection,
-    limits: &Limits,
+    limits: &Settings,
     about: &About,
 ) -> Result<DatabaseConnection, String> {
     let dialect = match settings.place {
@@ -106,7 +112,7 @@ fn prepare(
             path: Some(path),
             rule: Arc::clone(&rule),
             lock_timeout: limits.lock_timeout,
-            places: Arc::new(Semaphore::new(limits.pool)),
+            places: BlockingPool::new(limits.pool),
         }),
     };
     Ok(DatabaseConnection { rule, dialect, place })
@@ -264,7 +270,7 @@ impl Tool for Query {
         .tags(&["database"])
         .permissions(&["database:read"])
         .timeout(self.0.time_limit())
-        .cap(self.0.limits.max_bytes.saturating_mul(6))
+        .cap(self.0.limits.result_size.saturating_mul(6))
     }
 
     async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
@@ -273,14 +279,14 @@ impl Tool for Query {
         let ask = self.0.ask(checked.text, &arguments)?;
         let began = Instant::now();
         let answer = connection.run(&ask, Some(&Owner::of(&client))).await?;
-        let duration = (began.elapsed().as_secs_f64() * 1e6).round() / 1e3;
+        let duration_ms = milliseconds(began.elapsed());
         let columns = answer.columns_json();
         let count = answer.rows.len();
         let is_full = checked.limit.is_some_and(|most| count as u64 >= most);
         let truncated = answer.truncated.or_else(|| is_full.then_some("limit"));
         Ok(json!({
             "columns": columns, "rows": answer.rows, "row_count": count,
-            "truncated": truncated, "duration_ms": duration
+            "truncated": truncated, "duration_ms": duration_ms
         })
         .into())
     }

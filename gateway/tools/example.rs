@@ -29,7 +29,7 @@ pub(crate) fn build() -> ServerDefinition {
         instructions: "Harmless tools to test a client. They change nothing.".into(),
         tools: vec![Box::new(echo::Echo), Box::new(Add), Box::new(Count)],
         provider: Some(Arc::new(Examples)),
-        backing: None,
+        ..ServerDefinition::default()
     }
 }
 

@@ -3,15 +3,13 @@
 //! and never changes the roots themselves.
 
 pub mod config;
-mod delete;
+mod entries;
 mod list;
 mod place;
 mod read;
-mod relocate;
 mod resources;
-mod root;
+pub(crate) mod root;
 mod search;
-mod stat;
 mod walk;
 mod write;
 
@@ -73,14 +71,14 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
         tools: vec![
             tool(&files, read::spec, read::read),
             tool(&files, write::spec, write::write),
-            tool(&files, list::spec, list::list),
-            tool(&files, stat::spec, stat::stat),
+            tool(&files, list::list_spec, list::list),
+            tool(&files, list::stat_spec, list::stat),
             tool(&files, search::spec, search::search),
-            tool(&files, relocate::spec, relocate::relocate),
-            tool(&files, delete::spec, delete::delete),
+            tool(&files, entries::move_spec, entries::relocate),
+            tool(&files, entries::delete_spec, entries::delete),
         ],
         provider: Some(Arc::new(resources::Resources::new(files))),
-        backing: None,
+        ..ServerDefinition::default()
     })
 }
 

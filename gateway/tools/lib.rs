@@ -15,7 +15,6 @@ mod registry;
 mod schema;
 mod server;
 mod shell;
-mod stats;
 mod system;
 mod tool;
 mod web;
@@ -25,18 +24,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 pub use database::{
-    Config as Database, Connection as DatabaseConnection, DatabasePlace, EMBEDDED,
-    Limits as DatabaseLimits, Network as DatabaseNetwork,
+    Config as Database, Connection as DatabaseConnection,
+    ConnectionSettings as DatabaseConnectionSettings, DatabasePlace, EMBEDDED,
+    Network as DatabaseNetwork, Settings as DatabaseSettings,
 };
 pub use file::config::{Config as File, Root as FileRoot};
 use lockgate_egress::Connector;
 use lockgate_upstream::{Events, Upstream};
 use parking_lot::Mutex;
-use registry::{EventLog, Registry};
-use server::{Backing, Server, ServerDefinition};
+use registry::Registry;
+use server::{Server, ServerDefinition};
 pub use shell::{Config as Shell, Landlock, Root as ShellRoot, confined};
-use stats::Stats;
-use tokio::sync::watch;
 pub use web::Config as Web;
 
 /// The parts of the gateway that built-in servers may use.
@@ -55,7 +53,6 @@ pub struct About {
 pub struct Builtin {
     about: About,
     registry: Arc<Registry>,
-    stats: Arc<Stats>,
     running: Mutex<Running>,
 }
 
@@ -68,9 +65,7 @@ struct Running {
 impl Builtin {
     /// Creates the set of servers, with none enabled.
     pub fn new(about: About) -> Self {
-        let stats = Arc::new(Stats::default());
-        let registry = Arc::new(Registry::new(vec![Arc::clone(&stats) as _, Arc::new(EventLog)]));
-        Self { about, registry, stats, running: Mutex::default() }
+        Self { about, registry: Arc::default(), running: Mutex::default() }
     }
 
     /// Builds the servers with changed configuration. Nothing changes until [`Self::adopt`].
@@ -85,7 +80,7 @@ impl Builtin {
             Ok(example::build())
         })?;
         changes.part("system", switch(old.system), switch(config.system), |()| {
-            Ok(system::build(&self.about, &self.registry, &self.stats))
+            Ok(system::build(&self.about, &self.registry))
         })?;
         changes.part("content", old.content.as_ref(), config.content.as_ref(), content::build)?;
         changes.part("database", old.database.as_ref(), config.database.as_ref(), |database| {
@@ -94,13 +89,14 @@ impl Builtin {
         changes.part("web", old.web.as_ref(), config.web.as_ref(), |web| {
             web::build(web, &self.about)
         })?;
-        changes.part_that_may_fail("file", old.file.as_ref(), config.file.as_ref(), file::build)?;
-        changes.part_that_may_fail(
-            "shell",
-            old.shell.as_ref(),
-            config.shell.as_ref(),
-            shell::build,
-        )?;
+        // These depend on the machine. If one cannot be built, it is listed as failed and the
+        // configuration is still accepted.
+        changes.part("file", old.file.as_ref(), config.file.as_ref(), |file| {
+            Ok(ServerDefinition::or_trouble("file", file::build(file)))
+        })?;
+        changes.part("shell", old.shell.as_ref(), config.shell.as_ref(), |shell| {
+            Ok(ServerDefinition::or_trouble("shell", shell::build(shell)))
+        })?;
         Ok(Prepared { config: config.clone(), changes })
     }
 
@@ -114,9 +110,8 @@ impl Builtin {
                 continue;
             };
             self.registry.install(category, &made.tools);
-            let registry = Arc::clone(&self.registry);
             let events = self.about.events.clone();
-            let server = Server::start(category, &self.about.version, made, registry, events);
+            let server = Server::start(category, &self.about.version, made, events);
             running.servers.insert(category, server);
         }
         running.config = config;
@@ -149,12 +144,9 @@ pub struct Prepared {
 struct Changes(Vec<(&'static str, Option<PreparedServer>)>);
 
 struct PreparedServer {
-    instructions: String,
     tools: Vec<Arc<registry::RegisteredTool>>,
-    provider: Option<Arc<dyn provider::Provider>>,
-    backing: Option<watch::Receiver<Backing>>,
-    /// Why the server offers nothing, if it failed.
-    trouble: Option<String>,
+    /// The rest of its definition.
+    definition: ServerDefinition,
 }
 
 impl Changes {
@@ -174,43 +166,10 @@ impl Changes {
             self.0.push((category, None));
             return Ok(());
         };
-        let ServerDefinition { instructions, tools, provider, backing } = match make(config) {
-            Ok(definition) => definition,
-            Err(words) => return Err(format!("builtin.{category}: {words}")),
-        };
-        let tools = Registry::prepare(category, tools)?;
-        let made = PreparedServer { instructions, tools, provider, backing, trouble: None };
-        self.0.push((category, Some(made)));
-        Ok(())
-    }
-
-    /// Builds a server that depends on the machine. If that fails, the server is listed as failed
-    /// and the configuration is still accepted.
-    fn part_that_may_fail<C: PartialEq>(
-        &mut self,
-        category: &'static str,
-        old: Option<&C>,
-        new: Option<&C>,
-        make: impl FnOnce(&C) -> Result<ServerDefinition, String>,
-    ) -> Result<(), String> {
-        let mut trouble = None;
-        self.part(category, old, new, |config| {
-            let words = match make(config) {
-                Ok(definition) => return Ok(definition),
-                Err(words) => words,
-            };
-            tracing::error!(server = category, "{words}");
-            trouble = Some(words);
-            Ok(ServerDefinition {
-                instructions: String::new(),
-                tools: Vec::new(),
-                provider: None,
-                backing: None,
-            })
-        })?;
-        if let (Some(words), Some((_, Some(parts)))) = (trouble, self.0.last_mut()) {
-            parts.trouble = Some(words);
-        }
+        let mut definition =
+            make(config).map_err(|words| format!("builtin.{category}: {words}"))?;
+        let tools = Registry::prepare(category, std::mem::take(&mut definition.tools))?;
+        self.0.push((category, Some(PreparedServer { tools, definition })));
         Ok(())
     }
 }
@@ -237,26 +196,24 @@ pub struct Config {
     pub web: Option<web::Config>,
 }
 
-const CATEGORIES: [&str; 7] = ["content", "database", "example", "file", "shell", "system", "web"];
-
 impl Config {
     /// Returns the names of the enabled built-in servers.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        CATEGORIES.into_iter().filter(|category| self.runs(category))
+        let all = [
+            ("content", self.content.is_some()),
+            ("database", self.database.is_some()),
+            ("example", self.example),
+            ("file", self.file.is_some()),
+            ("shell", self.shell.is_some()),
+            ("system", self.system),
+            ("web", self.web.is_some()),
+        ];
+        all.into_iter().filter_map(|(name, is_enabled)| is_enabled.then_some(name))
     }
 
     /// Returns whether a built-in server of this name is enabled, which reserves the name.
     pub fn runs(&self, category: &str) -> bool {
-        match category {
-            "system" => self.system,
-            "example" => self.example,
-            "file" => self.file.is_some(),
-            "database" => self.database.is_some(),
-            "shell" => self.shell.is_some(),
-            "content" => self.content.is_some(),
-            "web" => self.web.is_some(),
-            _ => false,
-        }
+        self.names().any(|name| name == category)
     }
 }
 

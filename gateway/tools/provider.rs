@@ -1,9 +1,11 @@
 //! Prompts and resources of a built-in server, and notifications of their changes.
 
+use std::collections::BTreeMap;
 use std::sync::Weak;
 
 use lockgate_protocol::capabilities::Offers;
 use lockgate_upstream::{BoxFuture, ListKind};
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use crate::tool::Client;
@@ -122,5 +124,46 @@ impl ChangeNotifier {
         if let Some(listener) = self.0.upgrade() {
             listener.resource_updated(uri);
         }
+    }
+}
+
+/// Resources with subscribers whose changes are found by polling, with their attributes at the last
+/// poll.
+pub(crate) struct Watched<M>(Mutex<BTreeMap<String, Option<M>>>);
+
+impl<M> Default for Watched<M> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<M: PartialEq + Copy> Watched<M> {
+    pub(crate) fn add(&self, uri: &str) {
+        self.0.lock().insert(uri.to_owned(), None);
+    }
+
+    /// Removes a resource. Returns whether none is left.
+    pub(crate) fn remove(&self, uri: &str) -> bool {
+        let mut watched = self.0.lock();
+        watched.remove(uri);
+        watched.is_empty()
+    }
+
+    /// Polls the resources. Returns the URIs of those that have changed since the last poll; the
+    /// first poll of a resource only records its attributes.
+    pub(crate) fn find_changed(&self, look: impl Fn(&str) -> M) -> Vec<String> {
+        let uris: Vec<String> = self.0.lock().keys().cloned().collect();
+        let looked: Vec<_> = uris.into_iter().map(|uri| (look(&uri), uri)).collect();
+        let mut watched = self.0.lock();
+        let mut changed = Vec::new();
+        for (now, uri) in looked {
+            if let Some(seen) = watched.get_mut(&uri)
+                && let Some(before) = seen.replace(now)
+                && before != now
+            {
+                changed.push(uri);
+            }
+        }
+        changed
     }
 }

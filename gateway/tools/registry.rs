@@ -1,11 +1,13 @@
-//! The built-in tools by name. A name is `category/own-name` and unique; observers are notified
-//! when a tool is registered, removed or executed.
+//! The built-in tools by name, which is `category/own-name` and unique, and figures of their runs:
+//! number, outcome and duration, in total and per organisation. Memory is bounded: figures are kept
+//! for registered tools, the latest runs and the organisations that ran a tool last.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::mem::take;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::schema;
 use crate::tool::{AnyTool, ToolSpec};
@@ -14,14 +16,6 @@ use crate::tool::{AnyTool, ToolSpec};
 pub(crate) const DEFAULT_ORGANISATION: &str = "default";
 /// Maximum number of tools per category.
 const MAX_TOOLS: usize = 2000;
-
-/// Events for observers, which are called synchronously and must not block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event<'a> {
-    Registered,
-    Unregistered,
-    Executed { took: Duration, ended: CallOutcome, organisation: &'a str },
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallOutcome {
@@ -32,14 +26,11 @@ pub(crate) enum CallOutcome {
     Cancelled,
 }
 
-pub(crate) trait Observer: Send + Sync + 'static {
-    fn observe(&self, tool: &Arc<str>, event: Event<'_>);
-}
-
 pub(crate) struct RegisteredTool {
     pub(crate) name: Arc<str>,
     pub(crate) spec: ToolSpec,
     pub(crate) tool: Box<dyn AnyTool>,
+    runs: Mutex<Runs>,
 }
 
 impl RegisteredTool {
@@ -47,12 +38,40 @@ impl RegisteredTool {
     pub(crate) fn own(&self) -> &str {
         self.spec.own_name()
     }
+
+    /// Starts a run on behalf of an organisation. The caller has to set how the run ended;
+    /// otherwise it counts as cancelled.
+    pub(crate) fn begin<'a>(&'a self, organisation: &'a str) -> Run<'a> {
+        Run { tool: self, organisation, began: Instant::now(), ended: CallOutcome::Cancelled }
+    }
+
+    /// Returns the figures of an organisation, or in total.
+    pub(crate) fn figures(&self, organisation: Option<&str>) -> ToolStats {
+        let runs = self.runs.lock();
+        let counters = match organisation {
+            Some(organisation) => runs.organisations.get(organisation),
+            None => Some(&runs.total),
+        };
+        counters.map(Counters::figures).unwrap_or_default()
+    }
 }
 
-pub(crate) struct Registry {
-    entries: RwLock<BTreeMap<Arc<str>, Arc<RegisteredTool>>>,
-    observers: Vec<Arc<dyn Observer>>,
+/// A run of a tool. Counted when dropped.
+pub(crate) struct Run<'a> {
+    tool: &'a RegisteredTool,
+    organisation: &'a str,
+    began: Instant,
+    pub(crate) ended: CallOutcome,
 }
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        self.tool.runs.lock().add(self.organisation, self.began.elapsed(), self.ended);
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Registry(RwLock<BTreeMap<Arc<str>, Arc<RegisteredTool>>>);
 
 /// Returns whether a name consists of characters that every client accepts.
 pub(crate) fn is_valid_name(own: &str) -> bool {
@@ -61,10 +80,6 @@ pub(crate) fn is_valid_name(own: &str) -> bool {
 }
 
 impl Registry {
-    pub(crate) fn new(observers: Vec<Arc<dyn Observer>>) -> Self {
-        Self { entries: RwLock::default(), observers }
-    }
-
     /// Reads the specs of a category's tools, and rejects invalid names and schemas. Changes
     /// nothing.
     pub(crate) fn prepare(
@@ -96,7 +111,8 @@ impl Registry {
                     return Err(format!("{name}: its {what} schema: {words}"));
                 }
             }
-            let entry = Arc::new(RegisteredTool { name: Arc::clone(&name), spec, tool });
+            let runs = Mutex::default();
+            let entry = Arc::new(RegisteredTool { name: Arc::clone(&name), spec, tool, runs });
             if entries.insert(Arc::clone(&name), Arc::clone(&entry)).is_some() {
                 return Err(format!("there are two tools named {name}"));
             }
@@ -105,82 +121,107 @@ impl Registry {
         Ok(order)
     }
 
+    /// Replaces the tools of a category. Those of the same name keep their figures.
     pub(crate) fn install(&self, category: &str, tools: &[Arc<RegisteredTool>]) {
-        let mut gone = Vec::new();
-        {
-            let mut entries = self.entries.write();
-            entries.retain(|name, entry| match entry.spec.split_name() {
-                Some((own_category, _)) if own_category == category => {
-                    gone.push(Arc::clone(name));
-                    false
-                }
-                _ => true,
-            });
-            for tool in tools {
-                entries.insert(Arc::clone(&tool.name), Arc::clone(tool));
-            }
-            gone.retain(|name| !entries.contains_key(name));
-        }
-        for name in &gone {
-            self.tell(name, Event::Unregistered);
-        }
+        let mut entries = self.0.write();
+        let (mut old, others) = take(&mut *entries)
+            .into_iter()
+            .partition::<BTreeMap<_, _>, _>(|(_, entry)| entry.spec.category() == category);
+        *entries = others;
         for tool in tools {
-            self.tell(&tool.name, Event::Registered);
+            if let Some(old) = old.remove(&tool.name) {
+                *tool.runs.lock() = take(&mut old.runs.lock());
+            }
+            tracing::debug!(tool = %tool.name, "tool registered");
+            entries.insert(Arc::clone(&tool.name), Arc::clone(tool));
         }
-    }
-
-    /// Starts a run on behalf of an organisation. The caller has to set how the run ended;
-    /// otherwise it counts as cancelled.
-    pub(crate) fn begin<'a>(&'a self, tool: &RegisteredTool, organisation: &'a str) -> Run<'a> {
-        Run {
-            registry: self,
-            organisation,
-            tool: Arc::clone(&tool.name),
-            began: Instant::now(),
-            ended: CallOutcome::Cancelled,
+        for tool in old.keys() {
+            tracing::info!(%tool, "tool unregistered");
         }
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<RegisteredTool>> {
-        self.entries.read().values().cloned().collect()
+        self.0.read().values().cloned().collect()
+    }
+}
+
+/// Number of latest runs that the percentile is computed from.
+const MAX_RUNS: usize = 256;
+/// The same per organisation.
+const MAX_RUNS_OF_ORGANISATION: usize = 64;
+/// Maximum number of organisations per tool; beyond it, the least recently active is evicted.
+const MAX_ORGANISATIONS: usize = 256;
+
+/// The runs of a tool.
+#[derive(Default)]
+struct Runs {
+    total: Counters,
+    organisations: HashMap<Box<str>, Counters>,
+}
+
+#[derive(Default)]
+struct Counters {
+    figures: ToolStats,
+    total: Duration,
+    latest: Vec<Duration>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ToolStats {
+    pub(crate) invocations: u64,
+    pub(crate) successes: u64,
+    pub(crate) failures: u64,
+    pub(crate) cancelled: u64,
+    /// Over all runs.
+    pub(crate) average: Duration,
+    /// Over the latest runs.
+    pub(crate) p95: Duration,
+    pub(crate) last: Option<SystemTime>,
+}
+
+impl Runs {
+    fn add(&mut self, organisation: &str, took: Duration, ended: CallOutcome) {
+        self.total.add(took, ended, MAX_RUNS);
+        self.of(organisation).add(took, ended, MAX_RUNS_OF_ORGANISATION);
     }
 
-    fn tell(&self, tool: &Arc<str>, event: Event<'_>) {
-        for observer in &self.observers {
-            observer.observe(tool, event);
+    fn of(&mut self, organisation: &str) -> &mut Counters {
+        if !self.organisations.contains_key(organisation)
+            && self.organisations.len() >= MAX_ORGANISATIONS
+        {
+            let oldest = self.organisations.iter().min_by_key(|(_, count)| count.figures.last);
+            if let Some(oldest) = oldest.map(|(name, _)| name.clone()) {
+                self.organisations.remove(&oldest);
+            }
         }
+        self.organisations.entry(organisation.into()).or_default()
     }
 }
 
-/// A run of a tool. Reports its end to the observers when dropped.
-pub(crate) struct Run<'a> {
-    registry: &'a Registry,
-    organisation: &'a str,
-    tool: Arc<str>,
-    began: Instant,
-    pub(crate) ended: CallOutcome,
-}
-
-impl Drop for Run<'_> {
-    fn drop(&mut self) {
-        let event = Event::Executed {
-            took: self.began.elapsed(),
-            ended: self.ended,
-            organisation: self.organisation,
-        };
-        self.registry.tell(&self.tool, event);
+impl Counters {
+    fn figures(&self) -> ToolStats {
+        let mut sorted = self.latest.clone();
+        sorted.sort_unstable();
+        let at = (sorted.len() * 95).div_ceil(100).saturating_sub(1);
+        let runs = u32::try_from(self.figures.invocations).unwrap_or(u32::MAX);
+        let average = self.total.checked_div(runs).unwrap_or(Duration::ZERO);
+        let p95 = *sorted.get(at).unwrap_or(&Duration::ZERO);
+        ToolStats { average, p95, ..self.figures.clone() }
     }
-}
 
-/// Logs when tools are registered and removed.
-pub(crate) struct EventLog;
-
-impl Observer for EventLog {
-    fn observe(&self, tool: &Arc<str>, event: Event<'_>) {
-        match event {
-            Event::Registered => tracing::debug!(%tool, "tool registered"),
-            Event::Unregistered => tracing::info!(%tool, "tool unregistered"),
-            Event::Executed { .. } => {}
+    fn add(&mut self, took: Duration, ended: CallOutcome, kept: usize) {
+        let at = usize::try_from(self.figures.invocations).unwrap_or(0) % kept;
+        self.figures.invocations += 1;
+        match ended {
+            CallOutcome::Success => self.figures.successes += 1,
+            CallOutcome::Failure => self.figures.failures += 1,
+            CallOutcome::Cancelled => self.figures.cancelled += 1,
+        }
+        self.figures.last = Some(SystemTime::now());
+        self.total += took;
+        match self.latest.get_mut(at) {
+            Some(slot) => *slot = took,
+            None => self.latest.push(took),
         }
     }
 }

@@ -3,7 +3,6 @@
 //! `isError`; mistakes of the client are JSON-RPC errors.
 
 mod answer;
-mod payload;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -13,6 +12,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use lockgate_admission::{Bounds, Charge, ConcurrencyError, ConcurrencyLimit, Permit, spawn};
 use lockgate_protocol::capabilities::Offers;
+use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{self, Message, Outcome, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
@@ -24,19 +24,20 @@ use lockgate_upstream::{
     UpstreamError, UpstreamErrorKind, UpstreamState,
 };
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::PreparedServer;
 use crate::provider::{ChangeListener, ChangeNotifier, Provider};
-use crate::registry::{RegisteredTool, Registry};
+use crate::registry::RegisteredTool;
 use crate::tool::{AnyTool, DEFAULT_TIMEOUT, MAX_TIMEOUT};
-use payload::{PayloadError, build_item};
 
 /// Maximum number of subscribed resources per server.
 const MAX_SUBSCRIPTIONS: usize = 1000;
 /// Concurrent and queued calls; the same as the defaults for upstreams.
 const CALLS: Bounds = Bounds { running: 32, waiting: 128 };
 
+#[derive(Default)]
 pub(crate) struct ServerDefinition {
     /// For models: the purpose of the server.
     pub(crate) instructions: String,
@@ -44,6 +45,18 @@ pub(crate) struct ServerDefinition {
     pub(crate) provider: Option<Arc<dyn Provider>>,
     /// Availability of its backend, if that may change.
     pub(crate) backing: Option<watch::Receiver<Backing>>,
+    /// Why the server offers nothing, if it failed.
+    pub(crate) trouble: Option<String>,
+}
+
+impl ServerDefinition {
+    /// Returns the definition, or that of a server that failed.
+    pub(crate) fn or_trouble(slug: &str, built: Result<Self, String>) -> Self {
+        built.unwrap_or_else(|words| {
+            tracing::error!(server = slug, "{words}");
+            Self { trouble: Some(words), ..Self::default() }
+        })
+    }
 }
 
 pub(crate) struct Server {
@@ -55,7 +68,6 @@ pub(crate) struct Server {
     tools: Vec<Arc<RegisteredTool>>,
     by_name: HashMap<Box<str>, Arc<RegisteredTool>>,
     provider: Option<Arc<dyn Provider>>,
-    registry: Arc<Registry>,
     events: Events,
     /// Number of subscribers by URI.
     subscriptions: Mutex<BTreeMap<String, usize>>,
@@ -66,10 +78,10 @@ impl Server {
     pub(crate) fn start(
         slug: &'static str,
         version: &str,
-        PreparedServer { instructions, tools, provider, backing, trouble }: PreparedServer,
-        registry: Arc<Registry>,
+        PreparedServer { tools, definition }: PreparedServer,
         events: Events,
     ) -> Arc<Self> {
+        let ServerDefinition { instructions, provider, backing, trouble, .. } = definition;
         let peer = Peer {
             era: Era::Modern,
             revision: Revision::V2026_07_28,
@@ -101,7 +113,6 @@ impl Server {
             tools,
             by_name,
             provider,
-            registry,
             events,
             subscriptions: Mutex::default(),
             calls: ConcurrencyLimit::new(CALLS, Charge::Turns, None),
@@ -187,6 +198,24 @@ impl Server {
         UpstreamError::new(UpstreamErrorKind::Overloaded, words)
             .retry_after(self.calls.expected_wait())
     }
+}
+
+/// An invalid request: a JSON-RPC code, and a sentence.
+struct PayloadError {
+    code: i64,
+    words: String,
+}
+
+/// Most errors concern the parameters.
+impl From<String> for PayloadError {
+    fn from(words: String) -> Self {
+        Self { code: code::INVALID_PARAMS, words }
+    }
+}
+
+fn build_item(item: &Value, kind: ListKind) -> Option<Item> {
+    let key = item.get(kind.key())?.as_str()?.into();
+    Some(Item { key, text: item.to_string().into(), headers: None })
 }
 
 impl ChangeListener for Server {

@@ -6,10 +6,8 @@ mod config;
 mod confine;
 mod execute;
 mod folder;
-mod git;
 mod guard;
 mod launch;
-mod plan;
 mod program;
 mod run;
 
@@ -89,8 +87,7 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
                 is no shell: no pipes, no redirection, no wildcards, one program per call."
                 .into(),
         tools: vec![Box::new(execute::Execute::new(shell))],
-        provider: None,
-        backing: None,
+        ..ServerDefinition::default()
     })
 }
 

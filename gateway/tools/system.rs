@@ -2,42 +2,35 @@
 //! for clients that only support tools. Shows only items that the caller may see anyway; never
 //! secrets, command lines, addresses or the output of a failing server.
 
-mod about;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use lockgate_upstream::{CallerView, ListKind};
+use lockgate_protocol::revision::Revision;
+use lockgate_upstream::{CallerView, ListKind, UNREADABLE_LISTS, Upstream, UpstreamState};
 use serde_json::{Value, json};
 
 use crate::About;
 use crate::registry::{DEFAULT_ORGANISATION, RegisteredTool, Registry};
 use crate::server::ServerDefinition;
-use crate::stats::Stats;
 use crate::tool::{
-    Arguments, Client, Effect, Output, STRICT, Tool, ToolError, ToolSpec, first_chars,
+    Arguments, Client, Effect, Output, STRICT, Tool, ToolError, ToolSpec, first_chars, milliseconds,
 };
 
-pub(crate) fn build(
-    about: &About,
-    registry: &Arc<Registry>,
-    stats: &Arc<Stats>,
-) -> ServerDefinition {
+pub(crate) fn build(about: &About, registry: &Arc<Registry>) -> ServerDefinition {
     ServerDefinition {
         instructions:
             "Use these tools to identify this gateway and to find the reason for a missing server."
                 .into(),
         tools: vec![
-            Box::new(about::Info(about.clone())),
-            Box::new(about::Health(about.clone())),
-            Box::new(about::Servers),
-            Box::new(Tools::new(registry, stats)),
+            Box::new(Info(about.clone())),
+            Box::new(Health(about.clone())),
+            Box::new(Servers),
+            Box::new(Tools { registry: Arc::downgrade(registry) }),
             Box::new(List),
             Box::new(Read),
         ],
-        provider: None,
-        backing: None,
+        ..ServerDefinition::default()
     }
 }
 
@@ -45,6 +38,157 @@ fn caller_view<'a>(client: &Client<'a>) -> Result<&'a dyn CallerView, ToolError>
     client
         .caller_view()
         .ok_or_else(|| ToolError::new("the call has no caller, so there is nothing to show"))
+}
+
+struct Info(About);
+
+impl Tool for Info {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
+            "system/info",
+            "Gateway information",
+            "Returns this gateway's name, version, uptime in seconds, protocol revisions and \
+                platform.",
+        )
+        .output(json!({
+            "name": "string", "version": "string", "uptimeSeconds": "integer",
+            "revisions": {"type": "array", "items": {"type": "string"}}, "platform": "string",
+        }))
+        .tags(&["system"])
+    }
+
+    async fn run(&self, _: Arguments, _: Client<'_>) -> Result<Output, ToolError> {
+        let revisions: Vec<_> = Revision::ALL.iter().map(|r| r.as_str()).collect();
+        Ok(json!({
+            "name": self.0.name,
+            "version": self.0.version,
+            "uptimeSeconds": self.0.started.elapsed().as_secs(),
+            "revisions": revisions,
+            "platform": format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH),
+        })
+        .into())
+    }
+}
+
+struct Health(About);
+
+impl Tool for Health {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
+            "system/health",
+            "Health",
+            "Returns whether all servers that you can see are available: `ok`, `degraded` (some \
+                are missing) or `down` (all are), with the number in each state and the names of \
+                the missing ones. Call `system/servers` for details.",
+        )
+        .output(json!({
+            "status": {"enum": ["ok", "degraded", "down"]}, "uptimeSeconds": "integer",
+            "servers": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "missing": {"type": "array", "items": {"type": "string"}},
+        }))
+        .tags(&["system"])
+    }
+
+    async fn run(&self, _: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
+        let mut states: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut missing = Vec::new();
+        let servers = caller_view(&client)?.servers();
+        for server in &servers {
+            let state = server.status().state;
+            *states.entry(state.as_str()).or_default() += 1;
+            if !matches!(
+                state,
+                UpstreamState::Connected | UpstreamState::Disabled | UpstreamState::Resting
+            ) {
+                missing.push(server.slug().to_owned());
+            }
+        }
+        let status = match missing.len() {
+            0 => "ok",
+            n if n < servers.len() => "degraded",
+            _ => "down",
+        };
+        let uptime = self.0.started.elapsed().as_secs();
+        Ok(json!({
+            "status": status,
+            "uptimeSeconds": uptime,
+            "servers": states,
+            "missing": missing,
+        })
+        .into())
+    }
+}
+
+struct Servers;
+
+impl Tool for Servers {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
+            "system/servers",
+            "Servers behind the gateway",
+            "Returns for each server that you can see whether it is connected, its protocol era, \
+                the number of its items, its load and limits, and for a missing server the failed \
+                stage and the reason.",
+        )
+        .output(json!({"servers": {"type": "array", "items": {"type": "object"}}}))
+        .tags(&["system"])
+    }
+
+    async fn run(&self, _: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
+        let caller_view = caller_view(&client)?;
+        let mut counts: BTreeMap<Arc<str>, [usize; ListKind::COUNT]> = BTreeMap::new();
+        for (at, kind) in ListKind::ALL.into_iter().enumerate() {
+            for seen in caller_view.items(kind) {
+                counts.entry(seen.slug).or_default()[at] += 1;
+            }
+        }
+        let mut all = Vec::new();
+        for server in caller_view.servers() {
+            let counts = counts.get(server.slug()).unwrap_or(&[0; ListKind::COUNT]);
+            let mut described = describe_server(&*server, *counts);
+            if described["failedStage"].is_null() && caller_view.calls_fail(&*server) {
+                described["failedStage"] = "call".into();
+                described["failedReason"] = "most recent calls failed".into();
+            }
+            all.push(described);
+        }
+        Ok(json!({"servers": all}).into())
+    }
+}
+
+fn describe_server(
+    server: &dyn Upstream,
+    [tools, prompts, resources, templates, skills]: [usize; ListKind::COUNT],
+) -> Value {
+    let status = server.status();
+    let mut described = json!({
+        "name": server.slug(),
+        "state": status.state.as_str(),
+        "era": null,
+        "revision": null,
+        "transport": null,
+        "tools": tools,
+        "prompts": prompts,
+        "resources": resources,
+        "templates": templates,
+        "skills": skills,
+        "failedStage": null,
+        "failedReason": null,
+        "load": server.stats().map(|stats| stats.json()),
+    });
+    if let Some(peer) = &status.peer {
+        described["era"] = peer.era.as_str().into();
+        described["revision"] = peer.revision.as_str().into();
+        described["transport"] = peer.transport.into();
+    }
+    if let Some(trouble) = &status.trouble {
+        described["failedStage"] = trouble.step().into();
+        described["failedReason"] = trouble.reason().into();
+    } else if status.fails_to_list() {
+        described["failedStage"] = "list".into();
+        described["failedReason"] = UNREADABLE_LISTS.into();
+    }
+    described
 }
 
 // `system/resources` and `system/read_resource`: resources for clients that only support tools.
@@ -143,18 +287,13 @@ impl Tool for Read {
 /// `Weak`, because the registry holds this tool.
 struct Tools {
     registry: Weak<Registry>,
-    stats: Arc<Stats>,
 }
 
 impl Tools {
-    fn new(registry: &Arc<Registry>, stats: &Arc<Stats>) -> Self {
-        Self { registry: Arc::downgrade(registry), stats: Arc::clone(stats) }
-    }
-
     /// Describes a tool with the runs of an organisation, or of all for `None`.
-    fn describe(&self, entry: &RegisteredTool, whole: bool, organisation: Option<&str>) -> Value {
+    fn describe(entry: &RegisteredTool, whole: bool, organisation: Option<&str>) -> Value {
         let spec = &entry.spec;
-        let figures = self.stats.get(&entry.name, organisation);
+        let figures = entry.figures(organisation);
         let mut tool = json!({
             "name": &*entry.name,
             "title": spec.title,
@@ -241,7 +380,7 @@ impl Tool for Tools {
             Some(view.organisation().unwrap_or(DEFAULT_ORGANISATION))
         };
         let tools: Vec<_> =
-            shown.iter().map(|entry| self.describe(entry, name.is_some(), organisation)).collect();
+            shown.iter().map(|entry| Self::describe(entry, name.is_some(), organisation)).collect();
         Ok(json!({"count": tools.len(), "categories": categories, "tools": tools}).into())
     }
 }
@@ -273,8 +412,4 @@ fn visible(registry: &Registry, caller_view: &dyn CallerView) -> Vec<Arc<Registe
     let mut entries = registry.all();
     entries.retain(|entry| names.contains(&*entry.name));
     entries
-}
-
-fn milliseconds(duration: Duration) -> f64 {
-    (duration.as_secs_f64() * 1e6).round() / 1e3
 }

@@ -94,6 +94,12 @@ impl Rig {
         self.builtin.adopt(self.builtin.prepare(config).unwrap());
     }
 
+    /// Returns the figures of a tool.
+    pub(crate) fn figures(&self, name: &str) -> registry::ToolStats {
+        let tools = self.builtin.registry.all();
+        tools.iter().find(|tool| &*tool.name == name).unwrap().figures(None)
+    }
+
     pub(crate) fn server(&self, slug: &str) -> Arc<dyn Upstream> {
         self.builtin.servers().into_iter().find(|s| s.slug() == slug).unwrap()
     }

@@ -327,6 +327,11 @@ impl Arguments {
     }
 }
 
+/// Returns a duration in milliseconds, with three decimals.
+pub(crate) fn milliseconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}
+
 /// Returns the first `most` characters of a text, for a message.
 pub(crate) fn first_chars(text: &str, most: usize) -> &str {
     match text.char_indices().nth(most) {

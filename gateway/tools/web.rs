@@ -64,8 +64,7 @@ fn resolving(
                 allowed hosts can be reached, and never addresses of the local network."
                 .into(),
         tools: vec![Box::new(request::Request(Arc::clone(&web))), Box::new(fetch::Fetch(web))],
-        provider: None,
-        backing: None,
+        ..ServerDefinition::default()
     })
 }
 

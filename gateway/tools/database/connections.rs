@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use lockgate_policy::sql::{Checked, Dialect, Functions, Spec, Sql};
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 
 use super::answer::{Answer, Ask};
-use super::config::Limits;
+use super::config::Settings;
 use super::embedded::{Embedded, Owner};
 use super::remote::Remote;
 use super::{mysql, postgres, sqlite};
+use crate::blocking::BlockingPool;
 use crate::tool::{Arguments, ToolError, list_schema};
 
 /// The name of the embedded database among the connections.
@@ -26,7 +26,7 @@ const MAX_PARAMETERS: usize = 500;
 pub(super) struct Shared {
     pub(super) connections: BTreeMap<String, DatabaseConnection>,
     pub(super) default: String,
-    pub(super) limits: Limits,
+    pub(super) limits: Settings,
     pub(super) embedded: Option<Embedded>,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Reached {
     Mysql(mysql::Mysql),
     Sqlite(sqlite::Sqlite),
     /// A file per caller.
-    Embedded(Embedded, Arc<Semaphore>),
+    Embedded(Embedded, BlockingPool),
 }
 
 pub(super) fn rule(dialect: Dialect, functions: &[String]) -> Result<Arc<Sql>, String> {
@@ -98,7 +98,7 @@ impl Shared {
             sql,
             parameters,
             max_rows,
-            max_bytes: self.limits.max_bytes,
+            max_bytes: self.limits.result_size,
             timeout: timeout.min(self.limits.max_timeout),
             own: false,
         })
@@ -110,7 +110,7 @@ impl Shared {
             sql: sql.to_owned(),
             parameters,
             max_rows: MAX_ROWS,
-            max_bytes: self.limits.max_bytes,
+            max_bytes: self.limits.result_size,
             timeout: self.limits.timeout,
             own: true,
         }
@@ -173,7 +173,7 @@ impl DatabaseConnection {
             Reached::Embedded(embedded, places) => {
                 let path = owner.and_then(|owner| embedded.file(owner));
                 let rule = Arc::clone(&self.rule);
-                let places = Arc::clone(places);
+                let places = places.clone();
                 sqlite::Sqlite { path, rule, lock_timeout: embedded.lock_timeout(), places }
                     .run(ask)
                     .await

@@ -5,7 +5,6 @@
 use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -14,10 +13,10 @@ use rusqlite::{
     Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior,
 };
 use serde_json::{Value, json};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::config::Limits;
+use super::config::Settings;
 use super::csv::{ColumnKind, Sheet};
+use crate::blocking::BlockingPool;
 use crate::tool::{Client, ToolError};
 
 /// The table that records imports.
@@ -50,8 +49,8 @@ pub(super) struct Embedded {
     lock_timeout: Duration,
     /// How long an import waits for other imports.
     turn: Duration,
-    /// Limits concurrent imports.
-    places: Arc<Semaphore>,
+    /// Settings concurrent imports.
+    places: BlockingPool,
 }
 
 /// How an import treats an existing table.
@@ -62,25 +61,28 @@ pub(super) enum Mode {
 }
 
 impl Embedded {
-    pub(super) fn new(folder: PathBuf, limits: &Limits) -> Self {
+    pub(super) fn new(folder: PathBuf, limits: &Settings) -> Self {
         let lock_timeout = limits.lock_timeout;
         let turn = limits.timeout.max(limits.lock_timeout);
         Self {
             folder,
-            max_bytes: limits.embedded_bytes,
+            max_bytes: limits.embedded.size,
             lock_timeout,
             turn,
-            places: Arc::new(Semaphore::new(limits.pool)),
+            places: BlockingPool::new(limits.pool),
         }
     }
 
-    /// Acquires a permit for a change of a file. Each change holds a text in memory and a thread.
-    pub(super) async fn place(&self) -> Result<OwnedSemaphorePermit, ToolError> {
-        let place = tokio::time::timeout(self.turn, Arc::clone(&self.places).acquire_owned()).await;
-        match place {
-            Ok(Ok(place)) => Ok(place),
-            _ => Err(ToolError::new(BUSY)),
-        }
+    /// Runs work on files on a blocking thread. Each change holds a text in memory and a thread.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, EmbeddedError> + Send + 'static,
+    ) -> Result<T, ToolError> {
+        let Some(permit) = self.places.acquire(self.turn).await else {
+            return Err(ToolError::new(BUSY));
+        };
+        let embedded = self.clone();
+        permit.run(move |_| Ok(work(&embedded)?)).await
     }
 
     pub(super) fn lock_timeout(&self) -> Duration {

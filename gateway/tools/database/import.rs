@@ -8,11 +8,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::connections::{EMBEDDED, Shared, columns_schema};
 use super::csv::Sheet;
-use super::embedded::{Embedded, EmbeddedError, Mode, Owner};
+use super::embedded::{Mode, Owner};
 use crate::tool::{
     Arguments, Client, Effect, Output, STRICT, Tool, ToolError, ToolSpec, first_chars, list_schema,
 };
@@ -40,24 +39,6 @@ fn table(arguments: &Arguments) -> Result<&str, ToolError> {
         ));
     }
     Ok(name)
-}
-
-/// Runs work on files on a blocking thread. The permit is held until the work ends, even if its
-/// call was dropped.
-async fn blocking<T: Send + 'static>(
-    embedded: &Embedded,
-    place: OwnedSemaphorePermit,
-    work: impl FnOnce(&Embedded) -> Result<T, EmbeddedError> + Send + 'static,
-) -> Result<T, ToolError> {
-    let embedded = embedded.clone();
-    let done = tokio::task::spawn_blocking(move || {
-        let _place = place;
-        work(&embedded)
-    });
-    match done.await {
-        Ok(result) => Ok(result?),
-        Err(_) => Err(ToolError::new("the embedded database failed")),
-    }
 }
 
 pub(super) struct Import(pub(super) Arc<Shared>);
@@ -96,13 +77,14 @@ impl Tool for Import {
             return Err(ToolError::new(words));
         };
         let resource = caller_view.read(&uri).await?;
-        let text = csv_text(resource, self.0.limits.import_bytes)?;
+        let text = csv_text(resource, self.0.limits.embedded.import_size)?;
         let owner = Owner::of(&client);
-        let mut made = blocking(embedded, embedded.place().await?, move |embedded| {
-            let sheet = Sheet::read(text)?;
-            embedded.import(&owner, &name, &uri, &sheet, mode)
-        })
-        .await?;
+        let mut made = embedded
+            .run(move |embedded| {
+                let sheet = Sheet::read(text)?;
+                embedded.import(&owner, &name, &uri, &sheet, mode)
+            })
+            .await?;
         made["connection"] = EMBEDDED.into();
         Ok(made.into())
     }
@@ -184,9 +166,7 @@ impl Tool for Imports {
     async fn run(&self, _: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
         let embedded = self.0.embedded()?;
         let owner = Owner::of(&client);
-        let imports =
-            blocking(embedded, embedded.place().await?, move |embedded| embedded.list(&owner))
-                .await?;
+        let imports = embedded.run(move |embedded| embedded.list(&owner)).await?;
         Ok(json!({"imports": imports}).into())
     }
 }
@@ -213,10 +193,7 @@ impl Tool for DropImport {
         let owner = Owner::of(&client);
         let name = table(&arguments)?.to_owned();
         let dropped = name.clone();
-        blocking(embedded, embedded.place().await?, move |embedded| {
-            embedded.drop_table(&owner, &name)
-        })
-        .await?;
+        embedded.run(move |embedded| embedded.drop_table(&owner, &name)).await?;
         Ok(json!({"dropped": dropped}).into())
     }
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::answer::{Answer, Ask, Column, binary, document, float, signed, unsigned};
-use super::config::{Limits, Network};
+use super::config::{Network, Settings};
 use super::remote::{ACQUIRE_TIMEOUT, Remote, end_timeout, within};
 use crate::tool::{ToolError, first_chars};
 use place::{Ending, MysqlSlot, Name};
@@ -34,7 +34,7 @@ const BINARY_COLLATION: u16 = 63;
 
 pub(super) struct Mysql {
     pub(super) remote: Remote,
-    limits: Limits,
+    limits: Settings,
     ending: Ending,
     idle: Mutex<Vec<Session>>,
 }
@@ -51,7 +51,7 @@ fn tls_options(connector: &Connector) -> SslOpts {
     SslOpts::default().with_disable_built_in_roots(true).with_root_certs(authorities.collect())
 }
 
-fn options(network: &Network, limits: &Limits, connector: &Connector) -> Opts {
+fn options(network: &Network, limits: &Settings, connector: &Connector) -> Opts {
     let Network { host, port, user, password, database, tls, privileged: _ } = network;
     let tls = if *tls { Some(tls_options(connector)) } else { None };
     let options = OptsBuilder::default()
@@ -63,12 +63,12 @@ fn options(network: &Network, limits: &Limits, connector: &Connector) -> Opts {
         .ssl_opts(tls)
         .prefer_socket(false)
         .stmt_cache_size(0)
-        .max_allowed_packet(Some(limits.max_bytes.saturating_add(1 << 16)));
+        .max_allowed_packet(Some(limits.result_size.saturating_add(1 << 16)));
     Opts::from(options)
 }
 
 impl Mysql {
-    pub(super) fn new(network: Network, limits: Limits, connector: &Connector) -> Self {
+    pub(super) fn new(network: Network, limits: Settings, connector: &Connector) -> Self {
         let ending = Ending {
             options: options(&network, &limits, connector),
             turn: Arc::new(Semaphore::new(1)),

@@ -17,14 +17,14 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::answer::{Answer, Ask, Column};
-use super::config::{Limits, Network};
+use super::config::{Network, Settings};
 use super::remote::{Remote, end_timeout, lost, within};
 use crate::database::answer::{binary, document, float, signed};
 use crate::tool::ToolError;
 
 /// `query_canceled`, also used for timeouts.
 const CANCELED: &str = "57014";
-/// Maximum number of cached names of user-defined types.
+/// Maximum number of cached names of types.
 const MAX_NAMES: usize = 1000;
 
 /// These settings are a query. After a query, PostgreSQL refuses to make the transaction writable.
@@ -47,14 +47,14 @@ const NAMES: &str = "SELECT o::text, pg_catalog.format_type(o, NULL) FROM unnest
 
 pub(super) struct Postgres {
     pub(super) remote: Remote,
-    limits: Limits,
+    limits: Settings,
     connector: Arc<Connector>,
     idle: Mutex<Vec<Session>>,
     names: Mutex<HashMap<u32, String>>,
 }
 
 impl Postgres {
-    pub(super) fn new(network: Network, limits: Limits, connector: Arc<Connector>) -> Self {
+    pub(super) fn new(network: Network, limits: Settings, connector: Arc<Connector>) -> Self {
         let remote = Remote::new(network, &limits);
         Self { remote, limits, connector, idle: Mutex::default(), names: Mutex::default() }
     }
@@ -219,7 +219,7 @@ impl Postgres {
         {
             let names = self.names.lock();
             for (oid, _) in &fields {
-                if known(*oid).is_none() && !names.contains_key(oid) {
+                if !names.contains_key(oid) {
                     unknown.push(*oid);
                 }
             }
@@ -240,9 +240,8 @@ impl Postgres {
         let names = self.names.lock();
         let mut columns = Vec::with_capacity(fields.len());
         for (oid, name) in fields {
-            let named = names.get(&oid).map(String::as_str);
-            let kind = known(oid).or(named).unwrap_or("unknown");
-            columns.push((oid, Column { name, kind: kind.to_owned() }));
+            let kind = names.get(&oid).map_or("unknown", String::as_str).to_owned();
+            columns.push((oid, Column { name, kind }));
         }
         Ok(columns)
     }
@@ -382,47 +381,6 @@ fn parameter(value: &Value) -> Option<String> {
 }
 
 // Converts PostgreSQL's text values to JSON, by type.
-
-/// Built-in types.
-const KNOWN: [(u32, &str); 28] = [
-    (16, "boolean"),
-    (17, "bytea"),
-    (18, "\"char\""),
-    (19, "name"),
-    (20, "bigint"),
-    (21, "smallint"),
-    (23, "integer"),
-    (25, "text"),
-    (26, "oid"),
-    (114, "json"),
-    (142, "xml"),
-    (600, "point"),
-    (700, "real"),
-    (701, "double precision"),
-    (869, "inet"),
-    (650, "cidr"),
-    (1007, "integer[]"),
-    (1009, "text[]"),
-    (1042, "character"),
-    (1043, "character varying"),
-    (1082, "date"),
-    (1083, "time without time zone"),
-    (1114, "timestamp without time zone"),
-    (1184, "timestamp with time zone"),
-    (1186, "interval"),
-    (1700, "numeric"),
-    (2950, "uuid"),
-    (3802, "jsonb"),
-];
-
-fn known(oid: u32) -> Option<&'static str> {
-    for (known, name) in KNOWN {
-        if known == oid {
-            return Some(name);
-        }
-    }
-    None
-}
 
 fn bytes(text: &str) -> Option<Value> {
     let digits = text.strip_prefix("\\x")?;

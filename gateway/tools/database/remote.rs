@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::answer::{Answer, Ask, unreachable};
-use super::config::{Limits, Network};
+use super::config::{Network, Settings};
 use crate::tool::ToolError;
 
 /// How long a caller waits for a session, and a session for its connection.
@@ -25,7 +25,7 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    pub(super) fn new(network: Network, limits: &Limits) -> Self {
+    pub(super) fn new(network: Network, limits: &Settings) -> Self {
         let places = Arc::new(Semaphore::new(limits.pool));
         Self { network, places, refusal: Mutex::default() }
     }

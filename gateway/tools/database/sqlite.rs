@@ -3,7 +3,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use lockgate_policy::sql::Sql;
@@ -14,9 +13,9 @@ use rusqlite::limits::Limit;
 use rusqlite::types::{Value as Owned, ValueRef};
 use rusqlite::{Batch, Connection, ErrorCode, OpenFlags, Statement};
 use serde_json::Value;
-use tokio::sync::Semaphore;
 
 use super::answer::{Answer, Ask, Column, binary, float, signed};
+use crate::blocking::{BlockingPool, CancellationToken};
 use crate::tool::{ToolError, first_chars};
 
 /// Instructions of SQLite's virtual machine between two checks of the timeout.
@@ -34,40 +33,22 @@ pub(super) struct Sqlite {
     pub(super) rule: Arc<Sql>,
     /// Timeout for acquiring a lock.
     pub(super) lock_timeout: Duration,
-    pub(super) places: Arc<Semaphore>,
+    pub(super) places: BlockingPool,
 }
 
 impl Sqlite {
     /// Runs a statement on a blocking thread.
     pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, ToolError> {
-        let place =
-            tokio::time::timeout(ask.timeout, Arc::clone(&self.places).acquire_owned()).await;
-        let Ok(Ok(place)) = place else {
+        let Some(permit) = self.places.acquire(ask.timeout).await else {
             return Err(ToolError::new(
                 "too many statements run on this database: try again in a moment",
             ));
         };
-        let gone = Gone(Arc::new(AtomicBool::new(false)));
         let path = self.path.clone();
         let rule = Arc::clone(&self.rule);
         let lock_timeout = self.lock_timeout;
         let ask = ask.clone();
-        let flag = Arc::clone(&gone.0);
-        let done = tokio::task::spawn_blocking(move || {
-            let done = blocking(path.as_deref(), rule, lock_timeout, &ask, flag);
-            drop(place);
-            done
-        });
-        done.await.unwrap_or_else(|_| Err(ToolError::new("the statement could not be run")))
-    }
-}
-
-/// Signals to the thread that the caller no longer waits.
-struct Gone(Arc<AtomicBool>);
-
-impl Drop for Gone {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
+        permit.run(move |stop| blocking(path.as_deref(), rule, lock_timeout, &ask, stop)).await
     }
 }
 
@@ -76,7 +57,7 @@ fn blocking(
     rule: Arc<Sql>,
     lock_timeout: Duration,
     ask: &Ask,
-    gone: Arc<AtomicBool>,
+    stop: &CancellationToken,
 ) -> Result<Answer, ToolError> {
     let mut connection = match open(path) {
         Ok(connection) => connection,
@@ -87,7 +68,7 @@ fn blocking(
             ));
         }
     };
-    if let Err(error) = confine(&mut connection, rule, lock_timeout, ask, gone) {
+    if let Err(error) = confine(&mut connection, rule, lock_timeout, ask, stop) {
         return Err(refused(&error, ask));
     }
     let mut batch = Batch::new(&connection, &ask.sql);
@@ -139,7 +120,7 @@ fn confine(
     rule: Arc<Sql>,
     lock_timeout: Duration,
     ask: &Ask,
-    gone: Arc<AtomicBool>,
+    stop: &CancellationToken,
 ) -> rusqlite::Result<()> {
     connection.busy_timeout(lock_timeout)?;
     for (setting, on) in [
@@ -164,9 +145,10 @@ fn confine(
         connection.set_limit(limit, most)?;
     }
     let deadline = Instant::now() + ask.timeout;
+    let stop = stop.clone();
     connection.progress_handler(
         STEPS_PER_CHECK,
-        Some(move || gone.load(Ordering::Relaxed) || Instant::now() > deadline),
+        Some(move || stop.is_set() || Instant::now() > deadline),
     )?;
     let own = ask.own;
     connection.authorizer(Some(move |context: AuthContext<'_>| {

@@ -36,16 +36,20 @@ pub(super) fn lines(corpora: [(&str, &'static str); 3], name: &str) -> Vec<Strin
     corpus.lines().map(|line| line.replace("${CR}", "\r")).collect()
 }
 
-pub(super) fn limits() -> Limits {
-    Limits {
+pub(super) fn limits() -> Settings {
+    Settings {
         timeout: Duration::from_secs(20),
         max_timeout: Duration::from_secs(60),
         lock_timeout: Duration::from_secs(1),
         max_rows: 1000,
-        max_bytes: 1 << 20,
+        result_size: 1 << 20,
         pool: 2,
-        import_bytes: 1 << 20,
-        embedded_bytes: 8 << 20,
+        embedded: config::EmbeddedSettings {
+            import_size: 1 << 20,
+            size: 8 << 20,
+            ..config::EmbeddedSettings::default()
+        },
+        ..Settings::default()
     }
 }
 

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use super::config::{self, Config};
-use super::root::{self, Root, split_names};
+use super::root::{Root, split_names};
 use crate::blocking::BlockingPool;
 use crate::tool::ToolError;
 
@@ -257,18 +257,6 @@ pub(super) fn describe(path: &str, stat: &Stat) -> Value {
     }
     entry
 }
-
-/// Returns attributes that change with the file.
-#[allow(
-    clippy::unnecessary_cast,
-    trivial_numeric_casts,
-    reason = "the fields have other types on other systems"
-)]
-pub(super) fn mark(stat: &Stat) -> Mark {
-    (root::identity(stat), stat.st_size as i64, stat.st_mtime as i64, stat.st_mtime_nsec as i64)
-}
-
-pub(super) type Mark = ((u64, u64), i64, i64, i64);
 
 pub(super) fn path_schema(what: &str) -> Value {
     let description = format!("{what}; absolute, or relative to the first root");

@@ -1,7 +1,6 @@
 //! Files as `file://` resources: a bounded list that is refreshed periodically, reads by URI, and
 //! subscriptions based on polling.
 
-use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -15,11 +14,12 @@ use rustix::fs::{Stat, fstat};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::place::{FilePlace, Files, Mark, mark, media_type};
+use super::place::{FilePlace, Files, media_type};
 use super::read::{self, Encoding};
+use super::root::{Mark, mark};
 use super::walk::{Next, Walk};
 use crate::blocking::CancellationToken;
-use crate::provider::{ChangeNotifier, Contents, Provider};
+use crate::provider::{ChangeNotifier, Contents, Provider, Watched};
 use crate::tool::{Client, ToolError};
 
 /// Polling interval of subscribed files, and number of polls between two refreshes of the list.
@@ -31,15 +31,14 @@ pub(super) struct Resources(Arc<Inner>);
 struct Inner {
     files: Arc<Files>,
     listed: Mutex<Vec<Value>>,
-    /// Attributes of each subscribed file at the last poll.
-    watched: Mutex<BTreeMap<String, Option<Mark>>>,
+    watched: Watched<Option<Mark>>,
     look: Notify,
 }
 
 impl Resources {
     pub(super) fn new(files: Arc<Files>) -> Self {
         let listed = Mutex::default();
-        let watched = Mutex::default();
+        let watched = Watched::default();
         Self(Arc::new(Inner { files, listed, watched, look: Notify::new() }))
     }
 }
@@ -85,13 +84,13 @@ impl Provider for Resources {
         if let Err(error) = self.0.open(uri) {
             return Err(error.0);
         }
-        self.0.watched.lock().insert(uri.to_owned(), None);
+        self.0.watched.add(uri);
         self.0.look.notify_one();
         Ok(())
     }
 
     fn unsubscribe(&self, uri: &str) {
-        self.0.watched.lock().remove(uri);
+        self.0.watched.remove(uri);
     }
 }
 
@@ -143,30 +142,9 @@ impl Inner {
     }
 
     /// Returns the current attributes of a file; `None` if it cannot be opened.
-    fn look(&self, uri: &str) -> Option<Stat> {
+    fn look(&self, uri: &str) -> Option<Mark> {
         let place = self.place(uri).ok()?;
-        fstat(self.files.reach(&place).ok()?).ok()
-    }
-
-    /// Returns the URIs of subscribed files that have changed since the last poll.
-    fn changed(&self) -> Vec<String> {
-        let uris: Vec<String> = self.watched.lock().keys().cloned().collect();
-        let mut looked = Vec::with_capacity(uris.len());
-        for uri in uris {
-            let now = self.look(&uri).map_or_else(|| ((0, 0), 0, 0, 0), |stat| mark(&stat));
-            looked.push((uri, now));
-        }
-        let mut watched = self.watched.lock();
-        let mut changed = Vec::new();
-        for (uri, now) in looked {
-            if let Some(seen) = watched.get_mut(&uri)
-                && let Some(before) = seen.replace(now)
-                && before != now
-            {
-                changed.push(uri);
-            }
-        }
-        changed
+        Some(mark(&fstat(self.files.reach(&place).ok()?).ok()?))
     }
 
     /// Refreshes the list. Returns whether it has changed.
@@ -228,8 +206,9 @@ async fn follow(inner: Weak<Inner>, teller: ChangeNotifier) {
         let Some(strong) = inner.upgrade() else { return };
         let lists = looks % POLLS_PER_LIST == 0;
         let watching = Arc::clone(&strong);
-        let looked =
-            tokio::task::spawn_blocking(move || (watching.changed(), lists && watching.list()));
+        let looked = tokio::task::spawn_blocking(move || {
+            (watching.watched.find_changed(|uri| watching.look(uri)), lists && watching.list())
+        });
         let Ok((changed, another)) = looked.await else { return };
         for uri in &changed {
             teller.updated(uri);

@@ -45,45 +45,12 @@ impl Root {
 
     /// Opens a path. Symbolic links are followed while they stay inside the root.
     pub(super) fn reach(&self, names: &[String], flags: OFlags) -> Result<OwnedFd, Errno> {
-        let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        #[cfg(target_os = "linux")]
-        {
-            use rustix::fs::ResolveFlags;
-            let path = if names.is_empty() { ".".to_owned() } else { names.join("/") };
-            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-            for _ in 0..MAX_ATTEMPTS {
-                match fs::openat2(&self.folder, &path, flags, Mode::empty(), resolve) {
-                    // A part of the path was renamed concurrently.
-                    Err(Errno::AGAIN | Errno::INTR) => {}
-                    // An old kernel, or a seccomp filter that rejects the system call.
-                    Err(Errno::NOSYS | Errno::PERM) => {
-                        return self.reach_step_by_step(names, flags);
-                    }
-                    other => return other,
-                }
-            }
-            Err(Errno::AGAIN)
-        }
-        #[cfg(not(target_os = "linux"))]
-        self.reach_step_by_step(names, flags)
-    }
-
-    /// Opens a path without following any link.
-    fn reach_step_by_step(&self, names: &[String], flags: OFlags) -> Result<OwnedFd, Errno> {
-        let Some((leaf, parents)) = names.split_last() else {
-            return fs::openat(&self.folder, ".", flags, Mode::empty());
-        };
-        let parent = self.folder(parents)?;
-        fs::openat(&parent, leaf.as_str(), flags | OFlags::NOFOLLOW, Mode::empty())
+        reach(&self.folder, names, flags)
     }
 
     /// Opens a folder without following links, so that its names are its real location.
     pub(super) fn folder(&self, names: &[String]) -> Result<OwnedFd, Errno> {
-        let mut folder = fs::openat(&self.folder, ".", FOLDER, Mode::empty())?;
-        for name in names {
-            folder = enter(&folder, name)?;
-        }
-        Ok(folder)
+        folder(&self.folder, names)
     }
 
     /// Opens a folder like [`Self::folder`], and creates missing ones. Also returns their number.
@@ -120,7 +87,59 @@ impl Root {
     }
 }
 
-pub(super) fn split_names(below: &str) -> Vec<String> {
+/// Opens a path below a folder that is held open. Never blocks on a pipe or device.
+pub(crate) fn reach(held: &OwnedFd, names: &[String], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    #[cfg(target_os = "linux")]
+    {
+        let path = if names.is_empty() { ".".to_owned() } else { names.join("/") };
+        let resolve = fs::ResolveFlags::BENEATH | fs::ResolveFlags::NO_MAGICLINKS;
+        match open_beneath(held, &path, flags, resolve) {
+            // An old kernel, or a seccomp filter that rejects the system call.
+            Err(Errno::NOSYS | Errno::PERM) => reach_step_by_step(held, names, flags),
+            other => other,
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    reach_step_by_step(held, names, flags)
+}
+
+/// Opens a path, which the kernel resolves below a folder.
+#[cfg(target_os = "linux")]
+pub(crate) fn open_beneath(
+    held: &OwnedFd,
+    path: &str,
+    flags: OFlags,
+    resolve: fs::ResolveFlags,
+) -> Result<OwnedFd, Errno> {
+    for _ in 0..MAX_ATTEMPTS {
+        match fs::openat2(held, path, flags, Mode::empty(), resolve) {
+            // A part of the path was renamed concurrently.
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            other => return other,
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+/// Opens a path without following any link.
+fn reach_step_by_step(held: &OwnedFd, names: &[String], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let Some((leaf, parents)) = names.split_last() else {
+        return fs::openat(held, ".", flags, Mode::empty());
+    };
+    let parent = folder(held, parents)?;
+    fs::openat(&parent, leaf.as_str(), flags | OFlags::NOFOLLOW, Mode::empty())
+}
+
+fn folder(held: &OwnedFd, names: &[String]) -> Result<OwnedFd, Errno> {
+    let mut folder = fs::openat(held, ".", FOLDER, Mode::empty())?;
+    for name in names {
+        folder = enter(&folder, name)?;
+    }
+    Ok(folder)
+}
+
+pub(crate) fn split_names(below: &str) -> Vec<String> {
     let names = below.split('/').filter(|name| !name.is_empty());
     names.map(str::to_owned).collect()
 }
@@ -153,6 +172,18 @@ fn is_link(folder: impl AsFd, name: &str) -> bool {
 pub(super) fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev as u64, stat.st_ino as u64)
 }
+
+/// Returns attributes that change with the file.
+#[allow(
+    clippy::unnecessary_cast,
+    trivial_numeric_casts,
+    reason = "the fields have other types on other systems"
+)]
+pub(crate) fn mark(stat: &Stat) -> Mark {
+    (identity(stat), stat.st_size as i64, stat.st_mtime as i64, stat.st_mtime_nsec as i64)
+}
+
+pub(crate) type Mark = ((u64, u64), i64, i64, i64);
 
 #[cfg(target_os = "linux")]
 fn place(open: &OwnedFd) -> Option<String> {

@@ -166,7 +166,7 @@ impl<'a> Beside<'a> {
     }
 
     fn rename(mut self, leaf: &str, exclusive: bool) -> Result<(), Errno> {
-        super::relocate::rename(self.folder, &self.name, self.folder, leaf, exclusive)?;
+        super::entries::rename(self.folder, &self.name, self.folder, leaf, exclusive)?;
         self.renamed = true;
         Ok(())
     }

@@ -1,6 +1,5 @@
 //! Tests of `registry`.
 
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::*;
@@ -36,37 +35,50 @@ fn names_that_are_taken_or_cannot_be_are_refused() {
     assert_eq!(schema, "file/read: its input schema: the keyword `pattern` is not checked");
 }
 
-#[derive(Default)]
-struct HeardEvents(Mutex<Vec<(String, String)>>);
-
-impl Observer for HeardEvents {
-    fn observe(&self, tool: &Arc<str>, event: Event<'_>) {
-        let words = match event {
-            Event::Executed { ended, .. } => format!("{ended:?}"),
-            event => format!("{event:?}"),
-        };
-        self.0.lock().push((tool.to_string(), words));
-    }
+#[test]
+fn runs_are_counted_and_kept_while_a_tool_is_registered() {
+    let registry = Registry::default();
+    let prepare = || Registry::prepare("file", named(&["file/a", "file/b"])).unwrap();
+    let tools = prepare();
+    registry.install("file", &tools);
+    tools[0].begin("").ended = CallOutcome::Success;
+    drop(tools[1].begin(""));
+    let counts = || {
+        let all = registry.all();
+        let counts = all.iter().map(|tool| tool.figures(None));
+        counts.map(|figures| (figures.successes, figures.cancelled)).collect::<Vec<_>>()
+    };
+    assert_eq!(counts(), [(1, 0), (0, 1)]);
+    registry.install("other", &[]);
+    registry.install("file", &prepare()[..1]);
+    assert_eq!(counts(), [(1, 0)], "another tool of the same name");
+    registry.install("file", &prepare()[1..]);
+    registry.install("file", &prepare());
+    assert_eq!(counts(), [(0, 0), (0, 0)]);
 }
 
 #[test]
-fn observers_hear_of_tools_that_come_go_and_run() {
-    let heard = Arc::new(HeardEvents::default());
-    let registry = Registry::new(vec![Arc::clone(&heard) as _]);
-    let tools = Registry::prepare("file", named(&["file/a", "file/b"])).unwrap();
-    registry.install("file", &tools);
-    registry.begin(&tools[0], "").ended = CallOutcome::Success;
-    drop(registry.begin(&tools[1], ""));
-    registry.install("file", &tools[..1]);
-    registry.install("file", &[]);
-    let expected = [
-        ("file/a", "Registered"),
-        ("file/b", "Registered"),
-        ("file/a", "Success"),
-        ("file/b", "Cancelled"),
-        ("file/b", "Unregistered"),
-        ("file/a", "Registered"),
-        ("file/a", "Unregistered"),
-    ];
-    assert_eq!(*heard.0.lock(), expected.map(|(tool, event)| (tool.to_owned(), event.to_owned())));
+fn an_organisation_has_figures_of_its_own() {
+    let tools = Registry::prepare("file", named(&["file/a"])).unwrap();
+    let run = |organisation: &str, ms| {
+        let took = Duration::from_millis(ms);
+        tools[0].runs.lock().add(organisation, took, CallOutcome::Success);
+    };
+    run("acme", 10);
+    run("acme", 20);
+    run("", 40);
+    let figures = |organisation| {
+        let figures = tools[0].figures(organisation);
+        (figures.invocations, figures.p95.as_millis())
+    };
+    assert_eq!(figures(Some("acme")), (2, 20));
+    assert_eq!(figures(Some("")), (1, 40));
+    assert_eq!(figures(Some("other")), (0, 0));
+    assert_eq!(figures(None), (3, 40));
+    for n in 0..MAX_ORGANISATIONS {
+        run(&format!("new{n}"), 1);
+    }
+    assert_eq!(tools[0].runs.lock().organisations.len(), MAX_ORGANISATIONS);
+    assert_eq!(figures(Some("acme")), (0, 0), "the least lately used goes");
+    assert_eq!(figures(None).0, 3 + MAX_ORGANISATIONS as u64);
 }

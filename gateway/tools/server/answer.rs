@@ -1,4 +1,4 @@
-//! Results of calls: of tools, prompts, resources and completions.
+//! Results of calls: of tools, prompts, resources and completions, within their size limit.
 
 use std::time::Duration;
 
@@ -6,14 +6,13 @@ use lockgate_protocol::code;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_upstream::{Call, CallerView};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::Server;
-use super::payload::{PayloadError, build_result, read_object, text_of, timeout_error};
+use super::{PayloadError, Server};
 use crate::provider::{CompletionRequest, CompletionTarget};
 use crate::registry::{CallOutcome, DEFAULT_ORGANISATION, RegisteredTool};
 use crate::schema;
-use crate::tool::{Arguments, Client, MAX_TIMEOUT, ToolError};
+use crate::tool::{Arguments, Client, Effect, MAX_TIMEOUT, Output, STRICT, ToolError, ToolSpec};
 
 /// Maximum number of values of a completion.
 const MAX_VALUES: usize = 100;
@@ -40,7 +39,7 @@ impl Server {
         let mut arguments = read_object(call, Key::Arguments)?;
         let organisation = call.caller_view.and_then(CallerView::organisation);
         let organisation = organisation.unwrap_or(DEFAULT_ORGANISATION);
-        let mut run = self.registry.begin(entry, organisation);
+        let mut run = entry.begin(organisation);
         let limit = call.timeout.unwrap_or(entry.spec.timeout).min(MAX_TIMEOUT);
         let result = match schema::check_arguments(&entry.spec.input, &mut arguments) {
             Ok(()) => run_tool(entry, Arguments(arguments), client, limit).await,
@@ -111,4 +110,62 @@ async fn run_tool(
         Ok(output) => build_result(output?, entry.spec.cap),
         Err(_) => Err(timeout_error(&entry.spec, limit)),
     }
+}
+
+fn timeout_error(spec: &ToolSpec, limit: Duration) -> ToolError {
+    let done = match spec.effect {
+        Effect::Reads => "",
+        Effect::Writes { .. } => " It may have changed something: check before you call it again.",
+    };
+    let name = &spec.name;
+    ToolError(format!(
+        "`{name}` did not end within {} s, its time limit, and was stopped. Request less at once, \
+            such as a narrower scope or fewer results, or try again later.{done}",
+        limit.as_secs_f64()
+    ))
+}
+
+/// Reads an object from `params`, with the policy's replacements. Empty if absent.
+fn read_object(call: &Call<'_>, key: Key) -> Result<Map<String, Value>, String> {
+    let Some(text) = find_param(call, key) else { return Ok(Map::new()) };
+    match STRICT.read(text) {
+        Ok(Value::Object(all)) => Ok(all),
+        Ok(_) => Err(format!("`params.{key}` must be an object")),
+        Err(words) => Err(format!("`params.{key}`: {words}")),
+    }
+}
+
+fn find_param<'a>(call: &Call<'a>, key: Key) -> Option<&'a [u8]> {
+    for (replaced, value) in call.replaced {
+        if *replaced == key {
+            return value.as_deref();
+        }
+    }
+    call.request.param(key)
+}
+
+/// Returns a string member; empty if absent or of another type.
+fn text_of<'a>(object: &'a Map<String, Value>, name: &str) -> &'a str {
+    match object.get(name) {
+        Some(Value::String(text)) => text,
+        _ => "",
+    }
+}
+
+/// Builds the result of `tools/call`, within its size limit.
+fn build_result(output: Output, cap: usize) -> Result<Value, ToolError> {
+    let content = if output.content.is_empty() {
+        vec![json!({"type": "text", "text": output.structured.to_string()})]
+    } else {
+        output.content
+    };
+    let result =
+        json!({"content": content, "structuredContent": output.structured, "isError": false});
+    let size = result.to_string().len();
+    if size > cap {
+        return Err(ToolError(format!(
+            "the result has {size} bytes and at most {cap} are possible; request less"
+        )));
+    }
+    Ok(result)
 }

@@ -8,6 +8,7 @@ use std::error::Error;
 use std::io::{BufRead, Read, Write};
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 use landlock::{
@@ -20,10 +21,10 @@ use seccompiler::{
     SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     TargetArch, apply_filter,
 };
+use serde::{Deserialize, Serialize};
 
 use super::config::Landlock;
-use super::folder::identity;
-use super::plan::{HeldFolder, Plan};
+use super::folder::{HeldFolder, identity};
 
 /// The first argument of this mode, and the second if the program may start others.
 pub(super) const MODE: &str = "confine-exec";
@@ -31,6 +32,35 @@ pub(super) const CHILDREN: &str = "children";
 /// The exit code for a program that was not started, and the prefix of the error message.
 pub(super) const FAILED_EXIT_CODE: u8 = 125;
 pub(super) const LAST_WORDS: &str = "lockgate: not confined, not started: ";
+
+/// The instructions for a launcher: the confinement and the program. Sent as a line of JSON on
+/// standard input.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Plan {
+    /// The process id of the gateway.
+    pub(super) gateway: u32,
+    /// The absolute path of the executable.
+    pub(super) program: PathBuf,
+    /// The program's `argv[0]`.
+    pub(super) name: String,
+    pub(super) arguments: Vec<String>,
+    pub(super) environment: BTreeMap<String, String>,
+    /// The working folder; `None` is `/`.
+    pub(super) folder: Option<HeldFolder>,
+    pub(super) landlock: bool,
+    pub(super) roots: Vec<HeldFolder>,
+    /// Paths that it may read, besides the roots.
+    pub(super) read: Vec<PathBuf>,
+    /// Paths that it may execute.
+    pub(super) execute: Vec<PathBuf>,
+    pub(super) children: bool,
+    pub(super) cpu_seconds: u64,
+    pub(super) memory_bytes: u64,
+    pub(super) file_bytes: u64,
+    pub(super) open_files: u64,
+    pub(super) processes: u64,
+}
 
 /// Maximum size of a plan in bytes; larger than the kernel's limit for arguments.
 const MAX_PLAN: u64 = 16 << 20;

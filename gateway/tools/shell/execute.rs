@@ -14,7 +14,9 @@ use super::Shell;
 use super::folder::Folder;
 use super::program::Program;
 use super::run::{self, Ran, Start};
-use crate::tool::{Arguments, Client, Effect, MAX_TIMEOUT, Output, Tool, ToolError, ToolSpec};
+use crate::tool::{
+    Arguments, Client, Effect, MAX_TIMEOUT, Output, Tool, ToolError, ToolSpec, milliseconds,
+};
 
 /// How long a call waits for a permit.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -259,7 +261,7 @@ fn tell(program: &str, ran: &Ran, limit: Duration) -> Output {
         "stdoutBytes": ran.stdout.total,
         "stderrBytes": ran.stderr.total,
         "binary": odd_stdout || odd_stderr,
-        "durationMs": (ran.took.as_secs_f64() * 1e6).round() / 1e3,
+        "durationMs": milliseconds(ran.took),
     });
     Output::with_text(structured, text)
 }

@@ -6,14 +6,23 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, open, openat2};
+use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, open};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use super::config::Root;
-use super::plan::HeldFolder;
+use crate::file::root::open_beneath;
 
-/// Maximum number of attempts while the tree changes during the lookup.
-const MAX_TRIES: usize = 8;
+/// A folder and its identity when it was checked. Another folder at the same path is rejected.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HeldFolder {
+    pub(super) path: PathBuf,
+    /// Whether programs may change its contents.
+    pub(super) write: bool,
+    pub(super) device: u64,
+    pub(super) inode: u64,
+}
 
 pub(super) struct Folders(Vec<Open>);
 
@@ -160,11 +169,5 @@ pub(super) fn identity(folder: &OwnedFd) -> Result<(u64, u64), Errno> {
 fn look(root: &Open, path: &str, flags: OFlags, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
     let path = path.trim_start_matches('/');
     let path = if path.is_empty() { "." } else { path };
-    for _ in 0..MAX_TRIES {
-        match openat2(&root.folder, path, flags, Mode::empty(), resolve) {
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            other => return other,
-        }
-    }
-    Err(Errno::AGAIN)
+    open_beneath(&root.folder, path, flags, resolve)
 }

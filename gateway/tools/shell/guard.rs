@@ -15,8 +15,7 @@ use rustix::process::{
     DumpableBehavior, Signal, kill_current_process_group, set_dumpable_behavior,
 };
 
-use super::confine::{self, CHILDREN, FAILED_EXIT_CODE, MODE};
-use super::plan::Plan;
+use super::confine::{self, CHILDREN, FAILED_EXIT_CODE, MODE, Plan};
 
 /// Confines this process and becomes the program, if the command line requests it. Call before
 /// anything else. Returns `None` if not requested, and an exit code on failure.

@@ -17,11 +17,11 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::confine::Plan;
 use super::folder::Folder;
 use super::launch::{Launcher, Launchers};
-use super::plan::Plan;
-use super::program::{Program, ProgramKind};
-use super::{Shell, confine, git};
+use super::program::{Program, ProgramKind, git_arguments, git_environment};
+use super::{Shell, confine};
 
 /// Time between SIGTERM and SIGKILL.
 const TERMINATION_GRACE_PERIOD: Duration = Duration::from_secs(2);
@@ -103,7 +103,7 @@ fn plan(shell: &Shell, start: Start<'_>) -> Result<Plan, rustix::io::Errno> {
     match program.kind {
         ProgramKind::Git => {
             let subcommand = call.subcommands.first().map(String::as_str);
-            arguments.extend(git::arguments(&call.arguments, subcommand));
+            arguments.extend(git_arguments(&call.arguments, subcommand));
         }
         _ => arguments.extend_from_slice(&call.arguments),
     }
@@ -158,7 +158,7 @@ fn environment(
     all.extend(shell.config.environment.clone());
     all.extend(variables);
     if program.kind == ProgramKind::Git {
-        all.extend(git::environment(&shell.folders.paths()));
+        all.extend(git_environment(&shell.folders.paths()));
     }
     all
 }

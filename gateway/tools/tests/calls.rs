@@ -153,7 +153,7 @@ async fn a_dropped_call_ends_at_once_and_counts_as_cancelled() {
     let told = notes.progress.lock().len();
     tokio::time::sleep(Duration::from_millis(60)).await;
     assert_eq!(notes.progress.lock().len(), told);
-    let figures = rig.builtin.stats.get("example/count", None);
+    let figures = rig.figures("example/count");
     assert_eq!((figures.invocations, figures.cancelled, figures.failures), (1, 1, 0));
 }
 
@@ -171,7 +171,7 @@ async fn a_tool_that_takes_too_long_is_ended_and_says_what_to_do() {
             && words.contains("Request less"),
         "{words}"
     );
-    let figures = rig.builtin.stats.get("example/count", None);
+    let figures = rig.figures("example/count");
     assert_eq!((figures.invocations, figures.cancelled, figures.failures), (1, 0, 1));
 }
 

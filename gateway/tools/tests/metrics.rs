@@ -27,7 +27,7 @@ async fn runs_are_those_of_the_callers_organisation() {
     rig.call("example/echo", json!({"text": ""})).await.unwrap();
     let echo = rig.builtin.registry.all();
     let echo = echo.iter().find(|entry| &*entry.name == "example/echo").unwrap();
-    drop(rig.builtin.registry.begin(echo, "other"));
+    drop(echo.begin("other"));
     let listed = rig.call("system/tools", json!({"name": "example/echo"})).await.unwrap();
     assert_eq!(listed["tools"][0]["runs"]["invocations"], json!(1));
     rig.is_operator = true;
@@ -46,7 +46,6 @@ async fn a_changed_configuration_touches_only_what_differs() {
     assert!(Arc::ptr_eq(&system, &rig.server("system")));
     assert!(rig.heard.try_recv().is_err());
     assert!(rig.builtin.registry.all().iter().all(|entry| entry.name.starts_with("system/")));
-    assert_eq!(rig.builtin.stats.get("example/echo", None).invocations, 0);
     rig.apply(&plain());
     assert_eq!(
         rig.call("example/echo", json!({"text": "again"})).await,

@@ -14,7 +14,9 @@ use super::Web;
 use super::config::Config;
 use super::exchange::{Reply, Wish};
 use super::reading;
-use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec, first_chars};
+use crate::tool::{
+    Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec, first_chars, milliseconds,
+};
 
 /// Maximum number of returned response headers, and maximum size of a value in bytes.
 const MAX_HEADERS: usize = 128;
@@ -211,7 +213,7 @@ fn told(reply: &Reply, took: Duration) -> Value {
         "encoding": encoding,
         "size": reply.body.len(),
         "truncated": reply.truncated,
-        "duration_ms": (took.as_secs_f64() * 1e6).round() / 1e3,
+        "duration_ms": milliseconds(took),
         "redirects": reply.hops,
     })
 }

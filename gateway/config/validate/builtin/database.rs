@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use lockgate_text::percent;
 use lockgate_tools::{
-    Database, DatabaseConnection, DatabaseLimits, DatabaseNetwork, DatabasePlace, EMBEDDED,
+    Database, DatabaseConnection, DatabaseConnectionSettings, DatabaseNetwork, DatabasePlace,
+    DatabaseSettings, EMBEDDED,
 };
 use url::{Host, Url};
 
 use super::super::Check;
-use crate::raw::builtin as raw;
 use crate::raw::leaf::Text;
 use crate::source::environment::find_set;
 
@@ -23,13 +23,13 @@ const FOLDER: &str = "lockgate-data";
 const EXAMPLE: &str = "such as postgres://reader:${DB_PASSWORD}@db.example:5432/shop";
 
 impl Check<'_> {
-    pub(super) fn database(&mut self, raw: &raw::Database) -> Option<Database> {
-        if raw.connections.len() > MAX_CONNECTIONS {
+    pub(super) fn database(&mut self, given: &DatabaseSettings) -> Option<Database> {
+        if given.connections.len() > MAX_CONNECTIONS {
             let what = format!("must have at most {MAX_CONNECTIONS} entries");
             self.error(&["builtin", "database", "connections"], what, "remove some");
         }
         let mut connections = BTreeMap::new();
-        for (name, connection) in &raw.connections {
+        for (name, connection) in &given.connections {
             let key = ["builtin", "database", "connections", name];
             if !is_name(name) || name == EMBEDDED {
                 let what = format!("is not a valid connection name (`{EMBEDDED}` is reserved)");
@@ -40,14 +40,15 @@ impl Check<'_> {
                 );
             }
             if let Some(place) = self.database_place(&key, connection) {
-                let functions = connection.functions.0.clone();
+                let functions = connection.functions.clone();
                 connections.insert(name.clone(), DatabaseConnection { place, functions });
             }
         }
         if let Some(url) = find_set(&self.sources.env, VARIABLE)
-            && !raw.connections.contains_key(FROM_VARIABLE)
+            && !given.connections.contains_key(FROM_VARIABLE)
         {
-            let connection = raw::Connection { url: Some(Text(url.clone())), ..Default::default() };
+            let connection =
+                DatabaseConnectionSettings { url: Some(url.clone()), ..Default::default() };
             if let Some(place) = self.database_place(&["builtin", "database"], &connection) {
                 connections.insert(
                     FROM_VARIABLE.into(),
@@ -55,39 +56,34 @@ impl Check<'_> {
                 );
             }
         }
-        let embedded = match &raw.embedded.folder {
-            _ if !raw.embedded.enabled.0 => None,
-            Some(Text(folder)) => Some(PathBuf::from(folder)),
+        let embedded = match &given.embedded.folder {
+            _ if !given.embedded.enabled => None,
+            Some(folder) => Some(PathBuf::from(folder)),
             None => Some(self.sources.cwd.join(FOLDER)),
         };
-        let default = self.database_default(raw, &connections, embedded.is_some());
+        let default = self.database_default(given, &connections, embedded.is_some());
         Some(Database {
             connections,
             default: default?,
             embedded,
-            limits: DatabaseLimits {
-                timeout: raw.timeout.duration(),
-                max_timeout: raw.max_timeout.duration().max(raw.timeout.duration()),
-                lock_timeout: raw.lock_timeout.duration(),
-                max_rows: raw.max_rows.size(),
-                max_bytes: raw.result_size.size(),
-                pool: raw.pool.size(),
-                import_bytes: raw.embedded.import_size.size(),
-                embedded_bytes: raw.embedded.size.get(),
+            limits: DatabaseSettings {
+                connections: BTreeMap::new(),
+                max_timeout: given.max_timeout.max(given.timeout),
+                ..given.clone()
             },
         })
     }
 
     fn database_default(
         &mut self,
-        raw: &raw::Database,
+        given: &DatabaseSettings,
         connections: &BTreeMap<String, DatabaseConnection>,
         embedded: bool,
     ) -> Option<String> {
         let key = ["builtin", "database", "default"];
-        match &raw.default {
-            Some(name) if connections.contains_key(&name.0) => Some(name.0.clone()),
-            Some(name) if embedded && name.0 == EMBEDDED => Some(name.0.clone()),
+        match &given.default {
+            Some(name) if connections.contains_key(name) => Some(name.clone()),
+            Some(name) if embedded && name == EMBEDDED => Some(name.clone()),
             Some(_) => {
                 self.error(&key, "is not a connection", "use one of `connections`, or `embedded`");
                 None
@@ -108,12 +104,17 @@ impl Check<'_> {
         }
     }
 
-    fn database_place(&mut self, key: &[&str], raw: &raw::Connection) -> Option<DatabasePlace> {
-        match (&raw.url, &raw.file) {
+    fn database_place(
+        &mut self,
+        key: &[&str],
+        given: &DatabaseConnectionSettings,
+    ) -> Option<DatabasePlace> {
+        match (&given.url, &given.file) {
             (None, Some(file)) => {
-                Some(DatabasePlace::Sqlite(self.file(&[key, &["file"]].concat(), file)))
+                let file = Text(file.clone());
+                Some(DatabasePlace::Sqlite(self.file(&[key, &["file"]].concat(), &file)))
             }
-            (Some(url), None) => match network(&url.0, raw) {
+            (Some(url), None) => match network(url, given) {
                 Ok(place) => Some(place),
                 Err(words) => {
                     self.error(&[key, &["url"]].concat(), words, EXAMPLE);
@@ -134,7 +135,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Parses a URL. Error messages never quote it.
-fn network(url: &str, raw: &raw::Connection) -> Result<DatabasePlace, &'static str> {
+fn network(url: &str, given: &DatabaseConnectionSettings) -> Result<DatabasePlace, &'static str> {
     let Ok(url) = Url::parse(url) else { return Err("is not a URL") };
     let port = match url.scheme() {
         "postgres" | "postgresql" => 5432,
@@ -170,9 +171,7 @@ fn network(url: &str, raw: &raw::Connection) -> Result<DatabasePlace, &'static s
             }
         }
     }
-    if let Some(toggle) = &raw.tls {
-        tls = toggle.0;
-    }
+    tls = given.tls.unwrap_or(tls);
     let postgres = port == 5432;
     let network = DatabaseNetwork {
         host,
@@ -181,7 +180,7 @@ fn network(url: &str, raw: &raw::Connection) -> Result<DatabasePlace, &'static s
         password,
         database,
         tls,
-        privileged: raw.allow_privileged_role.0,
+        privileged: given.allow_privileged_role,
     };
     Ok(if postgres { DatabasePlace::Postgres(network) } else { DatabasePlace::Mysql(network) })
 }

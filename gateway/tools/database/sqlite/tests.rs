@@ -49,7 +49,7 @@ fn bare(path: PathBuf) -> Sqlite {
         path: Some(path),
         rule,
         lock_timeout: Duration::from_secs(1),
-        places: Arc::new(Semaphore::new(2)),
+        places: BlockingPool::new(2),
     }
 }
 
