@@ -223,6 +223,12 @@ impl Visit {
         query(&filter)
     }
 
+    /// Returns the query for links within the organisation of this page.
+    pub(crate) fn organisation_query(&self) -> String {
+        let query = PagePath::new(&[]).with("organisation", self.query.get("organisation"));
+        query.into_text()
+    }
+
     /// Returns the address of the next part of the list on this page, with these fields.
     pub(crate) fn next(&self, fields: &[&str], cursor: Option<&str>) -> Option<String> {
         let mut page = PagePath::of_address(&self.address);

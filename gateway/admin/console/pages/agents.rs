@@ -119,11 +119,8 @@ struct AgentPage<'a> {
     address: String,
     servers: Vec<AgentServer>,
     /// The slug and the name of the server whose tools are shown; empty without one.
-    open: String,
+    open: &'a str,
     open_name: String,
-    /// The search in the names of its tools.
-    search: String,
-    page: String,
     tools: ListPart<AgentTool>,
     snippets: Vec<Snippet>,
     /// The entered name and its mistake.
@@ -139,18 +136,15 @@ struct DeletePage<'a> {
 }
 
 pub(crate) async fn show_agent(visit: Visit, Path(id): Path<String>) -> PageResult {
-    show(&load_agent_page(&visit, (&id, &visit.query)).await?)
+    show(&load_agent_page(&visit, &id).await?)
 }
 
-async fn load_agent_page<'a>(
-    visit: &'a Visit,
-    (id, fields): (&str, &Fields),
-) -> Result<AgentPage<'a>, Problem> {
+async fn load_agent_page<'a>(visit: &'a Visit, id: &str) -> Result<AgentPage<'a>, Problem> {
     let agent = agents::show_agent(visit.by()?, Path(id.to_owned())).await?.value;
     let Json(found) = list_agent_servers(visit.by()?, Path(id.to_owned())).await?;
     let mut servers = found.items;
     servers.sort_by(|one, other| (!one.assigned, &one.name).cmp(&(!other.assigned, &other.name)));
-    let slug = fields.get("server");
+    let slug = visit.query.get("server");
     let mut open_name = String::new();
     let mut tools = Vec::new();
     if !slug.is_empty() {
@@ -159,23 +153,20 @@ async fn load_agent_page<'a>(
         open_name = open.name;
         tools = open.tools.unwrap_or_default();
     }
-    let search = fields.get("q").to_owned();
+    let search = visit.query.get("q");
     let wanted = search.to_lowercase();
     tools.retain(|tool| tool.name.to_lowercase().contains(&wanted));
-    let tools = ListPart::cut(tools, fields.get("page"), &tools_path(id, slug, &search));
+    let tools = ListPart::cut(tools, visit.query.get("page"), &tools_path(id, slug, search));
     let address = find_address(&agent.endpoint, visit.api()?.headers());
     let needs_key = matches!(&visit.who, Some(who) if who.has_session);
     let snippets = make_snippets(&agent.name, &address, None, needs_key);
-    let page = fields.get("page").to_owned();
     Ok(AgentPage {
         visit,
         agent,
         address,
         servers,
-        open: slug.to_owned(),
+        open: slug,
         open_name,
-        search,
-        page,
         tools,
         snippets,
         name: "",
@@ -205,7 +196,7 @@ pub(crate) async fn change_agent(visit: Visit, Path(id): Path<String>) -> PageRe
         Err(problem) => return Err(problem.into()),
     };
     let mistake = sentence(problem.detail());
-    let page = load_agent_page(&visit, (&id, &Fields::default())).await?;
+    let page = load_agent_page(&visit, &id).await?;
     render(StatusCode::UNPROCESSABLE_ENTITY, &AgentPage { name, mistake: &mistake, ..page })
 }
 

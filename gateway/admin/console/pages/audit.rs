@@ -19,7 +19,6 @@ use crate::api::audit::{self, Integrity};
 use crate::api::page::query;
 use crate::api::problem::Problem;
 use crate::console::diagnosis::Severity;
-use crate::console::form::Fields;
 use crate::console::redirect::PagePath;
 use crate::console::render::{PageError, PageResult, render, show, show_json};
 use crate::console::visit::Visit;
@@ -40,7 +39,6 @@ pub(crate) struct AuditRecord(Members);
 #[template(path = "audit.html")]
 struct AuditPage<'a> {
     visit: &'a Visit,
-    fields: &'a Fields,
     records: Vec<AuditRecord>,
     /// All records that could be on this page were searched.
     is_complete: bool,
@@ -237,7 +235,6 @@ pub(crate) async fn list_records(visit: Visit) -> PageResult {
     }
     let mut page = AuditPage {
         visit: &visit,
-        fields: &visit.query,
         records: Vec::new(),
         is_complete: false,
         integrity: None,

@@ -30,8 +30,6 @@ struct IntegrationPage<'a> {
     /// The entered values, if any.
     typed: &'a Fields,
     mistake: FormError,
-    /// The query for links within the same organisation.
-    query: String,
 }
 
 #[derive(Template)]
@@ -41,7 +39,6 @@ struct DeletePage<'a> {
     integration: Integration,
     /// Ids of the agents that lose it.
     agents: Vec<String>,
-    query: String,
 }
 
 impl Integration {
@@ -113,11 +110,6 @@ async fn load(visit: &Visit, id: &str) -> Result<Integration, Problem> {
     Ok(integrations::show_integration(by, Path(id.to_owned())).await?.value)
 }
 
-fn write_query(visit: &Visit) -> String {
-    let query = PagePath::new(&[]).with("organisation", visit.query.get("organisation"));
-    query.into_text()
-}
-
 pub(crate) async fn show_integration(visit: Visit, Path(id): Path<String>) -> PageResult {
     let integration = load(&visit, &id).await?;
     show(&IntegrationPage {
@@ -125,7 +117,6 @@ pub(crate) async fn show_integration(visit: Visit, Path(id): Path<String>) -> Pa
         integration,
         typed: &Fields::default(),
         mistake: FormError::default(),
-        query: write_query(&visit),
     })
 }
 
@@ -157,13 +148,7 @@ pub(crate) async fn change_integration(visit: Visit, Path(id): Path<String>) -> 
     };
     render(
         StatusCode::UNPROCESSABLE_ENTITY,
-        &IntegrationPage {
-            visit: &visit,
-            integration,
-            typed: &visit.form,
-            mistake,
-            query: write_query(&visit),
-        },
+        &IntegrationPage { visit: &visit, integration, typed: &visit.form, mistake },
     )
 }
 
@@ -224,7 +209,7 @@ pub(crate) async fn show_deletion(visit: Visit, Path(id): Path<String>) -> PageR
     let Deletion(integration) = integrations::delete_integration(by, Path(id)).await?;
     let mut integration = integration.ok_or_else(broken)?;
     let agents = integration.affected_agents.take().unwrap_or_default();
-    show(&DeletePage { visit: &visit, integration, agents, query: write_query(&visit) })
+    show(&DeletePage { visit: &visit, integration, agents })
 }
 
 /// Removes an integration, also from all agents.

@@ -27,8 +27,13 @@ use crate::console::render::{PageResult, show};
 use crate::console::visit::Visit;
 
 /// States that the list can be filtered by.
-const STATES: [(&str, &str); 4] =
-    [("bad", "Failing"), ("waiting", "Waiting"), ("good", "Working"), ("off", "Disabled")];
+const STATES: [(&str, &str); 5] = [
+    ("", "All"),
+    ("bad", "Failing"),
+    ("waiting", "Waiting"),
+    ("good", "Working"),
+    ("off", "Disabled"),
+];
 
 #[derive(Template)]
 #[template(path = "servers.html")]
@@ -50,7 +55,7 @@ pub(crate) async fn list_servers(visit: Visit) -> PageResult {
     let chosen = visit.query.get("state");
     let mut servers = servers::list_visible(&visit.by()?, search);
     let filters = make_filters(&servers, search, chosen);
-    servers.retain(|server| chosen.is_empty() || server.severity().as_str() == chosen);
+    servers.retain(|server| has_state(server, chosen));
     servers.sort_by_key(Server::severity);
     let path = PagePath::new(&["console", "servers"]).with("q", search).with("state", chosen);
     let part = ListPart::cut(servers, visit.query.get("page"), &path);
@@ -59,33 +64,28 @@ pub(crate) async fn list_servers(visit: Visit) -> PageResult {
 
 fn make_filters(servers: &[Server], search: &str, chosen: &str) -> Vec<Filter> {
     let page = PagePath::new(&["console", "servers"]).with("q", search);
-    let mut filters = vec![Filter {
-        label: "All",
-        count: servers.len(),
-        address: page.as_str().to_owned(),
-        is_chosen: chosen.is_empty(),
-    }];
+    let mut filters = Vec::new();
     for (state, label) in STATES {
-        let of_state = servers.iter().filter(|server| server.severity().as_str() == state);
-        filters.push(Filter {
-            label,
-            count: of_state.count(),
-            address: page.clone().with("state", state).as_str().to_owned(),
-            is_chosen: chosen == state,
-        });
+        let count = servers.iter().filter(|server| has_state(server, state)).count();
+        let address = page.clone().with("state", state).into_text();
+        filters.push(Filter { label, count, address, is_chosen: chosen == state });
     }
     filters
+}
+
+/// Returns whether a server has the state of a filter, which is empty for all servers.
+fn has_state(server: &Server, state: &str) -> bool {
+    state.is_empty() || server.severity().as_str() == state
 }
 
 /// Counts the servers by state, the worst first.
 pub(crate) fn count_states(servers: &[Server]) -> Vec<(Severity, usize)> {
     let all = [Severity::Bad, Severity::Waiting, Severity::Good, Severity::Off];
-    let mut counts = Vec::new();
-    for severity in all {
+    let counts = all.map(|severity| {
         let of_same = servers.iter().filter(|server| server.severity() == severity);
-        counts.push((severity, of_same.count()));
-    }
-    counts
+        (severity, of_same.count())
+    });
+    counts.to_vec()
 }
 
 #[derive(Template)]

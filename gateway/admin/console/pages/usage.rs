@@ -23,10 +23,8 @@ struct UsagePage<'a> {
     visit: &'a Visit,
     usage: &'a Usage,
     plots: Vec<Plot>,
-    windows: Vec<Tab>,
-    groups: Vec<Tab>,
-    by: &'a str,
-    server: &'a str,
+    windows: [Tab; 3],
+    groups: [Tab; 3],
     /// The caller of the filter; empty without one.
     caller: String,
     /// The address without the filters.
@@ -50,13 +48,18 @@ struct View<'a> {
 }
 
 impl View<'_> {
+    /// Returns the filters, under the names of the API.
+    fn filters(&self) -> [(&'static str, &str); 4] {
+        let Self { window, by, server, principal } = *self;
+        [("window", window), ("by", by), ("server", server), ("principal", principal)]
+    }
+
     fn address(&self) -> String {
-        PagePath::new(&["console", "usage"])
-            .with("window", self.window)
-            .with("by", self.by)
-            .with("server", self.server)
-            .with("principal", self.principal)
-            .into_text()
+        let mut page = PagePath::new(&["console", "usage"]);
+        for (name, value) in self.filters() {
+            page = page.with(name, value);
+        }
+        page.into_text()
     }
 
     /// Returns the address of the parts of an item; empty for items that are counted together.
@@ -79,26 +82,15 @@ pub(crate) async fn show_usage(visit: Visit) -> PageResult {
         server: visit.query.get("server"),
         principal: visit.query.get("principal"),
     };
-    let usage = load_usage(
-        &visit,
-        &[
-            ("window", view.window),
-            ("by", view.by),
-            ("server", view.server),
-            ("principal", view.principal),
-        ],
-    )
-    .await?;
-    let mut windows = Vec::new();
-    for (window, label) in WINDOWS {
+    let usage = load_usage(&visit, &view.filters()).await?;
+    let windows = WINDOWS.map(|(window, label)| {
         let address = View { window, ..view }.address();
-        windows.push(Tab { label, address, is_chosen: window == view.window });
-    }
-    let mut groups = Vec::new();
-    for (by, label) in GROUPS {
+        Tab { label, address, is_chosen: window == view.window }
+    });
+    let groups = GROUPS.map(|(by, label)| {
         let address = View { by, ..view }.address();
-        groups.push(Tab { label, address, is_chosen: by == view.by });
-    }
+        Tab { label, address, is_chosen: by == view.by }
+    });
     show(&UsagePage {
         plots: usage.plots(),
         caller: name_caller(&visit, &view).await,
@@ -107,8 +99,6 @@ pub(crate) async fn show_usage(visit: Visit) -> PageResult {
         usage: &usage,
         windows,
         groups,
-        by: view.by,
-        server: view.server,
         view: &view,
     })
 }
@@ -135,12 +125,8 @@ fn choose(
     chosen: &str,
     default: &'static str,
 ) -> &'static str {
-    for (value, _) in options {
-        if *value == chosen {
-            return value;
-        }
-    }
-    default
+    let found = options.iter().find(|(value, _)| *value == chosen);
+    found.map_or(default, |(value, _)| value)
 }
 
 // Usage as returned by the API, with its texts: figures with units, plots of the time span, and
@@ -229,13 +215,11 @@ impl Usage {
 
     /// Returns servers that were not called in the time span, but have data of the day.
     pub(crate) fn idle_days(&self) -> Vec<&ServerDay> {
-        let mut idle = Vec::new();
-        for day in &self.servers {
+        let mut idle: Vec<_> = self.servers.iter().filter(|day| day.has_data()).collect();
+        idle.retain(|day| {
             let name = day.qualified_name();
-            if day.has_data() && !self.items.iter().any(|item| item.server == name) {
-                idle.push(day);
-            }
-        }
+            !self.items.iter().any(|item| item.server == name)
+        });
         idle
     }
 }
