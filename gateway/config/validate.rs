@@ -2,29 +2,18 @@
 //! mistakes and returns a configuration only if there are none.
 
 mod address;
-mod approvals;
-mod audit;
 mod auth;
 mod builtin;
-mod catalogue;
 mod compose;
-mod discovery;
 mod egress;
-mod headers;
 mod identity;
 mod memory;
-mod pins;
 mod policy;
-mod redis;
-mod replicas;
+mod receivers;
 mod secret;
 mod server;
 mod server_auth;
-mod sign_in;
 mod store;
-mod telemetry;
-mod tool_search;
-mod unknown_servers;
 
 use std::path::{Path, PathBuf};
 
@@ -162,6 +151,59 @@ impl Check<'_> {
             .push(Problem::error(place, path.join("."), "is required in production").hint(hint));
     }
 
+    /// Reports an error with the value, if it may be shown.
+    fn wrong_value(&mut self, path: &[&str], what: &str, hint: impl Into<String>) {
+        let what = format!("{what}{}", self.shown(path));
+        self.error(path, what, hint);
+    }
+
+    /// Reports a mistake, unless the value was removed as malformed.
+    fn absent(&mut self, path: &[&str], what: &str, hint: impl Into<String>) {
+        if !self.layers.damaged(path) {
+            self.error(path, what, hint);
+        }
+    }
+
+    /// Returns a required value. A missing one is reported, unless it was removed as malformed.
+    fn required<T>(&mut self, path: &[&str], value: Option<T>, hint: &str) -> Option<T> {
+        if value.is_none() {
+            self.absent(path, "is required", hint);
+        }
+        value
+    }
+
+    fn at_most(&mut self, path: &[&str], entries: usize, most: usize, hint: &str) {
+        if entries > most {
+            self.error(path, format!("must have at most {most} entries"), hint);
+        }
+    }
+
+    /// Parses each item of a list, and reports the invalid ones.
+    fn items<T>(
+        &mut self,
+        list: &[&str],
+        texts: &[String],
+        (what, hint): (&str, &str),
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Vec<T> {
+        let mut items = Vec::with_capacity(texts.len());
+        for (at, text) in texts.iter().enumerate() {
+            match parse(text) {
+                Some(item) => items.push(item),
+                None => self.item_error(list, at, what, hint),
+            }
+        }
+        items
+    }
+
+    /// Checks the name of an entry of a section.
+    fn entry_name(&mut self, section: &str, name: &str, hint: &str) {
+        if !is_slug(name) {
+            let what = "the name of an entry must be 1 to 64 of a-z, 0-9 and -";
+            self.error(&[section, name], what, hint);
+        }
+    }
+
     /// Returns the value at `path` for a message; empty if the value may be a secret.
     fn shown(&self, path: &[&str]) -> String {
         self.layers.get(path).map_or(String::new(), |node| node.shown(path))
@@ -170,22 +212,22 @@ impl Check<'_> {
     /// Reports a mistake in a list's item, at the item itself unless the list was written as text.
     fn item_error(&mut self, list: &[&str], at: usize, what: &str, hint: &str) {
         let at = at.to_string();
-        let item = [list, &[at.as_str()]].concat();
-        let path = if self.layers.get(&item).is_some() { &item[..] } else { list };
-        let shown = self.shown(path);
-        self.error(path, format!("{what}{shown}"), hint);
+        let path = self.item_path(list, &at);
+        self.wrong_value(&path, what, hint);
+    }
+
+    /// Returns the path of a list's item, or of the list if it was written as text.
+    fn item_path<'p>(&self, list: &[&'p str], at: &'p str) -> Vec<&'p str> {
+        let item = [list, &[at]].concat();
+        if self.layers.get(&item).is_some() { item } else { list.to_vec() }
     }
 
     /// Checks that a file exists.
     fn file(&mut self, path: &[&str], text: &Text) -> PathBuf {
         let file = Path::new(&text.0).to_path_buf();
         if !file.is_file() {
-            let shown = self.shown(path);
-            self.error(
-                path,
-                format!("there is no such file{shown}"),
-                "paths are relative to the file that contains them",
-            );
+            let hint = "paths are relative to the file that contains them";
+            self.wrong_value(path, "there is no such file", hint);
         }
         file
     }
@@ -193,12 +235,8 @@ impl Check<'_> {
     fn proxy(&mut self, root: &Root) -> lockgate_proxy::Config {
         let name = text_or(&root.name, NAME);
         if !is_slug(name) {
-            let shown = self.shown(&["name"]);
-            self.error(
-                &["name"],
-                format!("must be 1 to {NAME_CHARS} of a-z, 0-9 and -{shown}"),
-                "set the display name in `title`",
-            );
+            let what = format!("must be 1 to {NAME_CHARS} of a-z, 0-9 and -");
+            self.wrong_value(&["name"], &what, "set the display name in `title`");
         }
         self.check_groups(root);
         self.short(&["title"], root.title.as_ref(), TITLE_CHARS);
@@ -257,25 +295,20 @@ impl Check<'_> {
         let path = ["log", "level"];
         for word in &words {
             if !word.contains(['=', ':', '[']) && !LEVELS.contains(&word.as_str()) {
-                let shown = self.shown(&path);
                 let hint = match suggest::for_word(word, &LEVELS) {
                     Some(near) => near,
                     None => {
                         "per module it is MODULE=LEVEL, such as info,lockgate_proxy=debug".into()
                     }
                 };
-                self.error(&path, format!("must be {}{shown}", suggest::one_of(&LEVELS)), hint);
+                let what = format!("must be {}", suggest::one_of(&LEVELS));
+                self.wrong_value(&path, &what, hint);
                 return given.to_string();
             }
         }
         let filter = words.join(",");
         if tracing_subscriber::EnvFilter::builder().parse(&filter).is_err() {
-            let shown = self.shown(&path);
-            self.error(
-                &path,
-                format!("is not a log filter{shown}"),
-                "such as info,lockgate_proxy=debug",
-            );
+            self.wrong_value(&path, "is not a log filter", "such as info,lockgate_proxy=debug");
         }
         filter
     }

@@ -107,38 +107,21 @@ impl Check<'_> {
     /// Returns the roles that administrators may give to keys. Keys with a higher role than their
     /// creator are refused regardless of this setting.
     fn grants(&mut self, raw: Option<&raw::leaf::List>) -> Vec<String> {
-        let mut grants = Vec::new();
-        let Some(raw) = raw else { return grants };
-        for (at, role) in raw.0.iter().enumerate() {
-            if role.is_empty() || role.len() > MAX_ROLE || role.contains(char::is_control) {
-                let hint = "write the name of a role, of 1 to 256 bytes";
-                self.item_error(&["admin", "grants"], at, "is not the name of a role", hint);
-                continue;
-            }
-            grants.push(role.to_string());
-        }
-        grants
+        let Some(raw) = raw else { return Vec::new() };
+        let wrong = ("is not the name of a role", "write the name of a role, of 1 to 256 bytes");
+        self.items(&["admin", "grants"], &raw.0, wrong, |role| {
+            let is_wrong =
+                role.is_empty() || role.len() > MAX_ROLE || role.contains(char::is_control);
+            (!is_wrong).then(|| role.to_owned())
+        })
     }
 
     /// Returns the holders of an API role; by default, API keys with the role named `default`.
     fn holders(&mut self, key: &str, raw: Option<&raw::leaf::List>, default: &str) -> Vec<Holder> {
         let Some(raw) = raw else { return vec![Holder::of_key(default)] };
-        let mut holders = Vec::new();
-        for (at, text) in raw.0.iter().enumerate() {
-            match Holder::parse(text) {
-                Some(holder) => holders.push(holder),
-                None => {
-                    let hint = "write role:NAME, principal:ISSUER|SUBJECT or certificate:dns:NAME";
-                    self.item_error(
-                        &["admin", key],
-                        at,
-                        "is not a valid role, principal or certificate",
-                        hint,
-                    );
-                }
-            }
-        }
-        holders
+        let what = "is not a valid role, principal or certificate";
+        let hint = "write role:NAME, principal:ISSUER|SUBJECT or certificate:dns:NAME";
+        self.items(&["admin", key], &raw.0, (what, hint), Holder::parse)
     }
 
     fn address(&mut self, path: &[&str], text: &str, has_key: bool) -> Option<SocketAddr> {
@@ -146,29 +129,27 @@ impl Check<'_> {
             Some(port) => format!("127.0.0.1:{port}"),
             None => text.to_string(),
         };
-        let shown = self.shown(path);
         let Ok(address) = numeric.parse::<SocketAddr>() else {
             let hint = "such as 127.0.0.1:3001, [::1]:3001, or 0.0.0.0:3001 for every interface";
-            self.error(path, format!("must be ADDRESS:PORT{shown}"), hint);
+            self.wrong_value(path, "must be ADDRESS:PORT", hint);
             return None;
         };
-        match address.port() {
-            0 if matches!(self.layers.place(path), ValuePlace::Flag(_)) => {}
-            0 => {
-                let hint = "port 0 (any free port) is only accepted on the command line";
-                self.error(path, format!("the port must be from 1024 to 65535{shown}"), hint);
-            }
+        let hint = match address.port() {
+            0 if matches!(self.layers.place(path), ValuePlace::Flag(_)) => None,
+            0 => Some("port 0 (any free port) is only accepted on the command line"),
             1..1024 if !self.privileged => {
-                let hint = "use a higher port, or set `http.privileged_ports: true`";
-                self.error(path, format!("the port must be from 1024 to 65535{shown}"), hint);
+                Some("use a higher port, or set `http.privileged_ports: true`")
             }
-            _ => {}
+            _ => None,
+        };
+        if let Some(hint) = hint {
+            self.wrong_value(path, "the port must be from 1024 to 65535", hint);
         }
         if !has_key && !is_loopback(address.ip()) && !self.layers.damaged(&["auth"]) {
-            let what = format!("without `auth.key` only a loopback address may be bound{shown}");
+            let what = "without `auth.key` only a loopback address may be bound";
             let hint = "set `auth.key: \"${LOCKGATE_KEY}\"` or another credential of `auth`, or \
                 bind 127.0.0.1";
-            self.error(path, what, hint);
+            self.wrong_value(path, what, hint);
         }
         Some(address)
     }
@@ -220,50 +201,30 @@ impl Check<'_> {
         if let Some(file) = file {
             return Some(self.file(&path, file));
         }
-        if !self.layers.damaged(&path) {
-            let what = "is required: TLS needs both `cert` and `key`";
-            self.error(&path, what, "set it to a PEM file");
-        }
+        let what = "is required: TLS needs both `cert` and `key`";
+        self.absent(&path, what, "set it to a PEM file");
         None
     }
 
     fn hosts(&mut self, hosts: &[String]) -> Vec<String> {
-        let mut lower = Vec::with_capacity(hosts.len());
-        for (at, host) in hosts.iter().enumerate() {
-            if host != "*" && (host.is_empty() || host.len() > 255 || !has_host_characters(host)) {
-                let hint = "use a name such as mcp.example.com, or a single * for any";
-                self.item_error(&["http", "hosts"], at, "is not a host name", hint);
-            }
-            lower.push(host.to_ascii_lowercase());
-        }
-        lower
+        let hint = "use a name such as mcp.example.com, or a single * for any";
+        self.items(&["http", "hosts"], hosts, ("is not a host name", hint), |host| {
+            let is_name = (1..=255).contains(&host.len()) && has_host_characters(host);
+            (host == "*" || is_name).then(|| host.to_ascii_lowercase())
+        })
     }
 
     /// Parses networks. An address is a network of a single host.
     pub fn networks(&mut self, path: &[&str], list: &[String]) -> Vec<IpNet> {
-        let mut networks = Vec::new();
-        for (at, text) in list.iter().enumerate() {
-            match parse_network(text) {
-                Some(network) => networks.push(network),
-                None => {
-                    let hint = "such as 10.1.2.3 or 10.1.0.0/16";
-                    self.item_error(path, at, "is not an address or network", hint);
-                }
-            }
-        }
-        networks
+        let wrong = ("is not an address or network", "such as 10.1.2.3 or 10.1.0.0/16");
+        self.items(path, list, wrong, parse_network)
     }
 
     fn origins(&mut self, origins: &[String]) -> Vec<String> {
-        let mut lower = Vec::with_capacity(origins.len());
-        for (at, origin) in origins.iter().enumerate() {
-            if !is_origin(origin) {
-                let hint = "write scheme://host or scheme://host:port without a path";
-                self.item_error(&["http", "origins"], at, "is not an origin", hint);
-            }
-            lower.push(origin.to_ascii_lowercase());
-        }
-        lower
+        let hint = "write scheme://host or scheme://host:port without a path";
+        self.items(&["http", "origins"], origins, ("is not an origin", hint), |origin| {
+            is_origin(origin).then(|| origin.to_ascii_lowercase())
+        })
     }
 }
 

@@ -58,11 +58,8 @@ impl Check<'_> {
         let damaged = self.layers.damaged(&["auth"]);
         if config.anonymous == authn::Anonymous::Everywhere && !config.scopes.required.is_empty() {
             let hint = "remove it, or remove `auth.scopes.required`";
-            self.warning(
-                &path,
-                "callers without a credential have no scopes, so they are rejected",
-                hint,
-            );
+            let what = "callers without a credential have no scopes, so they are rejected";
+            self.warning(&path, what, hint);
         } else if config.anonymous == authn::Anonymous::Everywhere {
             let hint = "remove it, unless every client that can reach the gateway may use it";
             self.warning(&path, "callers need no credential", hint);
@@ -70,11 +67,8 @@ impl Check<'_> {
             if config.anonymous == authn::Anonymous::Never {
                 let hint =
                     "set `auth.key`, `auth.keys_file`, `auth.issuers` or `http.tls.client_ca`";
-                self.error(
-                    &path,
-                    "every caller is rejected: no authentication method is configured",
-                    hint,
-                );
+                let what = "every caller is rejected: no authentication method is configured";
+                self.error(&path, what, hint);
             } else if self.production {
                 let hint = "set `auth: { key: \"${LOCKGATE_KEY}\" }` and that variable, or \
                     `auth.keys_file`, `auth.issuers` or `http.tls.client_ca`";
@@ -100,11 +94,8 @@ impl Check<'_> {
         if config.key.is_some() && !config.scopes.required.is_empty() {
             let hint =
                 "create keys with `lockgate keys create --scope …` instead, and remove `auth.key`";
-            self.error(
-                &["auth", "scopes", "required"],
-                "the holder of `auth.key` has no scopes",
-                hint,
-            );
+            let path = ["auth", "scopes", "required"];
+            self.error(&path, "the holder of `auth.key` has no scopes", hint);
         }
     }
 
@@ -121,22 +112,13 @@ impl Check<'_> {
     }
 
     fn issuers(&mut self, raw: &raw::Auth) -> Vec<authn::Issuer> {
-        if raw.issuers.len() > MAX_ISSUERS {
-            self.error(
-                &["auth", "issuers"],
-                format!("must be at most {MAX_ISSUERS}"),
-                "remove some",
-            );
-        }
+        self.at_most(&["auth", "issuers"], raw.issuers.len(), MAX_ISSUERS, "remove some");
         let mut all: Vec<authn::Issuer> = Vec::new();
         for (name, raw) in &raw.issuers {
             if let Some(issuer) = self.issuer(name, raw) {
                 if all.iter().any(|other| other.issuer == issuer.issuer) {
-                    self.error(
-                        &["auth", "issuers", name, "issuer"],
-                        "is listed twice",
-                        "keep one of them",
-                    );
+                    let path = ["auth", "issuers", name, "issuer"];
+                    self.error(&path, "is listed twice", "keep one of them");
                 }
                 all.push(issuer);
             }
@@ -146,17 +128,9 @@ impl Check<'_> {
 
     fn issuer(&mut self, name: &str, raw: &raw::Issuer) -> Option<authn::Issuer> {
         let path = ["auth", "issuers", name, "issuer"];
-        let Some(issuer) = &raw.issuer else {
-            if !self.layers.damaged(&path) {
-                self.error(&path, "is required", "set it to the `iss` of its tokens");
-            }
-            return None;
-        };
-        self.secure_url(
-            &path,
-            &issuer.0,
-            "set it to the `iss` of its tokens, such as https://login.example.com",
-        );
+        let hint = "set it to the `iss` of its tokens, such as https://login.example.com";
+        let issuer = self.required(&path, raw.issuer.as_ref(), hint)?;
+        self.secure_url(&path, &issuer.0, hint);
         let jwks = match &raw.jwks_uri {
             Some(Text(text)) => {
                 let path = ["auth", "issuers", name, "jwks_uri"];
@@ -166,12 +140,8 @@ impl Check<'_> {
         };
         if let Some(at) = raw.audiences.0.iter().position(String::is_empty) {
             let what = "is empty, so a token without an audience would be accepted everywhere";
-            self.item_error(
-                &["auth", "issuers", name, "audiences"],
-                at,
-                what,
-                "use the value that the issuer puts into `aud`",
-            );
+            let hint = "use the value that the issuer puts into `aud`";
+            self.item_error(&["auth", "issuers", name, "audiences"], at, what, hint);
         }
         Some(authn::Issuer {
             issuer: issuer.0.clone(),
@@ -215,20 +185,13 @@ impl Check<'_> {
     pub fn secure_url(&mut self, path: &[&str], text: &str, hint: &str) -> Option<Url> {
         let url = super::parse_open_url(text).filter(|url| url.fragment().is_none());
         let Some(url) = url else {
-            let shown = self.shown(path);
-            self.error(path, format!("must be an https:// address{shown}"), hint);
+            self.wrong_value(path, "must be an https:// address", hint);
             return None;
         };
         if url.scheme() == "http" && !super::is_local(&url) {
-            let shown = self.shown(path);
-            self.error(
-                path,
-                format!(
-                    "must be https: plain HTTP lets an attacker on the network forge \
-                    credentials{shown}"
-                ),
-                hint,
-            );
+            let what =
+                "must be https: plain HTTP lets an attacker on the network forge credentials";
+            self.wrong_value(path, what, hint);
         }
         Some(url)
     }
@@ -241,8 +204,7 @@ impl Check<'_> {
             let url = super::parse_open_url(&text.0)
                 .filter(|url| url.query().is_none() && url.fragment().is_none());
             if !matches!(&url, Some(url) if has_plain_path(url)) {
-                let shown = self.shown(&path);
-                self.error(&path, format!("must be an http:// or https:// address{shown}"), hint);
+                self.wrong_value(&path, "must be an http:// or https:// address", hint);
             }
             return url;
         }
@@ -257,11 +219,8 @@ impl Check<'_> {
                 Url::parse(&format!("{scheme}://{listen}")).ok()
             }
             _ => {
-                self.error(
-                    &path,
-                    "is required: tokens are issued for the address that clients use",
-                    hint,
-                );
+                let what = "is required: tokens are issued for the address that clients use";
+                self.error(&path, what, hint);
                 None
             }
         }
@@ -285,12 +244,8 @@ impl Check<'_> {
     }
 
     pub fn check_scope_list(&mut self, path: &[&str], scopes: &[String]) {
-        for (at, scope) in scopes.iter().enumerate() {
-            if !authn::is_scope(scope) {
-                let hint = "a scope is ASCII without blanks and quotes";
-                self.item_error(path, at, "is not a scope", hint);
-            }
-        }
+        let wrong = ("is not a scope", "a scope is ASCII without blanks and quotes");
+        self.items(path, scopes, wrong, |scope| authn::is_scope(scope).then_some(()));
     }
 }
 

@@ -1,13 +1,19 @@
-//! `groups`, `endpoints` and `methods`: servers, patterns and names.
+//! `groups`, `endpoints`, `methods`, `discovery`, `tool_search` and `catalogue`: what clients see
+//! of servers, and the servers that organisations may add.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lockgate_proxy::{Compose, Config, ItemMistake, is_name};
+use lockgate_proxy::{
+    Compose, Config, Discovery, EmbeddingServer, ItemMistake, Registry, ToolSearch, is_name,
+};
+use lockgate_registry::{Auth, Catalogue, CatalogueEntry};
+use url::Url;
 
-use super::{Check, is_slug};
-use crate::raw::Root;
-use crate::raw::leaf::List;
+use super::receivers::is_framing;
+use super::{Check, is_local};
+use crate::raw::leaf::{List, Text};
+use crate::raw::{self, AuthMethod, Root, text_of};
 
 /// Groups, and likewise endpoints.
 const MAX_ENTRIES: usize = 100;
@@ -55,10 +61,7 @@ impl Check<'_> {
 
     pub fn methods(&mut self, raw: &List) -> BTreeSet<String> {
         let mut methods = BTreeSet::new();
-        if raw.0.len() > MAX_ENTRIES {
-            let what = format!("must not have more than {MAX_ENTRIES} entries");
-            self.error(&["methods"], what, "remove some");
-        }
+        self.at_most(&["methods"], raw.0.len(), MAX_ENTRIES, "remove some");
         for method in &raw.0 {
             let is_plain = method.contains('/') && method.split('/').all(is_name);
             if !is_plain || Config::knows_method(method) {
@@ -72,14 +75,157 @@ impl Check<'_> {
 
     /// Checks the names and the number of the entries of a map.
     fn entries<'k>(&mut self, key: &str, names: impl ExactSizeIterator<Item = &'k String>) {
-        if names.len() > MAX_ENTRIES {
-            let what = format!("must not have more than {MAX_ENTRIES} entries");
-            self.error(&[key], what, "remove some");
-        }
+        self.at_most(&[key], names.len(), MAX_ENTRIES, "remove some");
         for name in names {
-            if !is_slug(name) {
-                let what = "the name of an entry must be 1 to 64 of a-z, 0-9 and -";
-                self.error(&[key, name], what, "rename it");
+            self.entry_name(key, name, "rename it");
+        }
+    }
+}
+
+impl Check<'_> {
+    /// Returns the settings with the public address; `None` if nothing is published.
+    pub fn discovery(&mut self, given: &Discovery, public_url: Option<&Url>) -> Option<Discovery> {
+        if !given.cards && given.registry == Registry::Off {
+            return None;
+        }
+        let Some(url) = public_url else {
+            let hint = "set it to the address at which clients reach the gateway";
+            self.absent(&["http", "public_url"], "is required for `discovery`", hint);
+            return None;
+        };
+        Some(Discovery {
+            cards: given.cards,
+            registry: given.registry,
+            host: url.host_str().unwrap_or("localhost").to_owned(),
+            origin: url.origin().ascii_serialization(),
+            prefix: url.path().trim_end_matches('/').to_owned(),
+        })
+    }
+}
+
+// `tool_search`: paths of endpoints, synonyms, and the server of embeddings.
+
+/// Entries of each map.
+const MAX_SEARCH_ENTRIES: usize = 1000;
+
+impl Check<'_> {
+    pub fn tool_search(&mut self, given: &ToolSearch) -> ToolSearch {
+        for path in given.endpoints.keys() {
+            if !is_endpoint(path) {
+                let hint = "use /mcp, /servers/NAME/mcp, /agents/ID/mcp or /endpoints/NAME/mcp";
+                let key = ["tool_search", "endpoints", path];
+                self.error(&key, "is not the path of an endpoint", hint);
+            }
+        }
+        let maps = [("endpoints", given.endpoints.len()), ("synonyms", given.synonyms.len())];
+        for (name, entries) in maps {
+            self.at_most(&["tool_search", name], entries, MAX_SEARCH_ENTRIES, "remove some");
+        }
+        let embeddings = given.embeddings.as_ref().map(|server| self.embeddings(server));
+        ToolSearch { embeddings, ..given.clone() }
+    }
+
+    fn embeddings(&mut self, given: &EmbeddingServer) -> EmbeddingServer {
+        let path = ["tool_search", "embeddings", "url"];
+        let url = self.open_url(&path, &given.url, "http://127.0.0.1:11434/v1/embeddings");
+        if url.is_some_and(|url| url.scheme() == "http" && !is_local(&url)) {
+            let what = "descriptions of tools and queries cross the network unencrypted";
+            self.warning(&path, what, "use https://");
+        }
+        if given.model.is_empty() {
+            let path = ["tool_search", "embeddings", "model"];
+            self.absent(&path, "is required", "set it to the name of a model of this server");
+        }
+        let headers = given.headers.clone().into_iter();
+        let headers = headers.map(|(name, value)| (name, Text(value))).collect();
+        let path = ["tool_search", "embeddings", "headers"];
+        let headers = self.headers_for_receiver(&path, &headers, is_own_header);
+        EmbeddingServer { headers, ..given.clone() }
+    }
+}
+
+/// Returns whether the gateway sets a header itself.
+fn is_own_header(name: &str) -> bool {
+    is_framing(name) || matches!(name, "accept" | "accept-encoding" | "user-agent")
+}
+
+fn is_endpoint(path: &str) -> bool {
+    if path == "/mcp" {
+        return true;
+    }
+    let Some(inner) = path.strip_suffix("/mcp") else { return false };
+    let kinds = ["/servers/", "/agents/", "/endpoints/"];
+    let name = kinds.iter().find_map(|kind| inner.strip_prefix(kind));
+    name.is_some_and(|name| !name.is_empty() && !name.contains('/'))
+}
+
+// `catalogue`: servers that organisations may add, with address and authentication.
+
+/// The same maximum as for servers.
+const MAX_CATALOGUE: usize = 256;
+const TITLE_CHARS: usize = 100;
+const DESCRIPTION_BYTES: usize = 1000;
+
+impl Check<'_> {
+    pub fn catalogue(&mut self, raw: &BTreeMap<String, raw::CatalogueEntry>) -> Catalogue {
+        self.at_most(&["catalogue"], raw.len(), MAX_CATALOGUE, "remove unused entries");
+        let mut catalogue = Catalogue::new();
+        for (slug, entry) in raw {
+            self.entry_name("catalogue", slug, "rename it; set the display name in `title`");
+            if let Some(entry) = self.catalogue_entry(slug, entry) {
+                catalogue.insert(slug.clone(), entry);
+            }
+        }
+        catalogue
+    }
+
+    fn catalogue_entry(&mut self, slug: &str, raw: &raw::CatalogueEntry) -> Option<CatalogueEntry> {
+        let title = raw.title.as_ref().map_or(slug, |Text(title)| title.trim());
+        if title.is_empty() || title.chars().count() > TITLE_CHARS {
+            let what = format!("must have 1 to {TITLE_CHARS} characters");
+            self.error(&["catalogue", slug, "title"], what, "use a short display name");
+        }
+        let path = ["catalogue", slug, "description"];
+        self.short(&path, raw.description.as_ref(), DESCRIPTION_BYTES);
+        let auth = self.catalogue_auth(slug, raw);
+        let Some(url) = &raw.url else {
+            let hint = "such as https://mcp.example.com/mcp";
+            self.absent(&["catalogue", slug], "requires `url`", hint);
+            return None;
+        };
+        let url = self.remote_url(&["catalogue", slug, "url"], url)?;
+        Some(CatalogueEntry {
+            title: title.to_owned(),
+            description: text_of(&raw.description),
+            url,
+            auth: auth?,
+        })
+    }
+
+    fn catalogue_auth(&mut self, slug: &str, raw: &raw::CatalogueEntry) -> Option<Auth> {
+        let path = ["catalogue", slug, "header"];
+        let auth = match (raw.auth, &raw.header) {
+            (AuthMethod::None, None) => Auth::None,
+            (AuthMethod::BearerToken, None) => Auth::BearerToken,
+            (AuthMethod::User, None) => Auth::User,
+            (AuthMethod::UserHeaders, header) => Auth::UserHeaders { header: text_of(header) },
+            (AuthMethod::ApiKey, Some(header)) => Auth::ApiKey { header: header.0.clone() },
+            (AuthMethod::ApiKey, None) => {
+                let key = ["catalogue", slug, "auth"];
+                self.error(&key, "`api_key` requires `header`", "such as X-Api-Key");
+                return None;
+            }
+            (AuthMethod::None | AuthMethod::BearerToken | AuthMethod::User, Some(_)) => {
+                let what = "is only valid with `auth: api_key` and `user_headers`";
+                self.error(&path, what, "remove it");
+                return None;
+            }
+        };
+        match auth.checked() {
+            Ok(auth) => Some(auth),
+            Err(field) => {
+                self.error(&path, field.message, field.way_out);
+                None
             }
         }
     }

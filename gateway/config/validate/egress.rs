@@ -107,18 +107,10 @@ impl Check<'_> {
     }
 
     fn direct(&mut self, raw: &raw::Egress) -> Vec<Direct> {
-        let mut all = Vec::new();
-        for (at, text) in raw.no_proxy.0.iter().enumerate() {
-            match Direct::parse(text) {
-                Some(direct) => all.push(direct),
-                None => self.item_error(
-                    &["egress", "no_proxy"],
-                    at,
-                    "must be a host, an address, a network or `*`",
-                    "such as corp.example.com, 10.0.0.0/8 or db.example.com:8443",
-                ),
-            }
-        }
+        let what = "must be a host, an address, a network or `*`";
+        let hint = "such as corp.example.com, 10.0.0.0/8 or db.example.com:8443";
+        let path = ["egress", "no_proxy"];
+        let mut all = self.items(&path, &raw.no_proxy.0, (what, hint), Direct::parse);
         if !raw.from_environment.0 {
             return all;
         }

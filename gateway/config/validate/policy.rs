@@ -1,22 +1,25 @@
-//! `policy`: the configuration's lists and the policy files, compiled once to find every mistake.
-//! Decides on no call.
+//! `policy` and `pins`: the configuration's lists, the policy files and the lock file of approved
+//! tools. Policies are compiled once to find every mistake. Decides on no call, approves nothing.
 
-use std::path::PathBuf;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
+use globset::Glob;
 use lockgate_authn as authn;
-use lockgate_policy::file::Who;
-use lockgate_policy::{Config, Document, Lists, Policy, PolicyError};
+use lockgate_policy::file::{What, Who};
+use lockgate_policy::{Config, Document, Lists, Policy, PolicyError, pin};
 
 use super::Check;
 use crate::policies::{self, Read};
-use crate::raw;
+use crate::raw::{self, Root};
 use crate::source::node::as_words;
+use crate::source::reason;
 
 /// A check of whether a policy requires a certain kind of attribute.
 type Asks = fn(&Who) -> bool;
 
 impl Check<'_> {
-    pub fn policy(&mut self, root: &raw::Root, authn: &authn::Config) -> Config {
+    pub fn policy(&mut self, root: &Root, authn: &authn::Config) -> Config {
         let raw = &root.policy;
         let named = self.layers.get(&["policy", "files"]).is_some()
             || self.layers.damaged(&["policy", "files"]);
@@ -132,4 +135,159 @@ fn find_asking(document: &Document, asks: Asks) -> Vec<usize> {
         }
     }
     found
+}
+
+// Lists that match no configured server: a list with a wrong name restricts no server. They are
+// warnings, because integrations are added later.
+
+/// Built-in servers, including disabled ones.
+const BUILTIN: [&str; 7] = ["content", "database", "example", "file", "shell", "system", "web"];
+const UNKNOWN: &str = "matches no server of this configuration";
+const HINT: &str = "use a name of `servers`; lists may also contain integrations of \
+    organisations, which are not checked here";
+
+/// Prefixes of the names of servers and their items.
+struct Names<'a> {
+    servers: Vec<&'a str>,
+    separator: &'static str,
+    /// Maximum length up to which names are never shortened.
+    certain: usize,
+}
+
+impl Check<'_> {
+    /// Warns of items in the configuration's own lists, and of policies with a list of servers that
+    /// matches none.
+    pub fn warn_of_unknown_servers(&mut self, root: &Root, config: &Config, read: &Read) {
+        if self.layers.damaged(&["servers"]) {
+            return;
+        }
+        let mut servers = BUILTIN.to_vec();
+        for slug in root.servers.keys() {
+            servers.push(slug);
+        }
+        let names = Names {
+            servers,
+            separator: root.names.separator.as_str(),
+            certain: root.names.max_length / 2,
+        };
+        self.warn_of_lists(&config.lists, &names);
+        for (file, document) in config.documents.iter().enumerate() {
+            for (at, entry) in document.policies.iter().enumerate() {
+                let Some(key) = names.find_unfit_list(&entry.policy.what) else { continue };
+                let path = ["what".to_owned(), key.to_owned()];
+                if let Some(problem) = read.warning((file, at), &path, UNKNOWN, HINT) {
+                    self.problems.push(problem);
+                }
+            }
+        }
+    }
+
+    fn warn_of_lists(&mut self, lists: &Lists, names: &Names<'_>) {
+        let all =
+            [("servers", &lists.servers), ("tools", &lists.tools), ("prompts", &lists.prompts)];
+        for (kind, list) in all {
+            let allow = list.allow.as_deref().unwrap_or(&[]);
+            for (key, items) in [("allow", allow), ("deny", list.deny.as_slice())] {
+                for (at, pattern) in items.iter().enumerate() {
+                    let is_known = match kind {
+                        "servers" => names.has_server(pattern),
+                        _ => names.may_offer(pattern),
+                    };
+                    if !is_known {
+                        self.warn_of_item(&["policy", kind, key], at);
+                    }
+                }
+            }
+        }
+    }
+
+    fn warn_of_item(&mut self, list: &[&str], at: usize) {
+        let at = at.to_string();
+        let path = self.item_path(list, &at);
+        let what = format!("{UNKNOWN}{}", self.shown(&path));
+        self.warning(&path, what, HINT);
+    }
+}
+
+impl Names<'_> {
+    /// Returns the key of a list of servers that matches none of these.
+    fn find_unfit_list(&self, what: &What) -> Option<&'static str> {
+        let lists = [("servers", &what.servers), ("not_servers", &what.not_servers)];
+        for (key, list) in lists {
+            let Some(list) = list else { continue };
+            if !list.is_empty() && !list.iter().any(|pattern| self.has_server(pattern)) {
+                return Some(key);
+            }
+        }
+        None
+    }
+
+    /// Returns whether a pattern matches a server's name. Invalid patterns are reported elsewhere.
+    fn has_server(&self, pattern: &str) -> bool {
+        let Ok(glob) = Glob::new(pattern) else { return true };
+        let glob = glob.compile_matcher();
+        self.servers.iter().any(|server| glob.is_match(server))
+    }
+
+    /// Returns whether a pattern may match a server's item, judged by the pattern's literal prefix.
+    fn may_offer(&self, pattern: &str) -> bool {
+        if Glob::new(pattern).is_err() {
+            return true;
+        }
+        let open = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());
+        let (start, _) = pattern.split_at(open);
+        for server in &self.servers {
+            for separator in [self.separator, "/"] {
+                if self.may_begin(start, &format!("{server}{separator}")) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Returns whether a name may begin with both texts, as far as names are not shortened.
+    fn may_begin(&self, one: &str, other: &str) -> bool {
+        let length = one.len().min(other.len()).min(self.certain);
+        one.as_bytes()[..length] == other.as_bytes()[..length]
+    }
+}
+
+// `pins`: the lock file.
+
+/// Maximum size of a lock file.
+const MAX_BYTES: u64 = 64 << 20;
+
+impl Check<'_> {
+    /// Returns the pins with the content of their lock file.
+    pub fn pins(&mut self, given: &pin::Pins) -> pin::Pins {
+        let lock = given.file.as_deref().map(|file| self.lock(file));
+        pin::Pins { lock, ..given.clone() }
+    }
+
+    fn lock(&mut self, file: &Path) -> pin::Lock {
+        let path = ["pins", "file"];
+        #[allow(clippy::disallowed_methods, reason = "the lock file, named by the configuration")]
+        let opened = std::fs::File::open(file);
+        let mut text = String::new();
+        match opened.and_then(|opened| opened.take(MAX_BYTES).read_to_string(&mut text)) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let hint = "review the tools with `lockgate pins diff`, then run `lockgate pins \
+                    approve --all`";
+                self.warning(&path, "does not exist yet, so no tool is approved", hint);
+            }
+            Err(error) => {
+                self.error(&path, format!("cannot be read: {}", reason(&error)), "make it readable")
+            }
+            Ok(_) => match pin::Lock::read(&text) {
+                Ok(lock) => return lock,
+                Err(what) => {
+                    let hint = "restore it from version control, or approve the tools again into \
+                        another file";
+                    self.error(&path, format!("is not a lock file: {what}"), hint);
+                }
+            },
+        }
+        pin::Lock::default()
+    }
 }

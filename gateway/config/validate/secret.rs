@@ -63,15 +63,19 @@ impl Check<'_> {
         if root.secret.is_none() && !old.is_empty() {
             self.error(&path, "requires `secret`, which protects new tokens", "add secret");
         }
-        if old.len() > OLD_SECRETS {
-            self.error(&path, format!("has more than {OLD_SECRETS}"), "remove the oldest");
+        self.at_most(&path, old.len(), OLD_SECRETS, "remove the oldest");
+        self.long_secrets(&path, old)
+    }
+
+    /// Checks a list of secrets.
+    pub fn long_secrets(&mut self, path: &[&str], secrets: &[Text]) -> Vec<String> {
+        let mut checked = Vec::with_capacity(secrets.len());
+        for (at, secret) in secrets.iter().enumerate() {
+            let at = at.to_string();
+            let path = [path, &[at.as_str()]].concat();
+            checked.extend(self.long_secret(&path, Some(secret)));
         }
-        let mut secrets = Vec::with_capacity(old.len());
-        for (number, secret) in old.iter().enumerate() {
-            let number = number.to_string();
-            secrets.extend(self.long_secret(&["old_secrets", &number], Some(secret)));
-        }
-        secrets
+        checked
     }
 
     /// Checks a secret from which keys are derived.
@@ -90,15 +94,19 @@ impl Check<'_> {
             self.error(path, format!("must have {least} to {MAX_SECRET} characters"), MAKE_ONE);
         } else if distinct < MIN_DISTINCT_CHARS || placeholder {
             self.error(path, "can be guessed", MAKE_ONE);
-        } else if self.is_literal(path) {
+        } else {
+            self.warn_of_literal(path);
+        }
+    }
+
+    pub fn warn_of_literal(&mut self, path: &[&str]) {
+        if self.is_literal(path) {
             self.warning(path, "is written in plain text", "use a reference: ${VAR} or file:PATH");
         }
     }
-}
 
-impl Check<'_> {
     /// Returns whether the value at a path is written literally into a file.
-    pub fn is_literal(&self, path: &[&str]) -> bool {
+    fn is_literal(&self, path: &[&str]) -> bool {
         let Some(node) = self.layers.get(path) else { return false };
         matches!(node.place, ValuePlace::File { .. }) && node.reference.is_none()
     }

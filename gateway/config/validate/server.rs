@@ -9,7 +9,7 @@ use lockgate_upstream::{
     CLIENT_CONNECTIONS, CLIENT_PROCESSES, Config, EraChoice, Health, Limits, Transport,
 };
 
-use super::headers::is_framing;
+use super::receivers::is_framing;
 use super::{Check, is_http, is_slug};
 use crate::raw::leaf::Text;
 use crate::raw::{self, Server};
@@ -32,12 +32,8 @@ impl Check<'_> {
         depth: usize,
         builtin: &lockgate_tools::Config,
     ) -> Vec<Config> {
+        self.at_most(&["servers"], servers.len(), MAX_SERVERS, "start several gateways");
         if servers.len() > MAX_SERVERS {
-            let what = format!(
-                "there are {} servers, but at most {MAX_SERVERS} are possible",
-                servers.len()
-            );
-            self.error(&["servers"], what, "start several gateways");
             return Vec::new();
         }
         let mut made = Vec::with_capacity(servers.len());
@@ -110,23 +106,15 @@ impl Check<'_> {
         let path = ["servers", slug];
         match (&raw.command, &raw.url) {
             (Some(_), Some(_)) => {
-                self.error(
-                    &path,
-                    "has both `command` and `url`",
-                    "keep one: a program to start, or an address to call",
-                );
+                let hint = "keep one: a program to start, or an address to call";
+                self.error(&path, "has both `command` and `url`", hint);
                 // Reports mistakes in either part at once.
                 self.both(slug, raw);
                 None
             }
             (None, None) => {
-                if !self.layers.damaged(&path) {
-                    self.error(
-                        &path,
-                        "requires `command` or `url`",
-                        "a program to start, or an address to call",
-                    );
-                }
+                let hint = "a program to start, or an address to call";
+                self.absent(&path, "requires `command` or `url`", hint);
                 self.variables(slug, raw);
                 self.headers(&["servers", slug, "headers"], &raw.headers, is_own_header);
                 None
@@ -149,22 +137,15 @@ impl Check<'_> {
         let remote = [("headers", !raw.headers.is_empty()), ("identity", raw.identity.is_some())];
         self.misplaced(slug, &remote, "url");
         if matches!(raw.transport, Some(raw::Transport::Http | raw::Transport::Sse)) {
-            self.error(
-                &["servers", slug, "transport"],
-                "a `command` uses stdio",
-                "set `url`, or remove it",
-            );
+            let path = ["servers", slug, "transport"];
+            self.error(&path, "a `command` uses stdio", "set `url`, or remove it");
         }
         if !self.program(slug, command, raw) {
             return None;
         }
-        let mut args = Vec::with_capacity(raw.args.len());
-        for Text(argument) in &raw.args {
-            args.push(argument.clone());
-        }
         Some(Transport::Stdio {
             command: command.0.clone(),
-            args,
+            args: raw.args.iter().map(|argument| argument.0.clone()).collect(),
             env: texts_of(&raw.env),
             cwd: path_of(&raw.cwd),
             has_network: raw.inherit.contains(&raw::Inherited::Network),
@@ -184,32 +165,18 @@ impl Check<'_> {
             && raw.enabled.0
             && !Path::new(cwd).is_dir()
         {
-            let what = "there is no such folder";
-            self.warning(
-                &["servers", slug, "cwd"],
-                what,
-                "paths are relative to the file that contains them",
-            );
+            let hint = "paths are relative to the file that contains them";
+            self.warning(&["servers", slug, "cwd"], "there is no such folder", hint);
         }
         named
     }
 
     fn variables(&mut self, slug: &str, raw: &Server) {
-        if raw.args.len() > MAX_ARGUMENTS {
-            self.error(
-                &["servers", slug, "args"],
-                format!("must have at most {MAX_ARGUMENTS} items"),
-                "use a file",
-            );
-        }
+        self.at_most(&["servers", slug, "args"], raw.args.len(), MAX_ARGUMENTS, "use a file");
         for name in raw.env.keys() {
             if name.is_empty() || name.contains(['=', '\0']) {
-                let what = "is not a variable name";
-                self.error(
-                    &["servers", slug, "env", name],
-                    what,
-                    "it must not be empty or contain =",
-                );
+                let hint = "it must not be empty or contain =";
+                self.error(&["servers", slug, "env", name], "is not a variable name", hint);
             }
         }
     }
@@ -220,7 +187,7 @@ impl Check<'_> {
             self.program(slug, command, raw);
         }
         if let Some(url) = &raw.url {
-            self.server_url(slug, url);
+            self.remote_url(&["servers", slug, "url"], url);
         }
         self.headers(&["servers", slug, "headers"], &raw.headers, is_own_header);
     }
@@ -237,12 +204,12 @@ impl Check<'_> {
             std::env::split_paths(path).any(|folder| folder.join(command).is_file())
         };
         if raw.enabled.0 && !there {
-            let key = ["servers", slug, "command"];
-            if command.contains(' ') {
-                self.warning(&key, "program not found", "put arguments into `args`");
+            let hint = if command.contains(' ') {
+                "put arguments into `args`"
             } else {
-                self.warning(&key, "program not found", "install it, or use its full path");
-            }
+                "install it, or use its full path"
+            };
+            self.warning(&["servers", slug, "command"], "program not found", hint);
         }
     }
 
@@ -254,13 +221,10 @@ impl Check<'_> {
         ];
         self.misplaced(slug, &stdio, "command");
         if raw.transport == Some(raw::Transport::Stdio) {
-            self.error(
-                &["servers", slug, "transport"],
-                "a `url` is reached over `http` or `sse`",
-                "remove it",
-            );
+            let path = ["servers", slug, "transport"];
+            self.error(&path, "a `url` is reached over `http` or `sse`", "remove it");
         }
-        let url = self.server_url(slug, url);
+        let url = self.remote_url(&["servers", slug, "url"], url);
         let headers = self.headers(&["servers", slug, "headers"], &raw.headers, is_own_header);
         let url = url?;
         if url.scheme() == "http" && headers.contains_key("authorization") && !super::is_local(&url)
@@ -272,10 +236,6 @@ impl Check<'_> {
             Some(raw::Transport::Sse) => Transport::Sse { url, headers },
             _ => Transport::Http { url, headers },
         })
-    }
-
-    fn server_url(&mut self, slug: &str, url: &Text) -> Option<url::Url> {
-        self.remote_url(&["servers", slug, "url"], url)
     }
 
     /// Checks a server's address, which must not contain credentials.

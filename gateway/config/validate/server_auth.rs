@@ -96,9 +96,6 @@ impl Check<'_> {
         }
         self.auth_headers(slug, server, (kind, raw.discovery));
         self.only_for(slug, kind, raw);
-        if kind == Method::UserKey {
-            self.no_oauth(slug, raw);
-        }
         let issuer = self.account_issuer(slug, raw);
         let mut client = self.account_client(slug, raw);
         if kind == Method::Wif {
@@ -156,6 +153,16 @@ impl Check<'_> {
                 self.error(&auth_key(slug, key), "is required with `type: wif`", hint);
             }
         }
+        for (key, is_given) in [
+            ("issuer", raw.issuer.is_some()),
+            ("client_id", raw.client_id.is_some()),
+            ("scopes", raw.scopes.is_some()),
+        ] {
+            if kind == Method::UserKey && is_given {
+                let what = "is not used with `type: user_headers`";
+                self.error(&auth_key(slug, key), what, "remove it");
+            }
+        }
         if kind == Method::IdJag && raw.provider.is_none() {
             let hint = "set `issuer`, `client_id` and `client_secret` of the callers' provider";
             self.error(&auth_key(slug, "provider"), "is required with `type: id_jag`", hint);
@@ -178,20 +185,6 @@ impl Check<'_> {
         self.warn_of_literal(&["servers", slug, "auth", "provider", "client_secret"]);
         let authentication = Authentication::Secret(Secret::new(secret.0.clone()));
         Some((issuer?, PreRegistered { id, authentication }))
-    }
-
-    /// Rejects settings of OAuth where users enter keys.
-    fn no_oauth(&mut self, slug: &str, raw: &ServerAuth) {
-        for (key, is_given) in [
-            ("issuer", raw.issuer.is_some()),
-            ("client_id", raw.client_id.is_some()),
-            ("scopes", raw.scopes.is_some()),
-        ] {
-            if is_given {
-                let what = "is not used with `type: user_headers`";
-                self.error(&auth_key(slug, key), what, "remove it");
-            }
-        }
     }
 
     /// Returns the header of users' keys, and `Authorization` for tokens.
@@ -250,8 +243,7 @@ impl Check<'_> {
         let url = Url::parse(&issuer).ok();
         let url = url.filter(|url| url.query().is_none() && url.fragment().is_none());
         if !url.is_some_and(|url| url.scheme() == "https" || is_local(&url)) {
-            let shown = self.shown(&path);
-            self.error(&path, format!("must be an https:// address{shown}"), hint);
+            self.wrong_value(&path, "must be an https:// address", hint);
         }
         Some(issuer)
     }
@@ -285,11 +277,8 @@ impl Check<'_> {
             (Some(secret), _) => {
                 if secret.0.is_empty() || secret.0.len() > MAX_CREDENTIAL {
                     let what = format!("must have 1 to {MAX_CREDENTIAL} bytes");
-                    self.error(
-                        &auth_key(slug, "client_secret"),
-                        what,
-                        "remove it for a public client",
-                    );
+                    let hint = "remove it for a public client";
+                    self.error(&auth_key(slug, "client_secret"), what, hint);
                 }
                 self.warn_of_literal(&auth_key(slug, "client_secret"));
                 Authentication::Secret(Secret::new(secret.0.clone()))
@@ -306,13 +295,6 @@ impl Check<'_> {
             (None, None) => Authentication::None,
         };
         Some(PreRegistered { id, authentication })
-    }
-
-    fn warn_of_literal(&mut self, path: &[&str]) {
-        if self.is_literal(path) {
-            let hint = "use a reference: ${VAR} or file:PATH";
-            self.warning(path, "is written in plain text", hint);
-        }
     }
 
     /// Checks the client of the gateway's own account.

@@ -1,13 +1,16 @@
-//! `store`: a single database, and keys that cannot be guessed. Opens nothing.
+//! `store`, `redis` and `replicas`: state that gateways share. Opens and looks up nothing.
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use lockgate_proxy::Replicas;
 use lockgate_store::{Keys, StorePlace};
+use url::Host;
 
 use super::Check;
 use crate::loaded::Sources;
-use crate::raw::Store;
 use crate::raw::leaf::Text;
+use crate::raw::{Redis, Root, Store, text_of, text_or};
 use crate::source::environment::find_set;
 use crate::suggest;
 
@@ -28,19 +31,10 @@ impl Check<'_> {
         own: Option<&Path>,
         makes_key: bool,
     ) -> lockgate_store::Config {
-        if raw.keys.len() > MAX_KEYS {
-            let what = format!("has more than {MAX_KEYS} keys");
-            self.error(
-                &["store", "keys"],
-                what,
-                "run `lockgate vault rotate`, then remove the last",
-            );
-        }
-        let mut keys = Vec::with_capacity(raw.keys.len());
-        for (number, key) in raw.keys.iter().enumerate() {
-            let number = number.to_string();
-            keys.extend(self.long_secret(&["store", "keys", &number], Some(key)));
-        }
+        let path = ["store", "keys"];
+        let hint = "run `lockgate vault rotate`, then remove the last";
+        self.at_most(&path, raw.keys.len(), MAX_KEYS, hint);
+        let keys = self.long_secrets(&path, &raw.keys);
         let place = match (&raw.url, &raw.file) {
             (Some(_), Some(_)) => {
                 let hint = "remove one of them";
@@ -102,7 +96,7 @@ fn is_on_this_machine(url: &url::Url) -> bool {
     let host = find_parameter(url, &["host", "hostaddr"])
         .unwrap_or_else(|| url.host_str().unwrap_or("").to_owned());
     let host = host.trim_matches(['[', ']']).to_ascii_lowercase();
-    match host.parse::<std::net::IpAddr>() {
+    match host.parse::<IpAddr>() {
         Ok(address) => address.is_loopback(),
         Err(_) => host == "localhost" || host.starts_with('/') || host.starts_with("%2f"),
     }
@@ -142,5 +136,146 @@ fn default_file(sources: &Sources, own: Option<&Path>) -> PathBuf {
         (Some(folder), _) => Path::new(folder).join("lockgate").join(FILE),
         (None, Some(home)) => Path::new(home).join(".local/share/lockgate").join(FILE),
         (None, None) => sources.cwd.join(FOLDER).join(FILE),
+    }
+}
+
+// `redis`: a valid address, and the secret shared by all gateways.
+
+const PREFIX: &str = "lockgate";
+const PREFIX_BYTES: usize = 64;
+
+impl Check<'_> {
+    /// Returns the shared store of rates; `None` if each gateway counts for itself.
+    pub fn redis(&mut self, root: &Root) -> Option<lockgate_limits::Config> {
+        let Redis { url, prefix } = &root.redis;
+        let Some(url) = url else {
+            if prefix.is_some() {
+                let hint = "add it, or remove `redis.prefix`";
+                self.error(&["redis", "prefix"], "has no effect without `redis.url`", hint);
+            }
+            return None;
+        };
+        let prefix = text_or(prefix, PREFIX);
+        if !(1..=PREFIX_BYTES).contains(&prefix.len()) || !prefix.bytes().all(is_plain) {
+            let what = format!("must be 1 to {PREFIX_BYTES} letters, digits and -_.:");
+            self.error(&["redis", "prefix"], what, "for example lockgate-production");
+        }
+        // The oldest of the ring: a new secret reaches all gateways before it is first anywhere.
+        let secret = match root.old_secrets.last() {
+            Some(Text(oldest)) => oldest,
+            None => text_or(&root.secret, ""),
+        };
+        if root.secret.is_none() {
+            let hint = "add `secret`, with the same value on every gateway";
+            let what = "requires `secret`, which is used to hash callers in the store";
+            self.error(&["redis", "url"], what, hint);
+        }
+        match lockgate_limits::Config::new(&url.0, prefix, secret) {
+            Ok(config) => Some(config),
+            Err(error) => {
+                let hint = "for example redis://:PASSWORD@HOST:6379/0, with TLS rediss://";
+                self.error(&["redis", "url"], error.to_string(), hint);
+                None
+            }
+        }
+    }
+}
+
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte)
+}
+
+// `replicas`: an address of this gateway, and names of all gateways.
+
+/// Maximum number of names.
+const MAX_PEERS: usize = 64;
+
+impl Check<'_> {
+    /// Returns the settings for the connections between gateways; `None` for a single gateway.
+    pub fn replicas(
+        &mut self,
+        root: &Root,
+        listener: Option<&lockgate_listener::Config>,
+    ) -> Option<Replicas> {
+        let given = &root.replicas;
+        let Some(address) = &given.address else {
+            for key in ["peers", "tls_name"] {
+                let path = ["replicas", key];
+                if self.layers.get(&path).is_some() {
+                    let hint = "add it, such as ${POD_IP}, or remove `replicas`";
+                    self.error(&path, "has no effect without `replicas.address`", hint);
+                }
+            }
+            return None;
+        };
+        let listener = listener?;
+        let port = listener.listen.port();
+        if root.secret.is_none() {
+            let hint = "add `secret`, with the same value on every gateway";
+            let what = "requires `secret`, which authenticates gateways to each other";
+            self.error(&["replicas", "address"], what, hint);
+        }
+        let path = ["replicas", "peers"];
+        let names = &given.peers.0;
+        if names.is_empty() {
+            let hint = "add the name that resolves to all gateways, such as a headless Service";
+            self.error(&path, "is required by `replicas.address`", hint);
+        }
+        self.at_most(&path, names.len(), MAX_PEERS, "use a name that resolves to several");
+        let hint = "for example gate-peers.tools.svc or 10.0.0.7:3001";
+        let wrong = ("is not a name or address", hint);
+        let peers = self.items(&path, names, wrong, |text| parse_peer(text, port));
+        self.check_peer_tls(given.tls_name.is_some(), listener);
+        let Some(address) = parse_address(&address.0, port) else {
+            let hint = "for example 10.0.0.7, 10.0.0.7:3001 or [2001:db8::7]:3001";
+            let what = "is not a valid address of this gateway";
+            self.wrong_value(&["replicas", "address"], what, hint);
+            return None;
+        };
+        Some(Replicas { address, peers, tls_name: text_of(&given.tls_name) })
+    }
+
+    fn check_peer_tls(&mut self, has_name: bool, listener: &lockgate_listener::Config) {
+        let Some(tls) = &listener.tls else {
+            if has_name {
+                let hint = "remove it, or add `http.tls`";
+                self.error(&["replicas", "tls_name"], "has no effect without `http.tls`", hint);
+            }
+            return;
+        };
+        if !has_name {
+            let hint = "add the name in the certificate of `http.tls`";
+            self.error(&["replicas", "tls_name"], "is required with `http.tls`", hint);
+        }
+        if tls.clients.as_ref().is_some_and(|clients| clients.required) {
+            let what = "cannot be used with `http.tls.client_auth: required`: gateways have no \
+                client certificate";
+            let hint = "set it to `optional`, or remove `replicas` and use session affinity";
+            self.error(&["replicas", "address"], what, hint);
+        }
+    }
+}
+
+fn parse_address(text: &str, port: u16) -> Option<SocketAddr> {
+    let address = match text.parse::<IpAddr>() {
+        Ok(ip) => SocketAddr::new(ip, port),
+        Err(_) => text.parse().ok()?,
+    };
+    let is_usable = !address.ip().is_unspecified() && !address.ip().is_multicast();
+    (is_usable && address.port() != 0).then_some(address)
+}
+
+/// Parses a name or an address, with an optional port.
+fn parse_peer(text: &str, port: u16) -> Option<(String, u16)> {
+    if let Some(address) = parse_address(text, port) {
+        return Some((address.ip().to_string(), address.port()));
+    }
+    let (name, port) = match text.rsplit_once(':') {
+        None => (text, port),
+        Some((name, port)) => (name, port.parse().ok()?),
+    };
+    match Host::parse(name).ok()? {
+        Host::Domain(name) if port != 0 => Some((name, port)),
+        _ => None,
     }
 }

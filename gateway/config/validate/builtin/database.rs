@@ -24,20 +24,15 @@ const EXAMPLE: &str = "such as postgres://reader:${DB_PASSWORD}@db.example:5432/
 
 impl Check<'_> {
     pub(super) fn database(&mut self, given: &DatabaseSettings) -> Option<Database> {
-        if given.connections.len() > MAX_CONNECTIONS {
-            let what = format!("must have at most {MAX_CONNECTIONS} entries");
-            self.error(&["builtin", "database", "connections"], what, "remove some");
-        }
+        let path = ["builtin", "database", "connections"];
+        self.at_most(&path, given.connections.len(), MAX_CONNECTIONS, "remove some");
         let mut connections = BTreeMap::new();
         for (name, connection) in &given.connections {
             let key = ["builtin", "database", "connections", name];
             if !is_name(name) || name == EMBEDDED {
                 let what = format!("is not a valid connection name (`{EMBEDDED}` is reserved)");
-                self.error(
-                    &key,
-                    what,
-                    format!("use 1 to {MAX_NAME} lowercase letters, digits, - and _"),
-                );
+                let hint = format!("use 1 to {MAX_NAME} lowercase letters, digits, - and _");
+                self.error(&key, what, hint);
             }
             if let Some(place) = self.database_place(&key, connection) {
                 let functions = connection.functions.clone();
@@ -50,10 +45,8 @@ impl Check<'_> {
             let connection =
                 DatabaseConnectionSettings { url: Some(url.clone()), ..Default::default() };
             if let Some(place) = self.database_place(&["builtin", "database"], &connection) {
-                connections.insert(
-                    FROM_VARIABLE.into(),
-                    DatabaseConnection { place, functions: Vec::new() },
-                );
+                let connection = DatabaseConnection { place, functions: Vec::new() };
+                connections.insert(FROM_VARIABLE.into(), connection);
             }
         }
         let embedded = match &given.embedded.folder {
@@ -93,11 +86,8 @@ impl Check<'_> {
                 Some(first) => Some(first.clone()),
                 None if embedded => Some(EMBEDDED.into()),
                 None => {
-                    self.error(
-                        &key[..2],
-                        "has no database",
-                        "set `connections`, or keep `embedded` on",
-                    );
+                    let hint = "set `connections`, or keep `embedded` on";
+                    self.error(&key[..2], "has no database", hint);
                     None
                 }
             },

@@ -1,0 +1,408 @@
+//! `audit`, `approvals` and `telemetry`: the trail's output, and the receivers of records, messages
+//! and exported signals, with the headers sent to them. Opens nothing, and no message quotes a
+//! header's value.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lockgate_egress::{CertificateError, ClientCertificate};
+use lockgate_telemetry::{Export, audit};
+use url::Url;
+
+use super::{Check, is_local, parse_open_url};
+use crate::raw::audit::{Audit, Output, Syslog, Webhook};
+use crate::raw::leaf::Text;
+use crate::raw::{self, Approvals, path_of, text_or, texts_of};
+
+/// Ports of syslog over TLS (RFC 5425) and over plain TCP (RFC 6587).
+const TLS_PORT: u16 = 6514;
+const TCP_PORT: u16 = 601;
+/// Headers of a signed request, besides those of HTTP framing.
+const OWN_HEADERS: [&str; 5] =
+    ["content-encoding", "user-agent", "webhook-id", "webhook-signature", "webhook-timestamp"];
+
+impl Check<'_> {
+    pub fn audit(&mut self, raw: &Audit) -> Option<audit::Config> {
+        let key = self.long_secret(&["audit", "key"], raw.key.as_ref());
+        let output = self.audit_output(raw);
+        let forward = self.audit_forward(raw);
+        let output = output?;
+        Some(audit::Config {
+            output,
+            key,
+            on_full: raw.on_full,
+            queue: raw.queue.size(),
+            rotate_bytes: raw.rotate_size.get(),
+            rotate_age: raw.rotate_age.duration(),
+            keep: raw.keep.size(),
+            anchor: raw.anchor.duration(),
+            forward,
+            arguments: raw.arguments,
+        })
+    }
+
+    fn audit_output(&mut self, raw: &Audit) -> Option<audit::Output> {
+        match (raw.output, &raw.file) {
+            (Some(Output::Off), _) => None,
+            (None, None) if !self.production => None,
+            (Some(Output::Stdout) | None, None) => Some(audit::Output::Stdout),
+            (Some(Output::File) | None, Some(file)) => {
+                if let Some(folder) = Path::new(&file.0).parent()
+                    && !folder.as_os_str().is_empty()
+                    && !folder.is_dir()
+                {
+                    let hint = "create it; the gateway creates the file but not its folder";
+                    self.error(&["audit", "file"], "its folder does not exist", hint);
+                }
+                Some(audit::Output::File(Path::new(&file.0).to_path_buf()))
+            }
+            (Some(Output::Stdout), Some(_)) => {
+                let what = "is not used with `output: stdout`";
+                self.error(&["audit", "file"], what, "remove one of them");
+                None
+            }
+            (Some(Output::File), None) => {
+                let what = "`file` requires `audit.file`";
+                self.error(&["audit", "output"], what, "such as file: audit.jsonl");
+                None
+            }
+        }
+    }
+
+    /// Checks the receivers. Records are forwarded from the file, which keeps them until then.
+    fn audit_forward(&mut self, raw: &Audit) -> audit::Forward {
+        let is_file = raw.file.is_some() && !matches!(raw.output, Some(Output::Off));
+        let given = [("syslog", raw.syslog.is_some()), ("webhook", raw.webhook.is_some())];
+        for (name, is_given) in given {
+            if is_given && !is_file && !self.layers.damaged(&["audit", "file"]) {
+                let what = "requires `audit.file`: undelivered records are kept there";
+                self.error(&["audit", name], what, "such as file: audit.jsonl");
+            }
+        }
+        let webhook = raw.webhook.as_ref().and_then(|raw| self.audit_webhook(raw));
+        let syslog = raw.syslog.as_ref().and_then(|raw| self.syslog(raw));
+        audit::Forward { syslog, webhook }
+    }
+
+    fn audit_webhook(&mut self, raw: &Webhook) -> Option<audit::Webhook> {
+        let path = ["audit", "webhook"];
+        let url = self.webhook_url(&path, raw.url.as_ref(), "https://siem.example.com/lockgate");
+        let secret = self.webhook_secret(&path, raw.secret.as_ref());
+        let path = ["audit", "webhook", "headers"];
+        let headers = self.headers_for_receiver(&path, &raw.headers, is_own_header);
+        let url = url?;
+        let is_tls = url.scheme() == "https";
+        let client = self.client_files("webhook", &raw.client_cert, &raw.client_key, is_tls);
+        if is_open(&url) {
+            let what = "records cross the network unencrypted";
+            self.warning(&["audit", "webhook", "url"], what, "use https://");
+        }
+        Some(audit::Webhook { url, secret: secret?, headers, client })
+    }
+
+    fn syslog(&mut self, raw: &Syslog) -> Option<audit::Syslog> {
+        let path = ["audit", "syslog", "address"];
+        let Some(address) = parse_address(text_or(&raw.address, "")) else {
+            let what = "must be tls:// or tcp:// with a host and a port alone";
+            self.absent(&path, what, "such as tls://logs.example.com:6514");
+            return None;
+        };
+        if is_open(&address) {
+            self.warning(&path, "records cross the network unencrypted", "use tls://");
+        }
+        let is_tls = address.scheme() == "https";
+        let client = self.client_files("syslog", &raw.client_cert, &raw.client_key, is_tls);
+        Some(audit::Syslog { address, facility: raw.facility, client })
+    }
+
+    /// Checks a receiver's client certificate: both files or neither.
+    fn client_files(
+        &mut self,
+        receiver: &str,
+        cert: &Option<Text>,
+        key: &Option<Text>,
+        is_tls: bool,
+    ) -> Option<audit::ClientFiles> {
+        let missing = match (cert, key) {
+            (None, Some(_)) => Some("client_cert"),
+            (Some(_), None) => Some("client_key"),
+            _ => None,
+        };
+        if let Some(missing) = missing {
+            let what = "is required: `client_cert` and `client_key` go together";
+            self.absent(&["audit", receiver, missing], what, "set it to a PEM file");
+        }
+        let files = ClientCertificate { cert: path_of(cert)?, key: path_of(key)? };
+        if !is_tls {
+            let what = "is not used without TLS";
+            let hint = "use tls:// or https://, or remove it";
+            self.error(&["audit", receiver, "client_cert"], what, hint);
+        }
+        if let Err(error) = files.check() {
+            let wrong = match &error {
+                CertificateError::Key(_) => "client_key",
+                _ => "client_cert",
+            };
+            let hint = "use PEM files: a certificate with its chain, and its key";
+            self.error(&["audit", receiver, wrong], error.to_string(), hint);
+        }
+        Some(audit::ClientFiles { cert: files.cert, key: files.key })
+    }
+}
+
+/// Returns whether the gateway itself sets this header (in lower case).
+fn is_own_header(name: &str) -> bool {
+    is_framing(name) || OWN_HEADERS.contains(&name)
+}
+
+/// Returns whether traffic to this address is readable on the network.
+fn is_open(url: &Url) -> bool {
+    url.scheme() == "http" && !is_local(url)
+}
+
+/// Parses a syslog address into the form used by connections: `https` means TLS.
+fn parse_address(text: &str) -> Option<Url> {
+    let (scheme, port, rest) = match text.split_once("://")? {
+        ("tls", rest) => ("https", TLS_PORT, rest),
+        ("tcp", rest) => ("http", TCP_PORT, rest),
+        _ => return None,
+    };
+    // Checked on the text, because a parsed URL omits the default ports of HTTP.
+    let has_port =
+        rest.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty() && !port.contains(']'));
+    let mut url = Url::parse(&format!("{scheme}://{rest}")).ok()?;
+    if !has_port {
+        url.set_port(Some(port)).ok()?;
+    }
+    let is_plain = url.username().is_empty() && url.password().is_none() && url.path() == "/";
+    let is_alone = url.query().is_none() && url.fragment().is_none();
+    if !is_plain || !is_alone || url.port_or_known_default() == Some(0) {
+        return None;
+    }
+    Some(url)
+}
+
+// `approvals`: the webhook must be complete. The checks of address and secret apply to every
+// webhook.
+
+const PATH: [&str; 2] = ["approvals", "webhook"];
+/// The prefix of Standard Webhooks secrets.
+const PREFIX: &str = "whsec_";
+/// The permitted length of such a secret in bytes.
+const BYTES: std::ops::RangeInclusive<usize> = 24..=64;
+
+impl Check<'_> {
+    pub fn webhook(
+        &mut self,
+        raw: &Approvals,
+        public_url: Option<&Text>,
+    ) -> Option<lockgate_admin::Webhook> {
+        let raw = raw.webhook.as_ref()?;
+        let url = self.webhook_url(&PATH, raw.url.as_ref(), "https://hooks.example.com/approvals");
+        let secret = self.webhook_secret(&PATH, raw.secret.as_ref());
+        if public_url.is_none() {
+            let hint = "messages link to the gateway: set the address that approvers use";
+            self.absent(&["http", "public_url"], "is required for `approvals.webhook`", hint);
+        }
+        // An invalid URL is reported elsewhere.
+        let link_base = Url::parse(&public_url?.0).ok()?;
+        Some(lockgate_admin::Webhook { url: url?, secret: secret?, link_base })
+    }
+
+    /// Checks the address of a webhook with keys below `path`.
+    pub fn webhook_url(
+        &mut self,
+        [section, webhook]: &[&str; 2],
+        text: Option<&Text>,
+        example: &str,
+    ) -> Option<Url> {
+        let path = [*section, *webhook, "url"];
+        let text = text.map_or("", |Text(text)| text);
+        self.open_url(&path, text, example)
+    }
+
+    /// Checks an http or https address without user and password.
+    pub fn open_url(&mut self, path: &[&str], text: &str, example: &str) -> Option<Url> {
+        let url = parse_open_url(text);
+        if url.is_none() {
+            let what = "must be an http:// or https:// address without user and password";
+            self.absent(path, what, format!("such as {example}"));
+        }
+        url
+    }
+
+    pub fn webhook_secret(
+        &mut self,
+        [section, webhook]: &[&str; 2],
+        text: Option<&Text>,
+    ) -> Option<Vec<u8>> {
+        let path = [*section, *webhook, "secret"];
+        let hint = "generate one with `echo whsec_$(openssl rand -base64 32)`";
+        let Some(Text(text)) = text else {
+            self.absent(&path, "is required: messages are signed with it", hint);
+            return None;
+        };
+        let Some(bytes) = parse_secret(text) else {
+            self.error(&path, "must be `whsec_` and 24 to 64 bytes in base64", hint);
+            return None;
+        };
+        self.long_secret(&path, Some(&Text(text.clone())));
+        Some(bytes)
+    }
+}
+
+fn parse_secret(text: &str) -> Option<Vec<u8>> {
+    let bytes = STANDARD.decode(text.strip_prefix(PREFIX)?).ok()?;
+    if BYTES.contains(&bytes.len()) { Some(bytes) } else { None }
+}
+
+// `telemetry`: attributes and addresses of exported signals.
+
+/// Maximum bytes of the service's name, and of an attribute's value.
+const MAX_TEXT: usize = 256;
+const MAX_ATTRIBUTES: usize = 32;
+
+impl Check<'_> {
+    pub(super) fn export(&mut self, raw: &raw::Telemetry) -> Export {
+        let service_name = match &raw.service_name {
+            Some(name) if name.0.is_empty() => {
+                self.error(&["telemetry", "service_name"], "is empty", "such as lockgate-eu");
+                String::new()
+            }
+            Some(name) => name.0.clone(),
+            None => Export::default().service_name,
+        };
+        self.short(&["telemetry", "service_name"], raw.service_name.as_ref(), MAX_TEXT);
+        for (name, value) in &raw.resource {
+            self.short(&["telemetry", "resource", name], Some(value), MAX_TEXT);
+            if name == "service.name" {
+                let hint = "use telemetry.service_name";
+                self.error(&["telemetry", "resource", name], "has a key of its own", hint);
+            }
+        }
+        let path = ["telemetry", "resource"];
+        self.at_most(&path, raw.resource.len(), MAX_ATTRIBUTES, "remove some");
+        Export {
+            headers: self.collector_headers(raw),
+            service_name,
+            resource: texts_of(&raw.resource),
+            sampled: u16::try_from(raw.samples_per_thousand.size()).unwrap_or(1000),
+        }
+    }
+
+    fn collector_headers(&mut self, raw: &raw::Telemetry) -> BTreeMap<String, String> {
+        let path = ["telemetry", "headers"];
+        let headers = self.headers_for_receiver(&path, &raw.headers, is_framing);
+        for (key, address) in [("otlp", &raw.otlp), ("otlp_logs", &raw.otlp_logs)] {
+            if !raw.headers.is_empty()
+                && let Ok(url) = Url::parse(text_or(address, ""))
+                && url.scheme() == "http"
+                && !is_local(&url)
+            {
+                let what = "cross the network unencrypted";
+                let hint = format!("use https:// for telemetry.{key}");
+                self.warning(&path, what, hint);
+                break;
+            }
+        }
+        headers
+    }
+
+    /// Checks the address of a collector for traces or logs.
+    pub(super) fn collector(
+        &mut self,
+        key: &str,
+        address: &Option<Text>,
+        signal: &str,
+    ) -> Option<Url> {
+        let Text(address) = address.as_ref()?;
+        let example = format!("http://127.0.0.1:4318/v1/{signal}");
+        self.open_url(&["telemetry", key], address, &example)
+    }
+}
+
+// Configured headers, which are added to the gateway's own.
+
+/// Maximum number of headers for a receiver.
+const MAX_HEADERS: usize = 32;
+/// Headers of HTTP framing, which only the sender of a message can set.
+const FRAMING: [&str; 11] = [
+    "connection",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Returns whether a header (in lower case) belongs to HTTP framing.
+pub(super) fn is_framing(name: &str) -> bool {
+    FRAMING.contains(&name)
+}
+
+impl Check<'_> {
+    /// Returns the headers below `path`, with names in lower case, as HTTP compares them.
+    pub(super) fn headers(
+        &mut self,
+        path: &[&str],
+        raw: &BTreeMap<String, Text>,
+        is_own: fn(&str) -> bool,
+    ) -> BTreeMap<String, String> {
+        let mut headers = BTreeMap::new();
+        for (name, Text(value)) in raw {
+            let path = [path, &[name]].concat();
+            let lower = name.to_ascii_lowercase();
+            if !is_token(name) {
+                self.error(&path, "is not a header name", "use letters, digits and -");
+            } else if is_own(&lower) {
+                self.error(&path, "the gateway sets this header itself", "remove it");
+            } else if !value.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~')) {
+                let hint = "remove line breaks and other control characters";
+                self.error(&path, "must be ASCII on one line", hint);
+            }
+            if headers.insert(lower, value.trim().to_owned()).is_some() {
+                self.error(&path, "is set twice, in different case", "keep one of them");
+            }
+        }
+        headers
+    }
+
+    /// Returns the headers for a receiver of exported data: limited in number, with a warning about
+    /// literal credentials.
+    pub(super) fn headers_for_receiver(
+        &mut self,
+        path: &[&str],
+        raw: &BTreeMap<String, Text>,
+        is_own: fn(&str) -> bool,
+    ) -> BTreeMap<String, String> {
+        self.at_most(path, raw.len(), MAX_HEADERS, "remove some");
+        for name in raw.keys() {
+            if is_credential(name) {
+                self.warn_of_literal(&[path, &[name]].concat());
+            }
+        }
+        self.headers(path, raw, is_own)
+    }
+}
+
+/// Returns whether a header of this name usually carries a credential.
+fn is_credential(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    ["auth", "key", "token", "secret"].iter().any(|word| lower.contains(word))
+}
+
+/// Checks for RFC 9110 `1*tchar`.
+fn is_token(name: &str) -> bool {
+    !name.is_empty()
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+}
+
+#[cfg(test)]
+mod tests;
