@@ -8,6 +8,7 @@ mod syslog;
 mod webhook;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -166,7 +167,7 @@ impl Forwarder {
     }
 
     fn is_away(&mut self, trouble: &ForwardError) {
-        self.backlog.counters.set_failing(true);
+        self.backlog.counters.failing.store(true, Relaxed);
         if self.trouble != trouble.words {
             let behind = self.backlog.waiting();
             tracing::warn!(
@@ -181,7 +182,7 @@ impl Forwarder {
     }
 
     fn is_back(&mut self, behind: u64) {
-        self.backlog.counters.set_failing(false);
+        self.backlog.counters.failing.store(false, Relaxed);
         if !self.trouble.is_empty() {
             tracing::info!(to = self.to, behind, "the receiver accepts the audit trail again");
             self.trouble.clear();

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -63,7 +64,7 @@ impl Backlog {
         }
         cursor.write(after).with_context(|| format!("PATH.{to}.cursor"))?;
         let counters = trail.forward(to);
-        counters.set_sent(after);
+        counters.sent.store(after, Relaxed);
         Ok(Self {
             to,
             path: path.to_owned(),
@@ -146,17 +147,17 @@ impl Backlog {
 
     /// Counts the read records as sent, although they may still be lost.
     pub(super) fn set_sent(&self) {
-        self.counters.set_sent(self.read);
+        self.counters.sent.store(self.read, Relaxed);
     }
 
     /// Marks the read records as acknowledged.
     pub(super) async fn set_taken(&mut self) {
         self.taken = self.read;
         self.set_sent();
-        self.counters.took(std::mem::take(&mut self.count));
+        self.counters.taken.add(std::mem::take(&mut self.count));
         let lost = std::mem::take(&mut self.lost);
         if lost > 0 {
-            self.counters.lost(lost);
+            self.counters.lost.add(lost);
             tracing::error!(
                 to = self.to,
                 lost,

@@ -5,10 +5,7 @@
 //! In addition, [`Record`] is a line in the log.
 
 mod chain;
-mod change;
 mod config;
-mod counters;
-mod cursor;
 mod event;
 mod file;
 mod line;
@@ -20,19 +17,17 @@ mod trail;
 pub mod verify;
 mod writer;
 
-pub use change::{Change, ChangePlace};
 pub use config::{
     ClientFiles, Config, Facility, Forward, OnFull, Output, Redact, Sender, Syslog, Webhook,
 };
-pub use counters::{AuditCounters, ForwardCounters};
-pub use cursor::{Cursor, Saved};
 pub use event::{
     Approval, Arguments, Asked, Decision, DryRunDenial, MAX_TEXT, Refused, RefusedToken,
 };
 pub use line::{Record, TARGET};
+pub use queue::{AuditCounters, ForwardCounters};
 pub use search::{Members, Search, SearchResult, search};
-pub use tail::{Records, Tail};
-pub use trail::{RecordError, StartError, Ticket, Trail};
+pub use tail::{Cursor, Records, Saved, Tail};
+pub use trail::{Change, ChangePlace, RecordError, StartError, Ticket, Trail};
 
 #[cfg(test)]
 mod tests;

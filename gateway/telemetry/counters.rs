@@ -10,7 +10,6 @@ use std::time::{Duration, Instant, SystemTime};
 use parking_lot::Mutex;
 
 use crate::durations::{Durations, OperationLabels};
-use crate::figures::{Baseline, ServerFigures, ToolFigures};
 use crate::histogram::{Counts, Histogram, Snapshot};
 use crate::labels::{FailureType, OUTCOMES, Outcome, ServerState};
 
@@ -276,6 +275,20 @@ impl ServerMetrics {
     }
 }
 
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    pub fn add(&self, many: u64) {
+        self.0.fetch_add(many, Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
 /// A number that can decrease, such as open sessions, counted elsewhere.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicUsize);
@@ -353,6 +366,83 @@ impl RecentSteps {
             failed: now.failed.saturating_sub(self.before.failed),
             average: ran.average(),
         }
+    }
+}
+
+// Figures of tools and servers for display. A tool's figures can be reset: its counters continue, and
+// their values at the reset are subtracted.
+
+/// The figures of a tool's calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolFigures {
+    /// Earlier calls are not counted.
+    pub since: SystemTime,
+    /// Calls that were not denied.
+    pub invocations: u64,
+    pub successes: u64,
+    /// Failures of the tool, its server or the connection.
+    pub failures: u64,
+    /// Calls cancelled by their clients.
+    pub cancelled: u64,
+    /// `None` without a call.
+    pub average: Option<Duration>,
+    /// Estimated from a histogram.
+    pub p95: Option<Duration>,
+    /// The end of the last call.
+    pub last: Option<SystemTime>,
+}
+
+/// Call figures of a server's tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerFigures {
+    /// Earlier calls are not counted.
+    pub since: SystemTime,
+    pub calls: u64,
+    /// Failed calls by failure type.
+    pub errors: BTreeMap<&'static str, u64>,
+    /// Estimated from a histogram; `None` without a call.
+    pub p50: Option<Duration>,
+    pub p95: Option<Duration>,
+}
+
+const FAILED: [Outcome; 4] =
+    [Outcome::ToolError, Outcome::ProtocolError, Outcome::Timeout, Outcome::Unavailable];
+
+/// A snapshot of counter values.
+#[derive(Debug)]
+struct Baseline {
+    at: SystemTime,
+    calls: [u64; OUTCOMES],
+    durations: Counts,
+}
+
+impl Baseline {
+    fn new(at: SystemTime) -> Self {
+        Self { at, calls: [0; OUTCOMES], durations: Counts::default() }
+    }
+
+    /// Returns the difference to an earlier point in time; `last` is the end of the last call.
+    fn figures_since(&self, earlier: &Self, last: Option<SystemTime>) -> ToolFigures {
+        let durations = self.durations.since(&earlier.durations);
+        let mut failures = 0;
+        for outcome in FAILED {
+            failures += self.added(earlier, outcome);
+        }
+        ToolFigures {
+            since: earlier.at,
+            invocations: durations.count() + self.added(earlier, Outcome::Unavailable),
+            successes: self.added(earlier, Outcome::Ok),
+            failures,
+            cancelled: self.added(earlier, Outcome::Cancelled),
+            average: durations.average(),
+            p95: durations.percentile(95),
+            last: last.filter(|last| *last >= earlier.at),
+        }
+    }
+
+    fn added(&self, earlier: &Self, outcome: Outcome) -> u64 {
+        let before = earlier.calls[outcome as usize];
+        self.calls[outcome as usize].saturating_sub(before)
     }
 }
 

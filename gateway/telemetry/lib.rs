@@ -7,17 +7,13 @@
 
 pub mod audit;
 mod batches;
-mod call_durations;
-mod collector;
 mod config;
 mod counters;
 mod durations;
 mod families;
-mod figures;
 mod histogram;
 mod labels;
 mod log;
-mod log_lists;
 mod log_records;
 mod metrics;
 mod numbers;
@@ -25,21 +21,19 @@ mod operation;
 mod process;
 mod readings;
 pub mod request;
-mod spans;
 mod trace;
 
-pub use call_durations::{DURATION_BUCKETS, DurationCounts, estimate_percentile, find_bucket};
-pub use collector::{ExportError, Way};
+pub use batches::{ExportError, Way};
 pub use config::{Config, Export, Format};
 pub use counters::{
-    Bounds, Gauge, RECENT_STEP, RECENT_STEPS, RecentCalls, ServerMetrics, ToolMetrics,
+    Bounds, Counter, Gauge, RECENT_STEP, RECENT_STEPS, RecentCalls, ServerFigures, ServerMetrics,
+    ToolFigures, ToolMetrics,
 };
 pub use durations::{Ending, Network, OperationLabels};
-pub use figures::{ServerFigures, ToolFigures};
+pub use histogram::{DURATION_BUCKETS, DurationCounts, estimate_percentile, find_bucket};
 pub use labels::{Denial, FailureType, Notification, Outcome, Rejection, ServerState, Unknown};
 pub use log::{Guard, LogError, init};
 pub use metrics::Metrics;
 pub use numbers::{Gauges, KeySet};
-pub use operation::{CallTrace, Note, OperationSpan, TOOL_ERROR, Target};
-pub use spans::Tracer;
+pub use operation::{CallTrace, Note, OperationSpan, TOOL_ERROR, Target, Tracer};
 pub use trace::{TraceContext, TraceParent};

@@ -11,10 +11,9 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt as lines, reload};
 
-use crate::collector::{ExportError, Way};
+use crate::batches::{ExportError, Way};
 use crate::config::{Config, Format};
-use crate::log_lists::write_lists;
-use crate::log_records::LogExport;
+use crate::log_records::{LogExport, write_lists};
 use crate::metrics::Metrics;
 use crate::request;
 

@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use crate::audit::AuditCounters;
 use crate::config::Config;
-use crate::counters::{RecentCalls, ServerMetrics, ToolMetrics};
+use crate::counters::{RecentCalls, ServerFigures, ServerMetrics, ToolMetrics};
 use crate::durations::OperationLabels;
 use crate::families::render;
-use crate::figures::ServerFigures;
 use crate::labels::{Denial, Notification, OTHER, Rejection, Unknown};
 use crate::numbers::{Gauges, KeySet, Numbers, ORGANISATION, ServerLabel};
 use crate::readings::READINGS;

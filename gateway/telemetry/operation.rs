@@ -9,12 +9,18 @@ use std::time::{Duration, Instant, SystemTime};
 use opentelemetry::trace::{
     SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState,
 };
-use opentelemetry::{KeyValue, Value};
+use opentelemetry::{InstrumentationScope, KeyValue, Value};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
+use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_scope;
 use opentelemetry_sdk::trace::SpanData;
 use parking_lot::Mutex;
+use prost::Message as _;
 
+use crate::batches::{self, Collector, ExportError, Queue, Signal, Way};
+use crate::config::Config;
 use crate::durations::{CALLERS_FAULTS, Network, OTHER_METHOD};
-use crate::spans::Tracer;
+use crate::metrics::Metrics;
 use crate::trace::TraceContext;
 
 /// Maximum bytes of an attribute's text; longer texts are truncated.
@@ -183,12 +189,12 @@ impl OperationSpan {
 
     /// Sets an attribute beyond the conventions.
     pub fn note(&mut self, what: Note, text: &str) {
-        self.set_text(what.key(), text);
+        self.set_text(what.as_str(), text);
     }
 
     /// Returns whether the attribute is set.
     pub fn has_note(&self, what: Note) -> bool {
-        self.attributes.iter().any(|known| known.key.as_str() == what.key())
+        self.attributes.iter().any(|known| known.key.as_str() == what.as_str())
     }
 
     fn set_text(&mut self, key: &'static str, text: &str) {
@@ -257,31 +263,19 @@ impl Drop for OperationSpan {
     }
 }
 
-/// The attributes beyond the conventions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Note {
-    /// The configured name of the called server.
-    Server,
-    /// The outcome, as in the metrics.
-    Outcome,
-    /// The policy that denied the request.
-    Rule,
-    /// The reason for the denial.
-    Denial,
-    /// `rest` or `trpc`, for requests that did not arrive as MCP.
-    Transport,
-}
-
-impl Note {
-    /// Returns the name of the attribute.
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::Server => "lockgate.server",
-            Self::Outcome => "lockgate.outcome",
-            Self::Rule => "lockgate.rule",
-            Self::Denial => "lockgate.denial",
-            Self::Transport => "lockgate.transport",
-        }
+lockgate_text::words! {
+    /// The attributes beyond the conventions, by name.
+    pub enum Note {
+        /// The configured name of the called server.
+        Server = "lockgate.server",
+        /// The outcome, as in the metrics.
+        Outcome = "lockgate.outcome",
+        /// The policy that denied the request.
+        Rule = "lockgate.rule",
+        /// The reason for the denial.
+        Denial = "lockgate.denial",
+        /// `rest` or `trpc`, for requests that did not arrive as MCP.
+        Transport = "lockgate.transport",
     }
 }
 
@@ -339,3 +333,73 @@ impl CallTrace {
         }
     }
 }
+
+// Ended spans, exported over OTLP/HTTP in the background. Calls never wait for the collector; while
+// it is slow or unreachable, spans are dropped and counted.
+
+/// A recorder of ended spans. Clones share one exporter.
+#[derive(Clone, Debug)]
+pub struct Tracer {
+    queue: Queue<SpanData>,
+    scope: InstrumentationScope,
+    /// Recorded traces per thousand that begin here.
+    sampled: u16,
+}
+
+struct Spans;
+
+impl Signal for Spans {
+    type Item = SpanData;
+    const FAILED: &'static str = "spans were not exported (telemetry.otlp)";
+    const RESUMED: &'static str = "spans are exported again (telemetry.otlp)";
+
+    fn encode(batch: Vec<SpanData>, resource: &ResourceAttributesWithSchema) -> Vec<u8> {
+        let resource_spans = group_spans_by_resource_and_scope(batch, resource);
+        ExportTraceServiceRequest { resource_spans }.encode_to_vec()
+    }
+}
+
+impl Tracer {
+    /// Starts the exporter on the current runtime. Returns `None` if no collector is configured.
+    pub fn start(
+        config: &Config,
+        metrics: &Metrics,
+        way: &Way,
+    ) -> Result<Option<Self>, ExportError> {
+        let Some(endpoint) = &config.otlp else {
+            return Ok(None);
+        };
+        let collector = Collector::new(endpoint, &config.export, way)?;
+        let (queue, waiting) = batches::queue(metrics.lost_spans());
+        tokio::spawn(waiting.export::<Spans>(collector));
+        let scope = InstrumentationScope::builder("lockgate").build();
+        Ok(Some(Self { queue, scope, sampled: config.export.sampled }))
+    }
+
+    /// Returns the first context of a trace without a client context.
+    pub(crate) fn new_trace(&self) -> TraceContext {
+        TraceContext::root(fastrand::u16(..1000) < self.sampled)
+    }
+
+    pub(crate) fn scope(&self) -> InstrumentationScope {
+        self.scope.clone()
+    }
+
+    /// Queues one span. Never waits.
+    pub(crate) fn record(&self, span: SpanData) {
+        self.queue.put(|| span);
+    }
+
+    /// Exports the queued spans. Waits at most three seconds.
+    pub async fn flush(&self) {
+        self.queue.flush().await;
+    }
+
+    /// Returns the number of spans that were not exported.
+    pub fn lost(&self) -> u64 {
+        self.queue.lost()
+    }
+}
+
+#[cfg(test)]
+mod tests;

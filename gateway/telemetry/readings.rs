@@ -188,9 +188,9 @@ fn read_audit(numbers: &Numbers) -> Vec<Family> {
     let failing =
         Family::gauge("lockgate_audit_failing", "1 while the audit trail cannot be written");
     vec![
-        written.with([], audit.written() as f64),
-        lost.with([], audit.dropped() as f64),
-        failing.with([], f64::from(u8::from(audit.is_failing()))),
+        written.with([], audit.written.get() as f64),
+        lost.with([], audit.dropped.get() as f64),
+        failing.with([], f64::from(u8::from(audit.failing.load(Relaxed)))),
     ]
 }
 
@@ -328,13 +328,13 @@ fn read_forwards(numbers: &Numbers) -> Vec<Family> {
     let help = "1 while a receiver of the audit trail does not accept records";
     let mut failing = Family::gauge("lockgate_audit_forward_failing", help);
     let last = numbers.audit.last();
-    numbers.audit.each_forward(|to, counters| {
-        let labels = [("to", to)];
-        taken.add(labels, counters.taken() as f64);
+    for (to, counters) in &*numbers.audit.forwards.lock() {
+        let labels = [("to", *to)];
+        taken.add(labels, counters.taken.get() as f64);
         behind.add(labels, counters.behind(last) as f64);
-        lost.add(labels, counters.lost_ever() as f64);
-        failing.add(labels, f64::from(u8::from(counters.is_failing())));
-    });
+        lost.add(labels, counters.lost.get() as f64);
+        failing.add(labels, f64::from(u8::from(counters.failing.load(Relaxed))));
+    }
     vec![taken, behind, lost, failing]
 }
 

@@ -3,7 +3,7 @@
 //! second writer. A chain with an unverifiable end is not continued.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use super::chain::{Hex, MAX_LINE, Seal, Tip};
 use super::config::Config;
 use super::pieces::{
-    End, MAX_ZEROS, Range, aside, beginning, beside, end, gone, number, numbered, open, replace,
-    without_zeros,
+    End, MAX_ZEROS, Range, aside, beginning, beside, end, gone, number, numbered, open,
+    open_if_there, read_at, replace, without_zeros,
 };
 use super::verify::Anchor;
 
@@ -288,9 +288,7 @@ fn cut(file: &File, at: u64) -> io::Result<u64> {
 fn cut_first(file: &mut File) -> io::Result<u64> {
     let len = without_zeros(file, MAX_ZEROS)?;
     let most = MAX_LINE as u64;
-    file.seek(SeekFrom::Start(0))?;
-    let mut bytes = Vec::new();
-    file.take(len.min(most)).read_to_end(&mut bytes)?;
+    let bytes = read_at(file, 0, len.min(most))?;
     if len < most && is_half_a_record(&bytes) {
         return cut(file, 0);
     }
@@ -337,10 +335,7 @@ fn read_tip(end: &End, seal: &Seal, found: &mut ChainEnd) -> io::Result<Tip> {
 /// Reads the last anchor, if present. Its values are written to the trail, so only a number and a
 /// hash are accepted.
 fn read_head(path: &Path) -> io::Result<Option<Tip>> {
-    let file = match open(&beside(path, "head"), OpenOptions::new().read(true)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file?,
-    };
+    let Some(file) = open_if_there(&beside(path, "head"))? else { return Ok(None) };
     let mut text = String::new();
     file.take(MAX_LINE as u64).read_to_string(&mut text)?;
     if let Ok(Anchor { seq, hash }) = text.parse()

@@ -36,6 +36,73 @@ pub(super) fn open(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
     how.mode(0o600).open(path)
 }
 
+/// Opens a file for reading; returns `None` if it does not exist.
+pub(super) fn open_if_there(path: &Path) -> io::Result<Option<File>> {
+    match open(path, OpenOptions::new().read(true)) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads up to `most` bytes from an offset on.
+pub(super) fn read_at(file: &mut File, at: u64, most: u64) -> io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(at))?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Bytes per probe; they contain any whole record.
+const PROBE_BYTES: u64 = 2 * MAX_LINE as u64;
+/// Probes per file: more than bisection of the largest takes, with a margin for garbage.
+const MAX_LOOKS: usize = 128;
+
+/// Returns the first of some lines that `read` accepts, at or after an offset, with its own offset.
+pub(super) fn find_line<T>(
+    file: &mut File,
+    at: u64,
+    read: impl Fn(&[u8]) -> Option<T>,
+) -> io::Result<Option<(u64, T)>> {
+    let bytes = read_at(file, at, PROBE_BYTES)?;
+    let mut start = at;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        // Within a file, the first line is most likely incomplete.
+        let is_whole = start > at || at == 0;
+        if is_whole && let Some(found) = read(line) {
+            return Ok(Some((start, found)));
+        }
+        start += line.len() as u64;
+    }
+    Ok(None)
+}
+
+/// Narrows the place in a file at which `is_early` becomes false, by bisection. Returns the start of
+/// a line that is early, and an offset from which on none is. `is_early` returns `None` for garbage.
+pub(super) fn bisect(
+    file: &mut File,
+    is_early: impl Fn(&[u8]) -> Option<bool>,
+) -> io::Result<(u64, u64)> {
+    let (mut low, mut high) = (0, file.metadata()?.len());
+    let mut looks = 0;
+    while high - low > PROBE_BYTES && looks < MAX_LOOKS {
+        let middle = low + (high - low) / 2;
+        let mut at = middle;
+        let mut found = None;
+        while found.is_none() && at < high && looks < MAX_LOOKS {
+            found = find_line(file, at, &is_early)?;
+            at += PROBE_BYTES / 2;
+            looks += 1;
+        }
+        match found {
+            Some((start, true)) => low = start.min(high),
+            _ if looks < MAX_LOOKS => high = middle,
+            _ => {}
+        }
+    }
+    Ok((low, high))
+}
+
 pub(super) fn beside(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
@@ -120,9 +187,8 @@ impl End {
 /// interrupted writer leaves.
 pub(super) fn end(file: &mut File) -> io::Result<Option<End>> {
     let len = without_zeros(file, MAX_ZEROS)?;
-    let skipped = file.seek(SeekFrom::Start(len.saturating_sub(MAX_END as u64)))?;
-    let mut bytes = Vec::new();
-    file.take(len - skipped).read_to_end(&mut bytes)?;
+    let skipped = len.saturating_sub(MAX_END as u64);
+    let bytes = read_at(file, skipped, len - skipped)?;
     let mut before = None;
     let mut end = None;
     let mut at = 0;
@@ -162,9 +228,8 @@ pub(super) fn without_zeros(file: &mut File, most: u64) -> io::Result<u64> {
     let least = len.saturating_sub(most + 1);
     let mut end = len;
     while end > least {
-        let begin = file.seek(SeekFrom::Start(end.saturating_sub(MAX_LINE as u64).max(least)))?;
-        let mut bytes = Vec::new();
-        file.take(end - begin).read_to_end(&mut bytes)?;
+        let begin = end.saturating_sub(MAX_LINE as u64).max(least);
+        let bytes = read_at(file, begin, end - begin)?;
         if let Some(last) = bytes.iter().rposition(|b| *b != 0) {
             return Ok(begin + last as u64 + 1);
         }
@@ -176,9 +241,7 @@ pub(super) fn without_zeros(file: &mut File, most: u64) -> io::Result<u64> {
 /// Returns the first record of a file that has a valid hash. If the beginning was cut off, it is a
 /// later record, because only `open` records contain the hash before them.
 pub(super) fn beginning(file: &mut File, seal: &Seal) -> io::Result<Option<Beginning>> {
-    file.seek(SeekFrom::Start(0))?;
-    let mut bytes = Vec::new();
-    file.take(3 * MAX_LINE as u64).read_to_end(&mut bytes)?;
+    let bytes = read_at(file, 0, MAX_END as u64)?;
     let mut before = None;
     for (at, text) in bytes.split_inclusive(|b| *b == b'\n').enumerate() {
         let line = without_break(text);

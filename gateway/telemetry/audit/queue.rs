@@ -3,12 +3,13 @@
 //! copied, never while waiting.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, SystemTime};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::counters::AuditCounters;
+use crate::counters::Counter;
 
 /// Buffer capacity that an emptied batch keeps.
 const KEPT_BYTES: usize = 1024 * 1024;
@@ -172,4 +173,58 @@ pub(super) struct Shared {
     pub(super) gap: AtomicU64,
     /// The gateway no longer waits for the writer.
     pub(super) hurry: AtomicBool,
+}
+
+// Counters of the trail and of its receivers, for metrics. Lock-free on the path of a record.
+
+/// Counters updated by the writer, and by callers after the loss of a record.
+#[derive(Debug, Default)]
+pub struct AuditCounters {
+    pub(crate) written: Counter,
+    /// Lost records.
+    pub(crate) dropped: Counter,
+    /// Set while writing fails.
+    pub(crate) failing: AtomicBool,
+    /// Number of the last record before this process.
+    pub(super) begun: AtomicU64,
+    pub(crate) forwards: Mutex<Vec<(&'static str, Arc<ForwardCounters>)>>,
+}
+
+impl AuditCounters {
+    /// Returns the number of the last record before those of this process.
+    pub fn begun(&self) -> u64 {
+        self.begun.load(Relaxed)
+    }
+
+    /// Returns the number of the last written record.
+    pub fn last(&self) -> u64 {
+        self.begun() + self.written.get()
+    }
+
+    /// Creates the counters of a receiver that records are forwarded to.
+    pub fn forward(&self, to: &'static str) -> Arc<ForwardCounters> {
+        let counters = Arc::<ForwardCounters>::default();
+        self.forwards.lock().push((to, Arc::clone(&counters)));
+        counters
+    }
+}
+
+/// Counters of forwarding to a receiver, updated by the forwarder.
+#[derive(Debug, Default)]
+pub struct ForwardCounters {
+    /// Records that the receiver has accepted.
+    pub taken: Counter,
+    /// Records that were removed before they could be sent.
+    pub lost: Counter,
+    /// The last record that was sent and needs no retry, as far as known.
+    pub sent: AtomicU64,
+    /// Set while the receiver accepts no records.
+    pub failing: AtomicBool,
+}
+
+impl ForwardCounters {
+    /// Returns the number of pending records in a trail that ends with record `last`.
+    pub fn behind(&self, last: u64) -> u64 {
+        last.saturating_sub(self.sent.load(Relaxed))
+    }
 }

@@ -2,18 +2,16 @@
 //! the newest record that can match. Completeness is judged by record numbers; only `verify` checks
 //! hashes.
 
-mod start;
-
 use std::collections::{HashMap, VecDeque};
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use serde_json::{Map, Value};
+
 use super::chain::MAX_LINE;
-use super::pieces::{aside, numbered, open};
-pub use start::{Members, Search};
-use start::{find_start, is_after, number_of, text};
+use super::pieces::{aside, bisect, find_line, numbered, open_if_there, read_at};
 
 const BOUNDS: Bounds = Bounds { bytes: 64 << 20, time: Duration::from_secs(2), slack: 1 << 20 };
 /// Bytes per read.
@@ -66,12 +64,9 @@ fn search_within(path: &Path, wanted: &Search<'_>, bounds: Bounds) -> io::Result
     };
     for (place, file) in files.iter().enumerate().skip(start.file) {
         let end = if place == start.file { start.at } else { u64::MAX };
-        let mut lines = match open(file, OpenOptions::new().read(true)) {
-            Ok(file) => LinesFromEnd::new(file, end)?,
-            // Removed by rotation, or not created yet.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(error),
-        };
+        // Removed by rotation, or not created yet.
+        let Some(file) = open_if_there(file)? else { continue };
+        let mut lines = LinesFromEnd::new(file, end)?;
         while let Some(line) = lines.next_line()? {
             left = left.saturating_sub(line.len() as u64 + 1);
             if left == 0 || began.elapsed() > bounds.time {
@@ -244,14 +239,109 @@ impl LinesFromEnd {
     fn read_block(&mut self) -> io::Result<()> {
         let size = self.at.min(BLOCK_BYTES as u64);
         self.at -= size;
-        self.file.seek(SeekFrom::Start(self.at))?;
-        let mut block = Vec::new();
-        (&self.file).take(size).read_to_end(&mut block)?;
+        let block = read_at(&mut self.file, self.at, size)?;
         for byte in block.into_iter().rev() {
             self.rest.push_front(byte);
         }
         Ok(())
     }
+}
+
+// The criteria of a search, and its start in a trail's files: after the newest record that can match,
+// found by bisection, because numbers and times increase. Manual edits of a file may move the start
+// too far back; `verify` detects them.
+
+/// The members of a record as written.
+pub type Members = Map<String, Value>;
+
+/// The criteria of a search.
+pub struct Search<'a> {
+    /// Only records before this number.
+    pub before: Option<u64>,
+    /// Only records from this time on: RFC 3339, in UTC.
+    pub from: Option<&'a str>,
+    /// Only records before this time.
+    pub to: Option<&'a str>,
+    /// Maximum number of returned records.
+    pub limit: usize,
+    pub fits: &'a dyn Fn(&Members) -> bool,
+}
+
+/// The index of a file, and the offset in it at which a search begins.
+pub(super) struct Start {
+    pub(super) file: usize,
+    /// Follows a line break.
+    pub(super) at: u64,
+}
+
+/// Finds the start of a search in `files`, newest first. The start includes `slack` further bytes,
+/// for outcomes of the records before it. Returns `None` if all records are too new.
+pub(super) fn find_start(
+    files: &[PathBuf],
+    wanted: &Search<'_>,
+    slack: u64,
+) -> io::Result<Option<Start>> {
+    if wanted.before.is_none() && wanted.to.is_none() {
+        return Ok(Some(Start { file: 0, at: u64::MAX }));
+    }
+    for (place, path) in files.iter().enumerate() {
+        let Some(mut file) = open_if_there(path)? else { continue };
+        let length = file.metadata()?.len();
+        if let Some((_, first)) = find_line(&mut file, 0, read_record)?
+            && is_after(&first, wanted)
+        {
+            continue;
+        }
+        let (_, at) = bisect(&mut file, |line| Some(!is_after(&read_record(line)?, wanted)))?;
+        let at = at.saturating_add(slack);
+        let Some(more) = at.checked_sub(length) else {
+            return Ok(Some(Start { file: place, at: find_break(&mut file, at)? }));
+        };
+        // The rest of the slack is in the next newer file.
+        if let Some(newer) = place.checked_sub(1)
+            && let Some(path) = files.get(newer)
+            && let Ok(Some(mut file)) = open_if_there(path)
+        {
+            return Ok(Some(Start { file: newer, at: find_break(&mut file, more)? }));
+        }
+        return Ok(Some(Start { file: place, at: length }));
+    }
+    Ok(None)
+}
+
+/// Returns whether a record, and hence every later record, is too new.
+pub(super) fn is_after(record: &Members, wanted: &Search<'_>) -> bool {
+    if let Some(before) = wanted.before
+        && number_of(record).unwrap_or(0) >= before
+    {
+        return true;
+    }
+    matches!(wanted.to, Some(to) if text(record, "time") >= to)
+}
+
+/// Parses a line with a record that has a number.
+fn read_record(line: &[u8]) -> Option<Members> {
+    let record = serde_json::from_slice(line).ok()?;
+    number_of(&record)?;
+    Some(record)
+}
+
+/// Returns the end of the line at an offset.
+fn find_break(file: &mut File, at: u64) -> io::Result<u64> {
+    let bytes = read_at(file, at, 2 * MAX_LINE as u64)?;
+    let end = match bytes.iter().position(|byte| *byte == b'\n') {
+        Some(found) => found + 1,
+        None => bytes.len(),
+    };
+    Ok(at + end as u64)
+}
+
+pub(super) fn number_of(record: &Members) -> Option<u64> {
+    record.get("seq").and_then(Value::as_u64)
+}
+
+pub(super) fn text<'a>(record: &'a Members, name: &str) -> &'a str {
+    record.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]

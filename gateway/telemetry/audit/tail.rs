@@ -1,21 +1,22 @@
 //! Reads the records of a trail in order from a given number on, through the rotated files to the
 //! current file. Returns only lines with a hash, because a restart may remove an incomplete last
-//! line. Hashes are not verified.
+//! line. Hashes are not verified. A cursor keeps a receiver's position in a file of mode 0600 beside
+//! the trail; an unreadable position never causes records to be skipped.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use serde_json::{Value, json};
+
 use super::chain::{MAX_LINE, claimed};
 use super::file::{BEGIN, real_path};
-use super::pieces::{aside, numbered, open};
+use super::pieces::{aside, beside, bisect, find_line, numbered, open_if_there, replace};
 
 /// Bytes per read. A block of this size contains a whole record.
 const BLOCK_BYTES: usize = 256 * 1024;
 const _: () = assert!(BLOCK_BYTES > MAX_LINE);
-/// Bytes that contain any whole record.
-const PROBE_BYTES: u64 = 2 * MAX_LINE as u64;
 
 /// Consecutive records.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -102,8 +103,11 @@ impl Tail {
             None => written,
         };
         let Some(mut file) = file else { return Ok(None) };
-        let name = if name.is_some() { name } else { find_first(&mut file)? };
-        let start = find_line(&mut file, self.next)?;
+        let name = match name {
+            Some(name) => Some(name),
+            None => find_line(&mut file, 0, number_of)?.map(|(_, first)| first),
+        };
+        let (start, _) = bisect(&mut file, |line| Some(number_of(line)? < self.next))?;
         file.seek(SeekFrom::Start(start))?;
         Ok(Some(Piece { file, name, rest: Vec::new() }))
     }
@@ -177,47 +181,6 @@ fn number_of(line: &[u8]) -> Option<u64> {
     std::str::from_utf8(rest.get(..end)?).ok()?.parse().ok()
 }
 
-fn find_first(file: &mut File) -> io::Result<Option<u64>> {
-    file.seek(SeekFrom::Start(0))?;
-    let mut bytes = Vec::new();
-    file.take(PROBE_BYTES).read_to_end(&mut bytes)?;
-    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        if let Some(number) = number_of(line) {
-            return Ok(Some(number));
-        }
-    }
-    Ok(None)
-}
-
-/// Returns the start of a line at or before that record, by bisection over increasing numbers.
-fn find_line(file: &mut File, number: u64) -> io::Result<u64> {
-    let mut low = 0;
-    let mut high = file.metadata()?.len();
-    while high - low > PROBE_BYTES {
-        let middle = low + (high - low) / 2;
-        file.seek(SeekFrom::Start(middle))?;
-        let mut bytes = Vec::new();
-        file.take(PROBE_BYTES).read_to_end(&mut bytes)?;
-        let mut at = middle;
-        let mut found = None;
-        for (place, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
-            // The first line is most likely incomplete.
-            if place > 0 {
-                found = number_of(line);
-            }
-            if found.is_some() {
-                break;
-            }
-            at += line.len() as u64;
-        }
-        match found {
-            Some(found) if found < number => low = at,
-            _ => high = middle,
-        }
-    }
-    Ok(low)
-}
-
 /// Returns whether the writer now writes to another file.
 #[allow(clippy::disallowed_methods, reason = "the trail's own file")]
 fn is_left(path: &Path, file: &File) -> io::Result<bool> {
@@ -229,11 +192,71 @@ fn is_left(path: &Path, file: &File) -> io::Result<bool> {
     }
 }
 
-fn open_if_there(path: &Path) -> io::Result<Option<File>> {
-    match open(path, OpenOptions::new().read(true)) {
-        Ok(file) => Ok(Some(file)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+/// Upper bound on the size of such a file.
+const MAX_BYTES: u64 = 4096;
+
+/// The cursor file of a receiver.
+#[derive(Debug)]
+pub struct Cursor {
+    trail: PathBuf,
+    /// The suffix of the file name.
+    end: String,
+}
+
+/// The content of a cursor file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Saved {
+    /// The receiver has all records up to this number.
+    Taken(u64),
+    /// There is no file: nothing was ever sent to the receiver.
+    Nothing,
+    /// The file does not contain a cursor.
+    Unreadable,
+}
+
+impl Saved {
+    /// Returns the record after which to continue, in a trail that this process continues after
+    /// record `begun`: `begun` if nothing was ever sent, but never a later record, because the
+    /// trail does not contain it yet; 0 if the cursor is unreadable.
+    pub fn after(self, begun: u64) -> u64 {
+        match self {
+            Self::Taken(last) => last.min(begun),
+            Self::Nothing => begun,
+            Self::Unreadable => 0,
+        }
+    }
+}
+
+impl Cursor {
+    /// Returns the cursor of the named receiver.
+    ///
+    /// # Errors
+    /// The path is a link to a missing file.
+    pub fn new(trail: &Path, to: &str) -> io::Result<Self> {
+        Ok(Self { trail: real_path(trail)?, end: format!("{to}.cursor") })
+    }
+
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// The file exists but is unreadable.
+    pub fn read(&self) -> io::Result<Saved> {
+        let Some(file) = open_if_there(&beside(&self.trail, &self.end))? else {
+            return Ok(Saved::Nothing);
+        };
+        let mut bytes = Vec::new();
+        file.take(MAX_BYTES).read_to_end(&mut bytes)?;
+        let said: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let last = said.get("seq").and_then(Value::as_u64);
+        Ok(last.map_or(Saved::Unreadable, Saved::Taken))
+    }
+
+    /// Replaces the file atomically.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, last: u64) -> io::Result<()> {
+        replace(&self.trail, &self.end, &json!({"seq": last}))
     }
 }
 

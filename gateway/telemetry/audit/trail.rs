@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use lockgate_text::unseen::is_unseen;
 use parking_lot::Mutex;
 
 use super::chain::Seal;
 use super::config::{Config, OnFull, Redact};
-use super::counters::AuditCounters;
-use super::event::{self, Approval, Arguments, Asked, Decision, MAX_HELD, Refused};
-use super::queue::{Draft, Queue, Shared};
+use super::event::{self, Approval, Arguments, Asked, Decision, MAX_HELD, Refused, name};
+use super::queue::{AuditCounters, Draft, Queue, Shared};
 use super::writer::{Sink, Writer};
 use crate::labels::Outcome;
 
@@ -48,7 +48,7 @@ pub struct RecordError;
 pub struct Trail(Arc<Inner>);
 
 struct Inner {
-    pub(super) shared: Arc<Shared>,
+    shared: Arc<Shared>,
     seal: Seal,
     on_full: OnFull,
     arguments: Arguments,
@@ -111,7 +111,7 @@ impl Trail {
     ) -> std::io::Result<Self> {
         let seal = Seal::new(config.key.as_deref());
         let (sink, tip, found) = Sink::open(config, &seal)?;
-        counters.begin(tip.seq);
+        counters.begun.store(tip.seq, Relaxed);
         let shared = Arc::new(Shared {
             counters,
             queue: Queue::new(config.queue),
@@ -170,7 +170,7 @@ impl Trail {
     ) -> Result<bool, RecordError> {
         let Inner { shared, on_full, .. } = &*self.0;
         let refuse = *on_full == OnFull::Deny;
-        let failing = refuse && shared.counters.is_failing();
+        let failing = refuse && shared.counters.failing.load(Relaxed);
         let taken = !failing
             && scratch(|members| {
                 let held = write(members);
@@ -227,22 +227,14 @@ impl Trail {
         }
     }
 
-    pub(super) fn shared(&self) -> &Shared {
-        &self.0.shared
-    }
-
-    pub(super) fn on_full(&self) -> OnFull {
-        self.0.on_full
-    }
-
-    pub(super) fn lost(&self, records: u64) {
-        self.0.shared.counters.lost(records);
+    fn lost(&self, records: u64) {
+        self.0.shared.counters.dropped.add(records);
         self.0.shared.gap.fetch_add(records, Relaxed);
     }
 }
 
 /// Runs `write` with an empty buffer of this thread. The buffer's capacity is reused.
-pub(super) fn scratch<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+fn scratch<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     thread_local! {
         static MEMBERS: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(TYPICAL_RECORD_BYTES));
     }
@@ -286,5 +278,107 @@ impl Ticket<'_> {
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         self.end(Outcome::Cancelled, self.at.elapsed().unwrap_or_default());
+    }
+}
+
+// Changes by administrators while the gateway runs, each with the previous and the new state. Room
+// for the record is reserved before the change is made, so that, if configured, unrecordable changes
+// are denied.
+
+/// Maximum bytes of a state that is kept as JSON.
+const MAX_STATE: usize = 8 * 1024;
+/// Maximum bytes of text kept of a longer state, or of a state with invisible characters.
+const MAX_STATE_TEXT: usize = 2 * 1024;
+
+/// A completed change.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// The action, such as `create agent`.
+    pub action: &'static str,
+    /// The administrator.
+    pub issuer: &'a str,
+    pub subject: &'a str,
+    /// The display name of the administrator's key.
+    pub key: Option<&'a str>,
+    /// The organisation of the changed object; `None` for shared objects.
+    pub organisation: Option<&'a str>,
+    /// JSON text without secrets; `None` for a created object.
+    pub before: Option<&'a str>,
+    /// JSON text without secrets; `None` for a deleted object.
+    pub after: Option<&'a str>,
+}
+
+/// Room for the record of a change, released on drop if nothing was changed.
+#[derive(Debug)]
+pub struct ChangePlace {
+    trail: Trail,
+    held: bool,
+}
+
+impl Trail {
+    /// Reserves room for the record of an upcoming change.
+    ///
+    /// # Errors
+    /// [`RecordError`], if changes without a record are denied.
+    pub fn reserve_change(&self) -> Result<ChangePlace, RecordError> {
+        let Inner { shared, on_full, .. } = &*self.0;
+        let refuse = *on_full == OnFull::Deny;
+        let failing = refuse && shared.counters.failing.load(Relaxed);
+        let held = !failing && shared.queue.reserve(1);
+        if !held && refuse {
+            return Err(RecordError);
+        }
+        Ok(ChangePlace { trail: self.clone(), held })
+    }
+}
+
+impl ChangePlace {
+    /// Records the completed change.
+    pub fn record(mut self, change: &Change<'_>) {
+        let at = SystemTime::now();
+        let held = std::mem::take(&mut self.held);
+        let taken = held
+            && scratch(|members| {
+                write_change(members, change);
+                self.trail.0.shared.queue.follow(Draft { at, members, held: None })
+            });
+        if !taken {
+            self.trail.lost(1);
+        }
+    }
+}
+
+impl Drop for ChangePlace {
+    fn drop(&mut self) {
+        if self.held {
+            self.trail.0.shared.queue.free(1);
+        }
+    }
+}
+
+fn write_change(out: &mut Vec<u8>, change: &Change<'_>) {
+    event::plain(out, name!("kind"), "change");
+    event::plain(out, name!("action"), change.action);
+    event::text(out, name!("issuer"), change.issuer);
+    event::text(out, name!("who"), change.subject);
+    if let Some(key) = change.key {
+        event::text(out, name!("key"), key);
+    }
+    event::client(out);
+    if let Some(organisation) = change.organisation {
+        event::text(out, name!("organisation"), organisation);
+    }
+    write_state(out, name!("before"), change.before);
+    write_state(out, name!("after"), change.after);
+}
+
+/// Writes a state as a JSON object, or as truncated and escaped text.
+fn write_state(out: &mut Vec<u8>, name: &str, state: Option<&str>) {
+    let Some(state) = state else { return };
+    if state.len() <= MAX_STATE && state.starts_with('{') && !state.chars().any(is_unseen) {
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(state.as_bytes());
+    } else {
+        event::escaped(out, name, state, MAX_STATE_TEXT);
     }
 }

@@ -2,7 +2,6 @@
 //! first broken record, and any that could not be checked. The caller supplies the function that
 //! opens files.
 
-mod part;
 mod record;
 
 use std::io;
@@ -10,10 +9,8 @@ use std::io;
 use lockgate_text::count::count;
 
 use super::chain::{Hex, Seal, Tip, claimed};
-use part::{Lines, Placed};
-pub use part::{Part, Text};
-pub use record::{Anchor, BrokenRecord, Extent, Report};
-use record::{LinePlace, Record, Repeats};
+pub use record::{Anchor, BrokenRecord, Extent, Part, Report, Text};
+use record::{LinePlace, Lines, Placed, Record, Repeats};
 
 /// Verifies all parts in the order of their first records.
 ///

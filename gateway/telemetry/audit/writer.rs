@@ -238,7 +238,7 @@ impl Writer {
                         tracing::error!(error, "the audit trail cannot be written; retrying");
                     }
                     attempts += 1;
-                    self.shared.counters.set_failing(true);
+                    self.shared.counters.failing.store(true, Relaxed);
                     let last = self.closing && attempts > LAST_ATTEMPTS;
                     if last || self.shared.hurry.load(Relaxed) {
                         return false;
@@ -250,8 +250,8 @@ impl Writer {
         if attempts > 0 {
             tracing::warn!("the audit trail can be written again");
         }
-        self.shared.counters.set_failing(false);
-        self.shared.counters.wrote(std::mem::take(&mut self.records));
+        self.shared.counters.failing.store(false, Relaxed);
+        self.shared.counters.written.add(std::mem::take(&mut self.records));
         self.dirty |= self.written > 0;
         self.chain.clear();
         self.written = 0;
@@ -285,7 +285,7 @@ impl Writer {
                 Err(_) => {}
             }
         };
-        self.shared.counters.set_failing(false);
+        self.shared.counters.failing.store(false, Relaxed);
         let (from, to) = gone.unwrap_or_default();
         tracing::error!(
             why,
@@ -314,14 +314,14 @@ impl Writer {
                 return;
             }
         }
-        self.shared.counters.set_failing(false);
+        self.shared.counters.failing.store(false, Relaxed);
         self.open("rotated", &ChainEnd::default());
     }
 
     /// Logs a failure and waits before the next attempt. Returns `true` during shutdown.
     fn gives_up(&self, error: &io::Error, what: &str) -> bool {
         tracing::error!(%error, "the audit file cannot be {what}; retrying");
-        self.shared.counters.set_failing(true);
+        self.shared.counters.failing.store(true, Relaxed);
         if self.closing || self.shared.hurry.load(Relaxed) {
             return true;
         }

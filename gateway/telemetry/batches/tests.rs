@@ -12,7 +12,6 @@ use parking_lot::Mutex;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::collector::Way;
 use crate::config::Export;
 
 /// Items are bytes, and a batch is their sequence.

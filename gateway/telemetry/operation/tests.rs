@@ -1,4 +1,4 @@
-//! Tests of `spans`.
+//! Tests of `operation`: exported spans.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,6 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::batches::QUEUE_CAPACITY;
 use crate::config::{Export, Format};
-use crate::operation::{Note, OperationSpan, Target};
 
 /// Returns a collector that answers with `status`, and forwards the path and body of each request.
 async fn collector(status: u16) -> (Config, mpsc::Receiver<(String, Bytes)>) {
