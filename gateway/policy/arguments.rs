@@ -7,7 +7,6 @@ mod edit;
 mod pass;
 mod pointer;
 mod schema;
-mod structural;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,9 +19,9 @@ use bounds::Bounds;
 pub(crate) use bounds::expression;
 pub(crate) use edit::{Edit, write};
 pub(crate) use pass::Pass;
+use pass::{Misrule, Structural, under};
 use pointer::{Pointer, PointerMatches};
 pub(crate) use pointer::{pointer, read, undisguised};
-use structural::{Misrule, Structural, under};
 
 /// Maximum number of arguments named by a policy.
 const MAX_NAMED: usize = 64;
@@ -162,7 +161,7 @@ impl Set {
 impl Rule {
     fn compile(at: &str, spec: &file::Argument, effect: Effect) -> Result<Self, Misrule> {
         let at = under("", Pointer::parse(at))?;
-        let structural = structural::compile(spec)?;
+        let structural = pass::compile(spec)?;
         let schema = match &spec.schema {
             Some(schema) => Some(under("schema", schema::compile(schema))?),
             None => None,

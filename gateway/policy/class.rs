@@ -8,7 +8,7 @@ use ahash::RandomState;
 use moka::sync::Cache;
 
 use crate::Subject;
-use crate::bitset::BitSet;
+use crate::pattern::BitSet;
 
 /// Limit of the cached callers and endpoints.
 const MAX_KNOWN: u64 = 16_384;

@@ -4,19 +4,17 @@
 //! confined as well.
 
 mod builtin;
-mod git;
 mod judge;
 mod model;
 mod spec;
-mod tokens;
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use crate::Refusal;
+use judge::quoted;
 use model::Model;
-use tokens::quoted;
 
 pub use spec::{Form, ModelSpec, Spec, Style};
 
@@ -122,7 +120,7 @@ impl Command {
     /// A shell would act on the line, or it is too long.
     pub fn words(&self, text: &str) -> Result<Vec<String>, Refusal> {
         self.size(text.len())?;
-        tokens::split(text)
+        judge::split(text)
     }
 
     /// Checks an argument vector, the program first. Relative paths start from `folder`, an
@@ -137,7 +135,7 @@ impl Command {
             bytes += word.len() + 1;
         }
         self.size(bytes)?;
-        argv.iter().try_for_each(|word| tokens::printable(word))?;
+        argv.iter().try_for_each(|word| judge::printable(word))?;
         self.judge(argv.to_vec(), folder)
     }
 

@@ -8,15 +8,14 @@ use globset::Glob;
 use crate::approval::{self, ApprovalRule};
 use crate::arguments::Arguments;
 use crate::condition::Condition;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::file::{self, Effect};
-use crate::lists;
 use crate::names;
 use crate::pattern::{self, MAX_PATTERNS};
 use crate::rate;
 use crate::response::Response;
 use crate::rule::{DEFAULT, Rule, What};
-use crate::uri_forms::decoded;
+use crate::target::decoded;
 use crate::who::Who;
 use crate::words::{self, MAX_WORDS, Word};
 
@@ -41,7 +40,7 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<PolicyError>> {
     let mut rules = Vec::new();
     let mut mistakes = Vec::new();
     let mut names: HashMap<String, String> = HashMap::new();
-    for policy in lists::policies(&config.lists, config.documents.is_empty()) {
+    for policy in config::policies(&config.lists, config.documents.is_empty()) {
         match rule(&policy, policy.name.clone()) {
             Ok(rule) => rules.push(rule),
             Err(found) => {

@@ -7,7 +7,7 @@ use lockgate_text::setting::List;
 use lockgate_text::settings;
 use serde_json::Value;
 
-use crate::file;
+use crate::file::{Effect, Key, Policy, Rate, What};
 
 /// Length limit of a value in [`differences`], in characters.
 const MAX_SHOWN: usize = 200;
@@ -110,7 +110,7 @@ pub struct Document {
 /// One policy of a file.
 #[derive(Clone)]
 pub struct PolicyEntry {
-    pub policy: file::Policy,
+    pub policy: Policy,
     /// The first line of the policy; 0 if unknown.
     pub line: usize,
     /// The policy as written, for detecting changes.
@@ -210,5 +210,72 @@ impl fmt::Debug for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.policies.iter().map(|entry| &entry.policy.name).collect();
         f.debug_struct("Document").field("name", &self.name).field("policies", &names).finish()
+    }
+}
+
+// The lists of the configuration file as policies, so that one engine decides on both.
+
+/// Returns the policies for the lists. `alone` indicates that there are no policy files, so that a
+/// missing `allow` list allows everything.
+pub(crate) fn policies(lists: &Lists, alone: bool) -> Vec<Policy> {
+    let mut all = Vec::new();
+    if let Some(servers) = &lists.servers.allow {
+        let what = What { not_servers: Some(servers.clone()), ..What::default() };
+        all.push(Policy { what, ..Policy::deny("policy.servers.allow") });
+    }
+    if !lists.servers.deny.is_empty() {
+        let what = What { servers: Some(lists.servers.deny.clone()), ..What::default() };
+        all.push(Policy { what, ..Policy::deny("policy.servers.deny") });
+    }
+    let names = ["policy.tools.allow", "policy.tools.deny"];
+    kind(&mut all, &lists.tools, alone, names, |list| What {
+        tools: Some(list),
+        ..What::default()
+    });
+    let names = ["policy.prompts.allow", "policy.prompts.deny"];
+    kind(&mut all, &lists.prompts, alone, names, |list| What {
+        prompts: Some(list),
+        ..What::default()
+    });
+    let names = ["policy.resources.allow", "policy.resources.deny"];
+    kind(&mut all, &lists.resources, alone, names, |list| What {
+        resources: Some(list),
+        ..What::default()
+    });
+    let rates = [
+        ("policy.calls_per_minute", "tools/call", lists.calls_per_minute),
+        ("policy.completions_per_minute", "completion/complete", lists.completions_per_minute),
+    ];
+    for (name, method, per_minute) in rates {
+        let Some(per_minute) = per_minute else { continue };
+        let what = What { methods: Some(vec![method.into()]), ..What::default() };
+        let rate = Rate {
+            per_minute: Some(per_minute),
+            by: Some(vec![Key::Principal]),
+            ..Rate::default()
+        };
+        all.push(Policy { what, rate: Some(rate), ..Policy::deny(name) });
+    }
+    all
+}
+
+fn kind(
+    all: &mut Vec<Policy>,
+    list: &Allow,
+    alone: bool,
+    names: [&str; 2],
+    what: impl Fn(Vec<String>) -> What,
+) {
+    let allow = match &list.allow {
+        Some(allow) => Some(allow.clone()),
+        None if alone => Some(vec!["*".to_owned()]),
+        None => None,
+    };
+    if let Some(allow) = allow {
+        all.push(Policy { effect: Effect::Allow, what: what(allow), ..Policy::deny(names[0]) });
+    }
+    if !list.deny.is_empty() {
+        let what = what(list.deny.clone());
+        all.push(Policy { what, ..Policy::deny(names[1]) });
     }
 }

@@ -75,6 +75,26 @@ pub struct Policy {
     pub response: Option<response::Spec>,
 }
 
+impl Policy {
+    /// Returns a policy that denies everything to everyone.
+    pub fn deny(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            effect: Effect::Deny,
+            approval: None,
+            description: None,
+            dry_run: false,
+            who: Who::default(),
+            what: What::default(),
+            when: None,
+            arguments: BTreeMap::new(),
+            other_arguments: None,
+            rate: None,
+            response: None,
+        }
+    }
+}
+
 /// The effect of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]

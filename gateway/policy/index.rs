@@ -3,8 +3,7 @@
 
 use globset::Glob;
 
-use crate::bitset::BitSet;
-use crate::pattern;
+use crate::pattern::{self, BitSet};
 use crate::rule::Rule;
 use crate::target::TargetKind;
 use crate::who::Who;

@@ -10,7 +10,7 @@ mod spelling;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::refusal::{Refusal, refused};
+use crate::{Refusal, refused};
 use globs::{Allowed, Denied};
 
 /// The rule as it is written in a policy file.

@@ -1,7 +1,6 @@
 //! Approved tools: fingerprints of definitions, the content of the lock file, and the reaction to
 //! new and changed tools. This module reads no files; definitions are passed as JSON text.
 
-mod changes;
 mod text;
 
 use std::collections::BTreeMap;
@@ -13,7 +12,7 @@ use lockgate_text::settings;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use changes::changes;
+pub use text::changes;
 pub use text::{Finding, inspect, is_clean, shown, strip};
 
 /// Maximum number of tools in a lock file.

@@ -16,7 +16,7 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::refusal::{Refusal, refused};
+use crate::{Refusal, refused};
 pub use host::Matched;
 use host::{Hosts, Named};
 use text::Parts;

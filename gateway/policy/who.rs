@@ -6,7 +6,7 @@ use std::sync::Arc;
 use globset::Glob;
 
 use crate::pattern;
-use crate::subject::Subject;
+use crate::target::Subject;
 
 /// Patterns over callers. `None` matches every caller.
 #[derive(Debug, Default)]

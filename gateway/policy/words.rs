@@ -10,7 +10,7 @@ use std::fmt;
 use aho_corasick::AhoCorasick;
 use unicode_normalization::UnicodeNormalization;
 
-use crate::bitset::BitSet;
+use crate::pattern::BitSet;
 
 const MAX_BYTES: usize = 4096;
 /// Maximum number of words in a list, with all alternatives expanded.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::builtin;
 use super::spec::MAX_ITEMS;
 use super::spec::{ModelSpec, Style};
-use super::{builtin, git};
 
 /// Nesting limit of subcommands.
 const MAX_DEPTH: usize = 3;
@@ -270,8 +270,8 @@ impl ParameterKind {
                             | "GiB"
                     )
             }
-            Self::Format => git::is_format(value),
-            Self::Fields => git::are_fields(value),
+            Self::Format => builtin::is_format(value),
+            Self::Fields => builtin::are_fields(value),
             Self::OneOf(words) => words.iter().any(|word| word == value),
         }
     }
@@ -285,7 +285,7 @@ impl ParameterKind {
             Self::Count => "a number, such as 10".into(),
             Self::Format => format!(
                 "a format without %G, which starts gpg, or one of {}",
-                git::FORMATS.join(", ")
+                builtin::FORMATS.join(", ")
             ),
             Self::Fields => "fields without %G and `signature`, which start gpg,".into(),
             Self::OneOf(words) => format!("one of {}", words.join(", ")),

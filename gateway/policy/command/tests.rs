@@ -441,7 +441,7 @@ fn words_are_those_of_a_real_shell() {
     let mut held = 0;
     for _ in 0..20_000 {
         let text: String = (0..1 + next() % 9).map(|_| pieces[next() % pieces.len()]).collect();
-        let Ok(words) = tokens::split(&text) else { continue };
+        let Ok(words) = judge::split(&text) else { continue };
         if words.is_empty() || held >= 400 {
             continue;
         }
@@ -452,7 +452,7 @@ fn words_are_those_of_a_real_shell() {
     }
     assert_eq!(held, 400);
     for line in lines(BENIGN).filter(|line| !line.starts_with('[')) {
-        assert_eq!(as_a_shell("sh", line), tokens::split(line).ok(), "{line}");
+        assert_eq!(as_a_shell("sh", line), judge::split(line).ok(), "{line}");
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use cel::Value;
 
-use crate::subject::{Certificate, Subject};
 use crate::target::{Annotations, Target, TargetKind};
+use crate::target::{Certificate, Subject};
 
 #[derive(Clone, Copy)]
 pub(crate) struct World<'a> {

@@ -13,8 +13,7 @@ use super::functions;
 use super::metered::{Effort, Metered};
 use super::names::{cut, short};
 use super::spec::Dialect;
-use crate::Refusal;
-use crate::refusal::no;
+use crate::{Refusal, no};
 
 const PARSER_DEPTH: usize = 150;
 /// Length limit of a name, in bytes. PostgreSQL truncates longer names, which would then refer to

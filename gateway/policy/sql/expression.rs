@@ -9,12 +9,11 @@ use sqlparser::ast::{
 };
 
 use super::functions::OF_ROWS;
+use super::names::{has, is_value};
 use super::query::{Walk, plain_wildcard};
-use super::reserved::{has, is_value};
 use super::spec::Dialect;
 use super::values::{cast, is_prefix, literal, operator};
-use crate::Refusal;
-use crate::refusal::no;
+use crate::{Refusal, no};
 
 impl Walk<'_> {
     pub(super) fn expressions<'e>(

@@ -9,12 +9,11 @@ use sqlparser::ast::{
 };
 
 use super::expression::bare;
+use super::names::is_call;
 use super::query::Walk;
-use super::reserved::is_call;
 use super::spec::Dialect;
 use super::values::cast;
-use crate::Refusal;
-use crate::refusal::no;
+use crate::{Refusal, no};
 
 impl Walk<'_> {
     pub(super) fn table_with_joins(&mut self, table: &TableWithJoins) -> Result<(), Refusal> {

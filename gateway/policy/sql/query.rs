@@ -10,9 +10,8 @@ use sqlparser::ast::{
 };
 
 use super::names::Named;
-use super::rows::Rows;
-use crate::Refusal;
-use crate::refusal::no;
+use super::values::Rows;
+use crate::{Refusal, no};
 
 const MAX_DEPTH: usize = 160;
 

@@ -2,14 +2,14 @@
 //! listed here may run a user-defined function.
 
 use sqlparser::ast::{
-    ArrayElemTypeDef, BinaryOperator, DataType, UnaryOperator, Value, ValueWithSpan,
+    ArrayElemTypeDef, BinaryOperator, DataType, Ident, TableAlias, UnaryOperator, Value,
+    ValueWithSpan,
 };
 
-use super::names::{Named, cut};
-use super::reserved::has;
+use super::functions::OF_ROWS;
+use super::names::{Named, cut, has, short};
 use super::spec::Dialect;
-use crate::Refusal;
-use crate::refusal::no;
+use crate::{Refusal, no};
 
 /// The words of types.
 const WORDS: &str = "CHARACTER CHAR VARYING VARCHAR NVARCHAR TEXT UUID JSON JSONB TSVECTOR TSQUERY \
@@ -97,4 +97,137 @@ fn is_plain(data_type: &DataType) -> bool {
     let mut words = printed.split([' ', '(', ')', ',']);
     !printed.is_empty()
         && words.all(|word| has(WORDS, word) || word.bytes().all(|b| b.is_ascii_digit()))
+}
+
+// Function calls in the form of field accesses. In PostgreSQL, `x.f` is the call `f(x)` if `x` is a
+// function in FROM that returns single values and no column is named `f`. Conversely, `f(x)` with a
+// table `x` is a call with a whole row, for which another user may have defined another `f`. Both
+// are checked at the end of a statement, when all of FROM is known; an ambiguous name is checked
+// against both meanings.
+
+/// Column names that listed functions define. None of them is also a function.
+const NAMED: [(&str, &[&str]); 9] = [
+    ("json_array_elements", &["value"]),
+    ("json_array_elements_text", &["value"]),
+    ("json_each", &["key", "value"]),
+    ("json_each_text", &["key", "value"]),
+    ("jsonb_array_elements", &["value"]),
+    ("jsonb_array_elements_text", &["value"]),
+    ("jsonb_each", &["key", "value"]),
+    ("jsonb_each_text", &["key", "value"]),
+    ("unnest", &["unnest", "lexeme", "positions", "weights"]),
+];
+/// The column of WITH ORDINALITY.
+const ORDINALITY: &str = "ordinality";
+
+/// The functions in FROM, and the fields that a statement uses.
+#[derive(Default)]
+pub(super) struct Rows {
+    /// The names or aliases of the tables in FROM.
+    tables: Vec<String>,
+    /// Function names, each with a bare name that is passed as an argument.
+    given: Vec<(String, String)>,
+    functions: Vec<Function>,
+    /// Fields `x.f`, where `f` is not an allowed function.
+    fields: Vec<(String, String)>,
+}
+
+struct Function {
+    known_as: String,
+    columns: Vec<String>,
+}
+
+impl Rows {
+    /// Records a function in FROM with its name and alias.
+    pub(super) fn function(&mut self, named: &Named, name: &str, alias: Option<&TableAlias>) {
+        if named.dialect() != Dialect::Postgres {
+            return;
+        }
+        let mut columns = Vec::new();
+        let known_as = match alias {
+            Some(alias) => {
+                for column in &alias.columns {
+                    columns.push(named.scoped(&column.name));
+                }
+                named.scoped(&alias.name)
+            }
+            None => name.to_owned(),
+        };
+        if columns.is_empty() {
+            match NAMED.iter().find(|(known, _)| *known == name) {
+                Some((_, names)) => {
+                    for name in *names {
+                        columns.push((*name).to_owned());
+                    }
+                }
+                // The only column is named after the alias or the function.
+                None => columns.push(known_as.clone()),
+            }
+            if name == "unnest" {
+                columns.push(known_as.clone());
+            }
+        }
+        self.functions.push(Function { known_as, columns });
+    }
+
+    /// Records a table in FROM with its name and alias.
+    pub(super) fn table(&mut self, named: &Named, name: String, alias: Option<&TableAlias>) {
+        if named.dialect() == Dialect::Postgres {
+            self.tables.push(match alias {
+                Some(alias) => named.scoped(&alias.name),
+                None => name,
+            });
+        }
+    }
+
+    /// Records a bare name that is passed to a function.
+    pub(super) fn argument(&mut self, named: &Named, function: &str, argument: &Ident) {
+        if named.dialect() == Dialect::Postgres && !OF_ROWS.contains(&function) {
+            self.given.push((function.to_owned(), named.scoped(argument)));
+        }
+    }
+
+    /// Records a qualified name in an expression.
+    pub(super) fn field(&mut self, named: &Named, idents: &[Ident]) {
+        if let [.., of, field] = idents
+            && named.dialect() == Dialect::Postgres
+        {
+            let field = named.scoped(field);
+            if field != ORDINALITY && !named.has_function(&field) {
+                self.fields.push((named.scoped(of), field));
+            }
+        }
+    }
+
+    /// Checks the recorded names, at the end of the statement.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        for (function, argument) in &self.given {
+            if self.tables.contains(argument) {
+                let function = short(function);
+                let argument = short(argument);
+                return no(format!(
+                    "`{function}({argument})` is called with a whole row, which may call another \
+                        function: write {argument}.column"
+                ));
+            }
+        }
+        for (of, field) in &self.fields {
+            if self.may_be_call(of, field) {
+                let of = short(of);
+                let field = short(field);
+                return no(format!(
+                    "`{of}.{field}` may be a call of a function: name the columns, as in FROM f(…) \
+                        AS {of}({field})"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether a function in FROM has this name, but no such column.
+    fn may_be_call(&self, of: &str, field: &String) -> bool {
+        self.functions
+            .iter()
+            .any(|function| function.known_as == of && !function.columns.contains(field))
+    }
 }

@@ -8,8 +8,7 @@ use sqlparser::ast::{
 };
 
 use super::query::Walk;
-use crate::Refusal;
-use crate::refusal::no;
+use crate::{Refusal, no};
 
 impl Walk<'_> {
     pub(super) fn insert(&mut self, insert: &Insert) -> Result<(), Refusal> {
