@@ -2,7 +2,7 @@
 //! nothing. Needs no configuration; from a named configuration, only the trail's key is used.
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
+use lockgate_telemetry::audit;
 use lockgate_telemetry::audit::verify::{Anchor, Extent, Part, Report, Text, verify};
 use lockgate_text::count::count;
 
@@ -68,28 +69,9 @@ pub(crate) fn run(
 /// # Errors
 /// A file cannot be read.
 pub(crate) fn verify_trail(file: &Path, key: Option<String>) -> anyhow::Result<Report> {
-    let folder = match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let mut files = vec![file.to_owned()];
-    for name in list_folder(folder)? {
-        let path = folder.join(name);
-        if is_aside(&path) && path.with_extension("") == *file {
-            files.push(path);
-        }
-    }
+    let files = audit::list_files(file)?;
     let command = Command::Verify { files, key_file: None, anchor: Vec::new(), part: false };
     report(&command, key, Path::new(""))
-}
-
-#[allow(clippy::disallowed_methods, reason = "lists the folder of the configured trail")]
-fn list_folder(folder: &Path) -> anyhow::Result<Vec<OsString>> {
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        names.push(entry?.file_name());
-    }
-    Ok(names)
 }
 
 fn report(command: &Command, configured: Option<String>, cwd: &Path) -> anyhow::Result<Report> {

@@ -40,13 +40,13 @@ pub struct ToolMetrics {
 
 /// The creation time of counters, on both clocks.
 #[derive(Clone, Copy, Debug)]
-struct Made {
+pub(crate) struct Made {
     instant: Instant,
-    time: SystemTime,
+    pub(crate) time: SystemTime,
 }
 
-impl Made {
-    fn now() -> Self {
+impl Default for Made {
+    fn default() -> Self {
         Self { instant: Instant::now(), time: SystemTime::now() }
     }
 }
@@ -60,7 +60,7 @@ impl ToolMetrics {
             durations: Histogram::default(),
             served: Durations::default(),
             asked: Durations::default(),
-            made: Made::now(),
+            made: Made::default(),
             last: AtomicU64::new(0),
             baseline: Mutex::default(),
         }
@@ -136,7 +136,8 @@ impl ToolMetrics {
     }
 }
 
-#[derive(Debug)]
+/// Counters of a server, whose first state is pending.
+#[derive(Debug, Default)]
 pub struct ServerMetrics {
     /// Durations of calls that reached the server.
     pub(crate) durations: Histogram,
@@ -146,7 +147,7 @@ pub struct ServerMetrics {
     pub(crate) asked: Durations<MAX_OPERATIONS_OF_SERVER>,
     pub(crate) sessions: Durations<MAX_SESSIONS>,
     failures: [AtomicU64; FailureType::ALL.len()],
-    since: SystemTime,
+    made: Made,
     state: AtomicU8,
     pub(crate) restarts: AtomicU64,
     pub(crate) list_changes: AtomicU64,
@@ -167,26 +168,6 @@ pub struct Bounds {
     pub timeout: Duration,
     /// The breaker is open or half-open.
     pub open: bool,
-}
-
-/// Counters that are not exported yet.
-impl Default for ServerMetrics {
-    fn default() -> Self {
-        Self {
-            durations: Histogram::default(),
-            unavailable: AtomicU64::new(0),
-            asked: Durations::default(),
-            sessions: Durations::default(),
-            failures: Default::default(),
-            since: SystemTime::now(),
-            state: AtomicU8::new(ServerState::Pending as u8),
-            restarts: AtomicU64::new(0),
-            list_changes: AtomicU64::new(0),
-            quarantined: AtomicU64::new(0),
-            bounds: Mutex::new(None),
-            recent: Mutex::default(),
-        }
-    }
 }
 
 impl ServerMetrics {
@@ -233,7 +214,7 @@ impl ServerMetrics {
             errors.insert(kind.as_str(), self.failures[kind as usize].load(Relaxed));
         }
         ServerFigures {
-            since: self.since,
+            since: self.made.time,
             calls: durations.count() + self.unavailable.load(Relaxed),
             errors,
             p50: durations.percentile(50),
@@ -369,8 +350,8 @@ impl RecentSteps {
     }
 }
 
-// Figures of tools and servers for display. A tool's figures can be reset: its counters continue, and
-// their values at the reset are subtracted.
+// Figures of tools and servers for display. A tool's figures can be reset: its counters continue,
+// and their values at the reset are subtracted.
 
 /// The figures of a tool's calls.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -147,8 +147,8 @@ impl Histogram {
 }
 
 // Counts of call durations in fixed buckets, each bound √2 times the previous. A percentile is the
-// geometric mean of its bucket's bounds, so that it differs from the exact value by at most 19 % from
-// 0.5 ms to 65 s. Shorter durations count as 0.5 ms, and longer ones as 65 s.
+// geometric mean of its bucket's bounds, so that it differs from the exact value by at most 19 %
+// from 0.5 ms to 65 s. Shorter durations count as 0.5 ms, and longer ones as 65 s.
 
 /// The number of buckets. The last one has no upper bound.
 pub const DURATION_BUCKETS: usize = 36;

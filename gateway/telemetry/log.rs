@@ -89,7 +89,7 @@ where
             });
             let text = lines::layer()
                 .fmt_fields(fields.delimited(" "))
-                .with_writer(move || TextLines(output()));
+                .with_writer(move || Lines { output: output(), format });
             // On a terminal the default applies, which respects NO_COLOR.
             if terminal { text.boxed() } else { text.with_ansi(false).boxed() }
         }
@@ -98,7 +98,7 @@ where
             .flatten_event(true)
             .with_current_span(false)
             .with_span_list(false)
-            .with_writer(move || JsonLines(output()))
+            .with_writer(move || Lines { output: output(), format })
             .boxed(),
     }
 }
@@ -127,41 +127,27 @@ pub(crate) fn is_dangerous(c: char) -> bool {
     matches!(unseen(c), Some(Unseen::Control | Unseen::LineBreak | Unseen::Direction))
 }
 
-/// A writer of text lines that adds the ids of the current request.
-struct TextLines<W>(W);
-
-impl<W: Write> Write for TextLines<W> {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.write_all(line)?;
-        Ok(line.len())
-    }
-
-    fn write_all(&mut self, line: &[u8]) -> io::Result<()> {
-        match request::tagged(line, false) {
-            Some(line) => self.0.write_all(&line),
-            None => self.0.write_all(line),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
+/// A writer of lines that adds the ids of the current request. In JSON lines it also escapes
+/// characters that JSON allows in a string but a terminal interprets: DEL, the C1 controls (`c2 80`
+/// to `c2 9f`) and others. They occur only inside strings, and the formatter writes whole lines.
+struct Lines<W> {
+    output: W,
+    format: Format,
 }
 
-/// A writer of JSON lines that adds the ids of the current request. Escapes characters that JSON
-/// allows in a string but a terminal interprets: DEL, the C1 controls (`c2 80` to `c2 9f`) and
-/// others. They occur only inside strings, and the formatter writes whole lines.
-struct JsonLines<W>(W);
-
-impl<W: Write> Write for JsonLines<W> {
+impl<W: Write> Write for Lines<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.write_all(line)?;
         Ok(line.len())
     }
 
     fn write_all(&mut self, line: &[u8]) -> io::Result<()> {
-        let tagged = request::tagged(line, true);
+        let is_json = self.format == Format::Json;
+        let tagged = request::tagged(line, is_json);
         let line = tagged.as_deref().unwrap_or(line);
+        if !is_json {
+            return self.output.write_all(line);
+        }
         let listed = write_lists(line);
         let line = listed.as_deref().unwrap_or(line);
         match std::str::from_utf8(line) {
@@ -174,14 +160,14 @@ impl<W: Write> Write for JsonLines<W> {
                         clean.push(c);
                     }
                 }
-                self.0.write_all(clean.as_bytes())
+                self.output.write_all(clean.as_bytes())
             }
-            _ => self.0.write_all(line),
+            _ => self.output.write_all(line),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.output.flush()
     }
 }
 

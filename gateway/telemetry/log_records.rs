@@ -251,8 +251,8 @@ fn cut(mut text: String) -> String {
     text
 }
 
-// Lists in JSON log lines. The formatter supports only texts, numbers and flags, so a list is logged
-// as the text that `JsonList` writes. Other texts that look like lists stay texts.
+// Lists in JSON log lines. The formatter supports only texts, numbers and flags, so a list is
+// logged as the text that `JsonList` writes. Other texts that look like lists stay texts.
 
 /// Fields that contain lists.
 const LISTS: [&str; 2] = ["stderr", "programs"];

@@ -38,7 +38,7 @@ impl std::fmt::Debug for Metrics {
 
 impl Metrics {
     pub fn new(config: &Config) -> Self {
-        Self { numbers: Arc::new(Numbers::new(config.tools)) }
+        Self { numbers: Arc::new(Numbers { tools: config.tools, ..Numbers::default() }) }
     }
 
     /// Returns the counters of a tool, creating them if new. Beyond `Config::tools` distinct tools,

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use parking_lot::{Mutex, RwLock};
 
 use crate::audit::AuditCounters;
-use crate::counters::{Gauge, ServerMetrics, ToolMetrics};
+use crate::counters::{Gauge, Made, ServerMetrics, ToolMetrics};
 use crate::durations::Durations;
 use crate::labels::{Denial, Notification, OTHER, Rejection, Unknown};
 
@@ -27,8 +27,9 @@ const MAX_RULES: usize = 1024;
 const FIRST_STATUS: usize = 100;
 const STATUS_COUNT: usize = 900;
 
+#[derive(Default)]
 pub(crate) struct Numbers {
-    pub(crate) started: SystemTime,
+    pub(crate) made: Made,
     pub(crate) denials: Denials,
     pub(crate) statuses: Statuses,
     pub(crate) reloads: Reloads,
@@ -50,31 +51,6 @@ pub(crate) struct Numbers {
     pub(crate) audit: Arc<AuditCounters>,
     /// Bound on each of `Servers::tools`.
     pub(crate) tools: usize,
-}
-
-impl Numbers {
-    pub(crate) fn new(tools: usize) -> Self {
-        Self {
-            started: SystemTime::now(),
-            denials: Denials::default(),
-            statuses: Statuses::default(),
-            reloads: Reloads::default(),
-            key_sets: Mutex::default(),
-            certificates: Mutex::default(),
-            servers: Mutex::default(),
-            served: Durations::default(),
-            sessions_ended: Durations::default(),
-            gauges: Gauges::default(),
-            embeddings: Default::default(),
-            notifications: Default::default(),
-            refused_for_memory: AtomicU64::new(0),
-            rejections: Default::default(),
-            lost_spans: Arc::default(),
-            lost_logs: OnceLock::new(),
-            audit: Arc::default(),
-            tools,
-        }
-    }
 }
 
 /// Numbers that can decrease.
@@ -124,23 +100,13 @@ pub(crate) struct Servers {
     own: usize,
 }
 
+#[derive(Default)]
 pub(crate) struct ServerEntry {
     /// Set for the entry of all servers beyond the bound.
     pub(crate) is_other: bool,
     pub(crate) server: Arc<ServerMetrics>,
     pub(crate) tools: BTreeMap<String, Arc<ToolMetrics>>,
     pub(crate) other: Option<Arc<ToolMetrics>>,
-}
-
-impl Default for ServerEntry {
-    fn default() -> Self {
-        Self {
-            is_other: false,
-            server: Arc::new(ServerMetrics::default()),
-            tools: BTreeMap::new(),
-            other: None,
-        }
-    }
 }
 
 impl ServerEntry {

@@ -374,7 +374,7 @@ fn read_certificates(numbers: &Numbers) -> Vec<Family> {
 
 /// Reads the process metrics under their conventional Prometheus names.
 fn read_process(numbers: &Numbers) -> Vec<Family> {
-    let started = numbers.started.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let started = numbers.made.time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let start =
         Family::gauge("process_start_time_seconds", "Start time of the process, in Unix seconds")
             .with([], started.as_secs_f64());

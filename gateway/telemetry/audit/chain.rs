@@ -19,7 +19,7 @@ const CONTEXT: &str = "Lockgate audit trail, key of the chain";
 pub(super) struct Hex([u8; HASH_DIGITS]);
 
 /// The hash function, with its key if configured.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct Seal(Option<[u8; 32]>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -77,13 +77,15 @@ pub(super) fn find_line<T>(
     Ok(None)
 }
 
-/// Narrows the place in a file at which `is_early` becomes false, by bisection. Returns the start of
-/// a line that is early, and an offset from which on none is. `is_early` returns `None` for garbage.
+/// Narrows the place in a file at which `is_early` becomes false, by bisection. Returns the start
+/// of a line that is early, and an offset from which on none is. `is_early` returns `None` for
+/// garbage.
 pub(super) fn bisect(
     file: &mut File,
     is_early: impl Fn(&[u8]) -> Option<bool>,
 ) -> io::Result<(u64, u64)> {
-    let (mut low, mut high) = (0, file.metadata()?.len());
+    let mut low = 0;
+    let mut high = file.metadata()?.len();
     let mut looks = 0;
     while high - low > PROBE_BYTES && looks < MAX_LOOKS {
         let middle = low + (high - low) / 2;
@@ -152,6 +154,16 @@ pub(super) fn aside(path: &Path) -> io::Result<Vec<u64>> {
     }
     all.sort_unstable();
     Ok(all)
+}
+
+/// Returns the files of the trail with its file at this path: the file, and the rotated ones.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn list_files(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = vec![path.to_owned()];
+    files.extend(aside(path)?.into_iter().map(|first| numbered(path, first)));
+    Ok(files)
 }
 
 /// Parses the number after the trail's own name in the name of a rotated file.

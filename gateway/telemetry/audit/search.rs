@@ -247,9 +247,9 @@ impl LinesFromEnd {
     }
 }
 
-// The criteria of a search, and its start in a trail's files: after the newest record that can match,
-// found by bisection, because numbers and times increase. Manual edits of a file may move the start
-// too far back; `verify` detects them.
+// The criteria of a search, and its start in a trail's files: after the newest record that can
+// match, found by bisection, because numbers and times increase. Manual edits of a file may move
+// the start too far back; `verify` detects them.
 
 /// The members of a record as written.
 pub type Members = Map<String, Value>;

@@ -1,7 +1,7 @@
 //! Reads the records of a trail in order from a given number on, through the rotated files to the
 //! current file. Returns only lines with a hash, because a restart may remove an incomplete last
-//! line. Hashes are not verified. A cursor keeps a receiver's position in a file of mode 0600 beside
-//! the trail; an unreadable position never causes records to be skipped.
+//! line. Hashes are not verified. A cursor keeps a receiver's position in a file of mode 0600
+//! beside the trail; an unreadable position never causes records to be skipped.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -103,10 +103,8 @@ impl Tail {
             None => written,
         };
         let Some(mut file) = file else { return Ok(None) };
-        let name = match name {
-            Some(name) => Some(name),
-            None => find_line(&mut file, 0, number_of)?.map(|(_, first)| first),
-        };
+        let first = find_line(&mut file, 0, number_of)?;
+        let name = name.or(first.map(|(_, first)| first));
         let (start, _) = bisect(&mut file, |line| Some(number_of(line)? < self.next))?;
         file.seek(SeekFrom::Start(start))?;
         Ok(Some(Piece { file, name, rest: Vec::new() }))

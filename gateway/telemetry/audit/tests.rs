@@ -22,6 +22,7 @@ mod changes;
 mod ends;
 /// Disks without space.
 mod full;
+mod lines;
 /// The order of syncs, and the boundaries of writes.
 mod order;
 /// The parts being read: how many are open, and which stay open.

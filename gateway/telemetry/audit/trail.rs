@@ -282,8 +282,8 @@ impl Drop for Ticket<'_> {
 }
 
 // Changes by administrators while the gateway runs, each with the previous and the new state. Room
-// for the record is reserved before the change is made, so that, if configured, unrecordable changes
-// are denied.
+// for the record is reserved before the change is made, so that, if configured, unrecordable
+// changes are denied.
 
 /// Maximum bytes of a state that is kept as JSON.
 const MAX_STATE: usize = 8 * 1024;

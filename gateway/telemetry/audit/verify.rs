@@ -28,16 +28,8 @@ pub fn verify(
         seal: Seal::new(key),
         anchors: held,
         extent,
-        tip: None,
-        keyed: false,
-        seen: None,
-        last: None,
-        stream: None,
-        begun: false,
-        kept_from: None,
         gone_from: u64::MAX,
-        repeats: Repeats::default(),
-        report: Report::default(),
+        ..Verifier::default()
     };
     let mut placed = parts.into_iter().map(Placed::new).collect::<Result<Vec<_>, _>>()?;
     // Each process writes a record 1 to a stream, so streams are ordered by time. Files contain a
@@ -75,6 +67,7 @@ struct HeldAnchor<'a> {
     other: Option<BrokenRecord>,
 }
 
+#[derive(Default)]
 struct Verifier<'a> {
     seal: Seal,
     anchors: Vec<HeldAnchor<'a>>,

@@ -143,9 +143,10 @@ pub struct Report {
 }
 
 /// The extent of the given parts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extent {
     /// All kept records: the trail itself states its beginning.
+    #[default]
     Whole,
     /// Some records: earlier records may be absent.
     Part,

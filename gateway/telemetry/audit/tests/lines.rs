@@ -1,4 +1,4 @@
-//! Tests of `audit::line`.
+//! The log lines of decisions.
 
 #![allow(clippy::unwrap_used)]
 
@@ -28,7 +28,7 @@ fn a_denial_is_logged_at_info_and_an_allowed_call_is_not() {
         record(false).log();
         assert!(!Record::wanted(true) && Record::wanted(false));
     });
-    let mut line: serde_json::Value = serde_json::from_str(text.trim_end()).unwrap();
+    let mut line: Value = serde_json::from_str(text.trim_end()).unwrap();
     line.as_object_mut().unwrap().remove("timestamp");
     assert_eq!(
         line,
