@@ -20,6 +20,7 @@ mod journal;
 pub(crate) mod keys;
 pub(crate) mod me;
 pub(crate) mod offers;
+pub(crate) mod operation;
 pub(crate) mod organisations;
 pub(crate) mod page;
 pub(crate) mod pins;

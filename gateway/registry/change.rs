@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::actor::{Actor, ChangeOptions, Changed, PrincipalKey, Role};
 use crate::error::RegistryError;
 use crate::field;
+use crate::objects::{NewIntegration, Origin};
 use crate::registry::Registry;
 
 /// How long a change waits for its turn.
@@ -34,6 +35,19 @@ pub(crate) struct Pending<'a> {
     /// Held until the change ends.
     _turn: Permit,
 }
+
+/// Begins a change and returns it, or returns the stored outcome of an earlier change from the
+/// calling function.
+macro_rules! begin {
+    ($registry:ident, $actor:expr, $options:expr, $digest:expr, $wanted:expr) => {
+        match $registry.begin($actor, $options, $digest, $wanted).await? {
+            $crate::change::Begun::Replayed(changed) => return Ok(changed),
+            $crate::change::Begun::New(pending) => pending,
+        }
+    };
+}
+
+pub(crate) use begin;
 
 /// The records that a change requires.
 pub(crate) enum RequiredRecords<'a> {
@@ -79,6 +93,18 @@ impl Digest {
             }
         }
         Self(all)
+    }
+
+    /// Adds the parameters of an integration, except its credentials.
+    pub(crate) fn integration(self, new: &NewIntegration) -> Self {
+        let digest = self.text(new.name.as_deref()).text(new.slug.as_deref());
+        let digest = match &new.origin {
+            Origin::Custom { url, auth } => {
+                digest.part(url.as_bytes()).part(auth.method().as_bytes()).text(auth.header())
+            }
+            Origin::Predefined(entry) => digest.part(b"catalogue").part(entry.as_bytes()),
+        };
+        digest.part(format!("{:?}", new.enabled).as_bytes()).text(new.source.as_deref())
     }
 
     fn finish(self) -> Vec<String> {

@@ -7,16 +7,14 @@ use lockgate_store::{Change, Field, IntegrationRecord, Secret};
 use url::Url;
 
 use crate::actor::{Actor, Changed, Warning};
-use crate::auth::Auth;
-use crate::catalogue::find_entry;
 use crate::change::new_id;
 use crate::error::{InvalidField, RegistryError};
 use crate::field::{self, SLUG_CHARS};
-use crate::integration::{
-    Integration, IntegrationKind, IntegrationPatch, NewIntegration, NewPredefined,
+use crate::objects::{
+    Auth, Integration, IntegrationKind, IntegrationPatch, NewIntegration, Origin, find_entry,
 };
 use crate::registry::Registry;
-use crate::snapshot::name_field;
+use crate::state::name_field;
 
 /// Maximum number of integrations per organisation.
 pub(crate) const MAX_INTEGRATIONS: usize = 1000;
@@ -25,8 +23,6 @@ pub(crate) const MAX_INTEGRATIONS: usize = 1000;
 pub(crate) struct Draft {
     pub(crate) name: String,
     pub(crate) slug: Option<String>,
-    /// The text that a slug is derived from if none is given.
-    slug_base: String,
     /// The slug of the catalogue entry.
     pub(crate) catalogue: Option<String>,
     pub(crate) url: Url,
@@ -54,63 +50,49 @@ impl Registry {
         Integration::from_record(record, &self.catalogue())
     }
 
-    pub(crate) fn draft_custom(&self, new: NewIntegration) -> Result<Draft, RegistryError> {
-        let draft = self.draft_place(new)?;
-        check_credentials(&draft.auth, draft.credentials.as_ref())?;
-        Ok(draft)
-    }
-
-    /// Validates like [`Self::draft_custom`], but accepts missing credentials.
-    pub(crate) fn draft_place(&self, new: NewIntegration) -> Result<Draft, RegistryError> {
-        let name = field::name(&new.name)?;
-        let slug = new.slug.as_deref().map(field::slug).transpose()?;
-        let (url, warnings) = self.check_url(&new.url)?;
-        let auth = new.auth.checked()?;
-        if new.credentials.is_some() {
-            check_credentials(&auth, new.credentials.as_ref())?;
-        }
-        Ok(Draft {
-            slug_base: name.clone(),
-            name,
-            slug,
-            catalogue: None,
-            url,
-            auth,
-            credentials: new.credentials,
-            enabled: Some(new.enabled),
-            source: new.source,
-            warnings,
-        })
-    }
-
-    pub(crate) fn draft_predefined(&self, new: NewPredefined) -> Result<Draft, RegistryError> {
-        let draft = self.draft_entry(new)?;
-        check_credentials(&draft.auth, draft.credentials.as_ref())?;
-        Ok(draft)
-    }
-
-    /// Validates like [`Self::draft_predefined`], but accepts missing credentials.
-    pub(crate) fn draft_entry(&self, new: NewPredefined) -> Result<Draft, RegistryError> {
-        let catalogue = self.catalogue();
-        let Some(entry) = catalogue.get(&new.entry) else {
-            return Err(RegistryError::EntryNotFound);
+    /// Validates a new integration. Credentials may be missing, because a set keeps stored ones.
+    pub(crate) fn draft(&self, new: NewIntegration) -> Result<Draft, RegistryError> {
+        let NewIntegration { name, slug, origin, credentials, enabled, source } = new;
+        let slug = slug.as_deref().map(field::slug).transpose()?;
+        let draft = match origin {
+            Origin::Custom { url, auth } => {
+                let name = field::name(name.as_deref().unwrap_or(""))?;
+                let (url, warnings) = self.check_url(&url)?;
+                let auth = auth.checked()?;
+                Draft {
+                    name,
+                    slug,
+                    catalogue: None,
+                    url,
+                    auth,
+                    credentials,
+                    enabled,
+                    source,
+                    warnings,
+                }
+            }
+            Origin::Predefined(entry) => {
+                let catalogue = self.catalogue();
+                let Some(found) = catalogue.get(&entry) else {
+                    return Err(RegistryError::EntryNotFound);
+                };
+                Draft {
+                    name: field::name(name.as_deref().unwrap_or(&found.title))?,
+                    slug,
+                    catalogue: Some(entry),
+                    url: found.url.clone(),
+                    auth: found.auth.clone(),
+                    credentials,
+                    enabled,
+                    source,
+                    warnings: Vec::new(),
+                }
+            }
         };
-        let name = field::name(new.name.as_deref().unwrap_or(&entry.title))?;
-        if new.credentials.is_some() {
-            check_credentials(&entry.auth, new.credentials.as_ref())?;
+        if draft.credentials.is_some() {
+            check_credentials(&draft.auth, draft.credentials.as_ref())?;
         }
-        Ok(Draft {
-            name,
-            slug: None,
-            slug_base: new.entry.clone(),
-            catalogue: Some(new.entry),
-            url: entry.url.clone(),
-            auth: entry.auth.clone(),
-            credentials: new.credentials,
-            enabled: Some(new.enabled),
-            source: None,
-            warnings: Vec::new(),
-        })
+        Ok(draft)
     }
 
     pub(crate) fn check_patch(
@@ -140,12 +122,13 @@ impl Registry {
         draft: Draft,
     ) -> Result<Changed<Integration>, RegistryError> {
         check_credentials(&draft.auth, draft.credentials.as_ref())?;
-        let slug = self.choose_slug(change, draft.slug, &draft.slug_base).await?;
+        let base = draft.catalogue.as_ref().unwrap_or(&draft.name);
+        let slug = self.choose_slug(change, draft.slug, base).await?;
         let now = change.now();
-        let kind = draft
-            .catalogue
-            .as_ref()
-            .map_or(IntegrationKind::Custom, |_| IntegrationKind::Predefined);
+        let kind = match &draft.catalogue {
+            Some(_) => IntegrationKind::Predefined,
+            None => IntegrationKind::Custom,
+        };
         let mut record = IntegrationRecord {
             id: new_id("int_")?,
             organisation: actor.organisation.to_string(),
@@ -339,7 +322,7 @@ fn refuse_elsewhere(
 }
 
 /// Checks that credentials are given if, and only if, the method requires them.
-fn check_credentials(auth: &Auth, given: Option<&Secret>) -> Result<(), InvalidField> {
+pub(crate) fn check_credentials(auth: &Auth, given: Option<&Secret>) -> Result<(), InvalidField> {
     match given {
         Some(_) if !auth.needs_credentials() => {
             let message = format!("are not sent with the method `{}`", auth.method());

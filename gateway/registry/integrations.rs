@@ -2,14 +2,14 @@
 //! before it accesses the store.
 
 use crate::actor::{Actor, ChangeOptions, Changed};
-use crate::change::{Begun, Digest, RequiredRecords, check_version, find_integration};
-use crate::draft::Draft;
+use crate::change::{Digest, RequiredRecords, begin, check_version, find_integration};
+use crate::draft::check_credentials;
 use crate::error::RegistryError;
-use crate::integration::{Integration, IntegrationPatch, NewIntegration, NewPredefined};
+use crate::objects::{Integration, IntegrationPatch, NewIntegration};
 use crate::registry::Registry;
 
 impl Registry {
-    /// Adds an integration to the actor's organisation.
+    /// Adds an integration to the actor's organisation, by its address or from the catalogue.
     ///
     /// # Errors
     /// [`RegistryError`].
@@ -19,42 +19,11 @@ impl Registry {
         new: NewIntegration,
         options: &ChangeOptions,
     ) -> Result<Changed<Integration>, RegistryError> {
-        let digest = digest_new(&new, self);
-        let draft = self.draft_custom(new)?;
-        self.create(actor, digest, draft, options).await
-    }
-
-    /// Adds an integration from the catalogue to the actor's organisation.
-    ///
-    /// # Errors
-    /// [`RegistryError`].
-    pub async fn create_predefined(
-        &self,
-        actor: &Actor,
-        new: NewPredefined,
-        options: &ChangeOptions,
-    ) -> Result<Changed<Integration>, RegistryError> {
-        let digest = Digest::new("create predefined integration")
-            .part(new.entry.as_bytes())
-            .text(new.name.as_deref())
-            .secret(new.credentials.as_ref(), &self.vault)
-            .part(&[u8::from(new.enabled)]);
-        let draft = self.draft_predefined(new)?;
-        self.create(actor, digest, draft, options).await
-    }
-
-    async fn create(
-        &self,
-        actor: &Actor,
-        digest: Digest,
-        draft: Draft,
-        options: &ChangeOptions,
-    ) -> Result<Changed<Integration>, RegistryError> {
-        let mut pending = match self.begin(actor, options, digest, RequiredRecords::Nothing).await?
-        {
-            Begun::Replayed(changed) => return Ok(changed),
-            Begun::New(pending) => pending,
-        };
+        let digest = Digest::new("create integration").integration(&new);
+        let digest = digest.secret(new.credentials.as_ref(), &self.vault);
+        let draft = self.draft(new)?;
+        check_credentials(&draft.auth, draft.credentials.as_ref())?;
+        let mut pending = begin!(self, actor, options, digest, RequiredRecords::Nothing);
         let changed = self.insert_draft(&mut pending.change, actor, draft).await?;
         self.finish(pending, actor, options, changed).await
     }
@@ -72,11 +41,7 @@ impl Registry {
     ) -> Result<Changed<Integration>, RegistryError> {
         let digest = digest_patch(id, &patch, self);
         let patch = self.check_patch(patch)?;
-        let mut pending =
-            match self.begin(actor, options, digest, RequiredRecords::Integration(id)).await? {
-                Begun::Replayed(changed) => return Ok(changed),
-                Begun::New(pending) => pending,
-            };
+        let mut pending = begin!(self, actor, options, digest, RequiredRecords::Integration(id));
         let record = find_integration(&mut pending.change, id).await?;
         check_version(options, record.version)?;
         let changed = self.update_record(&mut pending.change, record, patch).await?;
@@ -109,29 +74,13 @@ impl Registry {
         options: &ChangeOptions,
     ) -> Result<Changed<Integration>, RegistryError> {
         let digest = Digest::new("delete integration").part(id.as_bytes());
-        let mut pending =
-            match self.begin(actor, options, digest, RequiredRecords::Integration(id)).await? {
-                Begun::Replayed(changed) => return Ok(changed),
-                Begun::New(pending) => pending,
-            };
+        let mut pending = begin!(self, actor, options, digest, RequiredRecords::Integration(id));
         let record = find_integration(&mut pending.change, id).await?;
         check_version(options, record.version)?;
         pending.change.delete_integration(id).await?;
         let changed = Changed::new(Some(self.show(&record)), None);
         self.finish(pending, actor, options, changed).await
     }
-}
-
-fn digest_new(new: &NewIntegration, registry: &Registry) -> Digest {
-    Digest::new("create integration")
-        .part(new.name.as_bytes())
-        .text(new.slug.as_deref())
-        .part(new.url.as_bytes())
-        .part(new.auth.method().as_bytes())
-        .text(new.auth.header())
-        .secret(new.credentials.as_ref(), &registry.vault)
-        .part(&[u8::from(new.enabled)])
-        .text(new.source.as_deref())
 }
 
 fn digest_patch(id: &str, patch: &IntegrationPatch, registry: &Registry) -> Digest {

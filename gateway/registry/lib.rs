@@ -8,44 +8,35 @@
 )]
 
 mod actor;
-mod agent;
 mod agents;
-mod assignments;
-mod auth;
-mod catalogue;
 mod change;
 mod draft;
 mod error;
 mod field;
-mod integration;
 mod integrations;
 mod list;
-mod organisation;
+mod objects;
 mod organisations;
 mod registry;
 mod rotate;
 mod set;
-mod snapshot;
 mod state;
 mod usage;
-mod waiting_lists;
-mod waiting_usage;
+mod waiting;
 
 pub use actor::{Actor, ChangeOptions, Changed, PrincipalKey, Role, Warning};
-pub use agent::{Agent, AgentPatch, NewAgent};
-pub use assignments::{AgentServer, AgentServerChange, Assignment};
-pub use auth::Auth;
-pub use catalogue::{Catalogue, CatalogueEntry};
+pub use agents::{AgentServer, AgentServerChange, Assignment};
 pub use error::{InvalidField, RegistryError};
-pub use integration::{
-    Integration, IntegrationKind, IntegrationPatch, NewIntegration, NewPredefined,
-};
 pub use list::{AgentQuery, IntegrationQuery, MAX_PAGE, Page, Sort};
-pub use organisation::Organisation;
+pub use objects::Auth;
+pub use objects::{Agent, AgentPatch, NewAgent};
+pub use objects::{Catalogue, CatalogueEntry};
+pub use objects::{Integration, IntegrationKind, IntegrationPatch, NewIntegration, Origin};
 pub use registry::{Registry, UrlCheck};
 pub use rotate::Rotation;
-pub use set::{IntegrationSet, WantedIntegration, WantedSource};
-pub use snapshot::{
+pub use set::IntegrationSet;
+pub use state::Organisation;
+pub use state::{
     AgentSnapshot, Credential, CredentialState, HiddenTools, IntegrationSnapshot,
     OrganisationSnapshot,
 };

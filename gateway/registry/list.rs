@@ -3,12 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::actor::Actor;
-use crate::agent::Agent;
-use crate::assignments::AgentServer;
-use crate::auth::Auth;
+use crate::agents::AgentServer;
 use crate::error::RegistryError;
 use crate::field;
-use crate::integration::{Integration, IntegrationKind};
+use crate::objects::{Agent, Auth, Integration, IntegrationKind};
 use crate::registry::Registry;
 
 /// Maximum number of items per page.

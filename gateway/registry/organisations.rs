@@ -4,10 +4,10 @@
 use lockgate_text::organisation::find_mistake;
 
 use crate::actor::{Actor, ChangeOptions, Changed};
-use crate::change::{Begun, Digest, RequiredRecords};
+use crate::change::{Digest, RequiredRecords, begin};
 use crate::error::{InvalidField, RegistryError};
-use crate::organisation::Organisation;
 use crate::registry::Registry;
+use crate::state::Organisation;
 
 impl Registry {
     /// Returns whether an organisation is stored, according to the state in memory.
@@ -29,10 +29,7 @@ impl Registry {
             return Err(InvalidField::new("/id", mistake, "choose another name").into());
         }
         let digest = Digest::new("create organisation");
-        let pending = match self.begin(actor, options, digest, RequiredRecords::Nothing).await? {
-            Begun::Replayed(changed) => return Ok(changed),
-            Begun::New(pending) => pending,
-        };
+        let pending = begin!(self, actor, options, digest, RequiredRecords::Nothing);
         if !pending.change.is_first() {
             return Err(RegistryError::OrganisationExists);
         }
@@ -55,11 +52,7 @@ impl Registry {
             return Err(RegistryError::OrganisationNotFound);
         }
         let digest = Digest::new("delete organisation");
-        let mut pending = match self.begin(actor, options, digest, RequiredRecords::Nothing).await?
-        {
-            Begun::Replayed(changed) => return Ok(changed),
-            Begun::New(pending) => pending,
-        };
+        let mut pending = begin!(self, actor, options, digest, RequiredRecords::Nothing);
         if pending.change.is_first() {
             return Err(RegistryError::OrganisationNotFound);
         }

@@ -16,13 +16,10 @@ use tokio::sync::{Mutex, broadcast};
 use url::Url;
 
 use crate::actor::Actor;
-use crate::catalogue::Catalogue;
 use crate::error::{InvalidField, RegistryError};
-use crate::organisation::Organisation;
-use crate::snapshot::OrganisationSnapshot;
-use crate::state::OrganisationState;
-use crate::waiting_lists::WaitingLists;
-use crate::waiting_usage::WaitingUsage;
+use crate::objects::Catalogue;
+use crate::state::{Organisation, OrganisationSnapshot, OrganisationState};
+use crate::waiting::{WaitingLists, WaitingUsage};
 
 /// Interval at which the store is polled for changes by other gateways, besides any notifications.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);

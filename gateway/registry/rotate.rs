@@ -4,7 +4,7 @@
 use lockgate_store::{Field, IntegrationRecord, StoreError, VaultError};
 
 use crate::registry::Registry;
-use crate::snapshot::name_field;
+use crate::state::name_field;
 
 /// The outcome of a key rotation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

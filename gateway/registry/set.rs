@@ -6,38 +6,13 @@ use lockgate_store::{Change, Field, IntegrationRecord, Secret};
 use serde::{Deserialize, Serialize};
 
 use crate::actor::{Actor, ChangeOptions, Changed, Warning};
-use crate::auth::Auth;
-use crate::change::{Begun, Digest, RequiredRecords, check_version};
+use crate::change::{Digest, RequiredRecords, begin, check_version};
 use crate::draft::{CheckedPatch, Draft, MAX_INTEGRATIONS};
 use crate::error::{InvalidField, RegistryError};
 use crate::field;
-use crate::integration::{Integration, NewIntegration, NewPredefined};
+use crate::objects::{Auth, Integration, NewIntegration};
 use crate::registry::Registry;
-use crate::snapshot::name_field;
-
-/// The desired state of an integration.
-#[derive(Clone, Debug)]
-pub struct WantedIntegration {
-    /// Identifies an existing integration; without it, the name does.
-    pub slug: Option<String>,
-    pub name: String,
-    pub source: WantedSource,
-    /// `None` keeps the stored credentials.
-    pub credentials: Option<Secret>,
-    /// `None` keeps the current value; new integrations are enabled.
-    pub enabled: Option<bool>,
-}
-
-/// The desired source of an integration.
-#[derive(Clone, Debug)]
-pub enum WantedSource {
-    Custom {
-        url: String,
-        auth: Auth,
-    },
-    /// The slug of the catalogue entry.
-    Predefined(String),
-}
+use crate::state::name_field;
 
 /// The integrations of a set that differ, as they were before or are now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,7 +54,7 @@ impl Registry {
     pub async fn replace_integrations(
         &self,
         actor: &Actor,
-        wanted: Vec<WantedIntegration>,
+        wanted: Vec<NewIntegration>,
         options: &ChangeOptions,
     ) -> Result<Changed<IntegrationSet>, RegistryError> {
         if wanted.len() > MAX_INTEGRATIONS {
@@ -88,16 +63,12 @@ impl Registry {
         let digest = self.digest_set(&wanted);
         let mut drafts = Vec::with_capacity(wanted.len());
         for (at, wanted) in wanted.into_iter().enumerate() {
-            match self.draft_wanted(wanted) {
+            match self.draft(wanted) {
                 Ok(draft) => drafts.push(draft),
                 Err(error) => return Err(error.of_item(at)),
             }
         }
-        let mut pending = match self.begin(actor, options, digest, RequiredRecords::Nothing).await?
-        {
-            Begun::Replayed(changed) => return Ok(changed),
-            Begun::New(pending) => pending,
-        };
+        let mut pending = begin!(self, actor, options, digest, RequiredRecords::Nothing);
         let records = pending.change.list_integrations().await?;
         let parts: Vec<_> =
             records.iter().map(|record| (record.id.as_str(), record.version)).collect();
@@ -145,29 +116,6 @@ impl Registry {
         Ok(changed)
     }
 
-    fn draft_wanted(&self, wanted: WantedIntegration) -> Result<Draft, RegistryError> {
-        let WantedIntegration { slug, name, source, credentials, enabled } = wanted;
-        let slug = slug.map(|slug| field::slug(&slug)).transpose()?;
-        let mut draft = match source {
-            WantedSource::Custom { url, auth } => self.draft_place(NewIntegration {
-                name,
-                slug: None,
-                url,
-                auth,
-                credentials,
-                enabled: true,
-                source: None,
-            })?,
-            WantedSource::Predefined(entry) => {
-                let name = Some(name);
-                self.draft_entry(NewPredefined { entry, name, credentials, enabled: true })?
-            }
-        };
-        draft.slug = slug;
-        draft.enabled = enabled;
-        Ok(draft)
-    }
-
     fn is_different(&self, record: &IntegrationRecord, draft: &Draft) -> bool {
         let is_elsewhere = draft.catalogue.is_none()
             && (draft.url.as_str() != record.url || draft.auth != Auth::of_record(record));
@@ -192,17 +140,10 @@ impl Registry {
         matches!(self.vault.open(&place, sealed), Ok(stored) if stored == *given)
     }
 
-    fn digest_set(&self, wanted: &[WantedIntegration]) -> Digest {
+    fn digest_set(&self, wanted: &[NewIntegration]) -> Digest {
         let mut digest = Digest::new("replace integrations");
         for one in wanted {
-            digest = digest.text(one.slug.as_deref()).part(one.name.as_bytes());
-            digest = match &one.source {
-                WantedSource::Custom { url, auth } => {
-                    digest.part(url.as_bytes()).part(auth.method().as_bytes()).text(auth.header())
-                }
-                WantedSource::Predefined(entry) => digest.part(b"catalogue").part(entry.as_bytes()),
-            };
-            digest = digest.part(format!("{:?}", one.enabled).as_bytes());
+            digest = digest.integration(one);
             digest = match &one.credentials {
                 // Only the first key: with all keys the digests would grow exponentially.
                 Some(secret) => match self.vault.digests(secret).first() {

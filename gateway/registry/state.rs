@@ -1,15 +1,16 @@
-//! All stored data of each organisation, in memory, so that reads never wait for the store.
+//! All stored data of each organisation, in memory, so that reads never wait for the store, and the
+//! data plane's immutable view of it, replaced as a whole. Credentials are decrypted here and
+//! nowhere else.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use lockgate_store::{OrganisationRecords, Vault};
+use lockgate_store::{Field, IntegrationRecord, OrganisationRecords, Secret, Vault, VaultError};
+use serde::{Deserialize, Serialize};
+use url::Url;
 
-use crate::agent::Agent;
-use crate::catalogue::Catalogue;
-use crate::integration::Integration;
-use crate::organisation::Organisation;
-use crate::snapshot::{HiddenTools, OrganisationSnapshot};
+use crate::actor::PrincipalKey;
+use crate::objects::{Agent, Auth, Catalogue, Integration, find_entry};
 
 /// An organisation as of a revision.
 #[derive(Debug, Default, PartialEq)]
@@ -88,4 +89,275 @@ impl OrganisationState {
     pub(crate) fn list_assigned(&self, agent: &str) -> &[String] {
         self.assigned.get(agent).map_or(&[], Vec::as_slice)
     }
+}
+
+/// An organisation for the data plane, as of a revision.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OrganisationSnapshot {
+    pub organisation: Arc<str>,
+    /// Greater than all earlier revisions, unless the database was restored from a backup.
+    pub revision: i64,
+    /// Enabled integrations; predefined integrations only while their catalogue entry exists.
+    /// Includes slugs that the operator's file has taken since: in a merge, the file's server wins.
+    pub integrations: Vec<Arc<IntegrationSnapshot>>,
+    pub agents: Vec<Arc<AgentSnapshot>>,
+}
+
+/// An enabled integration, with the data needed to connect. Compared by id, version, address and
+/// credential; every edit changes the version.
+#[derive(Clone, Debug)]
+pub struct IntegrationSnapshot {
+    pub id: Arc<str>,
+    pub slug: Arc<str>,
+    pub name: Arc<str>,
+    pub version: i64,
+    /// Milliseconds since 1970.
+    pub updated_at: i64,
+    pub url: Url,
+    /// Whether the address comes from the operator's catalogue.
+    pub is_predefined: bool,
+    pub credential: CredentialState,
+    /// Why the stored credentials cannot be decrypted. Also set while credentials of the same
+    /// version that were decrypted earlier remain in use.
+    pub unopened: Option<VaultError>,
+}
+
+impl PartialEq for IntegrationSnapshot {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+            && self.version == other.version
+            && self.url == other.url
+            && self.credential == other.credential
+    }
+}
+
+/// How the gateway authenticates to the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CredentialState {
+    /// The server requires none.
+    None,
+    /// The members of the organisation have their own.
+    OfMembers(Auth),
+    Ready(Credential),
+    /// Decryption failed. Do not connect without the credential; report the error.
+    Unusable(VaultError),
+    /// The catalogue entry's host or authentication method has changed since the credential was
+    /// given. Do not connect without a new credential.
+    Outdated,
+}
+
+/// A header sent with every request to the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credential {
+    /// In lower case.
+    pub header: Arc<str>,
+    pub value: Secret,
+}
+
+/// An agent with its assigned integrations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentSnapshot {
+    pub id: Arc<str>,
+    pub owner: PrincipalKey,
+    /// Ids of integrations, enabled or not, and slugs of the operator's servers, in the order of
+    /// assignment.
+    pub servers: Vec<Arc<str>>,
+    pub hidden: HiddenTools,
+    /// The form of its list of tools; empty for the operator's setting.
+    pub tools: Arc<str>,
+    /// The chosen items as JSON; empty for all items of its servers.
+    pub items: Arc<str>,
+}
+
+/// The own names of tools that are hidden from an agent, by the id of an integration or the slug of
+/// a server of the operator.
+pub type HiddenTools = BTreeMap<String, BTreeSet<String>>;
+
+impl OrganisationSnapshot {
+    /// Builds a snapshot. `assigned` lists servers by agent id, and `hidden` tools.
+    pub(crate) fn new(
+        records: &OrganisationRecords,
+        (assigned, hidden): (&HashMap<String, Vec<String>>, &HashMap<String, HiddenTools>),
+        vault: &Vault,
+        catalogue: &Catalogue,
+        before: Option<&Self>,
+    ) -> Self {
+        let mut known = HashMap::new();
+        if let Some(before) = before {
+            for integration in &before.integrations {
+                known.insert(&*integration.id, &**integration);
+            }
+        }
+        let mut integrations = Vec::new();
+        for record in &records.integrations {
+            let before = known.get(record.id.as_str()).copied();
+            if record.enabled
+                && let Some(place) = find_place(record, catalogue)
+            {
+                let integration = IntegrationSnapshot::new(record, place, vault, before);
+                integrations.push(Arc::new(integration));
+            }
+        }
+        let mut agents = Vec::with_capacity(records.agents.len());
+        for record in &records.agents {
+            let mut servers = Vec::new();
+            if let Some(own) = assigned.get(&record.id) {
+                servers.extend(own.iter().map(|id| id.as_str().into()));
+            }
+            agents.push(Arc::new(AgentSnapshot {
+                id: record.id.as_str().into(),
+                owner: PrincipalKey {
+                    issuer: record.owner_issuer.clone(),
+                    subject: record.owner_subject.clone(),
+                },
+                servers,
+                hidden: hidden.get(&record.id).cloned().unwrap_or_default(),
+                tools: record.tools.as_str().into(),
+                items: record.items.as_str().into(),
+            }));
+        }
+        Self {
+            organisation: records.id.as_str().into(),
+            revision: records.revision,
+            integrations,
+            agents,
+        }
+    }
+}
+
+impl IntegrationSnapshot {
+    fn new(
+        record: &IntegrationRecord,
+        place: IntegrationPlace,
+        vault: &Vault,
+        before: Option<&Self>,
+    ) -> Self {
+        let IntegrationPlace { url, auth, takes_credentials } = place;
+        let before = before.filter(|before| before.version == record.version && before.url == url);
+        let mut credential = if takes_credentials {
+            open_credential(record, &auth, vault)
+        } else {
+            CredentialState::Outdated
+        };
+        let mut unopened = None;
+        if let CredentialState::Unusable(error) = &credential {
+            unopened = Some(*error);
+            match before.map(|before| &before.credential) {
+                // Another gateway with a newer key sealed it again: the credential is the same.
+                Some(known @ CredentialState::Ready(ready)) if ready.is_sent_as(record) => {
+                    credential = known.clone();
+                }
+                Some(known) if *known == credential => {}
+                _ => tracing::error!(
+                    integration = record.id,
+                    organisation = record.organisation,
+                    %error,
+                    "the stored credentials cannot be decrypted"
+                ),
+            }
+        }
+        Self {
+            id: record.id.as_str().into(),
+            slug: record.slug.as_str().into(),
+            name: record.name.as_str().into(),
+            version: record.version,
+            updated_at: record.updated_at,
+            url,
+            is_predefined: record.catalogue.is_some(),
+            credential,
+            unopened,
+        }
+    }
+}
+
+impl Credential {
+    /// Returns whether a record requires the credential in the same header.
+    fn is_sent_as(&self, record: &IntegrationRecord) -> bool {
+        match Auth::of_record(record) {
+            Auth::None | Auth::User | Auth::UserHeaders { .. } => false,
+            Auth::ApiKey { header } => *self.header == *header,
+            Auth::BearerToken => &*self.header == "authorization",
+        }
+    }
+}
+
+/// An integration's address and authentication method.
+struct IntegrationPlace {
+    url: Url,
+    auth: Auth,
+    /// Whether the stored credentials were given for this address and method.
+    takes_credentials: bool,
+}
+
+/// Returns `None` if the catalogue entry is gone or the stored address is invalid.
+fn find_place(record: &IntegrationRecord, catalogue: &Catalogue) -> Option<IntegrationPlace> {
+    if record.catalogue.is_some() {
+        let entry = find_entry(catalogue, record)?;
+        return Some(IntegrationPlace {
+            url: entry.url.clone(),
+            auth: entry.auth.clone(),
+            takes_credentials: !entry.auth.needs_credentials()
+                || entry.takes_credentials_of(record),
+        });
+    }
+    let Ok(url) = Url::parse(&record.url) else {
+        tracing::error!(
+            integration = record.id,
+            "the stored address is invalid: integration \
+            skipped"
+        );
+        return None;
+    };
+    Some(IntegrationPlace { url, auth: Auth::of_record(record), takes_credentials: true })
+}
+
+fn open_credential(record: &IntegrationRecord, auth: &Auth, vault: &Vault) -> CredentialState {
+    let header = match auth {
+        Auth::None => return CredentialState::None,
+        Auth::User | Auth::UserHeaders { .. } => return CredentialState::OfMembers(auth.clone()),
+        Auth::ApiKey { header } => header.as_str(),
+        Auth::BearerToken => "authorization",
+    };
+    let altered = CredentialState::Unusable(VaultError::Altered);
+    let Some(sealed) = &record.sealed else { return altered };
+    let Some(field) = name_field(record) else { return altered };
+    let place = Field { organisation: &record.organisation, record: &record.id, field: &field };
+    match vault.open(&place, sealed) {
+        Ok(secret) if *auth == Auth::BearerToken => CredentialState::Ready(Credential {
+            header: header.into(),
+            value: Secret::new(format!("Bearer {}", secret.expose())),
+        }),
+        Ok(value) => CredentialState::Ready(Credential { header: header.into(), value }),
+        Err(error) => CredentialState::Unusable(error),
+    }
+}
+
+/// Returns the name of the field that credentials are sealed for. It binds a credential to its
+/// recipient and header: to the whole address, because a host may serve many tenants, or, for a
+/// predefined integration, to its entry and host. Editing the address in the database only makes
+/// the credential undecryptable.
+pub(crate) fn name_field(record: &IntegrationRecord) -> Option<String> {
+    let url = Url::parse(&record.url).ok()?;
+    let auth = Auth::of_record(record);
+    let origin = url.origin().ascii_serialization();
+    let header = auth.header().unwrap_or("");
+    let way = format!("credentials {} {header}", auth.method());
+    if let Some(entry) = &record.catalogue {
+        return Some(format!("{way} {origin} of the catalogue: {entry}"));
+    }
+    let field = format!("{way} {origin}{}", url.path().trim_end_matches('/'));
+    match url.query() {
+        Some(query) => Some(format!("{field}?{query}")),
+        None => Some(field),
+    }
+}
+
+/// An organisation that was created, or that has stored records.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Organisation {
+    pub id: String,
+    /// Milliseconds since 1970.
+    pub created_at: i64,
+    pub integrations: usize,
+    pub agents: usize,
 }

@@ -100,17 +100,25 @@ fn plain() -> ChangeOptions {
 /// Returns an integration with an API key.
 fn new(name: &str) -> NewIntegration {
     NewIntegration {
-        name: name.to_owned(),
+        name: Some(name.to_owned()),
         slug: None,
-        url: "https://mcp.example.com/mcp".to_owned(),
-        auth: Auth::ApiKey { header: "X-Api-Key".to_owned() },
+        origin: at("https://mcp.example.com/mcp", Auth::ApiKey { header: "X-Api-Key".to_owned() }),
         credentials: Some(Secret::new("canary-credential".to_owned())),
-        enabled: true,
+        enabled: Some(true),
         source: None,
     }
 }
 
+fn at(url: &str, auth: Auth) -> Origin {
+    Origin::Custom { url: url.to_owned(), auth }
+}
+
+/// Returns the origin of an integration with this method.
+fn by(auth: Auth) -> Origin {
+    at("https://mcp.example.com/mcp", auth)
+}
+
 /// Returns an integration without credentials.
 fn open_one(name: &str) -> NewIntegration {
-    NewIntegration { auth: Auth::None, credentials: None, ..new(name) }
+    NewIntegration { origin: by(Auth::None), credentials: None, ..new(name) }
 }

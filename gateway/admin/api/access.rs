@@ -118,6 +118,11 @@ impl Caller {
         self.role == Role::Operator && !self.names_organisation
     }
 
+    /// Returns whether the caller sees the data of an organisation.
+    pub(crate) fn sees(&self, organisation: &str) -> bool {
+        self.sees_all() || organisation == self.organisation()
+    }
+
     /// Returns the caller in the named organisation. Fails if the organisation does not exist; for
     /// callers other than operators, every organisation but their own appears not to exist.
     pub(crate) async fn in_organisation(

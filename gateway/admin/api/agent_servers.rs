@@ -2,33 +2,20 @@
 //! they are assigned, and the tools that are switched off for the agent.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::Path;
-use lockgate_authn::Role;
 use lockgate_registry::{
     AgentServer as Stored, AgentServerChange, Assignment, Integration as StoredIntegration,
     MAX_PAGE, Page as Found,
 };
 use lockgate_upstream::Upstream;
-use serde::{Deserialize, Serialize};
 
-use super::access::{By, Caller, User};
 use super::agents::Agent;
-use super::answer::broken;
-use super::body::Body;
-use super::change::{Change, Deletion, Terms, make_actor};
-#[cfg(test)]
-use super::change::{ChangeQuery, CreationHeaders, OrganisationQuery};
+use super::change::Terms;
 use super::figures::may_see_figures;
 use super::integrations::{Integration, States};
-#[cfg(test)]
-use super::page::PartQuery;
-use super::page::{Page, Paged, Part, Query};
-use super::problem::Problem;
+use super::operation::*;
+use super::page::Part;
 use super::servers::{unknown_server, visible_servers};
-use super::state::ApiState;
 use crate::fault::Fault;
 
 /// A server of an agent.

@@ -1,23 +1,15 @@
 //! Agents: each is owned by its creator, and visible only to the owner and to administrators of the
 //! organisation. Their servers are in `agent_servers`.
 
-use axum::Json;
-use axum::extract::Path;
-use axum::http::StatusCode;
 use lockgate_proxy::{ItemMistake, Items};
 use lockgate_registry::{Agent as Stored, AgentPatch, AgentQuery, Changed, NewAgent};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Deserializer;
 
-use super::access::{By, Caller, User};
-use super::answer::broken;
-use super::body::{Body, segment_of};
-use super::change::{Change, Deletion, Reply, make_actor};
-#[cfg(test)]
-use super::change::{ChangeHeaders, ChangeQuery, CreationHeaders, OrganisationQuery};
+use super::body::segment_of;
 use super::integrations::write_time;
 use super::keys::KeyNames;
-use super::page::{Page, Part, Query, SortOrder, StoredSort, number};
-use super::problem::Problem;
+use super::operation::*;
+use super::page::{Part, StoredSort};
 
 /// An agent.
 #[derive(Debug, Serialize)]
@@ -50,42 +42,16 @@ pub(crate) struct Agent {
     pub(crate) dry_run: bool,
 }
 
-/// The form of an agent's list of tools.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum AgentTools {
-    Default,
-    Full,
-    Search,
-    Auto,
-}
-
-impl AgentTools {
-    fn of(stored: &str) -> Self {
-        match stored {
-            "full" => Self::Full,
-            "search" => Self::Search,
-            "auto" => Self::Auto,
-            _ => Self::Default,
-        }
-    }
-
-    /// Returns the name in the API.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            other => other.stored(),
-        }
-    }
-
-    fn stored(self) -> &'static str {
-        match self {
-            Self::Default => "",
-            Self::Full => "full",
-            Self::Search => "search",
-            Self::Auto => "auto",
-        }
+lockgate_text::words! {
+    /// The form of an agent's list of tools.
+    #[derive(Serialize, Deserialize)]
+    #[cfg_attr(test, derive(utoipa::ToSchema))]
+    #[serde(rename_all = "lowercase")]
+    pub(crate) enum AgentTools {
+        Default = "default",
+        Full = "full",
+        Search = "search",
+        Auto = "auto",
     }
 }
 
@@ -164,7 +130,7 @@ impl Agent {
     pub(crate) fn new(stored: Stored, caller: &Caller) -> Self {
         Self {
             endpoint: format!("{}/agents/{}/mcp", caller.base, stored.id),
-            tools: AgentTools::of(&stored.tools),
+            tools: AgentTools::parse(&stored.tools).unwrap_or(AgentTools::Default),
             items: serde_json::from_str(&stored.items).ok(),
             id: stored.id,
             name: stored.name,
@@ -276,7 +242,10 @@ pub(crate) async fn change_agent(
     let items = items.map(|items| items.map_or_else(String::new, |items| text(&items)));
     let changed = change
         .make("change agent", |terms| async move {
-            let tools = tools.map(|tools| tools.stored().to_owned());
+            let tools = tools.map(|tools| match tools {
+                AgentTools::Default => String::new(),
+                other => other.as_str().to_owned(),
+            });
             let patch = AgentPatch { name, tools, items };
             terms.registry.change_agent(&terms.actor, &id, patch, &terms.options).await
         })

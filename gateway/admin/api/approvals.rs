@@ -1,18 +1,7 @@
 //! Calls that are pending approval, as at `/approvals` beside MCP. Policies decide which callers
 //! may approve a call; roles of the API do not matter.
 
-use axum::Json;
-use axum::extract::Path;
-use axum::http::StatusCode;
-use serde::Serialize;
-use serde_json::Value;
-
-use super::access::{By, Caller, User};
-use super::page::{Page, PageQuery, Query};
-#[cfg(test)]
-use super::page::{PartQuery, SearchQuery};
-use super::problem::Problem;
-use super::state::ApiState;
+use super::operation::*;
 
 /// A waiting call, as described in [policy.md](policy.md#approvals).
 #[derive(Debug, Serialize)]

@@ -3,21 +3,12 @@
 //! operators only, so that a hidden item looks like an unknown one.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use axum::Json;
-use axum::http::StatusCode;
-use lockgate_authn::{DEFAULT_ORGANISATION, Role};
+use lockgate_authn::DEFAULT_ORGANISATION;
 use lockgate_telemetry::audit::{Members, Search, SearchResult, search};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::access::{Admin, By, Caller, Operator};
-#[cfg(test)]
-use super::change::OrganisationQuery;
-use super::page::{Query, number};
-use super::problem::Problem;
-use super::state::{ApiState, AuditReport, OrganisationPermit};
+use super::operation::*;
+use super::state::{AuditReport, OrganisationPermit};
 
 /// The purpose that cursors are sealed for.
 const LIST: &str = "audit";
@@ -254,14 +245,7 @@ pub(crate) async fn search_audit(
     };
     let before = read_cursor(&state, &caller, query.cursor.as_deref())?;
     let filter = Filter { query, reader: Reader::new(&caller), organisation };
-    let places = match caller.role {
-        Role::Operator => &state.operator_searches,
-        Role::Admin | Role::User => &state.searches,
-    };
-    let Some(place) = places.enter(&Arc::from(caller.organisation())) else {
-        let detail = "too many searches of the audit trail are running: retry in a moment";
-        return Err(Problem::overloaded(detail, 2));
-    };
+    let place = enter_search(&state, &caller)?;
     let reader = Reader::new(&caller);
     let found = run_search(path, filter, (before, limit), place).await?;
     let next = find_next(&found, before);
@@ -294,10 +278,7 @@ pub(crate) async fn search_audit(
 pub(crate) async fn verify_audit(
     By { state, caller, .. }: By<Operator>,
 ) -> Result<Json<AuditReport>, Problem> {
-    let Some(place) = state.operator_searches.enter(&Arc::from(caller.organisation())) else {
-        let detail = "too many searches of the audit trail are running: retry in a moment";
-        return Err(Problem::overloaded(detail, 2));
-    };
+    let place = enter_search(&state, &caller)?;
     if state.operations.audit_file().is_none() {
         let detail = "the audit trail of this gateway is not written to a file: verify it where \
             its output is collected";
@@ -316,6 +297,17 @@ pub(crate) async fn verify_audit(
             Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "AUDIT_UNAVAILABLE", detail))
         }
     }
+}
+
+fn enter_search(state: &ApiState, caller: &Caller) -> Result<OrganisationPermit, Problem> {
+    let places = match caller.role {
+        Role::Operator => &state.operator_searches,
+        Role::Admin | Role::User => &state.searches,
+    };
+    places.enter(&Arc::from(caller.organisation())).ok_or_else(|| {
+        let detail = "too many searches of the audit trail are running: retry in a moment";
+        Problem::overloaded(detail, 2)
+    })
 }
 
 /// Returns the number of the record before which the next page begins, if there may be one.

@@ -6,10 +6,10 @@ use std::convert::Infallible;
 
 use axum::Extension;
 use axum::body::Bytes;
-use axum::extract::{FromRequestParts, Path};
+use axum::extract::FromRequestParts;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use lockgate_authn::Peer;
@@ -22,18 +22,11 @@ use lockgate_proxy::transport::{
     Endpoint, Events, Exchange, ExchangeKind, ReplyBody, Text, Transport,
 };
 use lockgate_upstream::LogLevel;
-use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::access::{By, Caller, User};
-use super::answer::{CountsItself, GatewayAnswer, broken, read_answer};
-use super::body::Body;
-#[cfg(test)]
-use super::change::OrganisationQuery;
-use super::problem::Problem;
-use super::state::ApiState;
+use super::answer::{CountsItself, GatewayAnswer, read_answer};
+use super::operation::*;
 
 /// Parameters of a request, each as it was written.
 pub(crate) type Params = BTreeMap<String, Box<RawValue>>;

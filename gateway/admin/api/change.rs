@@ -2,6 +2,7 @@
 //! audit trail with the state before and after. Records contain no secrets.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::FromRequestParts;
@@ -16,6 +17,7 @@ use lockgate_telemetry::audit;
 use lockgate_upstream::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::time::{Instant, sleep};
 use url::Url;
 
 use super::access::{By, Caller, LeastRole};
@@ -27,6 +29,10 @@ use super::state::ApiState;
 const MAX_WORD: usize = 24;
 /// Maximum number of digits in such a segment.
 const MAX_DIGITS: usize = 3;
+
+/// Maximum wait until the gateway applies a changed file.
+const APPLY_TIMEOUT: Duration = Duration::from_secs(5);
+const APPLY_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The caller of a change, and its options.
 pub(crate) struct Change {
@@ -266,6 +272,19 @@ pub(super) async fn complete<T: Send + 'static>(
         let detail = "the change failed; see the gateway's log";
         Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", detail))
     })
+}
+
+/// Waits until the gateway applies a changed file, which is watched like all files of the
+/// configuration. Returns whether it did in time.
+pub(crate) async fn wait_until(is_applied: impl Fn() -> bool) -> bool {
+    let end = Instant::now() + APPLY_TIMEOUT;
+    while !is_applied() {
+        if Instant::now() > end {
+            return false;
+        }
+        sleep(APPLY_CHECK_INTERVAL).await;
+    }
+    true
 }
 
 fn write(place: Option<audit::ChangePlace>, principal: &Principal, record: &ChangeRecord) {

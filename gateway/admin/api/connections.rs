@@ -1,28 +1,14 @@
 //! Accounts of users at servers: the caller's own, and for administrators those of their
 //! organisation, by state. Tokens are never shown. Deleting a connection disconnects the account.
 
-use std::sync::Arc;
-
-use axum::Json;
-use axum::extract::Path;
-use axum::http::StatusCode;
 use lockgate_accounts::{AccountError, Accounts, Connection as Found, GrantFilter, Holder};
-use lockgate_authn::{ANONYMOUS, Principal, Role};
+use lockgate_authn::{ANONYMOUS, Principal};
 use lockgate_registry::{Changed, Integration, RegistryError};
 use lockgate_text::date;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::access::{By, Caller, User};
-use super::change::{Change, ChangeRecord, Deletion, Terms, complete, make_recorded};
-#[cfg(test)]
-use super::change::{ChangeQuery, OrganisationQuery};
-#[cfg(test)]
-use super::page::PartQuery;
-use super::page::{Page, Paged, Query, flag};
-use super::problem::Problem;
+use super::change::{Terms, complete};
+use super::operation::*;
 use super::servers::visible_servers;
-use super::state::ApiState;
 
 /// An account of a user at a server.
 #[derive(Clone, Debug, Serialize)]
@@ -179,7 +165,7 @@ async fn disconnect(
     let accounts = state.operations.accounts();
     make_recorded(state, &caller.principal, async move {
         let done = accounts.disconnect(&connection.server, &connection.holder()).await;
-        if !done.map_err(|error| unavailable(&error))? {
+        if !done? {
             return Err(unknown_connection());
         }
         let record = ChangeRecord {
@@ -292,10 +278,8 @@ async fn find(
         return Err(unknown_connection());
     }
     let found = state.operations.accounts().connection(id).await;
-    let found = found.map_err(|error| unavailable(&error))?.map(Connection::new);
-    let found = found.filter(|connection| {
-        caller.sees_all() || connection.organization_id == caller.organisation()
-    });
+    let found = found?.map(Connection::new);
+    let found = found.filter(|connection| caller.sees(&connection.organization_id));
     Ok((found.ok_or_else(unknown_connection)?, "revoke account"))
 }
 
@@ -333,8 +317,7 @@ async fn list_of_users(
 }
 
 async fn list(accounts: &Accounts, filter: GrantFilter<'_>) -> Result<Vec<Connection>, Problem> {
-    let found = accounts.list(filter).await.map_err(|error| unavailable(&error))?;
-    Ok(found.into_iter().map(Connection::new).collect())
+    Ok(accounts.list(filter).await?.into_iter().map(Connection::new).collect())
 }
 
 /// Returns an account as lists have it, without the page that connects it.
@@ -342,8 +325,10 @@ pub(super) fn describe_connection(found: &Found) -> Value {
     serde_json::to_value(Connection::new(found.clone())).unwrap_or_default()
 }
 
-fn unavailable(error: &AccountError) -> Problem {
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "STORE_UNAVAILABLE", error.to_string())
+impl From<AccountError> for Problem {
+    fn from(error: AccountError) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "STORE_UNAVAILABLE", error.to_string())
+    }
 }
 
 fn unknown_connection() -> Problem {

@@ -5,30 +5,24 @@
 use std::collections::HashSet;
 use std::convert::Infallible;
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use lockgate_accounts::Holder;
-use lockgate_authn::Role;
 use lockgate_proxy::{EndedCall, OpenStream, ToolChange};
 use lockgate_upstream::ServerId;
-use serde::Deserialize;
-use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::access::{By, Caller, Permission, User, check_permission};
+use super::access::{Permission, check_permission};
 use super::connections::{describe_connection, holder_of};
 use super::journal::News;
-use super::page::{Query, flag};
-use super::problem::Problem;
+use super::operation::*;
 use super::servers::visible_servers;
-use super::state::ApiState;
 use crate::read_header;
 
 /// Interval of comments on a silent stream.
@@ -147,25 +141,19 @@ fn decisions_scope(caller: &Caller) -> Option<&str> {
 
 /// An event for a reader.
 pub(crate) enum ReaderEvent {
-    /// A server has changed.
-    Server { id: String, server: Value },
-    /// A tool was added or removed.
-    Tool { id: String, kind: &'static str, tool: Value },
-    /// A user's account at a server has changed.
-    Connection { id: String, connection: Value },
-    /// A tool call has ended. The id is that of the previous event.
-    Executed { id: String, call: Value },
-    /// Requests were decided or have ended. The id is that of the previous event.
-    Decided { id: String },
-    /// The calls that wait for the caller's approval have changed. The id is that of the previous
-    /// event.
-    Approvals { id: String, count: usize },
-    /// Events were lost. The reader continues after this id.
-    Missed { id: String },
+    /// An event with its kind and data. The id of an event that is not recorded is that of the
+    /// previous event. After `missed`, for lost events, the reader continues after the id.
+    Told { id: String, kind: &'static str, data: Option<Value> },
     /// The credential is no longer valid.
     Revoked,
     /// The gateway shuts down.
     Stopping,
+}
+
+impl ReaderEvent {
+    fn missed(id: String) -> Self {
+        Self::Told { id, kind: "missed", data: None }
+    }
 }
 
 /// Streams changes of servers, tools and calls.
@@ -211,27 +199,11 @@ pub(crate) async fn follow_events(
         follower.approvals.mark_changed();
     }
     let stream = unfold(follower, |mut follower| async move {
-        let event = match follower.next().await {
-            ReaderEvent::Server { id, server } => {
-                Event::default().event("server").id(id).data(server.to_string())
-            }
-            ReaderEvent::Tool { id, kind, tool } => {
-                Event::default().event(kind).id(id).data(tool.to_string())
-            }
-            ReaderEvent::Executed { id, call } => {
-                Event::default().event("executed").id(id).data(call.to_string())
-            }
-            ReaderEvent::Approvals { id, count } => {
-                let data = json!({"count": count}).to_string();
-                Event::default().event("approvals").id(id).data(data)
-            }
-            ReaderEvent::Connection { id, connection } => {
-                Event::default().event("connection").id(id).data(connection.to_string())
-            }
-            ReaderEvent::Decided { id } => Event::default().event("decided").id(id).data("{}"),
-            ReaderEvent::Missed { id } => Event::default().event("missed").id(id),
-            ReaderEvent::Revoked | ReaderEvent::Stopping => return None,
-        };
+        let ReaderEvent::Told { id, kind, data } = follower.next().await else { return None };
+        let mut event = Event::default().event(kind).id(id);
+        if let Some(data) = data {
+            event = event.data(data.to_string());
+        }
         Some((Ok(event), follower))
     });
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
@@ -315,7 +287,7 @@ impl Follower {
                     self.next_look = Instant::now() + CREDENTIAL_CHECK_INTERVAL;
                 }
                 () = hear(&mut self.decisions) => {
-                    return ReaderEvent::Decided { id: self.last_id() };
+                    return self.tell_now("decided", json!({}));
                 }
                 Ok(()) = self.approvals.changed() => {
                     if let Some(told) = self.tell_approvals() {
@@ -329,7 +301,7 @@ impl Follower {
                     Ok(call) => if let Some(told) = self.tell_call(&call) {
                         return told;
                     },
-                    Err(RecvError::Lagged(_)) => return ReaderEvent::Missed { id: self.last_id() },
+                    Err(RecvError::Lagged(_)) => return ReaderEvent::missed(self.last_id()),
                     Err(RecvError::Closed) => return ReaderEvent::Stopping,
                 },
             }
@@ -343,7 +315,7 @@ impl Follower {
             return None;
         }
         self.waiting = waiting;
-        Some(ReaderEvent::Approvals { id: self.last_id(), count: self.waiting.len() })
+        Some(self.tell_now("approvals", json!({"count": self.waiting.len()})))
     }
 
     /// Returns the event of a call, if it is the caller's own or of the organisation that it
@@ -361,7 +333,12 @@ impl Follower {
             "outcome": call.outcome.as_str(),
             "durationMs": call.duration.as_secs_f64() * 1e3,
         });
-        Some(ReaderEvent::Executed { id: self.last_id(), call })
+        Some(self.tell_now("executed", call))
+    }
+
+    /// Returns an event that is not recorded.
+    fn tell_now(&self, kind: &'static str, data: Value) -> ReaderEvent {
+        ReaderEvent::Told { id: self.last_id(), kind, data: Some(data) }
     }
 
     /// Returns the id of the event before the next one.
@@ -404,44 +381,47 @@ impl Follower {
         let journal = Arc::clone(&self.state.journal);
         if self.position == UNKNOWN_POSITION {
             self.position = *self.newest.borrow();
-            return Some(ReaderEvent::Missed { id: journal.id_of(self.position.wrapping_sub(1)) });
+            return Some(ReaderEvent::missed(self.last_id()));
         }
         loop {
             let recorded = match journal.read(self.caller.organisation(), self.position) {
                 Ok(recorded) => recorded?,
                 Err(first) => {
                     self.position = first;
-                    return Some(ReaderEvent::Missed { id: journal.id_of(first.wrapping_sub(1)) });
+                    return Some(ReaderEvent::missed(self.last_id()));
                 }
             };
             self.position = recorded.number + 1;
             let id = journal.id_of(recorded.number);
-            match &recorded.news {
+            let (kind, data) = match &recorded.news {
                 News::Tool(change) => {
-                    if self.state.gateway.sees_tool(&self.caller.principal, &change.tool) {
-                        return Some(tell_tool(id, change));
+                    if !self.state.gateway.sees_tool(&self.caller.principal, &change.tool) {
+                        continue;
                     }
+                    tell_tool(change)
                 }
-                News::Missed => return Some(ReaderEvent::Missed { id }),
+                News::Missed => return Some(ReaderEvent::missed(id)),
                 News::Account(connection) => {
-                    if self.is_told_of(&connection.holder) {
-                        let connection = describe_connection(connection);
-                        return Some(ReaderEvent::Connection { id, connection });
+                    if !self.is_told_of(&connection.holder) {
+                        continue;
                     }
+                    ("connection", describe_connection(connection))
                 }
                 News::Server(named, server) => {
                     let mut visible = visible_servers(&self.state, &self.caller).into_iter();
                     if visible.any(|one| named.names(&*one)) {
                         self.known.insert(named.clone());
-                        return Some(ReaderEvent::Server { id, server: server.clone() });
+                    } else {
+                        // The server was removed, or is hidden by now.
+                        let is_known = self.known.remove(named) || self.administers(named);
+                        if !is_known || server["state"] != "disabled" {
+                            continue;
+                        }
                     }
-                    // The server was removed, or is hidden by now.
-                    let is_known = self.known.remove(named) || self.administers(named);
-                    if is_known && server["state"] == "disabled" {
-                        return Some(ReaderEvent::Server { id, server: server.clone() });
-                    }
+                    ("server", server.clone())
                 }
-            }
+            };
+            return Some(ReaderEvent::Told { id, kind, data: Some(data) });
         }
     }
 }
@@ -474,8 +454,8 @@ fn list_waiting(state: &ApiState, caller: &Caller) -> Vec<String> {
     calls.iter().map(|call| call["id"].as_str().unwrap_or("").to_owned()).collect()
 }
 
-fn tell_tool(id: String, change: &ToolChange) -> ReaderEvent {
+fn tell_tool(change: &ToolChange) -> (&'static str, Value) {
     let kind = if change.is_registered { "registered" } else { "unregistered" };
     let tool = json!({"name": &*change.tool.exposed, "server": &*change.tool.server.slug});
-    ReaderEvent::Tool { id, kind, tool }
+    (kind, tool)
 }

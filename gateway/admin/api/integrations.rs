@@ -1,48 +1,27 @@
 //! Integrations: servers that an organisation's administrators add while the gateway runs. The
 //! registry decides and stores; this module converts requests and results.
 
-mod imported;
-mod input;
-mod validate;
+pub(crate) mod imported;
+pub(crate) mod input;
+pub(crate) mod validate;
 mod view;
 
-use std::sync::Arc;
-
-use axum::Json;
-use axum::extract::Path;
-use axum::http::StatusCode;
 use input::{IntegrationChange, ListQuery, NewCustomIntegration};
 use lockgate_registry::RegistryError;
-use serde_json::json;
-use validate::validate_new;
+use validate::create;
 use view::{answer_changed, answer_deleted};
 
-use super::access::{Admin, By, User};
-use super::body::Body;
-use super::change::{Change, ChangeRecord, Deletion, Reply, make_actor, make_recorded};
-#[cfg(test)]
-use super::change::{ChangeHeaders, ChangeQuery, CreationHeaders, OrganisationQuery};
 use super::connections::make_ending;
-use super::page::{Page, Query};
-use super::problem::Problem;
+use super::operation::*;
 use super::state::Switch;
 
-#[cfg(test)]
-pub(crate) use imported::{__path_create_registry_integration, __path_show_registry_server};
 pub(crate) use imported::{
     RegistryInput, RegistryServer, create_registry_integration, show_registry_server,
 };
-#[cfg(test)]
 pub(crate) use input::{
-    __path_create_predefined_integration, __path_list_calls, __path_list_catalogue,
+    AuthMethod, PredefinedIntegration, create_predefined_integration, list_catalogue, secret,
 };
-pub(crate) use input::{
-    AuthMethod, PredefinedIntegration, create_predefined_integration, list_calls, list_catalogue,
-    secret,
-};
-#[cfg(test)]
-pub(crate) use validate::{__path_check_mcp, __path_validate_integration};
-pub(crate) use validate::{check_mcp, validate_integration};
+pub(crate) use validate::validate_integration;
 pub(crate) use view::{Integration, States, Warning, write_time};
 
 /// Lists the integrations of the caller's organisation.
@@ -75,24 +54,8 @@ pub(crate) async fn create_custom_integration(
     by: By<Admin>,
     Body(body): Body<NewCustomIntegration>,
 ) -> Result<Reply<Integration>, Problem> {
-    let change = by.change()?;
-    let is_tried = body.is_tried();
-    let new = body.read()?;
-    if is_tried {
-        let like = new.clone();
-        let rehearsed = change.rehearse(|terms| async move {
-            terms.registry.create_integration(&terms.actor, like, &terms.options).await
-        });
-        if !rehearsed.await?.is_replayed {
-            validate_new(&change.state, change.organisation(), &new).await?;
-        }
-    }
-    let changed = change
-        .make("create mcp-integration", |terms| async move {
-            terms.registry.create_integration(&terms.actor, new, &terms.options).await
-        })
-        .await?;
-    answer_changed(&change, StatusCode::CREATED, changed)
+    let validate = body.validate;
+    create(by, body.read()?, validate).await
 }
 
 /// Returns an integration.

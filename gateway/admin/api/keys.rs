@@ -5,25 +5,14 @@ mod change;
 
 use std::collections::{HashMap, HashSet};
 
-use axum::Json;
-use axum::extract::Path;
-use axum::http::StatusCode;
 use change::{Effect, RETRY_SECONDS, change_keys, rehearse, show_trial, unknown_key};
 use lockgate_authn::key::{Key, parse_time, write_time};
-use lockgate_authn::{Identity, KEY, Principal, Role, is_scope};
+use lockgate_authn::{Identity, KEY, Principal, is_scope};
 use lockgate_text::organisation::find_mistake;
-use serde::{Deserialize, Serialize};
 
-use super::access::{Admin, By, Caller, unknown_organisation};
-use super::body::Body;
-#[cfg(test)]
-use super::change::{ChangeQuery, OrganisationQuery};
-use super::change::{Deletion, make_actor};
-use super::page::{Page, PageQuery, Query};
-#[cfg(test)]
-use super::page::{PartQuery, SearchQuery};
-use super::problem::Problem;
-use super::state::{ApiState, KeyChange};
+use super::access::unknown_organisation;
+use super::operation::*;
+use super::state::KeyChange;
 
 pub(crate) use change::ApiKey;
 pub(in crate::api) use change::read_clock;
@@ -56,15 +45,11 @@ pub(crate) fn list_visible(by: &By<Admin>) -> Vec<ApiKey> {
     let now = read_clock();
     let mut keys = Vec::new();
     for key in &*by.state.operations.keys() {
-        if may_see(&by.caller, key) {
+        if by.caller.sees(key.organisation_or_default()) {
             keys.push(ApiKey::new(key.clone(), now));
         }
     }
     keys
-}
-
-fn may_see(caller: &Caller, key: &Key) -> bool {
-    caller.sees_all() || key.organisation_or_default() == caller.organisation()
 }
 
 /// Creates a key, and returns it once.
@@ -135,7 +120,8 @@ pub(crate) async fn revoke_key(
     Path(id): Path<String>,
 ) -> Result<Deletion<ApiKey>, Problem> {
     let keys = state.operations.keys();
-    let known = keys.iter().find(|key| key.id == id && may_see(&caller, key));
+    let mut visible = keys.iter().filter(|key| caller.sees(key.organisation_or_default()));
+    let known = visible.find(|key| key.id == id);
     let Some(key) = known.cloned() else { return Err(unknown_key()) };
     if role_of(&state, &key) > caller.role {
         let detail = "this key has more permissions than your credential: ask an operator to \
@@ -163,7 +149,7 @@ impl KeyNames {
     pub(crate) fn of(state: &ApiState, caller: &Caller) -> Self {
         let mut names = HashMap::new();
         for key in &*state.operations.keys() {
-            if caller.sees_all() || key.organisation_or_default() == caller.organisation() {
+            if caller.sees(key.organisation_or_default()) {
                 names.insert(key.id.clone(), key.name.clone());
             }
         }

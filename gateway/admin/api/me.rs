@@ -1,20 +1,9 @@
 //! The caller: its name, its permissions and the number of calls that wait for it.
 
-use std::sync::Arc;
-
-use axum::Json;
-use axum::http::StatusCode;
-use lockgate_authn::Role;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-use super::access::{By, Operator, Permission, User};
+use super::access::Permission;
 use super::events::Position;
-#[cfg(test)]
-use super::page::PartQuery;
-use super::page::{Page, Paged, Query, flag};
-use super::problem::Problem;
-use super::state::EffectiveSetting;
+use super::operation::*;
+pub(crate) use super::state::EffectiveSetting as Setting;
 
 /// The caller of the API.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -94,32 +83,6 @@ pub(crate) async fn show_me(
 // The configuration in force, for operators: every key, its value and its origin. Secrets are
 // references or omitted.
 
-/// A key of the configuration.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Setting {
-    /// Such as `servers.time.timeout`.
-    pub(crate) key: String,
-    /// Null if not set; a secret is shown as its reference, or not at all.
-    #[serde(skip_serializing_if = "Value::is_null")]
-    #[cfg_attr(test, schema(value_type = Option<Value>))]
-    pub(crate) value: Value,
-    /// The behaviour if not set, as text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) otherwise: Option<String>,
-    /// The file with line and column, the variable or the flag that sets it; absent for a default.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) origin: Option<String>,
-}
-
-impl Setting {
-    fn new(setting: EffectiveSetting) -> Self {
-        let EffectiveSetting { key, value, otherwise, origin } = setting;
-        Self { key, value, otherwise, origin }
-    }
-}
-
 #[derive(Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
@@ -170,7 +133,7 @@ pub(crate) async fn list_settings(
     let mut settings = Vec::new();
     for setting in all {
         if query.filter.only.is_none() || setting.origin.is_some() {
-            settings.push(Setting::new(setting));
+            settings.push(setting);
         }
     }
     let search = query.filter.search.as_deref();

@@ -1,20 +1,11 @@
 //! Prompts and resources that a caller may use, under the names of `/mcp`: the same view as for MCP
 //! clients.
 
-use axum::Json;
 use lockgate_proxy::VisibleItem;
 use lockgate_upstream::ListKind;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Map;
 
-use super::access::{By, Caller, User};
-#[cfg(test)]
-use super::change::OrganisationQuery;
-#[cfg(test)]
-use super::page::PartQuery;
-use super::page::{Page, Paged, Query};
-use super::problem::Problem;
-use super::state::ApiState;
+use super::operation::*;
 
 /// A prompt.
 #[derive(Debug, Serialize)]

@@ -1,24 +1,12 @@
 //! Organisations, for operators: their list, creation ahead of use, and deletion of empty ones.
 //! Accounts of its users at servers are disconnected; nothing else is deleted with it.
 
-use axum::Json;
-use axum::extract::Path;
-use axum::http::StatusCode;
 use lockgate_registry::{Organisation as Stored, RegistryError};
-use serde::{Deserialize, Serialize};
 
-use super::access::{By, Operator};
-use super::answer::broken;
-use super::body::Body;
-use super::change::{Change, Deletion, Reply, complete};
-#[cfg(test)]
-use super::change::{ChangeQuery, CreationHeaders};
+use super::change::complete;
 use super::connections::disconnect_all;
 use super::integrations::write_time;
-use super::page::{Page, PageQuery, Query};
-#[cfg(test)]
-use super::page::{PartQuery, SearchQuery};
-use super::problem::Problem;
+use super::operation::*;
 
 /// An organisation that was created, or that has integrations or agents.
 #[derive(Debug, Serialize)]

@@ -100,13 +100,6 @@ impl SortOrder {
     }
 }
 
-/// A sort order that precedes the key.
-pub(crate) struct Sorting<T> {
-    /// Compared as text. Contains no `|`, the separator in cursors.
-    pub(crate) rank: Box<dyn Fn(&T) -> String>,
-    pub(crate) descending: bool,
-}
-
 /// A position in a list: rank and key.
 type ListPosition = (String, String);
 
@@ -119,17 +112,19 @@ impl PartQuery {
         all: Vec<T>,
         key: impl Fn(&T) -> &str,
     ) -> Result<Page<T>, Problem> {
-        self.cut_sorted(search, all, key, None)
+        self.cut_sorted(search, all, key, None, |_| String::new())
     }
 
-    /// Returns the requested page, sorted by the rank, if any, and then by the key. Fails if the
-    /// cursor is for another sort order.
+    /// Returns the requested page, sorted by the key, or first by a rank, if an order is given
+    /// (whether it is descending). Ranks are compared as text, and contain no `|`, the separator in
+    /// cursors. Fails if the cursor is for another sort order.
     pub(crate) fn cut_sorted<T>(
         &self,
         search: Option<&str>,
         mut all: Vec<T>,
         key: impl Fn(&T) -> &str,
-        sorting: Option<&Sorting<T>>,
+        order: Option<bool>,
+        rank: impl Fn(&T) -> String,
     ) -> Result<Page<T>, Problem> {
         let limit = self.limit.unwrap_or(DEFAULT_ITEMS);
         if !(1..=MAX_ITEMS).contains(&limit) {
@@ -139,22 +134,22 @@ impl PartQuery {
             all.retain(|item| key(item).contains(search));
         }
         let total = all.len();
-        let descending = matches!(sorting, Some(sorting) if sorting.descending);
+        let descending = order == Some(true);
         let mut placed = Vec::with_capacity(total);
         for item in all {
-            let rank = sorting.map_or(String::new(), |sorting| (sorting.rank)(&item));
+            let rank = if order.is_some() { rank(&item) } else { String::new() };
             let place: ListPosition = (rank, key(&item).to_owned());
             placed.push((place, item));
         }
         placed.sort_by(|(one, _), (other, _)| in_order(one, other, descending));
         if let Some(cursor) = &self.cursor {
-            let after = read_cursor(cursor, sorting.is_some())?;
+            let after = read_cursor(cursor, order.is_some())?;
             placed.retain(|(place, _)| in_order(place, &after, descending).is_gt());
         }
         let more = placed.len() > limit;
         placed.truncate(limit);
         let next_cursor = match placed.last() {
-            Some((place, _)) if more => Some(write_cursor(place, sorting.is_some())),
+            Some((place, _)) if more => Some(write_cursor(place, order.is_some())),
             _ => None,
         };
         let items: Vec<_> = placed.into_iter().map(|(_, item)| item).collect();

@@ -2,36 +2,17 @@
 //! and their approval or rejection, which applies only to the reviewed definition. Operators decide
 //! on tools of the operator's servers, and administrators on those of their organisation.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use axum::Json;
-use axum::http::StatusCode;
-use lockgate_authn::Role;
 use lockgate_policy::pin::{Standing, name};
 use lockgate_proxy::{FlaggedTool, PinChange};
 use lockgate_registry::Actor;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
 
-use super::access::{Admin, By, Caller};
-use super::body::Body;
-#[cfg(test)]
-use super::change::{ChangeQuery, OrganisationQuery};
-use super::change::{ChangeRecord, make_actor, make_recorded};
+use super::change::wait_until;
 use super::figures::rank_number;
-#[cfg(test)]
-use super::page::PartQuery;
-use super::page::{Page, Paged, Query, Sorting, flag};
-use super::problem::Problem;
-use super::state::{ApiState, ApprovalError, ApprovedPin};
+use super::operation::*;
+use super::state::{ApprovalError, ApprovedPin};
 
 /// Maximum number of tools per approval.
 const MAX_TOOLS: usize = 200;
-/// Maximum wait until the gateway applies a changed file.
-const APPLY_TIMEOUT: Duration = Duration::from_secs(5);
-const APPLY_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A tool that needs review.
 #[derive(Debug, Serialize)]
@@ -108,17 +89,17 @@ impl PinsQuery {
 }
 
 impl Paged<PinsQuery> {
-    fn cut<T: AsRef<Pin> + 'static>(self, all: Vec<T>) -> Result<Page<T>, Problem> {
-        let sorting = Sorting { rank: Box::new(rank_findings::<T>), descending: true };
-        let is_ranked = matches!(self.filter.sort, Some(PinSort::Findings));
-        let sorting = is_ranked.then_some(&sorting);
+    fn cut<T: AsRef<Pin>>(self, all: Vec<T>) -> Result<Page<T>, Problem> {
+        let order = matches!(self.filter.sort, Some(PinSort::Findings)).then_some(true);
         let search = self.filter.search.as_deref();
-        self.part.cut_sorted(search, all, |one| &one.as_ref().name, sorting)
+        self.part.cut_sorted(
+            search,
+            all,
+            |one| &one.as_ref().name,
+            order,
+            |one| rank_number(one.as_ref().findings.len() as u64),
+        )
     }
-}
-
-fn rank_findings<T: AsRef<Pin>>(one: &T) -> String {
-    rank_number(one.as_ref().findings.len() as u64)
 }
 
 impl AsRef<Pin> for Pin {
@@ -305,7 +286,7 @@ async fn decide(
         }
     })
     .await?;
-    wait_until_applied(&state, &chosen, decision).await;
+    wait_until(|| !chosen.iter().any(|one| still_waits(&state, one, decision))).await;
     Ok(Json(decided))
 }
 
@@ -393,14 +374,6 @@ fn describe_decision(caller: &Caller, chosen: &[ApprovedPin], is_approved: bool)
     let organisation = Some(caller.organisation().to_owned());
     let after = Some(json!({label: tools}).to_string());
     ChangeRecord { action, organisation, before: None, after }
-}
-
-/// Waits until the gateway applies the file, which is watched like all files of the configuration.
-async fn wait_until_applied(state: &ApiState, chosen: &[ApprovedPin], decision: Standing) {
-    let end = Instant::now() + APPLY_TIMEOUT;
-    while Instant::now() < end && chosen.iter().any(|one| still_waits(state, one, decision)) {
-        sleep(APPLY_CHECK_INTERVAL).await;
-    }
 }
 
 fn still_waits(state: &ApiState, decided: &ApprovedPin, decision: Standing) -> bool {

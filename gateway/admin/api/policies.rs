@@ -1,22 +1,14 @@
 //! Decisions of the policies in force: their explanation, and tests of expected decisions. Nothing
 //! is called and nothing is counted.
 
-use std::sync::Arc;
-
-use axum::Json;
 use lockgate_authn::{Identity, KEY, Principal};
 use lockgate_policy::cases::{Caller as Subject, Case};
-use lockgate_policy::{Step, TargetKind};
+use lockgate_policy::{DEFAULT, Explanation as Explained, Step, TargetKind};
 use lockgate_proxy::transport::{AgentPath, Endpoint};
 use lockgate_proxy::{DecisionQuestion, TargetState, TooManyJudgements};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::access::{By, Caller, Operator};
-use super::body::Body;
 use super::keys::read_clock;
-use super::problem::Problem;
-use super::state::ApiState;
+use super::operation::*;
 
 /// Maximum number of cases per request.
 const MAX_CASES: usize = 200;
@@ -92,36 +84,6 @@ pub(crate) struct AskedCaller {
     pub(crate) organization_id: Option<String>,
     pub(crate) roles: Vec<String>,
     pub(crate) scopes: Vec<String>,
-}
-
-/// The parts of a decision that the response contains.
-struct Decided {
-    decision: &'static str,
-    rule: String,
-    words: Option<String>,
-    policies: Vec<Step>,
-    changes: Vec<String>,
-}
-
-impl Decided {
-    /// Returns the decision on a name that no server offers.
-    fn hidden() -> Self {
-        let rule = "default".to_owned();
-        let policies = Vec::new();
-        Self { decision: "hidden", rule, words: None, policies, changes: Vec::new() }
-    }
-}
-
-impl From<lockgate_policy::Explanation> for Decided {
-    fn from(explained: lockgate_policy::Explanation) -> Self {
-        Self {
-            decision: explained.decision,
-            rule: explained.rule,
-            words: explained.words,
-            policies: explained.policies,
-            changes: explained.changes,
-        }
-    }
 }
 
 /// Cases as in the case files of policies: `name`, `as`, `call`, `arguments`, `expect`, …
@@ -285,6 +247,18 @@ fn describe_target(target: TargetState) -> &'static str {
     }
 }
 
+/// Returns the decision on a name that no server offers.
+fn hidden() -> Explained {
+    Explained {
+        decision: "hidden",
+        rule: DEFAULT.to_owned(),
+        words: None,
+        forwards: None,
+        policies: Vec::new(),
+        changes: Vec::new(),
+    }
+}
+
 fn read_subject(principal: &Principal) -> Subject {
     let organisation = Some(principal.organisation().to_owned());
     let agent = principal.agent.as_deref().map(str::to_owned);
@@ -339,9 +313,9 @@ pub(crate) async fn explain_decision(
         DecisionQuestion { kind, name: name.to_owned(), endpoint: at.clone(), subject, arguments };
     let explained = state.gateway.explain(&caller.principal, asked).await;
     let explained = match explained {
-        Ok(Ok(explained)) => Decided::from(explained),
+        Ok(Ok(explained)) => explained,
         // The name does not exist, so policies cannot change the outcome.
-        Ok(Err(_)) if target == TargetState::UnknownName => Decided::hidden(),
+        Ok(Err(_)) if target == TargetState::UnknownName => hidden(),
         Ok(Err(words)) => return Err(Problem::in_body("", words)),
         Err(busy) => return Err(overloaded(&busy)),
     };

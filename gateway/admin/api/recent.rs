@@ -1,17 +1,12 @@
 //! Recent calls, summed over all servers with statistics that the caller may see.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
 use lockgate_telemetry::RecentCalls;
 use lockgate_upstream::Upstream;
-use serde::Serialize;
 
-use super::access::{By, User};
-#[cfg(test)]
-use super::change::OrganisationQuery;
 use super::figures::{RecentStep, may_see_figures};
+use super::operation::*;
 use super::servers::visible_servers;
 
 /// Outcomes of recent calls at several servers.

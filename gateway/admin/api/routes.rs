@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::access::LeastRole;
 use super::access::{Admin, Operator, Permission, User, identify_caller, permission_of};
 use super::answer::count_answer;
+use super::integrations::{imported, input, validate};
 use super::journal::Journal;
 use super::problem::{Problem, record_rejection};
 use super::state::{ApiState, MAX_PROBES, Operations, Places};
@@ -111,19 +112,19 @@ operations! {
     User events::follow_events,
     User integrations::list_integrations,
     Admin integrations::create_custom_integration,
-    User integrations::list_catalogue,
-    Admin integrations::create_predefined_integration,
-    Admin integrations::show_registry_server,
-    Admin integrations::create_registry_integration,
+    User input::list_catalogue,
+    Admin input::create_predefined_integration,
+    Admin imported::show_registry_server,
+    Admin imported::create_registry_integration,
     User integrations::show_integration,
-    User integrations::list_calls,
+    User input::list_calls,
     Admin integrations::change_integration,
     Admin integrations::delete_integration,
     Admin integrations::enable_integration,
     Admin integrations::disable_integration,
-    Admin integrations::validate_integration,
+    Admin validate::validate_integration,
     Admin integrations::reconnect_integration,
-    Admin integrations::check_mcp,
+    Admin validate::check_mcp,
     User agents::list_agents,
     User agents::create_agent,
     User agent_servers::list_agent_servers,

@@ -2,22 +2,12 @@
 //! and reports the action for each server.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
 
-use axum::http::StatusCode;
-use lockgate_registry::{
-    Changed, IntegrationSet, Secret, WantedIntegration, WantedSource, Warning as Said,
-};
-use serde::{Deserialize, Serialize};
+use lockgate_registry::{Changed, IntegrationSet, NewIntegration, Origin, Secret, Warning as Said};
 
-use super::access::{Admin, By};
-use super::body::Body;
-use super::change::{Change, Reply};
-#[cfg(test)]
-use super::change::{ChangeHeaders, ChangeQuery, OrganisationQuery};
 use super::connections::make_ending;
 use super::integrations::{AuthMethod, Warning, secret};
-use super::problem::Problem;
+use super::operation::*;
 
 /// The complete set of an organisation's own servers.
 #[derive(Deserialize)]
@@ -101,14 +91,14 @@ impl ServerChange {
 }
 
 impl WantedServer {
-    fn read(self) -> Result<WantedIntegration, Problem> {
-        let source = match (self.server_url, self.predefined) {
+    fn read(self) -> Result<NewIntegration, Problem> {
+        let origin = match (self.server_url, self.predefined) {
             (Some(url), None) => {
                 let method = self.auth_method.unwrap_or_default();
-                WantedSource::Custom { url, auth: method.with_header(self.header_name)? }
+                Origin::Custom { url, auth: method.with_header(self.header_name)? }
             }
             (None, Some(entry)) if self.auth_method.is_none() && self.header_name.is_none() => {
-                WantedSource::Predefined(entry)
+                Origin::Predefined(entry)
             }
             (None, Some(_)) => {
                 let detail = "the entry of the catalogue determines it: omit it";
@@ -119,12 +109,13 @@ impl WantedServer {
                 return Err(Problem::in_body("/serverUrl", detail));
             }
         };
-        Ok(WantedIntegration {
+        Ok(NewIntegration {
+            name: Some(self.name),
             slug: self.slug,
-            name: self.name,
-            source,
+            origin,
             credentials: self.credentials,
             enabled: self.enabled,
+            source: None,
         })
     }
 }

@@ -1,29 +1,15 @@
 //! Servers in a caller's view. Operators see all servers, with details of errors; other callers see
 //! permitted servers, with the reason only.
 
-use std::sync::Arc;
 use std::time::SystemTime;
 
-use axum::Json;
-use axum::extract::Path;
-use axum::http::StatusCode;
-use lockgate_authn::Role;
 use lockgate_upstream::{ListKind, Upstream, UpstreamState as ServerState};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::access::{By, Caller, User};
-#[cfg(test)]
-use super::change::OrganisationQuery;
-use super::change::Reply;
 use super::figures::{
     RecentStep, ServerMetrics, list_recent, may_see_figures, rank_ms, rank_number, write_time,
 };
-#[cfg(test)]
-use super::page::PartQuery;
-use super::page::{Page, Paged, Query, SortOrder, Sorting};
-use super::problem::Problem;
-use super::state::{ApiState, Switch};
+use super::operation::*;
+use super::state::Switch;
 use crate::fault::Fault;
 
 /// A server.
@@ -223,18 +209,20 @@ pub(crate) struct ServersQuery {
     order: Option<SortOrder>,
 }
 
-/// States of servers.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = ServerState))]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum StateName {
-    Pending,
-    Connected,
-    Unresponsive,
-    NeedsAuth,
-    Failed,
-    Disabled,
-    Resting,
+lockgate_text::words! {
+    /// States of servers.
+    #[derive(Deserialize)]
+    #[cfg_attr(test, derive(utoipa::ToSchema), schema(as = ServerState))]
+    #[serde(rename_all = "kebab-case")]
+    pub(crate) enum StateName {
+        Pending = "pending",
+        Connected = "connected",
+        Unresponsive = "unresponsive",
+        NeedsAuth = "needs-auth",
+        Failed = "failed",
+        Disabled = "disabled",
+        Resting = "resting",
+    }
 }
 
 /// The sort key of servers.
@@ -252,17 +240,8 @@ pub(crate) enum ServerSort {
 
 impl ServersQuery {
     fn admits(&self, server: &dyn Upstream) -> bool {
-        let Some(state) = self.state else { return true };
-        let wanted = match state {
-            StateName::Pending => ServerState::Pending,
-            StateName::Connected => ServerState::Connected,
-            StateName::Unresponsive => ServerState::Unresponsive,
-            StateName::NeedsAuth => ServerState::NeedsAuth,
-            StateName::Failed => ServerState::Failed,
-            StateName::Disabled => ServerState::Disabled,
-            StateName::Resting => ServerState::Resting,
-        };
-        server.status().state == wanted
+        let state = server.status().state;
+        self.state.is_none_or(|wanted| wanted.as_str() == state.as_str())
     }
 }
 
@@ -270,12 +249,9 @@ impl Paged<ServersQuery> {
     fn cut(self, all: Vec<Server>) -> Result<Page<Server>, Problem> {
         let sort = self.filter.sort.unwrap_or(ServerSort::Name);
         let descending = SortOrder::is_descending(self.filter.order);
-        let sorting =
-            Sorting { rank: Box::new(move |server: &Server| server.rank(sort)), descending };
-        let is_plain = matches!(sort, ServerSort::Name) && !descending;
-        let sorting = if is_plain { None } else { Some(&sorting) };
+        let order = (!matches!(sort, ServerSort::Name) || descending).then_some(descending);
         let search = self.filter.search.as_deref();
-        self.part.cut_sorted(search, all, |server| &server.name, sorting)
+        self.part.cut_sorted(search, all, |one| &one.name, order, |one| one.rank(sort))
     }
 }
 

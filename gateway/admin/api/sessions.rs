@@ -1,24 +1,10 @@
 //! Console sessions: of an organisation for its administrators, all for operators. A session ends
 //! at once, and its event streams with it. Callers cannot end sessions with a higher role.
 
-use std::sync::Arc;
-
-use axum::Json;
-use axum::extract::Path;
-use axum::http::StatusCode;
-use lockgate_authn::{Principal, Role};
+use lockgate_authn::Principal;
 use lockgate_text::date;
-use serde::Serialize;
 
-use super::access::{Admin, By, Caller};
-#[cfg(test)]
-use super::change::{ChangeQuery, OrganisationQuery};
-use super::change::{ChangeRecord, Deletion, make_recorded};
-use super::page::{Page, PageQuery, Query};
-#[cfg(test)]
-use super::page::{PartQuery, SearchQuery};
-use super::problem::Problem;
-use super::state::ApiState;
+use super::operation::*;
 use crate::console::sessions::OpenSession;
 
 /// A session of the console.
@@ -77,7 +63,7 @@ pub(crate) async fn list_sessions(
 ) -> Result<Json<Page<ConsoleSession>>, Problem> {
     let mut sessions = Vec::new();
     for session in state.sessions.list() {
-        if may_see(&caller, &session.principal) {
+        if caller.sees(session.principal.organisation()) {
             sessions.push(ConsoleSession::new(session));
         }
     }
@@ -101,7 +87,7 @@ pub(crate) async fn end_session(
     Path(id): Path<String>,
 ) -> Result<Deletion<ConsoleSession>, Problem> {
     let mut sessions = state.sessions.list().into_iter();
-    let known = sessions.find(|one| one.name == id && may_see(&caller, &one.principal));
+    let known = sessions.find(|one| one.name == id && caller.sees(one.principal.organisation()));
     let Some(known) = known else { return Err(unknown_session()) };
     if role_of(&state, &known.principal) > caller.role {
         let detail = "this session has more permissions than your credential: ask an operator to \
@@ -127,10 +113,6 @@ pub(crate) async fn end_session(
     })
     .await?;
     Ok(Deletion(None))
-}
-
-fn may_see(caller: &Caller, principal: &Principal) -> bool {
-    caller.sees_all() || principal.organisation() == caller.organisation()
 }
 
 fn role_of(state: &ApiState, principal: &Principal) -> Role {

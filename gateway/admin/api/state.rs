@@ -75,16 +75,21 @@ pub enum ApprovalError {
     Unwritable(String),
 }
 
-/// A key of the configuration in force, with its value.
-#[derive(Clone, Debug)]
+/// A key of the configuration.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = Setting))]
 pub struct EffectiveSetting {
     /// Such as `servers.time.timeout`.
     pub key: String,
-    /// Null if not set; for a secret the reference.
+    /// Null if not set; a secret is shown as its reference, or not at all.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    #[cfg_attr(test, schema(value_type = Option<Value>))]
     pub value: Value,
-    /// The behaviour if not set, in words.
+    /// The behaviour if not set, as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub otherwise: Option<String>,
-    /// The location of the setting; `None` for a default.
+    /// The file with line and column, the variable or the flag that sets it; absent for a default.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
 }
 

@@ -2,22 +2,11 @@
 //! servers of an organisation also by its administrators. A switch is local to this gateway, until
 //! the next switch, a change of the server's configuration or integration, or a restart.
 
-use std::sync::Arc;
-
-use axum::Json;
-use axum::extract::Path;
-use axum::http::StatusCode;
-use lockgate_authn::Role;
 use lockgate_upstream::{Upstream, UpstreamState as ServerState};
-use serde_json::json;
 
-use super::access::{Admin, By, Caller};
-#[cfg(test)]
-use super::change::{ChangeQuery, OrganisationQuery};
-use super::change::{ChangeRecord, make_recorded};
-use super::problem::Problem;
+use super::operation::*;
 use super::servers::{Server, find_server, unknown_server};
-use super::state::{ApiState, Switch};
+use super::state::Switch;
 
 /// Connects a server that was disconnected, is disabled, or has failed.
 ///

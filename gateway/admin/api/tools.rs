@@ -1,27 +1,15 @@
 //! Tools that a caller may use, under the names of `/mcp`, and calls of them: the same view and the
 //! same decisions as for MCP clients.
 
-use axum::Json;
-use axum::extract::Path;
 use lockgate_protocol::method::Method;
 use lockgate_proxy::VisibleTool;
 use lockgate_upstream::Upstream;
-use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Value, json};
 
-use super::access::{Admin, By, Caller, User};
-use super::body::Body;
 use super::call::{CallOrigin, CallResult, Params, call, param};
-#[cfg(test)]
-use super::change::OrganisationQuery;
-use super::change::{ChangeRecord, make_recorded};
 use super::figures::{ToolMetrics, may_see_figures, rank_ms, rank_number};
-#[cfg(test)]
-use super::page::PartQuery;
-use super::page::{Page, Paged, Query, SortOrder, Sorting, find_named};
-use super::problem::Problem;
-use super::state::ApiState;
+use super::operation::*;
+use super::page::find_named;
 use super::switch::require_control;
 
 /// A tool.
@@ -98,12 +86,9 @@ impl Paged<ToolsQuery> {
     fn cut(self, all: Vec<SeenTool>) -> Result<Page<SeenTool>, Problem> {
         let sort = self.filter.sort.unwrap_or(ToolSort::Name);
         let descending = SortOrder::is_descending(self.filter.order);
-        let sorting =
-            Sorting { rank: Box::new(move |tool: &SeenTool| tool.rank(sort)), descending };
-        let is_plain = matches!(sort, ToolSort::Name) && !descending;
-        let sorting = if is_plain { None } else { Some(&sorting) };
+        let order = (!matches!(sort, ToolSort::Name) || descending).then_some(descending);
         let search = self.filter.search.as_deref();
-        self.part.cut_sorted(search, all, |tool| &tool.tool.exposed, sorting)
+        self.part.cut_sorted(search, all, |one| &one.tool.exposed, order, |one| one.rank(sort))
     }
 }
 

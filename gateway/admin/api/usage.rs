@@ -2,27 +2,18 @@
 //! servers over the day: all for operators, those of its own callers for an organisation.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use axum::Json;
-use lockgate_authn::Role;
 use lockgate_registry::{
     Registry, USAGE_BUCKETS, UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow,
 };
 use lockgate_telemetry::{DURATION_BUCKETS, Denial, estimate_percentile};
 use lockgate_text::date;
-use serde::{Deserialize, Serialize};
 
-use super::access::{Admin, By, Caller};
-#[cfg(test)]
-use super::change::OrganisationQuery;
 use super::figures::to_ms;
 use super::keys::KeyNames;
-use super::page::Query;
-use super::problem::Problem;
+use super::operation::*;
 use super::servers::visible_servers;
-use super::state::ApiState;
 
 const _: () = assert!(USAGE_BUCKETS == DURATION_BUCKETS);
 

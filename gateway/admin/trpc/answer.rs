@@ -182,22 +182,20 @@ pub(crate) struct TrpcError(Box<Parts>);
 
 #[derive(Clone, Debug)]
 struct Parts {
-    code: Code,
-    status: u16,
+    status: StatusCode,
     message: Cow<'static, str>,
     more: Map<String, Value>,
     headers: HeaderMap,
 }
 
 impl TrpcError {
-    pub(crate) fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn new(status: StatusCode, message: impl Into<Cow<'static, str>>) -> Self {
         let message = message.into();
-        let status = code.status;
-        Self(Box::new(Parts { code, status, message, more: Map::new(), headers: HeaderMap::new() }))
+        Self(Box::new(Parts { status, message, more: Map::new(), headers: HeaderMap::new() }))
     }
 
     pub(crate) fn bad_request(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Code::BAD_REQUEST, message)
+        Self::new(StatusCode::BAD_REQUEST, message)
     }
 
     /// Creates an error for an invalid input, with zod's issues in the message, where tRPC's
@@ -205,12 +203,6 @@ impl TrpcError {
     pub(crate) fn of_issues(issues: Vec<Value>) -> Self {
         let issues = Value::Array(issues);
         Self::bad_request(issues.to_string()).with("issues", issues)
-    }
-
-    /// Sets a status that differs from the status of the code.
-    pub(crate) fn status(mut self, status: StatusCode) -> Self {
-        self.0.status = status.as_u16();
-        self
     }
 
     pub(crate) fn with(mut self, name: &str, value: Value) -> Self {
@@ -240,7 +232,7 @@ impl TrpcError {
     }
 
     pub(crate) fn http_status(&self) -> StatusCode {
-        StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+        self.0.status
     }
 
     pub(crate) fn headers(&self) -> &HeaderMap {
@@ -251,21 +243,21 @@ impl TrpcError {
     /// invalid.
     pub(crate) fn shape(&self, path: Option<&str>) -> Value {
         let parts = &*self.0;
-        let mut data = json!({"code": parts.code.key, "httpStatus": parts.status});
+        let (key, number) = find_code(parts.status);
+        let mut data = json!({"code": key, "httpStatus": parts.status.as_u16()});
         for (name, value) in &parts.more {
             data[name] = value.clone();
         }
         if let Some(path) = path {
             data["path"] = path.into();
         }
-        json!({"message": parts.message, "code": parts.code.number, "data": data})
+        json!({"message": parts.message, "code": number, "data": data})
     }
 }
 
 impl From<Problem> for TrpcError {
     fn from(problem: Problem) -> Self {
-        let mut failure = Self::new(Code::of_status(problem.status()), problem.detail().to_owned())
-            .status(problem.status());
+        let mut failure = Self::new(problem.status(), problem.detail().to_owned());
         if let Some(kind) = problem.kind() {
             failure = failure.with("type", kind.into());
         }
@@ -289,7 +281,7 @@ impl From<CallError> for TrpcError {
             }
         }
         let is_about_arguments = given["code"] == code::INVALID_PARAMS;
-        if is_about_arguments && failure.0.code == Code::BAD_REQUEST {
+        if is_about_arguments && find_code(failure.0.status).0 == "BAD_REQUEST" {
             let message = &given["message"];
             let issue = json!({"code": "custom", "path": ["arguments"], "message": message});
             failure = failure.with("issues", json!([issue]));
@@ -298,65 +290,34 @@ impl From<CallError> for TrpcError {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Code {
-    pub(crate) key: &'static str,
-    /// Several keys share a number.
-    pub(crate) number: i32,
-    pub(crate) status: u16,
-}
+/// The names of codes, and their numbers, which several codes share, by status.
+const CODES: [(u16, &str, i32); 16] = [
+    (400, "BAD_REQUEST", -32600),
+    (401, "UNAUTHORIZED", -32001),
+    (403, "FORBIDDEN", -32003),
+    (404, "NOT_FOUND", -32004),
+    (405, "METHOD_NOT_SUPPORTED", -32005),
+    (408, "TIMEOUT", -32008),
+    (409, "CONFLICT", -32009),
+    (412, "PRECONDITION_FAILED", -32012),
+    (413, "PAYLOAD_TOO_LARGE", -32013),
+    (415, "UNSUPPORTED_MEDIA_TYPE", -32015),
+    (428, "PRECONDITION_REQUIRED", -32028),
+    (429, "TOO_MANY_REQUESTS", -32029),
+    (500, "INTERNAL_SERVER_ERROR", -32603),
+    (502, "BAD_GATEWAY", -32603),
+    (503, "SERVICE_UNAVAILABLE", -32603),
+    (504, "GATEWAY_TIMEOUT", -32603),
+];
 
-impl Code {
-    const fn new(key: &'static str, number: i32, status: u16) -> Self {
-        Self { key, number, status }
-    }
-
-    pub(crate) const BAD_REQUEST: Self = Self::new("BAD_REQUEST", -32600, 400);
-    pub(crate) const UNAUTHORIZED: Self = Self::new("UNAUTHORIZED", -32001, 401);
-    pub(crate) const FORBIDDEN: Self = Self::new("FORBIDDEN", -32003, 403);
-    pub(crate) const NOT_FOUND: Self = Self::new("NOT_FOUND", -32004, 404);
-    pub(crate) const METHOD_NOT_SUPPORTED: Self = Self::new("METHOD_NOT_SUPPORTED", -32005, 405);
-    pub(crate) const TIMEOUT: Self = Self::new("TIMEOUT", -32008, 408);
-    pub(crate) const CONFLICT: Self = Self::new("CONFLICT", -32009, 409);
-    pub(crate) const PRECONDITION_FAILED: Self = Self::new("PRECONDITION_FAILED", -32012, 412);
-    pub(crate) const PAYLOAD_TOO_LARGE: Self = Self::new("PAYLOAD_TOO_LARGE", -32013, 413);
-    pub(crate) const UNSUPPORTED_MEDIA_TYPE: Self =
-        Self::new("UNSUPPORTED_MEDIA_TYPE", -32015, 415);
-    pub(crate) const PRECONDITION_REQUIRED: Self = Self::new("PRECONDITION_REQUIRED", -32028, 428);
-    pub(crate) const TOO_MANY_REQUESTS: Self = Self::new("TOO_MANY_REQUESTS", -32029, 429);
-    pub(crate) const INTERNAL_SERVER_ERROR: Self = Self::new("INTERNAL_SERVER_ERROR", -32603, 500);
-    pub(crate) const BAD_GATEWAY: Self = Self::new("BAD_GATEWAY", -32603, 502);
-    pub(crate) const SERVICE_UNAVAILABLE: Self = Self::new("SERVICE_UNAVAILABLE", -32603, 503);
-    pub(crate) const GATEWAY_TIMEOUT: Self = Self::new("GATEWAY_TIMEOUT", -32603, 504);
-
-    pub(crate) const ALL: [Self; 16] = [
-        Self::BAD_REQUEST,
-        Self::UNAUTHORIZED,
-        Self::FORBIDDEN,
-        Self::NOT_FOUND,
-        Self::METHOD_NOT_SUPPORTED,
-        Self::TIMEOUT,
-        Self::CONFLICT,
-        Self::PRECONDITION_FAILED,
-        Self::PAYLOAD_TOO_LARGE,
-        Self::UNSUPPORTED_MEDIA_TYPE,
-        Self::PRECONDITION_REQUIRED,
-        Self::TOO_MANY_REQUESTS,
-        Self::INTERNAL_SERVER_ERROR,
-        Self::BAD_GATEWAY,
-        Self::SERVICE_UNAVAILABLE,
-        Self::GATEWAY_TIMEOUT,
-    ];
-
-    /// Returns the code of a status, or the nearest code if there is none.
-    pub(crate) fn of_status(status: StatusCode) -> Self {
-        let number = status.as_u16();
-        let own = Self::ALL.into_iter().find(|code| code.status == number);
-        match own {
-            Some(code) => code,
-            None if status == StatusCode::URI_TOO_LONG => Self::PAYLOAD_TOO_LARGE,
-            None if status.is_client_error() => Self::BAD_REQUEST,
-            None => Self::INTERNAL_SERVER_ERROR,
-        }
-    }
+/// Returns the code of a status, or the nearest code if there is none.
+fn find_code(status: StatusCode) -> (&'static str, i32) {
+    let nearest = match status {
+        StatusCode::URI_TOO_LONG => 413,
+        _ if status.is_client_error() => 400,
+        _ => 500,
+    };
+    let known = CODES.iter().find(|(known, ..)| *known == status);
+    let found = known.or_else(|| CODES.iter().find(|(known, ..)| *known == nearest));
+    found.map_or(("INTERNAL_SERVER_ERROR", -32603), |(_, key, number)| (*key, *number))
 }

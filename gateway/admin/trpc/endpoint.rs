@@ -18,9 +18,7 @@ use lockgate_text::percent;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::answer::{
-    Answered, Code, Outcome, TrpcError, answer_batch, answer_lines, answer_one, refuse,
-};
+use super::answer::{Answered, Outcome, TrpcError, answer_batch, answer_lines, answer_one, refuse};
 use super::input::{self, Action, Procedure, ProcedureKind};
 use super::run::{check_input, parse_input, run};
 use super::subscription::{follow_events, refuse as refuse_subscription};
@@ -83,18 +81,17 @@ async fn open(state: Arc<ApiState>, mut parts: Parts, body: &Bytes) -> Result<Op
     if parts.uri.to_string().len() > MAX_URL {
         let words = "the path and the query together exceed 16384 bytes: set `maxURLLength` of the \
             link to 14000";
-        let failure = TrpcError::new(Code::PAYLOAD_TOO_LARGE, words);
-        return Err(failure.status(StatusCode::URI_TOO_LONG));
+        return Err(TrpcError::new(StatusCode::URI_TOO_LONG, words));
     }
     if is_of_other_origin(&parts.uri, &parts.headers) {
         let words = "web pages of other origins may not call the gateway: call it from a program";
         let path = format!("{} {}", parts.method, parts.uri.path());
         state.gateway.record_forbidden(words, Some(&caller.principal), &path);
-        return Err(TrpcError::new(Code::FORBIDDEN, words));
+        return Err(TrpcError::new(StatusCode::FORBIDDEN, words));
     }
     let query = Query::parse(&parts.uri);
     if query.has_connection_params {
-        return Err(TrpcError::new(Code::UNAUTHORIZED, CONNECTION_PARAMS));
+        return Err(TrpcError::new(StatusCode::UNAUTHORIZED, CONNECTION_PARAMS));
     }
     let envelope = Envelope::parse(&parts.method, &parts.uri, &query, &parts.headers)?;
     let inputs = envelope.read_inputs(&parts.method, &query, body);
@@ -143,7 +140,7 @@ impl Exchange {
         let path = &call.path;
         let Some(procedure) = call.procedure else {
             let words = format!("No procedure found on path \"{path}\"");
-            return Err(TrpcError::new(Code::NOT_FOUND, words));
+            return Err(TrpcError::new(StatusCode::NOT_FOUND, words));
         };
         self.check_verb(procedure)?;
         if procedure.kind == ProcedureKind::Subscription {
@@ -174,7 +171,7 @@ impl Exchange {
         let name = kind.as_str();
         let path = procedure.path;
         let words = format!("Unsupported {verb}-request to {name} procedure at path \"{path}\"");
-        Err(TrpcError::new(Code::METHOD_NOT_SUPPORTED, words).allow(kind.verb()))
+        Err(TrpcError::new(StatusCode::METHOD_NOT_ALLOWED, words).allow(kind.verb()))
     }
 
     fn subscribe(&self, procedure: &Procedure, path: &str) -> Response {
@@ -206,7 +203,7 @@ impl Exchange {
 pub(crate) fn refuse_all(parts: &Parts, failure: &TrpcError) -> Response {
     let query = Query::parse(&parts.uri);
     if is_event_source(parts) {
-        let of_url = TrpcError::new(Code::UNAUTHORIZED, CONNECTION_PARAMS);
+        let of_url = TrpcError::new(StatusCode::UNAUTHORIZED, CONNECTION_PARAMS);
         let failure = if query.has_connection_params { &of_url } else { failure };
         return refuse_subscription(failure, None);
     }
@@ -377,7 +374,7 @@ fn check_content_type(verb: &Method, headers: &HeaderMap) -> Result<(), TrpcErro
         Some(given) => format!("Unsupported content-type \"{given:.128}"),
         None => "Missing content-type header".to_owned(),
     };
-    Err(TrpcError::new(Code::UNSUPPORTED_MEDIA_TYPE, words))
+    Err(TrpcError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, words))
 }
 
 /// Checks that all known procedures of a request are of the same kind.

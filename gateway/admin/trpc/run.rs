@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::answer::{Code, Outcome, TrpcError};
+use super::answer::{Outcome, TrpcError};
 use super::input::{Action, Procedure};
 use crate::api::access::{By, Caller};
 use crate::api::answer::{count, estimate_tree};
@@ -103,7 +103,10 @@ fn copy_text(members: &Map<String, Value>, name: &str) -> Option<String> {
 /// Serializes a value, which counts against the budget until it is written.
 async fn write(state: &ApiState, value: &impl Serialize) -> Outcome {
     let Ok(text) = serde_json::to_vec(value) else {
-        return Err(TrpcError::new(Code::INTERNAL_SERVER_ERROR, "the result cannot be serialized"));
+        return Err(TrpcError::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the result cannot be serialized",
+        ));
     };
     Ok(Some(count(&state.gateway, text.len(), || text.into()).await?))
 }
@@ -239,7 +242,7 @@ impl ToolCalls<'_> {
         let meant = is_category(self.state, self.caller, category);
         if server.is_none() && meant == Some(false) {
             // Another server's tool of this name must not be called instead.
-            return Err(TrpcError::new(Code::NOT_FOUND, format!("unknown tool: {tool}")));
+            return Err(TrpcError::new(StatusCode::NOT_FOUND, format!("unknown tool: {tool}")));
         }
         self.execute(&name, arguments).await
     }
@@ -256,7 +259,7 @@ impl ToolCalls<'_> {
             Err(error) if self.may_approve(&error, name) => {
                 let words = "the definition of the tool is not approved: GET /api/pins/diff shows \
                     the difference, POST /api/pins/approve approves it";
-                Err(TrpcError::new(Code::PRECONDITION_FAILED, words))
+                Err(TrpcError::new(StatusCode::PRECONDITION_FAILED, words))
             }
             Err(error) => Err(error.into()),
         }
@@ -292,7 +295,7 @@ fn check_complete(result: CallResult) -> Outcome {
     match result.input_requests {
         Some(asked) => {
             let words = "the tool requires input from its caller: call it over MCP";
-            let failure = TrpcError::new(Code::PRECONDITION_REQUIRED, words);
+            let failure = TrpcError::new(StatusCode::PRECONDITION_REQUIRED, words);
             Err(failure.with("inputRequests", asked))
         }
         None => Ok(Some(result.text)),

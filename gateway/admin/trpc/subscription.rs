@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, VARY};
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use futures_util::StreamExt;
 use futures_util::stream::{iter, once, unfold};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::answer::{Code, TrpcError};
+use super::answer::TrpcError;
 use super::run::read_text;
 use crate::api::access::Caller;
 use crate::api::events::{Follower, ReaderEvent};
@@ -71,28 +71,26 @@ impl EventStream {
             let Ok(told) = timeout(PING_INTERVAL, self.follower.next()).await else {
                 return Some("event: ping\ndata: \n\n".to_owned());
             };
-            let (id, kind, value) = match told {
-                ReaderEvent::Server { id, server } => {
-                    (id, "server", json!({"type": "server", "server": server}))
-                }
-                ReaderEvent::Tool { id, kind, tool } => {
-                    (id, kind, json!({"type": kind, "tool": tool}))
-                }
-                ReaderEvent::Executed { id, call } => {
-                    (id, "executed", json!({"type": "executed", "call": call}))
-                }
-                ReaderEvent::Decided { .. }
-                | ReaderEvent::Approvals { .. }
-                | ReaderEvent::Connection { .. } => continue,
-                ReaderEvent::Missed { id } => (id, "missed", json!({"type": "missed"})),
+            let (id, kind, data) = match told {
+                ReaderEvent::Told { id, kind, data } => (id, kind, data),
                 ReaderEvent::Stopping => return None,
                 ReaderEvent::Revoked => {
                     self.has_ended = true;
-                    let failure =
-                        TrpcError::new(Code::UNAUTHORIZED, "the credential is no longer valid");
+                    let status = StatusCode::UNAUTHORIZED;
+                    let failure = TrpcError::new(status, "the credential is no longer valid");
                     return Some(describe_error(&failure, Some(&self.path)));
                 }
             };
+            let member = match kind {
+                "decided" | "approvals" | "connection" => continue,
+                "registered" | "unregistered" => "tool",
+                "executed" => "call",
+                kind => kind,
+            };
+            let mut value = json!({"type": kind});
+            if let Some(data) = data {
+                value[member] = data;
+            }
             if self.wants(kind) {
                 return Some(format!("data: {value}\nid: {id}\n\n"));
             }

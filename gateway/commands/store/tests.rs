@@ -1,6 +1,6 @@
 //! Output and exit codes of the commands on a store with contents.
 
-use lockgate_registry::{Actor, Auth, ChangeOptions, NewIntegration, PrincipalKey, Role};
+use lockgate_registry::{Actor, Auth, ChangeOptions, NewIntegration, Origin, PrincipalKey, Role};
 use lockgate_store::{Keys, Secret, StorePlace};
 
 use super::*;
@@ -19,12 +19,14 @@ fn add_integration(config: &Config) {
     let principal = PrincipalKey { issuer: "key".to_owned(), subject: "ann".to_owned() };
     let actor = Actor { organisation: "acme".into(), principal, role: Role::Admin };
     let new = NewIntegration {
-        name: "One".to_owned(),
+        name: Some("One".to_owned()),
         slug: None,
-        url: "https://mcp.example.com/mcp".to_owned(),
-        auth: Auth::BearerToken,
+        origin: Origin::Custom {
+            url: "https://mcp.example.com/mcp".to_owned(),
+            auth: Auth::BearerToken,
+        },
         credentials: Some(Secret::new("t0ken-of-ann".to_owned())),
-        enabled: true,
+        enabled: Some(true),
         source: None,
     };
     let added = start_runtime().unwrap().block_on(async {

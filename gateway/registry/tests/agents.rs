@@ -74,7 +74,7 @@ async fn what_cannot_be_assigned_says_why() {
     let rig = Rig::new().await;
     let ann = actor("acme", "ann", Role::User);
     let agent = rig.agent(&ann, "Helper").await.id;
-    let disabled = NewIntegration { enabled: false, ..open_one("Off") };
+    let disabled = NewIntegration { enabled: Some(false), ..open_one("Off") };
     let disabled = rig.create(&admin("acme"), disabled).await.id;
     let foreign = rig.create(&admin("other"), open_one("Foreign")).await.id;
     let operator = actor("acme", "root", Role::Operator);

@@ -14,12 +14,12 @@ fn catalogue(url: &str, auth: Auth) -> Catalogue {
     Catalogue::from([("tickets".to_owned(), entry(url, auth))])
 }
 
-fn new_predefined() -> NewPredefined {
-    NewPredefined {
-        entry: "tickets".to_owned(),
+fn new_predefined() -> NewIntegration {
+    NewIntegration {
         name: None,
+        origin: Origin::Predefined("tickets".to_owned()),
         credentials: Some(Secret::new("t0ken-of-it".to_owned())),
-        enabled: true,
+        ..new("")
     }
 }
 
@@ -45,7 +45,7 @@ async fn an_integration_follows_its_entry_and_its_credentials_stay_with_their_ho
     let rig = Rig::new().await;
     let acme = admin("acme");
     rig.registry.set_catalogue(catalogue("https://a.example/mcp", Auth::BearerToken));
-    let made = rig.registry.create_predefined(&acme, new_predefined(), &plain()).await;
+    let made = rig.registry.create_integration(&acme, new_predefined(), &plain()).await;
     let made = made.unwrap().after.unwrap();
     assert_eq!(
         (made.kind, &*made.slug, &*made.name, made.catalogue.as_deref(), &made.url),
@@ -81,7 +81,7 @@ async fn credentials_that_are_given_anew_are_for_the_entry_as_it_is() {
     let rig = Rig::new().await;
     let acme = admin("acme");
     rig.registry.set_catalogue(catalogue("https://a.example/mcp", Auth::BearerToken));
-    let made = rig.registry.create_predefined(&acme, new_predefined(), &plain()).await;
+    let made = rig.registry.create_integration(&acme, new_predefined(), &plain()).await;
     let id = made.unwrap().after.unwrap().id;
     rig.registry.set_catalogue(catalogue("https://b.example/mcp", Auth::BearerToken));
     let renamed = IntegrationPatch { name: Some("Ours".to_owned()), ..patch() };
@@ -99,13 +99,13 @@ async fn credentials_that_are_given_anew_are_for_the_entry_as_it_is() {
 async fn an_address_of_the_catalogue_is_nobodys_to_choose() {
     let rig = Rig::new().await;
     let acme = admin("acme");
-    let unknown = rig.registry.create_predefined(&acme, new_predefined(), &plain()).await;
+    let unknown = rig.registry.create_integration(&acme, new_predefined(), &plain()).await;
     assert_eq!(unknown.unwrap_err().code(), "PREDEFINED_NOT_FOUND");
     rig.registry.set_catalogue(catalogue("https://a.example/mcp", Auth::BearerToken));
-    let none = NewPredefined { credentials: None, ..new_predefined() };
-    let none = rig.registry.create_predefined(&acme, none, &plain()).await.unwrap_err();
+    let none = NewIntegration { credentials: None, ..new_predefined() };
+    let none = rig.registry.create_integration(&acme, none, &plain()).await.unwrap_err();
     assert_eq!(none.pointer(), Some("/credentials"), "{none}");
-    let made = rig.registry.create_predefined(&acme, new_predefined(), &plain()).await;
+    let made = rig.registry.create_integration(&acme, new_predefined(), &plain()).await;
     let id = made.unwrap().after.unwrap().id;
     for (patch, pointer) in [
         (IntegrationPatch { url: Some("https://evil.example/".to_owned()), ..patch() }, "/url"),
@@ -115,8 +115,8 @@ async fn an_address_of_the_catalogue_is_nobodys_to_choose() {
         assert_eq!(error.pointer(), Some(pointer), "{error}");
     }
     // A second integration of the same entry, with another name.
-    let second = NewPredefined { name: Some("Other".to_owned()), ..new_predefined() };
-    let second = rig.registry.create_predefined(&acme, second, &plain()).await.unwrap();
+    let second = NewIntegration { name: Some("Other".to_owned()), ..new_predefined() };
+    let second = rig.registry.create_integration(&acme, second, &plain()).await.unwrap();
     assert_eq!(second.after.unwrap().slug, "tickets-2");
 }
 

@@ -101,7 +101,8 @@ async fn a_dry_run_says_what_would_be_and_changes_nothing() {
 async fn the_method_of_a_disabled_integration_is_known() {
     let rig = Rig::new().await;
     let acme = admin("acme");
-    let id = rig.create(&acme, NewIntegration { auth: Auth::User, ..open_one("One") }).await.id;
+    let id =
+        rig.create(&acme, NewIntegration { origin: by(Auth::User), ..open_one("One") }).await.id;
     rig.registry.enable_integration(&acme, &id, false, &plain()).await.unwrap();
     assert!(rig.registry.has_auth("acme", &id, &Auth::User));
     assert!(!rig.registry.has_auth("other", &id, &Auth::User));
@@ -116,7 +117,10 @@ async fn the_method_of_a_disabled_integration_is_known() {
 #[tokio::test]
 async fn an_insecure_address_is_taken_with_a_warning() {
     let rig = Rig::new().await;
-    let insecure = NewIntegration { url: "http://mcp.example.com/".to_owned(), ..new("One") };
+    let insecure = NewIntegration {
+        origin: at("http://mcp.example.com/", Auth::ApiKey { header: "X-Api-Key".to_owned() }),
+        ..new("One")
+    };
     let made = rig.registry.create_integration(&admin("acme"), insecure, &plain()).await.unwrap();
     assert_eq!(made.warnings[0].code, "INSECURE_URL");
 }
@@ -134,7 +138,10 @@ async fn addresses_that_the_check_refuses_are_refused() {
     });
     let registry = Registry::open(&file_config(&folder, &[KEY]), refuse).await.unwrap();
     let acme = admin("acme");
-    let wrong = NewIntegration { url: "http://169.254.169.254/".to_owned(), ..new("One") };
+    let wrong = NewIntegration {
+        origin: at("http://169.254.169.254/", Auth::ApiKey { header: "X-Api-Key".to_owned() }),
+        ..new("One")
+    };
     let error = registry.create_integration(&acme, wrong, &plain()).await.unwrap_err();
     assert_eq!(error.pointer(), Some("/url"));
     let id = registry.create_integration(&acme, open_one("One"), &plain()).await.unwrap();
@@ -152,7 +159,7 @@ async fn lists_are_filtered_sorted_and_paged() {
     for name in ["delta", "Alpha", "charlie", "Bravo"] {
         rig.create(&acme, open_one(name)).await;
     }
-    let bravo = NewIntegration { enabled: false, ..open_one("Echo") };
+    let bravo = NewIntegration { enabled: Some(false), ..open_one("Echo") };
     rig.create(&acme, bravo).await;
     let names = |query: &IntegrationQuery| {
         let page = rig.registry.list_integrations(&acme, query);

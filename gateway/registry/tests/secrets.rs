@@ -145,9 +145,9 @@ async fn credentials_belong_to_a_method_that_sends_them() {
     let rig = Rig::new().await;
     let acme = admin("acme");
     let wrong = [
-        NewIntegration { auth: Auth::None, ..new("One") },
+        NewIntegration { origin: by(Auth::None), ..new("One") },
         NewIntegration { credentials: None, ..new("One") },
-        NewIntegration { auth: Auth::BearerToken, credentials: None, ..new("One") },
+        NewIntegration { origin: by(Auth::BearerToken), credentials: None, ..new("One") },
     ];
     for new in wrong {
         let error = rig.registry.create_integration(&acme, new, &plain()).await.unwrap_err();

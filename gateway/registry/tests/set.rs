@@ -3,20 +3,21 @@
 
 use super::*;
 
-fn custom(slug: Option<&str>, name: &str, url: &str) -> WantedIntegration {
-    WantedIntegration {
+fn custom(slug: Option<&str>, name: &str, url: &str) -> NewIntegration {
+    NewIntegration {
         slug: slug.map(str::to_owned),
-        name: name.to_owned(),
-        source: WantedSource::Custom { url: url.to_owned(), auth: Auth::None },
+        name: Some(name.to_owned()),
+        origin: Origin::Custom { url: url.to_owned(), auth: Auth::None },
         credentials: None,
         enabled: None,
+        source: None,
     }
 }
 
-fn keyed(name: &str, credentials: Option<&str>) -> WantedIntegration {
+fn keyed(name: &str, credentials: Option<&str>) -> NewIntegration {
     let auth = Auth::ApiKey { header: "X-Api-Key".to_owned() };
-    WantedIntegration {
-        source: WantedSource::Custom { url: "https://mcp.example.com/mcp".to_owned(), auth },
+    NewIntegration {
+        origin: Origin::Custom { url: "https://mcp.example.com/mcp".to_owned(), auth },
         credentials: credentials.map(|text| Secret::new(text.to_owned())),
         ..custom(None, name, "")
     }
@@ -28,7 +29,7 @@ fn names(set: &IntegrationSet) -> Vec<&str> {
 
 async fn replace(
     rig: &Rig,
-    wanted: &[WantedIntegration],
+    wanted: &[NewIntegration],
     options: &ChangeOptions,
 ) -> Result<Changed<IntegrationSet>, RegistryError> {
     rig.registry.replace_integrations(&admin("acme"), wanted.to_vec(), options).await
@@ -86,15 +87,15 @@ async fn a_mistake_in_a_set_changes_nothing_and_has_its_place() {
     let before = stored(&rig);
     let good = custom(None, "Good", "https://good.example/");
     let url = "https://mcp.example.com/mcp";
-    let evil = WantedIntegration {
-        source: WantedSource::Custom {
+    let evil = NewIntegration {
+        origin: Origin::Custom {
             url: "https://evil.example/".to_owned(),
             auth: Auth::ApiKey { header: "x-api-key".to_owned() },
         },
         ..keyed("Keyed", None)
     };
-    let predefined = WantedIntegration {
-        source: WantedSource::Predefined("none".to_owned()),
+    let predefined = NewIntegration {
+        origin: Origin::Predefined("none".to_owned()),
         ..custom(None, "Entry", "")
     };
     for (wrong, code, pointer) in [

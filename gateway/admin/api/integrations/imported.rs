@@ -4,23 +4,14 @@
 
 use std::collections::BTreeMap;
 
-use axum::Json;
-use axum::http::StatusCode;
 use lockgate_registry::Secret;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::create_custom_integration;
 use super::input::{AuthMethod, NewCustomIntegration};
 use super::validate::enter_probe;
 use super::view::Integration;
-use crate::api::access::{Admin, By};
-use crate::api::body::{Body, segment_of};
-#[cfg(test)]
-use crate::api::change::{ChangeQuery, CreationHeaders, OrganisationQuery};
-use crate::api::change::{Reply, make_actor};
-use crate::api::page::Query;
-use crate::api::problem::Problem;
+use crate::api::body::segment_of;
+use crate::api::operation::*;
 
 const BEARER: &str = "Bearer ";
 /// Maximum bytes of a name, a version or an address of a registry.

@@ -1,29 +1,18 @@
 //! Requests about integrations, converted to the registry's types. Error messages contain no
 //! secrets.
 
-use axum::Json;
-use axum::extract::Path;
-use axum::http::StatusCode;
 use lockgate_registry::{
     Auth, CatalogueEntry, DailyCalls, IntegrationKind, IntegrationPatch, IntegrationQuery,
-    KEPT_DAYS, NewIntegration, NewPredefined, Secret,
+    KEPT_DAYS, NewIntegration, Origin, Secret,
 };
 use lockgate_text::date;
+use serde::Deserializer;
 use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
 
-use super::validate::validate_predefined;
-use super::view::{Integration, answer_changed, describe_auth};
-use crate::api::access::{Admin, By, User};
-use crate::api::body::Body;
-#[cfg(test)]
-use crate::api::change::{ChangeQuery, CreationHeaders, OrganisationQuery};
-use crate::api::change::{Reply, make_actor};
-use crate::api::page::{Page, PageQuery, Part, Query, SortOrder, StoredSort, flag, number};
-#[cfg(test)]
-use crate::api::page::{PartQuery, SearchQuery};
-use crate::api::problem::Problem;
+use super::validate::create;
+use super::view::{Integration, describe_auth};
+use crate::api::operation::*;
+use crate::api::page::{Part, StoredSort};
 
 #[derive(Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
@@ -167,35 +156,16 @@ impl ListQuery {
 }
 
 impl NewCustomIntegration {
-    pub(super) fn is_tried(&self) -> bool {
-        self.validate == Some(true)
-    }
-
     pub(super) fn read(self) -> Result<NewIntegration, Problem> {
+        let auth = self.auth_method.with_header(self.header_name)?;
         Ok(NewIntegration {
-            name: self.name,
+            name: Some(self.name),
             slug: self.slug,
-            url: self.server_url,
-            auth: self.auth_method.with_header(self.header_name)?,
+            origin: Origin::Custom { url: self.server_url, auth },
             credentials: self.credentials,
-            enabled: self.enabled.unwrap_or(true),
+            enabled: self.enabled,
             source: self.source,
         })
-    }
-}
-
-impl NewPredefinedIntegration {
-    pub(super) fn is_tried(&self) -> bool {
-        self.validate == Some(true)
-    }
-
-    pub(super) fn read(self) -> NewPredefined {
-        NewPredefined {
-            entry: self.slug,
-            name: self.name,
-            credentials: self.credentials,
-            enabled: self.enabled.unwrap_or(true),
-        }
     }
 }
 
@@ -315,24 +285,15 @@ pub(crate) async fn create_predefined_integration(
     by: By<Admin>,
     Body(body): Body<NewPredefinedIntegration>,
 ) -> Result<Reply<Integration>, Problem> {
-    let change = by.change()?;
-    let is_tried = body.is_tried();
-    let new = body.read();
-    if is_tried {
-        let like = new.clone();
-        let rehearsed = change.rehearse(|terms| async move {
-            terms.registry.create_predefined(&terms.actor, like, &terms.options).await
-        });
-        if !rehearsed.await?.is_replayed {
-            validate_predefined(&change.state, change.organisation(), &new).await?;
-        }
-    }
-    let changed = change
-        .make("create mcp-integration", |terms| async move {
-            terms.registry.create_predefined(&terms.actor, new, &terms.options).await
-        })
-        .await?;
-    answer_changed(&change, StatusCode::CREATED, changed)
+    let new = NewIntegration {
+        name: body.name,
+        slug: None,
+        origin: Origin::Predefined(body.slug),
+        credentials: body.credentials,
+        enabled: body.enabled,
+        source: None,
+    };
+    create(by, new, body.validate).await
 }
 
 const SECONDS_PER_DAY: i64 = 86_400;

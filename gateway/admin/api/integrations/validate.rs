@@ -1,27 +1,16 @@
 //! Tests of integrations that are stored or about to be stored. Connections of tests are not kept.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use axum::Json;
-use axum::extract::Path;
-use axum::http::StatusCode;
 use lockgate_registry::{
-    Auth, CredentialState, IntegrationSnapshot, NewIntegration, NewPredefined, RegistryError,
-    Secret,
+    Auth, CredentialState, IntegrationSnapshot, NewIntegration, Origin, RegistryError, Secret,
 };
-use serde::Serialize;
 use url::Url;
 
-use crate::api::access::{Admin, By};
-#[cfg(test)]
-use crate::api::change::OrganisationQuery;
-use crate::api::change::make_actor;
-use crate::api::problem::Problem;
-use crate::api::state::{
-    ApiState, Candidate, Offered, OrganisationPermit, ProbeFailure, ProbeStage,
-};
+use super::view::{Integration, answer_changed};
+use crate::api::operation::*;
+use crate::api::state::{Candidate, Offered, OrganisationPermit, ProbeFailure, ProbeStage};
 use crate::fault::Fault;
 
 /// Retry delay while other servers are being tested, in seconds.
@@ -175,39 +164,56 @@ fn make_candidate(organisation: &Arc<str>, integration: &IntegrationSnapshot) ->
     })
 }
 
+/// Adds an integration, after a test if requested. Nothing is stored if the test fails.
+pub(super) async fn create(
+    by: By<Admin>,
+    new: NewIntegration,
+    validate: Option<bool>,
+) -> Result<Reply<Integration>, Problem> {
+    let change = by.change()?;
+    if validate == Some(true) {
+        let like = new.clone();
+        let rehearsed = change.rehearse(|terms| async move {
+            terms.registry.create_integration(&terms.actor, like, &terms.options).await
+        });
+        if !rehearsed.await?.is_replayed {
+            validate_new(&change.state, change.organisation(), &new).await?;
+        }
+    }
+    let changed = change
+        .make("create mcp-integration", |terms| async move {
+            terms.registry.create_integration(&terms.actor, new, &terms.options).await
+        })
+        .await?;
+    answer_changed(&change, StatusCode::CREATED, changed)
+}
+
 /// Tests an integration that is about to be stored, and that the registry accepts.
-pub(super) async fn validate_new(
+async fn validate_new(
     state: &ApiState,
     organisation: &Arc<str>,
     new: &NewIntegration,
 ) -> Result<(), Problem> {
-    let Ok(url) = Url::parse(&new.url) else { return Ok(()) };
-    let headers = write_headers(&new.auth, new.credentials.as_ref());
-    let organisation = Arc::clone(organisation);
-    let slug = "new".to_owned();
-    let is_of_members = new.auth.is_of_members();
-    let candidate =
-        Candidate { organisation, slug, url, is_predefined: false, headers, is_of_members };
-    require_working(state, candidate, &new.name).await
-}
-
-pub(super) async fn validate_predefined(
-    state: &ApiState,
-    organisation: &Arc<str>,
-    new: &NewPredefined,
-) -> Result<(), Problem> {
     let catalogue = state.registry()?.catalogue();
-    let Some(entry) = catalogue.get(&new.entry) else { return Ok(()) };
-    let headers = write_headers(&entry.auth, new.credentials.as_ref());
+    let (slug, url, auth) = match &new.origin {
+        Origin::Custom { url, auth } => match Url::parse(url) {
+            Ok(url) => ("new", url, auth),
+            Err(_) => return Ok(()),
+        },
+        Origin::Predefined(slug) => match catalogue.get(slug) {
+            Some(entry) => (slug.as_str(), entry.url.clone(), &entry.auth),
+            None => return Ok(()),
+        },
+    };
     let candidate = Candidate {
         organisation: Arc::clone(organisation),
-        slug: new.entry.clone(),
-        url: entry.url.clone(),
-        is_predefined: true,
-        headers,
-        is_of_members: entry.auth.is_of_members(),
+        slug: slug.to_owned(),
+        url,
+        is_predefined: matches!(new.origin, Origin::Predefined(_)),
+        headers: write_headers(auth, new.credentials.as_ref()),
+        is_of_members: auth.is_of_members(),
     };
-    require_working(state, candidate, new.name.as_deref().unwrap_or(&new.entry)).await
+    require_working(state, candidate, new.name.as_deref().unwrap_or(slug)).await
 }
 
 fn write_headers(auth: &Auth, credentials: Option<&Secret>) -> BTreeMap<String, String> {

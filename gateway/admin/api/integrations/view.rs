@@ -2,22 +2,16 @@
 //! that may change them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use axum::http::StatusCode;
-use lockgate_authn::Role;
 use lockgate_registry::{
-    Auth, Changed, CredentialState, Integration as Stored, IntegrationKind, Warning as Said,
+    Auth, Changed, CredentialState, Integration as Stored, IntegrationKind, OrganisationSnapshot,
+    Warning as Said,
 };
 use lockgate_text::date;
 use lockgate_upstream::Upstream;
-use serde::Serialize;
 
-use crate::api::answer::broken;
-use crate::api::change::{Change, Deletion, Reply};
-use crate::api::problem::Problem;
+use crate::api::operation::*;
 use crate::api::problem::name_member;
-use crate::api::state::ApiState;
 use crate::fault::Fault;
 
 /// An integration.
@@ -90,8 +84,7 @@ pub(crate) struct Warning {
 pub(crate) struct States<'a> {
     gateway: &'a lockgate_proxy::Gateway,
     servers: HashMap<String, Arc<dyn Upstream>>,
-    /// Reasons why servers are not connected, by slug.
-    obstacles: HashMap<Arc<str>, Obstacle>,
+    snapshot: Arc<OrganisationSnapshot>,
 }
 
 impl<'a> States<'a> {
@@ -104,12 +97,7 @@ impl<'a> States<'a> {
             Some(registry) => registry.snapshot(organisation),
             None => Arc::default(),
         };
-        let mut obstacles = HashMap::new();
-        for integration in &snapshot.integrations {
-            let obstacle = Obstacle::of(&integration.credential);
-            obstacles.insert(Arc::clone(&integration.slug), obstacle);
-        }
-        Self { gateway: &state.gateway, servers, obstacles }
+        Self { gateway: &state.gateway, servers, snapshot }
     }
 
     fn describe(&self, stored: &Stored) -> Described {
@@ -121,15 +109,16 @@ impl<'a> States<'a> {
                 recreate the integration with another slug";
             return Described::new("failed", reason);
         }
-        match self.obstacles.get(stored.slug.as_str()) {
-            Some(Obstacle::None) => {}
-            Some(Obstacle::Unusable) => {
+        let mut known = self.snapshot.integrations.iter();
+        let known = known.find(|known| *known.slug == *stored.slug);
+        match known.map(|known| &known.credential) {
+            Some(CredentialState::Unusable(_)) => {
                 return Described::new(
                     "needs-auth",
                     "its stored credentials cannot be decrypted: enter them again",
                 );
             }
-            Some(Obstacle::Outdated) => {
+            Some(CredentialState::Outdated) => {
                 let reason = "the operator changed this entry of the catalogue: enter its \
                     credentials again";
                 return Described::new("needs-auth", reason);
@@ -139,7 +128,7 @@ impl<'a> States<'a> {
                     connected";
                 return Described::new("failed", reason);
             }
-            None => {}
+            _ => {}
         }
         let Some(server) = self.servers.get(&stored.slug) else {
             return Described::new("pending", "it connects at its first use");
@@ -149,27 +138,6 @@ impl<'a> States<'a> {
             state: status.state.as_str(),
             reason: status.reason(),
             fault: Fault::find(self.gateway, &**server, false, true),
-        }
-    }
-}
-
-/// The reason why a server is not connected.
-enum Obstacle {
-    None,
-    /// The credentials cannot be decrypted.
-    Unusable,
-    /// The credentials are for an earlier version of the catalogue's entry.
-    Outdated,
-}
-
-impl Obstacle {
-    fn of(credential: &CredentialState) -> Self {
-        match credential {
-            CredentialState::None | CredentialState::OfMembers(_) | CredentialState::Ready(_) => {
-                Self::None
-            }
-            CredentialState::Unusable(_) => Self::Unusable,
-            CredentialState::Outdated => Self::Outdated,
         }
     }
 }

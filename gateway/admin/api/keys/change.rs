@@ -1,23 +1,15 @@
 //! API keys as shown, and changes of the keys file: completed even if the caller disconnects,
 //! recorded in the audit trail, and usually in force when the response is sent.
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use axum::http::StatusCode;
 use lockgate_admission::{CallerId, Permit};
 use lockgate_authn::key::{Key, write_time};
-use serde::Serialize;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
-use crate::api::access::Caller;
-use crate::api::change::{ChangeRecord, make_recorded};
-use crate::api::problem::Problem;
-use crate::api::state::{ApiState, KeyChange, KeyChangeError};
-
-/// Maximum wait until the gateway applies a changed file.
-const APPLY_TIMEOUT: Duration = Duration::from_secs(5);
-const APPLY_CHECK_INTERVAL: Duration = Duration::from_millis(20);
+use crate::api::change::wait_until;
+use crate::api::operation::*;
+use crate::api::state::{KeyChange, KeyChangeError};
 
 /// Maximum wait for other changes.
 const TURN_TIMEOUT: Duration = Duration::from_secs(8);
@@ -68,7 +60,9 @@ pub(super) async fn change_keys(
         Ok(((), Some(record)))
     })
     .await?;
-    Ok(wait_until_in_force(state, &change).await)
+    // With errors elsewhere in the configuration, new keys are not applied until those are fixed.
+    let is_applied = wait_until(|| is_in_force(&state.operations.keys(), &change)).await;
+    Ok(if is_applied { Effect::InForce } else { Effect::Waits })
 }
 
 /// Waits for a permit. Organisations take turns.
@@ -100,19 +94,6 @@ fn describe_change(key: &Key, change: &KeyChange) -> ChangeRecord {
 
 fn write(key: &ApiKey) -> String {
     serde_json::to_string(key).unwrap_or_default()
-}
-
-/// Waits until the gateway applies the file, which is watched like all files of the configuration.
-/// With errors elsewhere in the configuration, new keys are not applied until those are fixed.
-async fn wait_until_in_force(state: &ApiState, change: &KeyChange) -> Effect {
-    let end = Instant::now() + APPLY_TIMEOUT;
-    while !is_in_force(&state.operations.keys(), change) {
-        if Instant::now() > end {
-            return Effect::Waits;
-        }
-        sleep(APPLY_CHECK_INTERVAL).await;
-    }
-    Effect::InForce
 }
 
 fn is_in_force(keys: &[Key], change: &KeyChange) -> bool {

@@ -1,5 +1,6 @@
 //! Entries of a registry as integrations, with values, mistakes and entries that cannot be added.
 
+use lockgate_registry::Origin;
 use serde_json::json;
 
 use super::*;
@@ -33,8 +34,9 @@ fn a_remote_becomes_an_integration() {
     let new = found.fill(given(&json!({"tenant": "acme", "token": "{tenant}-secret"})));
     let new = new.map_err(|problem| problem.detail().to_owned()).unwrap().read();
     let new = new.map_err(|problem| problem.detail().to_owned()).unwrap();
-    assert_eq!(new.url, "https://acme.example.com/mcp?r=eu");
-    assert_eq!((&*new.name, new.auth.method()), ("Files", "bearer_token"));
+    let Origin::Custom { url, auth } = &new.origin else { panic!("{new:?}") };
+    assert_eq!(url, "https://acme.example.com/mcp?r=eu");
+    assert_eq!((new.name.as_deref(), auth.method()), (Some("Files"), "bearer_token"));
     assert_eq!(new.credentials.unwrap().expose(), "{tenant}-secret", "values are no templates");
     assert_eq!(new.source.as_deref(), Some("com.example/files@1.2.0"));
     let mut header = remote();
@@ -42,7 +44,8 @@ fn a_remote_becomes_an_integration() {
     let new = read(&header).unwrap();
     let new = new.fill(given(&json!({"tenant": "acme", "X-Key": "a-long-key"})));
     let new = new.map_err(|problem| problem.detail().to_owned()).unwrap();
-    assert_eq!(new.read().ok().unwrap().auth.header(), Some("X-Key"));
+    let Origin::Custom { auth, .. } = new.read().ok().unwrap().origin else { panic!() };
+    assert_eq!(auth.header(), Some("X-Key"));
 }
 
 #[test]

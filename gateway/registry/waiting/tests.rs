@@ -1,4 +1,4 @@
-//! Tests of `waiting_usage`: time steps and their rollover, expiry, and the bound in memory.
+//! Tests of `waiting`: time steps and their rollover, expiry, and the bound in memory.
 
 use lockgate_store::CALL;
 

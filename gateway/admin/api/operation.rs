@@ -1,0 +1,22 @@
+//! The imports of every operation: its caller, its input and output, and its errors.
+
+pub(crate) use std::sync::Arc;
+
+pub(crate) use axum::Json;
+pub(crate) use axum::extract::Path;
+pub(crate) use axum::http::StatusCode;
+pub(crate) use lockgate_authn::Role;
+pub(crate) use serde::{Deserialize, Serialize};
+pub(crate) use serde_json::{Value, json};
+
+pub(crate) use super::access::{Admin, By, Caller, Operator, User};
+pub(crate) use super::answer::broken;
+pub(crate) use super::body::Body;
+pub(crate) use super::change::{Change, ChangeRecord, Deletion, Reply, make_actor, make_recorded};
+#[cfg(test)]
+pub(crate) use super::change::{ChangeHeaders, ChangeQuery, CreationHeaders, OrganisationQuery};
+pub(crate) use super::page::{Page, PageQuery, Paged, Query, SortOrder, flag, number};
+#[cfg(test)]
+pub(crate) use super::page::{PartQuery, SearchQuery};
+pub(crate) use super::problem::Problem;
+pub(crate) use super::state::ApiState;
