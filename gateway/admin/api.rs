@@ -26,7 +26,6 @@ pub(crate) mod page;
 pub(crate) mod pins;
 pub(crate) mod policies;
 pub(crate) mod problem;
-pub(crate) mod recent;
 pub(crate) mod routes;
 mod server_set;
 pub(crate) mod servers;

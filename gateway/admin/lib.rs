@@ -9,7 +9,6 @@ mod config;
 mod connect;
 pub mod console;
 mod fault;
-mod life;
 mod router;
 mod trpc;
 
@@ -26,8 +25,7 @@ use axum::http::header::{AsHeaderName, CONTENT_TYPE};
 pub use config::{ApiConfig, ClientsAddress, Config, Connected, Ready, ScrapeToken, Webhook};
 pub use connect::{ConnectPages, ask_for_key, connect_router, is_open_page};
 pub use fault::Fault;
-pub use life::{LifeCycle, LifeState};
-pub use router::{Asking, health_router, metrics_router, router};
+pub use router::{Asking, LifeCycle, LifeState, health_router, metrics_router, router};
 
 /// The gateway's health, as shown to operators.
 pub trait Health: Send + Sync + 'static {

@@ -1,7 +1,9 @@
-//! The operator's endpoints: `/healthz`, `/readyz`, `/metrics`.
+//! The operator's endpoints, `/healthz`, `/readyz` and `/metrics`, and the life cycle of the
+//! process: initializing → ready → shutting_down → stopped. It never goes back.
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use axum::Router;
 use axum::extract::Request;
@@ -10,7 +12,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use crate::{Health, LifeState};
+use crate::Health;
 
 /// The `reason` of a gateway with a different secret.
 const OTHER_SECRET: &str = "another gateway of this store uses a `secret` that this one does not \
@@ -138,6 +140,58 @@ impl<S: 'static> Handler<(), S> for AnyHandler<S> {
 
     fn call(self, request: Request, state: S) -> ResponseFuture {
         (self.0)(request, state)
+    }
+}
+
+lockgate_text::words! {
+    /// A state in the life cycle of the process.
+    #[derive(PartialOrd, Ord)]
+    #[repr(u8)]
+    pub enum LifeState {
+        /// Servers are connecting; requests are already answered.
+        Initializing = "initializing",
+        Ready = "ready",
+        /// Nothing new is accepted; running requests may finish.
+        ShuttingDown = "shutting_down",
+        Stopped = "stopped",
+    }
+}
+
+/// The current [`LifeState`], shared between threads.
+#[derive(Debug, Default)]
+pub struct LifeCycle(AtomicU8);
+
+impl LifeCycle {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn state(&self) -> LifeState {
+        match self.0.load(Ordering::Acquire) {
+            0 => LifeState::Initializing,
+            1 => LifeState::Ready,
+            2 => LifeState::ShuttingDown,
+            _ => LifeState::Stopped,
+        }
+    }
+
+    /// Enters [`LifeState::Ready`]: the servers have settled.
+    pub fn ready(&self) {
+        self.reach(LifeState::Ready);
+    }
+
+    /// Enters [`LifeState::ShuttingDown`]: the process was asked to terminate.
+    pub fn shut_down(&self) {
+        self.reach(LifeState::ShuttingDown);
+    }
+
+    /// Enters [`LifeState::Stopped`]: no requests are running.
+    pub fn stop(&self) {
+        self.reach(LifeState::Stopped);
+    }
+
+    fn reach(&self, state: LifeState) {
+        self.0.fetch_max(state as u8, Ordering::AcqRel);
     }
 }
 

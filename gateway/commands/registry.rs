@@ -1,8 +1,6 @@
 //! `lockgate integrations`, `agents`, `organisations`, `connect` and `servers add`: the API from a
 //! terminal. The gateway makes all decisions.
 
-mod question;
-
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -11,8 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use http::Method;
 use serde_json::{Value, json};
 
-use question::INTEGRATIONS;
-pub(crate) use question::Question;
+use crate::commands::remote::{INTEGRATIONS, Question};
 
 /// Commands for integrations.
 #[derive(Subcommand)]

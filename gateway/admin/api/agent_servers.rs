@@ -10,7 +10,6 @@ use lockgate_registry::{
 use lockgate_upstream::Upstream;
 
 use super::agents::Agent;
-use super::change::Terms;
 use super::figures::may_see_figures;
 use super::integrations::{Integration, States};
 use super::operation::*;
@@ -250,9 +249,7 @@ pub(crate) async fn change_agent_server(
     }
     let wanted = AgentServerChange { is_assigned: patch.assigned, tools: patch.tools };
     let changed = change
-        .make("change server of agent", |Terms { registry, actor, options }| async move {
-            registry.change_agent_server(&actor, &id, &key, wanted, &options).await
-        })
+        .make("change server of agent", apply!(change_agent_server(&id, &key, wanted)))
         .await?;
     let dry_run = changed.is_dry_run;
     let server = candidates.describe(state, caller, &slug, changed.after);
@@ -382,11 +379,7 @@ pub(crate) async fn assign_integration(
     Path((id, integration)): Path<(String, String)>,
 ) -> Result<Json<AgentIntegration>, Problem> {
     let change = by.change()?;
-    let changed = change
-        .make("assign mcp-integration", |terms| async move {
-            terms.registry.assign(&terms.actor, &id, &integration, &terms.options).await
-        })
-        .await?;
+    let changed = change.make("assign mcp-integration", apply!(assign(&id, &integration))).await?;
     let assignment = changed.after.ok_or_else(broken)?;
     Ok(Json(answer(&change, assignment, changed.is_dry_run)?))
 }
@@ -406,11 +399,8 @@ pub(crate) async fn unassign_integration(
     Path((id, integration)): Path<(String, String)>,
 ) -> Result<Deletion<AgentIntegration>, Problem> {
     let change = by.change()?;
-    let changed = change
-        .make("unassign mcp-integration", |terms| async move {
-            terms.registry.unassign(&terms.actor, &id, &integration, &terms.options).await
-        })
-        .await?;
+    let changed =
+        change.make("unassign mcp-integration", apply!(unassign(&id, &integration))).await?;
     let assignment = changed.before.filter(|_| changed.is_dry_run);
     Ok(Deletion(assignment.map(|found| answer(&change, found, true)).transpose()?))
 }

@@ -199,11 +199,7 @@ pub(crate) async fn create_agent(
     Body(AgentName { name }): Body<AgentName>,
 ) -> Result<Reply<Agent>, Problem> {
     let change = by.change()?;
-    let changed = change
-        .make("create agent", |terms| async move {
-            terms.registry.create_agent(&terms.actor, NewAgent { name }, &terms.options).await
-        })
-        .await?;
+    let changed = change.make("create agent", apply!(create_agent(NewAgent { name }))).await?;
     answer_changed(StatusCode::CREATED, &change, changed)
 }
 
@@ -240,16 +236,12 @@ pub(crate) async fn change_agent(
         checked.map_err(|mistake| problem(&mistake))?;
     }
     let items = items.map(|items| items.map_or_else(String::new, |items| text(&items)));
-    let changed = change
-        .make("change agent", |terms| async move {
-            let tools = tools.map(|tools| match tools {
-                AgentTools::Default => String::new(),
-                other => other.as_str().to_owned(),
-            });
-            let patch = AgentPatch { name, tools, items };
-            terms.registry.change_agent(&terms.actor, &id, patch, &terms.options).await
-        })
-        .await?;
+    let tools = tools.map(|tools| match tools {
+        AgentTools::Default => String::new(),
+        other => other.as_str().to_owned(),
+    });
+    let patch = AgentPatch { name, tools, items };
+    let changed = change.make("change agent", apply!(change_agent(&id, patch))).await?;
     answer_changed(StatusCode::OK, &change, changed)
 }
 
@@ -281,11 +273,7 @@ pub(crate) async fn delete_agent(
     Path(id): Path<String>,
 ) -> Result<Deletion<Agent>, Problem> {
     let change = by.change()?;
-    let changed = change
-        .make("delete agent", |terms| async move {
-            terms.registry.delete_agent(&terms.actor, &id, &terms.options).await
-        })
-        .await?;
+    let changed = change.make("delete agent", apply!(delete_agent(&id))).await?;
     let stored = changed.before.filter(|_| changed.is_dry_run);
     let agent = stored.map(|stored| Agent { dry_run: true, ..Agent::new(stored, &change.caller) });
     Ok(Deletion(agent))

@@ -49,6 +49,18 @@ pub(crate) struct Terms {
     pub(crate) options: ChangeOptions,
 }
 
+/// Returns a change for [`Change::make`]: an operation of the registry with its arguments between
+/// the actor and the options.
+macro_rules! apply {
+    ($operation:ident($($argument:expr),*)) => {
+        |terms: $crate::api::change::Terms| async move {
+            terms.registry.$operation(&terms.actor, $($argument,)* &terms.options).await
+        }
+    };
+}
+
+pub(crate) use apply;
+
 /// A response with a status and the version for `If-Match`.
 pub(crate) struct Reply<T> {
     pub(crate) value: T,

@@ -87,10 +87,9 @@ pub(crate) async fn change_integration(
 ) -> Result<Reply<Integration>, Problem> {
     let change = Arc::new(by.change()?);
     let patch = body.read()?;
-    let changed = make_ending(&change, "change mcp-integration", |terms| async move {
-        terms.registry.patch_integration(&terms.actor, &id, patch, &terms.options).await
-    })
-    .await?;
+    let changed =
+        make_ending(&change, "change mcp-integration", apply!(patch_integration(&id, patch)))
+            .await?;
     answer_changed(&change, StatusCode::OK, changed)
 }
 
@@ -108,10 +107,8 @@ pub(crate) async fn delete_integration(
     Path(id): Path<String>,
 ) -> Result<Deletion<Integration>, Problem> {
     let change = Arc::new(by.change()?);
-    let changed = make_ending(&change, "delete mcp-integration", |terms| async move {
-        terms.registry.delete_integration(&terms.actor, &id, &terms.options).await
-    })
-    .await?;
+    let changed =
+        make_ending(&change, "delete mcp-integration", apply!(delete_integration(&id))).await?;
     Ok(answer_deleted(&change, changed))
 }
 
@@ -133,11 +130,7 @@ async fn enable(
     id: String,
     (action, is_enabled): (&'static str, bool),
 ) -> Result<Reply<Integration>, Problem> {
-    let changed = change
-        .make(action, |terms| async move {
-            terms.registry.enable_integration(&terms.actor, &id, is_enabled, &terms.options).await
-        })
-        .await?;
+    let changed = change.make(action, apply!(enable_integration(&id, is_enabled))).await?;
     answer_changed(change, StatusCode::OK, changed)
 }
 

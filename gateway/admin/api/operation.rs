@@ -12,7 +12,9 @@ pub(crate) use serde_json::{Value, json};
 pub(crate) use super::access::{Admin, By, Caller, Operator, User};
 pub(crate) use super::answer::broken;
 pub(crate) use super::body::Body;
-pub(crate) use super::change::{Change, ChangeRecord, Deletion, Reply, make_actor, make_recorded};
+pub(crate) use super::change::{
+    Change, ChangeRecord, Deletion, Reply, apply, make_actor, make_recorded,
+};
 #[cfg(test)]
 pub(crate) use super::change::{ChangeHeaders, ChangeQuery, CreationHeaders, OrganisationQuery};
 pub(crate) use super::page::{Page, PageQuery, Paged, Query, SortOrder, flag, number};

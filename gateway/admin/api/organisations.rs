@@ -71,11 +71,7 @@ pub(crate) async fn create_organisation(
     Body(NewOrganisation { id }): Body<NewOrganisation>,
 ) -> Result<Reply<Organisation>, Problem> {
     let change = by.acting_in(&id).change()?;
-    let changed = change
-        .make("create organisation", |terms| async move {
-            terms.registry.create_organisation(&terms.actor, &terms.options).await
-        })
-        .await?;
+    let changed = change.make("create organisation", apply!(create_organisation())).await?;
     let dry_run = changed.is_dry_run;
     let status = if dry_run { StatusCode::OK } else { StatusCode::CREATED };
     let value = Organisation::new(changed.after.ok_or_else(broken)?);
@@ -105,11 +101,7 @@ pub(crate) async fn delete_organisation(
 }
 
 async fn delete(change: &Change) -> Result<Deletion<Organisation>, Problem> {
-    let changed = change
-        .make("delete organisation", |terms| async move {
-            terms.registry.delete_organisation(&terms.actor, &terms.options).await
-        })
-        .await;
+    let changed = change.make("delete organisation", apply!(delete_organisation())).await;
     let changed = match changed {
         Ok(changed) => changed,
         Err(problem) => {

@@ -208,19 +208,6 @@ impl From<StoredSort> for Sort {
     }
 }
 
-/// Returns the item with this name, or a problem with this code and detail.
-pub(crate) fn find_named<T>(
-    all: Vec<T>,
-    name: &str,
-    name_of: impl Fn(&T) -> &str,
-    (code, words): (&'static str, &'static str),
-) -> Result<T, Problem> {
-    match all.into_iter().find(|item| name_of(item) == name) {
-        Some(item) => Ok(item),
-        None => Err(Problem::not_found(code, words)),
-    }
-}
-
 /// Compares positions. Keys of equal ranks ascend in either order of ranks.
 fn in_order(one: &ListPosition, other: &ListPosition, descending: bool) -> Ordering {
     let ranks = one.0.cmp(&other.0);

@@ -22,8 +22,8 @@ use super::state::{ApiState, MAX_PROBES, Operations, Places};
 use super::table::{Table, check_request};
 use super::{
     agent_servers, agents, approvals, audit, call, connections, document, events, integrations,
-    keys, me, offers, organisations, pins, policies, recent, server_set, servers, sessions, switch,
-    tools, usage,
+    keys, me, offers, organisations, pins, policies, server_set, servers, sessions, switch, tools,
+    usage,
 };
 use crate::console::sessions::Sessions;
 use crate::router::AnyHandler;
@@ -75,7 +75,7 @@ operations! {
     User servers::list_servers,
     Admin server_set::replace_servers,
     User servers::show_server,
-    User recent::show_figures,
+    User servers::show_figures,
     Admin switch::connect_server,
     Admin switch::disconnect_server,
     Admin switch::toggle_server,

@@ -147,10 +147,9 @@ pub(crate) async fn replace_servers(
             Err(problem) => return Err(problem.within(&format!("/servers/{at}"))),
         }
     }
-    let changed = make_ending(&change, "replace mcp-integrations", |terms| async move {
-        terms.registry.replace_integrations(&terms.actor, wanted, &terms.options).await
-    })
-    .await?;
+    let changed =
+        make_ending(&change, "replace mcp-integrations", apply!(replace_integrations(wanted)))
+            .await?;
     let version = Some(change.state.registry()?.set_version(change.organisation()));
     Ok(Reply { value: describe_change(&change, changed), status: StatusCode::OK, version })
 }

@@ -16,11 +16,10 @@ use super::state::Switch;
     responses((status = 200, body = Server), (status = 404, description = "No such server")),
 ))]
 pub(crate) async fn connect_server(
-    By { state, caller, options, .. }: By<Admin>,
+    by: By<Admin>,
     Path(name): Path<String>,
 ) -> Result<Json<Server>, Problem> {
-    let server = find_controlled(&state, &caller, &name)?;
-    switch(&state, &caller, &*server, Switch::Connect, options.dry_run).await
+    switch(by, &name, |_| Ok(Switch::Connect)).await
 }
 
 /// Disconnects a server until it is connected again.
@@ -34,11 +33,10 @@ pub(crate) async fn connect_server(
     responses((status = 200, body = Server), (status = 404, description = "No such server")),
 ))]
 pub(crate) async fn disconnect_server(
-    By { state, caller, options, .. }: By<Admin>,
+    by: By<Admin>,
     Path(name): Path<String>,
 ) -> Result<Json<Server>, Problem> {
-    let server = find_controlled(&state, &caller, &name)?;
-    switch(&state, &caller, &*server, Switch::Disconnect, options.dry_run).await
+    switch(by, &name, |_| Ok(Switch::Disconnect)).await
 }
 
 /// Connects a disconnected server, and disconnects any other.
@@ -47,15 +45,14 @@ pub(crate) async fn disconnect_server(
     responses((status = 200, body = Server), (status = 404, description = "No such server")),
 ))]
 pub(crate) async fn toggle_server(
-    By { state, caller, options, .. }: By<Admin>,
+    by: By<Admin>,
     Path(name): Path<String>,
 ) -> Result<Json<Server>, Problem> {
-    let server = find_controlled(&state, &caller, &name)?;
-    let to = match server.status().state {
-        ServerState::Disabled => Switch::Connect,
-        _ => Switch::Disconnect,
-    };
-    switch(&state, &caller, &*server, to, options.dry_run).await
+    switch(by, &name, |state| match state {
+        ServerState::Disabled => Ok(Switch::Connect),
+        _ => Ok(Switch::Disconnect),
+    })
+    .await
 }
 
 /// Closes the connection to a server and reconnects.
@@ -70,26 +67,17 @@ pub(crate) async fn toggle_server(
     ),
 ))]
 pub(crate) async fn reconnect_server(
-    By { state, caller, options, .. }: By<Admin>,
+    by: By<Admin>,
     Path(name): Path<String>,
 ) -> Result<Json<Server>, Problem> {
-    let server = find_controlled(&state, &caller, &name)?;
-    if server.status().state == ServerState::Disabled {
-        let detail = "this server is disconnected: POST …/connect connects it";
-        return Err(Problem::new(StatusCode::CONFLICT, "SERVER_DISCONNECTED", detail));
-    }
-    switch(&state, &caller, &*server, Switch::Reconnect, options.dry_run).await
-}
-
-/// Returns a server that the caller may see and change.
-fn find_controlled(
-    state: &ApiState,
-    caller: &Caller,
-    name: &str,
-) -> Result<Arc<dyn Upstream>, Problem> {
-    let server = find_server(state, caller, name)?;
-    require_control(caller, &*server)?;
-    Ok(server)
+    switch(by, &name, |state| match state {
+        ServerState::Disabled => {
+            let detail = "this server is disconnected: POST …/connect connects it";
+            Err(Problem::new(StatusCode::CONFLICT, "SERVER_DISCONNECTED", detail))
+        }
+        _ => Ok(Switch::Reconnect),
+    })
+    .await
 }
 
 /// Checks that the caller may change the state of a visible server: operators may, and
@@ -103,29 +91,30 @@ pub(crate) fn require_control(caller: &Caller, server: &dyn Upstream) -> Result<
     Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail))
 }
 
+/// Switches a server, as chosen for its state.
 async fn switch(
-    state: &Arc<ApiState>,
-    caller: &Caller,
-    server: &dyn Upstream,
-    to: Switch,
-    dry_run: bool,
+    By { state, caller, options, .. }: By<Admin>,
+    name: &str,
+    choose: impl FnOnce(ServerState) -> Result<Switch, Problem>,
 ) -> Result<Json<Server>, Problem> {
-    let name = server.slug();
+    let server = find_server(&state, &caller, name)?;
+    require_control(&caller, &*server)?;
+    let to = choose(server.status().state)?;
     let own = server.organisation().cloned();
     if own.is_none() && !state.operations.can_switch(name) {
         let detail = "this server is built in: it has no connection";
         return Err(Problem::new(StatusCode::CONFLICT, "SERVER_BUILT_IN", detail));
     }
-    if dry_run {
-        return Ok(Json(Server::new(state, caller, server).after_trial(to)));
+    if options.dry_run {
+        return Ok(Json(Server::new(&state, &caller, &*server).after_trial(to)));
     }
-    let making = make_switch(Arc::clone(state), own.clone(), name.to_owned(), to);
-    make_recorded(state, &caller.principal, making).await?;
+    let making = make_switch(Arc::clone(&state), own.clone(), name.to_owned(), to);
+    make_recorded(&state, &caller.principal, making).await?;
     if let Some(organisation) = &own {
         state.operations.serve_changes(organisation).await;
     }
-    let server = find_server(state, caller, name)?;
-    Ok(Json(Server::new(state, caller, &*server)))
+    let server = find_server(&state, &caller, name)?;
+    Ok(Json(Server::new(&state, &caller, &*server)))
 }
 
 async fn make_switch(

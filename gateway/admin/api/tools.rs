@@ -9,7 +9,6 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::call::{CallOrigin, CallResult, Params, call, param};
 use super::figures::{ToolMetrics, may_see_figures, rank_ms, rank_number};
 use super::operation::*;
-use super::page::find_named;
 use super::switch::require_control;
 
 /// A tool.
@@ -181,9 +180,10 @@ fn read_text(value: Option<Value>) -> Option<String> {
 }
 
 async fn find_tool(state: &ApiState, caller: &Caller, name: &str) -> Result<SeenTool, Problem> {
-    let visible = state.gateway.visible_tools(&caller.principal).await;
+    let mut visible = state.gateway.visible_tools(&caller.principal).await.into_iter();
     let detail = "there is no such tool; GET /api/tools lists them";
-    let found = find_named(visible, name, |tool| &tool.exposed, ("TOOL_NOT_FOUND", detail))?;
+    let found = visible.find(|tool| *tool.exposed == *name);
+    let found = found.ok_or_else(|| Problem::not_found("TOOL_NOT_FOUND", detail))?;
     Ok(SeenTool::new(caller, found))
 }
 

@@ -7,7 +7,7 @@ use axum::http::Request;
 use tower::ServiceExt;
 
 use super::*;
-use crate::{Connected, LifeCycle, Ready};
+use crate::{Connected, Ready};
 
 /// With a life cycle, the servers that it requires, and whether its secret differs.
 struct Fake(LifeCycle, Ready, bool);
@@ -165,4 +165,18 @@ async fn what_counts_as_ready_is_a_setting() {
     assert!(Ready::Any.is_met(Connected { now: 0, of: 0 }));
     assert!(!Ready::Any.is_met(Connected { now: 0, of: 2 }));
     assert!(Ready::All.is_met(Connected { now: 2, of: 2 }));
+}
+
+#[test]
+fn life_only_goes_forward() {
+    let life = LifeCycle::new();
+    assert_eq!(life.state(), LifeState::Initializing);
+    life.ready();
+    assert_eq!(life.state(), LifeState::Ready);
+    life.shut_down();
+    life.ready();
+    assert_eq!(life.state(), LifeState::ShuttingDown, "a late `ready` does not revive it");
+    life.stop();
+    life.shut_down();
+    assert_eq!(life.state(), LifeState::Stopped);
 }

@@ -173,18 +173,12 @@ pub(super) async fn create(
     let change = by.change()?;
     if validate == Some(true) {
         let like = new.clone();
-        let rehearsed = change.rehearse(|terms| async move {
-            terms.registry.create_integration(&terms.actor, like, &terms.options).await
-        });
+        let rehearsed = change.rehearse(apply!(create_integration(like)));
         if !rehearsed.await?.is_replayed {
             validate_new(&change.state, change.organisation(), &new).await?;
         }
     }
-    let changed = change
-        .make("create mcp-integration", |terms| async move {
-            terms.registry.create_integration(&terms.actor, new, &terms.options).await
-        })
-        .await?;
+    let changed = change.make("create mcp-integration", apply!(create_integration(new))).await?;
     answer_changed(&change, StatusCode::CREATED, changed)
 }
 

@@ -1,4 +1,4 @@
-//! Tests of `recent`.
+//! Tests of `servers`: sums of recent calls.
 
 use super::*;
 
