@@ -174,7 +174,7 @@ impl Check<'_> {
 
     fn at_most(&mut self, path: &[&str], entries: usize, most: usize, hint: &str) {
         if entries > most {
-            self.error(path, format!("must have at most {most} entries"), hint);
+            self.error(path, format!("must not have more than {most} entries"), hint);
         }
     }
 

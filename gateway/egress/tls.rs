@@ -1,6 +1,6 @@
 //! TLS settings of outbound connections: the system's CA certificates plus the operator's, HTTP/1.1
-//! by ALPN. Verification cannot be disabled. The gateway's client certificate is read again for each
-//! handshake, so that rotation needs no restart.
+//! by ALPN. Verification cannot be disabled. The gateway's client certificate is read again for
+//! each handshake, so that rotation needs no restart.
 
 #[cfg(test)]
 mod tests;

@@ -53,6 +53,23 @@ fn broken_links(file: &File) -> Vec<String> {
         .collect()
 }
 
+/// Returns the modules that a page names and that do not exist, such as `proxy/relay`. Those of
+/// `tools` are left out, because methods of the protocol look the same.
+fn missing_modules(file: &File) -> Vec<String> {
+    let sources = root().join("gateway");
+    let quoted = file.text.split('`').skip(1).step_by(2);
+    let named = quoted.filter(|name| {
+        let is_path =
+            name.bytes().all(|byte| byte.is_ascii_lowercase() || b"_/0123456789".contains(&byte));
+        let layer = name.split_once('/').map_or("", |(layer, _)| layer);
+        is_path && !["", "tools"].contains(&layer) && sources.join(layer).is_dir()
+    });
+    named
+        .filter(|name| !sources.join(format!("{name}.rs")).exists() && !sources.join(name).is_dir())
+        .map(|name| format!("there is no module {name}"))
+        .collect()
+}
+
 /// Returns the rows of the corpora table that state a wrong number of entries.
 fn miscounted(table: &str) -> Vec<String> {
     let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
@@ -125,6 +142,12 @@ fn every_integration_test_is_explained() {
 #[test]
 fn links_lead_somewhere() {
     hold(|file| file.path.ends_with(".md"), 10, broken_links);
+}
+
+#[test]
+fn the_modules_of_the_pages_exist() {
+    let pages = ["ARCHITECTURE.md", "docs/limits.md"];
+    hold(|file| pages.contains(&file.path.as_str()), 2, missing_modules);
 }
 
 #[test]

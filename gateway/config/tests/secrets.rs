@@ -170,7 +170,7 @@ fn there_are_at_most_32_headers_for_a_receiver() {
         let headers = headers.join(", ");
         let text = format!("telemetry: {{ otlp: 'http://127.0.0.1', headers: {{ {headers} }} }}");
         let said = said(&TestConfig::yaml(&text));
-        assert_eq!(!said.contains("must have at most 32 entries"), is_good, "{said}");
+        assert_eq!(!said.contains("must not have more than 32 entries"), is_good, "{said}");
     }
 }
 

@@ -1,5 +1,5 @@
-//! What a session's client follows: resources (its URI, the server and the server's URI), changes of
-//! lists, and tasks. The subscription at the server is made and cancelled elsewhere; concurrent
+//! What a session's client follows: resources (its URI, the server and the server's URI), changes
+//! of lists, and tasks. The subscription at the server is made and cancelled elsewhere; concurrent
 //! requests for the same resource wait for its outcome.
 
 use std::sync::Arc;

@@ -1,6 +1,9 @@
 //! A folder that is held open. Everything is opened relative to it, and the kernel ensures that no
 //! `..`, symbolic link or rename leads outside. No decision here is based on the text of a path.
 
+#[cfg(test)]
+mod tests;
+
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{self, AtFlags, Mode, OFlags, Stat};
@@ -122,8 +125,11 @@ pub(crate) fn open_beneath(
     Err(Errno::AGAIN)
 }
 
-/// Opens a path without following any link.
+/// Opens a path without following any link. Rejects `..`, as the kernel does for the whole path.
 fn reach_step_by_step(held: &OwnedFd, names: &[String], flags: OFlags) -> Result<OwnedFd, Errno> {
+    if names.iter().any(|name| name == "..") {
+        return Err(Errno::XDEV);
+    }
     let Some((leaf, parents)) = names.split_last() else {
         return fs::openat(held, ".", flags, Mode::empty());
     };

@@ -32,7 +32,7 @@ const CASES: &[Case] = &[
             "lockgate.yaml:3:27: auth.issuers.a.issuer: must be https: plain HTTP lets an attacker on the network forge credentials (it is `http://a.example`) — set it to the `iss` of its tokens, such as https://login.example.com",
             "lockgate.yaml:3:58: auth.issuers.a.algorithms.0: must be `RS256`, `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES256`, `ES384` or `EdDSA` (it is `HS256`) — symmetric algorithms and `none` are never accepted",
             "lockgate.yaml:3:78: auth.issuers.a.audiences.0: is empty, so a token without an audience would be accepted everywhere (it is ``) — use the value that the issuer puts into `aud`",
-            "lockgate.yaml:3:85: auth.issuers.b.issuer: is required — set it to the `iss` of its tokens",
+            "lockgate.yaml:3:85: auth.issuers.b.issuer: is required — set it to the `iss` of its tokens, such as https://login.example.com",
             "lockgate.yaml:4:24: auth.scopes.required.0: is not a scope (it is `a b`) — a scope is ASCII without blanks and quotes",
             "lockgate.yaml:4:41: auth.scopes.tools.[: is not a pattern — use *, ?, [a-z] and {a,b}",
             "lockgate.yaml:5:21: http.public_url: must be an http:// or https:// address (it is `nowhere`) — such as https://mcp.example.com; it is part of the audience of tokens",
