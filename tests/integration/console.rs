@@ -102,6 +102,18 @@ async fn a_key_opens_a_session_that_ends_with_it() {
 }
 
 #[tokio::test]
+async fn first_steps_lead_to_their_forms() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = gate(&server, json!({})).await;
+    let ada = key(&gate, "ada", &["--role", "operator"]).await;
+    let session = sign_in(&gate, &ada).await;
+    let page = get("/console").with("Cookie", &session).send(gate.address).await.text();
+    for link in ["/console/keys/new\">Create a key<", "/console/agents#new\">Create an agent<"] {
+        assert!(page.contains(&format!("href=\"{link}")), "{link} is not in {page}");
+    }
+}
+
+#[tokio::test]
 async fn a_form_of_somebody_else_changes_nothing() {
     let server = Upstream::http(modern(&["t"])).await;
     let gate = gate(&server, json!({})).await;
