@@ -19,6 +19,8 @@ impl Registry {
         new: NewIntegration,
         options: &ChangeOptions,
     ) -> Result<Changed<Integration>, RegistryError> {
+        let enabled = Some(new.enabled.unwrap_or(true));
+        let new = NewIntegration { enabled, ..new };
         let digest = Digest::new("create integration").integration(&new);
         let digest = digest.secret(new.credentials.as_ref(), &self.vault);
         let draft = self.draft(new)?;

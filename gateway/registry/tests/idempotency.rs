@@ -11,6 +11,10 @@ async fn a_change_sent_again_is_answered_as_it_was_and_not_made_again() {
     let again = rig.registry.create_integration(&acme, new("One"), &keyed).await.unwrap();
     assert_eq!(first.after, again.after);
     assert!(!first.is_replayed && again.is_replayed);
+    // Also with a default written out.
+    let default = NewIntegration { enabled: Some(true), ..new("One") };
+    let again = rig.registry.create_integration(&acme, default, &keyed).await.unwrap();
+    assert!(again.is_replayed);
     // Also on another gateway, and after the integration was deleted.
     let other = rig.another(&[KEY]).await;
     let id = first.after.as_ref().unwrap().id.clone();
