@@ -30,7 +30,8 @@ pub(crate) struct RegisteredTool {
     pub(crate) name: Arc<str>,
     pub(crate) spec: ToolSpec,
     pub(crate) tool: Box<dyn AnyTool>,
-    runs: Mutex<Runs>,
+    /// Shared with the tool of the same name that this one replaces, where runs may still end.
+    runs: Mutex<Arc<Mutex<Runs>>>,
 }
 
 impl RegisteredTool {
@@ -47,12 +48,17 @@ impl RegisteredTool {
 
     /// Returns the figures of an organisation, or in total.
     pub(crate) fn figures(&self, organisation: Option<&str>) -> ToolStats {
-        let runs = self.runs.lock();
+        let runs = self.runs();
+        let runs = runs.lock();
         let counters = match organisation {
             Some(organisation) => runs.organisations.get(organisation),
             None => Some(&runs.total),
         };
         counters.map(Counters::figures).unwrap_or_default()
+    }
+
+    fn runs(&self) -> Arc<Mutex<Runs>> {
+        Arc::clone(&self.runs.lock())
     }
 }
 
@@ -66,7 +72,7 @@ pub(crate) struct Run<'a> {
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
-        self.tool.runs.lock().add(self.organisation, self.began.elapsed(), self.ended);
+        self.tool.runs().lock().add(self.organisation, self.began.elapsed(), self.ended);
     }
 }
 
@@ -130,7 +136,8 @@ impl Registry {
         *entries = others;
         for tool in tools {
             if let Some(old) = old.remove(&tool.name) {
-                *tool.runs.lock() = take(&mut old.runs.lock());
+                let runs = old.runs();
+                *tool.runs.lock() = runs;
             }
             tracing::debug!(tool = %tool.name, "tool registered");
             entries.insert(Arc::clone(&tool.name), Arc::clone(tool));

@@ -50,8 +50,11 @@ fn runs_are_counted_and_kept_while_a_tool_is_registered() {
     };
     assert_eq!(counts(), [(1, 0), (0, 1)]);
     registry.install("other", &[]);
+    let run = tools[0].begin("");
     registry.install("file", &prepare()[..1]);
     assert_eq!(counts(), [(1, 0)], "another tool of the same name");
+    drop(run);
+    assert_eq!(counts(), [(1, 1)], "a run that began before the replacement");
     registry.install("file", &prepare()[1..]);
     registry.install("file", &prepare());
     assert_eq!(counts(), [(0, 0), (0, 0)]);
@@ -62,7 +65,7 @@ fn an_organisation_has_figures_of_its_own() {
     let tools = Registry::prepare("file", named(&["file/a"])).unwrap();
     let run = |organisation: &str, ms| {
         let took = Duration::from_millis(ms);
-        tools[0].runs.lock().add(organisation, took, CallOutcome::Success);
+        tools[0].runs().lock().add(organisation, took, CallOutcome::Success);
     };
     run("acme", 10);
     run("acme", 20);
@@ -78,7 +81,7 @@ fn an_organisation_has_figures_of_its_own() {
     for n in 0..MAX_ORGANISATIONS {
         run(&format!("new{n}"), 1);
     }
-    assert_eq!(tools[0].runs.lock().organisations.len(), MAX_ORGANISATIONS);
+    assert_eq!(tools[0].runs().lock().organisations.len(), MAX_ORGANISATIONS);
     assert_eq!(figures(Some("acme")), (0, 0), "the least lately used goes");
     assert_eq!(figures(None).0, 3 + MAX_ORGANISATIONS as u64);
 }
