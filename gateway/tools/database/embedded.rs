@@ -49,7 +49,7 @@ pub(super) struct Embedded {
     lock_timeout: Duration,
     /// How long an import waits for other imports.
     turn: Duration,
-    /// Settings concurrent imports.
+    /// Limits concurrent imports.
     places: BlockingPool,
 }
 

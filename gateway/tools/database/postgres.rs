@@ -224,25 +224,28 @@ impl Postgres {
                 }
             }
         }
+        let mut read = HashMap::new();
         if !unknown.is_empty() {
             let list: Vec<String> = unknown.iter().map(u32::to_string).collect();
-            let found = own(session, NAMES, &[Some(format!("{{{}}}", list.join(",")))]).await?;
-            let mut names = self.names.lock();
-            for row in found {
+            for row in own(session, NAMES, &[Some(format!("{{{}}}", list.join(",")))]).await? {
                 if let [Some(oid), Some(name)] = row.as_slice()
                     && let Ok(oid) = oid.parse()
-                    && names.len() < MAX_NAMES
                 {
-                    names.insert(oid, name.clone());
+                    read.insert(oid, name.clone());
                 }
             }
         }
-        let names = self.names.lock();
+        let mut names = self.names.lock();
         let mut columns = Vec::with_capacity(fields.len());
         for (oid, name) in fields {
-            let kind = names.get(&oid).map_or("unknown", String::as_str).to_owned();
-            columns.push((oid, Column { name, kind }));
+            let known = names.get(&oid).or_else(|| read.get(&oid));
+            columns.push((
+                oid,
+                Column { name, kind: known.map_or("unknown", String::as_str).to_owned() },
+            ));
         }
+        let room = MAX_NAMES.saturating_sub(names.len());
+        names.extend(read.into_iter().take(room));
         Ok(columns)
     }
 

@@ -164,6 +164,21 @@ async fn harmless_statements_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn types_are_named_when_no_more_names_are_kept() {
+    let Some(server) = servers::postgres() else { return };
+    tables(&mut superuser(&server).await).await;
+    let reader = network(&server, "reader", "p@ss word");
+    let postgres = Postgres::new(reader, limits(), connector());
+    let names = (1_000_000..).map(|oid| (oid, String::new()));
+    postgres.names.lock().extend(names.take(MAX_NAMES));
+    for _ in 0..2 {
+        let answer = postgres.run(&ask("SELECT 1::int AS one")).await.unwrap();
+        assert_eq!(answer.columns[0].kind, "integer");
+    }
+    assert_eq!(postgres.names.lock().len(), MAX_NAMES);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn values_come_back_as_they_are() {
     let Some(server) = servers::postgres() else { return };
     tables(&mut superuser(&server).await).await;
