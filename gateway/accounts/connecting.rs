@@ -20,8 +20,7 @@ use crate::holder::{Holder, record_id};
 use crate::random::{lookup_key, random_text};
 use crate::records::{RecordPlace, Records};
 use crate::registration::{CALLBACK_PATH, below};
-use crate::token_endpoint::ClientIdentity;
-use crate::token_endpoint::{Tokens, request_tokens};
+use crate::token_endpoint::{ClientIdentity, Tokens, request_tokens};
 
 /// Lifetime of an attempt.
 const LIFETIME: Duration = Duration::from_secs(600);

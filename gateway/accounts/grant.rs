@@ -14,8 +14,7 @@ use crate::config::{Authentication, Method, ServerConfig};
 use crate::discovery::{Discovered, canonical, is_same_or_parent};
 use crate::error::AccountError;
 use crate::records::{from_unix_ms, seal_text, unix_ms};
-use crate::token_endpoint::ClientIdentity;
-use crate::token_endpoint::{Tokens, write_header};
+use crate::token_endpoint::{ClientIdentity, Tokens, write_header};
 
 /// How long before its expiry a token is refreshed, at most a tenth of its lifetime.
 const REFRESH_AHEAD: Duration = Duration::from_secs(60);

@@ -14,8 +14,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::caller_id::CallerId;
 use crate::clock;
 use crate::concurrency::callers::{RUNNING, Rules, TurnsState, WAITING};
-use crate::pool::{Freed, Membership};
-use crate::pool::{PoolWaiter, Queue};
+use crate::pool::{Freed, Membership, PoolWaiter, Queue};
 use bounds::{Answer, Notice, Waiter};
 use callers::Callers;
 

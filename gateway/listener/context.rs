@@ -22,8 +22,7 @@ use crate::origin_check::OriginCheck;
 use crate::request_body::{self, BodyBounds, HasBudget};
 use crate::request_headers::bearer;
 use crate::response_body::ResponseBody;
-use crate::slots::Slots;
-use crate::slots::TurnedAway;
+use crate::slots::{Slots, TurnedAway};
 use crate::sse_sessions::Sessions;
 use crate::unfinished::UnfinishedBodies;
 

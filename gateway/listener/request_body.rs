@@ -10,8 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::Body;
 use lockgate_admission::budget::{Budget, Full, Hold, MAX_MEDIUM_MESSAGE};
-use lockgate_admission::reader::Buffer;
-use lockgate_admission::reader::{NoMemory, Reader};
+use lockgate_admission::reader::{Buffer, NoMemory, Reader};
 use tokio::time::Instant;
 
 use crate::error::ListenerError;

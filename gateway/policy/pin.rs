@@ -12,8 +12,7 @@ use lockgate_text::settings;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use text::changes;
-pub use text::{Finding, inspect, is_clean, shown, strip};
+pub use text::{Finding, changes, inspect, is_clean, shown, strip};
 
 /// Maximum number of tools in a lock file.
 pub const MAX_PINS: usize = 100_000;

@@ -28,16 +28,15 @@ pub use actor::{Actor, ChangeOptions, Changed, PrincipalKey, Role, Warning};
 pub use agents::{AgentServer, AgentServerChange, Assignment};
 pub use error::{InvalidField, RegistryError};
 pub use list::{AgentQuery, IntegrationQuery, MAX_PAGE, Page, Sort};
-pub use objects::Auth;
-pub use objects::{Agent, AgentPatch, NewAgent};
-pub use objects::{Catalogue, CatalogueEntry};
-pub use objects::{Integration, IntegrationKind, IntegrationPatch, NewIntegration, Origin};
+pub use objects::{
+    Agent, AgentPatch, Auth, Catalogue, CatalogueEntry, Integration, IntegrationKind,
+    IntegrationPatch, NewAgent, NewIntegration, Origin,
+};
 pub use registry::{Registry, UrlCheck};
 pub use rotate::Rotation;
 pub use set::IntegrationSet;
-pub use state::Organisation;
 pub use state::{
-    AgentSnapshot, Credential, CredentialState, HiddenTools, IntegrationSnapshot,
+    AgentSnapshot, Credential, CredentialState, HiddenTools, IntegrationSnapshot, Organisation,
     OrganisationSnapshot,
 };
 pub use usage::UsageStanding;

@@ -12,12 +12,11 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use lockgate_admission::{Bounds, Charge, ConcurrencyError, ConcurrencyLimit, Permit, spawn};
 use lockgate_protocol::capabilities::Offers;
-use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{self, Message, Outcome, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::scan::MAX_DEPTH;
-use lockgate_protocol::write;
+use lockgate_protocol::{code, write};
 use lockgate_upstream::{
     Answer, AnswerKind, BoxFuture, Call, Caller, CallerIdentity, Catalog, Event, Events, Instance,
     Item, ListKind, Peer, ServerId, Stage, StageError, Status, Subscription, Upstream,

@@ -16,8 +16,9 @@ use crate::error::AccountError;
 use crate::grant::Grant;
 use crate::holder::SubjectToken;
 use crate::records::unix_ms;
-use crate::token_endpoint::ClientIdentity;
-use crate::token_endpoint::{JWT_BEARER, read_tokens, request_answer, request_tokens};
+use crate::token_endpoint::{
+    ClientIdentity, JWT_BEARER, read_tokens, request_answer, request_tokens,
+};
 
 const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";

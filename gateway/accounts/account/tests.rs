@@ -11,8 +11,7 @@ use url::Url;
 use super::*;
 use crate::config::{Authentication, ServerConfig};
 use crate::records::{AccountObserver, MAX_REVOCATIONS, Storage};
-use crate::token_endpoint::ClientIdentity;
-use crate::token_endpoint::write_header;
+use crate::token_endpoint::{ClientIdentity, write_header};
 
 const ISSUER: &str = "http://127.0.0.1:9";
 const SERVER: &str = "http://127.0.0.1:9/mcp";

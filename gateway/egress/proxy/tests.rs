@@ -1,8 +1,8 @@
-//! Tests of `route`.
+//! Tests of the hosts that are reached through the proxy.
 
 use url::Url;
 
-use crate::proxy::*;
+use super::*;
 
 fn is_direct(entries: &[&str], url: &str) -> bool {
     let proxy = Proxy::new(&Url::parse("http://proxy.example:3128").unwrap(), None, false).unwrap();

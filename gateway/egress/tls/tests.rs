@@ -1,4 +1,4 @@
-//! Tests of `client_certificate`.
+//! Tests of the client certificate.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -15,8 +15,8 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use url::Url;
 
+use super::*;
 use crate::scripted::config;
-use crate::tls::*;
 use crate::{Config, Connector, Policy, Target};
 
 type Authority = CertifiedIssuer<'static, KeyPair>;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use cel::Value;
 
-use crate::target::{Annotations, Target, TargetKind};
-use crate::target::{Certificate, Subject};
+use crate::target::{Annotations, Certificate, Subject, Target, TargetKind};
 
 #[derive(Clone, Copy)]
 pub(crate) struct World<'a> {

@@ -2,8 +2,7 @@
 //! or oversized line.
 
 use bytes::{Buf, Bytes, BytesMut};
-use lockgate_admission::reader::Buffer;
-use lockgate_admission::reader::Reader;
+use lockgate_admission::reader::{Buffer, Reader};
 use lockgate_protocol::key::Key;
 use lockgate_protocol::scan::{Fault, Keys, Members, ScanError, Scanner};
 use memchr::memchr;

@@ -1,6 +1,6 @@
-//! Tests of `reread`.
+//! Tests of the schedule of list reads.
 
-use crate::refresh::*;
+use super::*;
 
 /// Announces a change every 10 ms for a minute; returns the times of reads in milliseconds.
 fn readings(took: u64) -> Vec<u64> {

@@ -1,4 +1,4 @@
-//! Tests of `buffer`.
+//! Tests of buffers.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Tests of `guard`.
+//! Tests of the guard of addresses.
 
 use crate::guarded_client::*;
 

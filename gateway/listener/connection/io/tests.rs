@@ -1,4 +1,4 @@
-//! Tests of `half_close`.
+//! Tests of half-closed connections.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,9 +8,8 @@ use lockgate_proxy::transport::{Exchange, ExchangeKind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::mpsc;
 
+use super::*;
 use crate::connection::ActiveRequest;
-use crate::connection::io::HttpIo;
-use crate::connection::io::*;
 use crate::fake::{config, fake, message, post, start};
 
 const ANSWER: &str = "HTTP/1.1 204 No Content\r\n\r\n";

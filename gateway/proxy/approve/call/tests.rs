@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::approve::call::*;
+use super::*;
 
 fn shown(raw: &str) -> String {
     show_arguments(raw.as_bytes(), None)

@@ -1,6 +1,6 @@
-//! Tests of `denial`.
+//! Tests of errors of denials.
 
-use crate::rescue::failure::*;
+use super::*;
 
 fn limited(reached: Reached) -> RequestError {
     RequestError::limited(Method::ToolsCall, &Limited { rule: "calls".into(), reached })

@@ -1,4 +1,4 @@
-//! Tests of `list::skill`.
+//! Tests of entries of skills.
 
 use serde_json::{Value, json};
 
