@@ -164,14 +164,18 @@ impl UserClients {
 
     /// Ends a holder's connections and calls at once: the grant is gone.
     pub(crate) fn end(&self, holder: &Holder) {
-        let ended = self.open.lock().remove(holder);
-        if let Some(user) = ended {
-            spawn(async move { user.client.close().await });
-            self.replace_lists_of(holder);
-            self.tell_lists();
-        }
+        self.close_client(holder);
         // Their next read returns a link.
         self.tell_updated(holder);
+    }
+
+    /// Closes the client of a holder. Returns `false` if there is none.
+    fn close_client(&self, holder: &Holder) -> bool {
+        let Some(user) = self.open.lock().remove(holder) else { return false };
+        spawn(async move { user.client.close().await });
+        self.replace_lists_of(holder);
+        self.tell_lists();
+        true
     }
 
     /// Takes note of a holder that has just connected an account, possibly another one: sessions
@@ -253,7 +257,10 @@ impl UserClients {
                 return Err(self.refuse(holder, &account, &error));
             }
         } else if !account.is_connected() {
-            self.end(holder);
+            // Without a client the holder has been told already, and reads again because of it.
+            if self.close_client(holder) {
+                self.tell_updated(holder);
+            }
             return Err(self.prompt(holder, None));
         }
         self.client_of(holder, account)

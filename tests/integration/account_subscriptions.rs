@@ -74,6 +74,9 @@ async fn a_subscription_is_of_its_callers_account() {
         .with("Authorization", &format!("Bearer {}", anna.key.as_deref().unwrap()));
     assert_eq!(ended.send(world.at()).await.status, 204);
     assert_eq!(updated(&to_anna.next().await.unwrap()), UPDATED);
+    // Which must not report an update, because that would be read as well.
+    anna.prompt().await;
+    assert!(is_silent(&mut to_anna).await);
     // Another account of the caller has the subscription.
     anna.connect("anna2").await;
     assert_eq!(updated(&to_anna.next().await.unwrap()), UPDATED);
