@@ -3,6 +3,7 @@
 //! they test.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -21,9 +22,17 @@ fn health() -> Request {
     Request::bare("GET", "/healthz", "")
 }
 
-/// Returns a loopback port that is free at the moment.
+/// Returns a free loopback port, below those that the kernel chooses for other sockets meanwhile.
 pub fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Test processes run side by side: each has a block of ports.
+    let block = 10_000 + u16::try_from(std::process::id() % 343).unwrap() * 64;
+    loop {
+        let port = block + NEXT.fetch_add(1, Ordering::Relaxed) % 64;
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 async fn silent(address: SocketAddr, count: usize) -> Vec<TcpStream> {
