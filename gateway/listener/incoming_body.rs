@@ -2,8 +2,10 @@
 //! and clients that send headers and body separately (curl) then lose the response. A bounded
 //! remainder of such a body is therefore read after the response.
 
+use std::cell::Cell;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -39,8 +41,10 @@ impl Body for IncomingBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let is_http2 = self.is_http2;
         match &mut self.body {
-            Some(body) => Pin::new(body).poll_frame(cx),
+            Some(body) if is_http2 => Pin::new(body).poll_frame(cx),
+            Some(body) => take_frame(body, cx),
             None => Poll::Ready(None),
         }
     }
@@ -65,6 +69,57 @@ impl Drop for IncomingBody {
     }
 }
 
+thread_local! {
+    /// Whether wakes of connections are held back, and whether there was one.
+    static HELD: Cell<Option<bool>> = const { Cell::new(None) };
+}
+
+/// Polls for a frame. hyper then wakes its connection, to read the next frame: after the last one,
+/// it would be polled for nothing, together with the whole call.
+fn take_frame(
+    body: &mut Incoming,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    /// Ends the hold on drop, because a poll may panic.
+    struct EndOfHold;
+    impl Drop for EndOfHold {
+        fn drop(&mut self) {
+            HELD.set(None);
+        }
+    }
+    HELD.set(Some(false));
+    let end = EndOfHold;
+    let polled = Pin::new(&mut *body).poll_frame(cx);
+    let is_woken = HELD.get() == Some(true);
+    drop(end);
+    if is_woken && !body.is_end_stream() {
+        cx.waker().wake_by_ref();
+    }
+    polled
+}
+
+/// Returns the waker of a connection, which [`take_frame`] can hold back, from that of its task.
+pub(crate) fn connection_waker(task: &Waker) -> Waker {
+    Waker::from(Arc::new(ConnectionWaker { task: task.clone() }))
+}
+
+struct ConnectionWaker {
+    task: Waker,
+}
+
+impl Wake for ConnectionWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        match HELD.get() {
+            Some(_) => HELD.set(Some(true)),
+            None => self.task.wake_by_ref(),
+        }
+    }
+}
+
 async fn read_rest(mut body: Incoming) {
     let mut total = 0;
     while let Some(Ok(frame)) = body.frame().await {
@@ -74,3 +129,6 @@ async fn read_rest(mut body: Incoming) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -24,6 +25,7 @@ use crate::context::{ConnectionContext, ListenerState};
 use crate::exchange::{Answer, Arrival, answer_request};
 use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
+use crate::incoming_body::connection_waker;
 use crate::slots::Slot;
 use crate::tls::ServerCertificate;
 use crate::{connection, tls};
@@ -168,12 +170,14 @@ where
     C: GracefulConnection<Error: Display> + Unpin,
 {
     let mut told = false;
-    let ended = std::future::poll_fn(|cx| {
+    // A connection stays in its task.
+    let waker = std::future::poll_fn(|cx| Poll::Ready(connection_waker(cx.waker()))).await;
+    let ended = std::future::poll_fn(|_| {
         if !told && state.close_reason() == CloseReason::Graceful {
             told = true;
             Pin::new(&mut connection).graceful_shutdown();
         }
-        Pin::new(&mut connection).poll(cx)
+        Pin::new(&mut connection).poll(&mut Context::from_waker(&waker))
     });
     if let Err(error) = ended.await {
         tracing::debug!(%error, "connection ended early");
