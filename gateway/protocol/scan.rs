@@ -8,9 +8,9 @@
 pub use fault::{Fault, ScanError};
 pub use span::{Member, Members, Span, find, find_str, get};
 pub use stream::{StreamScanner, Visit};
-use text::is_plain;
 pub(crate) use text::plain_run;
 pub use text::{as_str, as_words, unescape};
+use text::{is_plain, short_run};
 
 use crate::key::Key;
 
@@ -212,6 +212,21 @@ impl<'a> Scanner<'a> {
     pub fn string(&mut self) -> Result<(Span, bool), ScanError> {
         self.take(b'"')?;
         let start = self.at;
+        if self.plain
+            && let Some(rest) = self.text.get(start..)
+            && let Some(run) = short_run(rest)
+            && rest.get(run) == Some(&b'"')
+        {
+            self.at += run;
+            let span = self.span(start);
+            self.at += 1;
+            return Ok((span, false));
+        }
+        self.string_from(start)
+    }
+
+    #[inline(never)]
+    fn string_from(&mut self, start: usize) -> Result<(Span, bool), ScanError> {
         let mut escaped = false;
         loop {
             self.at += plain_run(self.text.get(self.at..).unwrap_or(&[]));

@@ -36,6 +36,30 @@ pub(crate) fn plain_run(text: &[u8]) -> usize {
     }
 }
 
+/// Returns the length of a run of at most 128 bytes in a text that [`is_plain`] accepts, if the
+/// run is followed by seven further bytes.
+#[inline]
+pub(super) fn short_run(text: &[u8]) -> Option<usize> {
+    let (words, _) = text.as_chunks::<8>();
+    for (n, word) in words.iter().take(16).enumerate() {
+        let hit = mark_ends_in_plain(*word);
+        if hit != 0 {
+            return Some(n * 8 + (hit.trailing_zeros() / 8) as usize);
+        }
+    }
+    None
+}
+
+/// Does the same as [`mark_ends`] for bytes up to `~`, whose sums do not carry.
+#[inline]
+const fn mark_ends_in_plain(word: [u8; 8]) -> u64 {
+    let word = u64::from_le_bytes(word);
+    let no_control = word.wrapping_add(ONE_BYTES * 0x60);
+    let no_quote = (word ^ (ONE_BYTES * b'"' as u64)).wrapping_add(ONE_BYTES * 0x7F);
+    let no_backslash = (word ^ (ONE_BYTES * b'\\' as u64)).wrapping_add(ONE_BYTES * 0x7F);
+    !(no_control & no_quote & no_backslash) & HIGH_BITS
+}
+
 /// Scans long texts.
 #[inline(never)]
 fn blocks(text: &[u8]) -> usize {
