@@ -134,7 +134,8 @@ fn check_request(
         return Err(RequestError::method_not_found(&request.method_name()));
     }
     // Stdio has no headers.
-    if request.method == Method::ToolsCall && exchange.peer != Peer::Stdio {
+    if request.method == Method::ToolsCall && view.has_param_headers && exchange.peer != Peer::Stdio
+    {
         check_param_headers(&exchange.headers, &request, &view)?;
     }
     let assertion = snapshot.assertion(&principal);

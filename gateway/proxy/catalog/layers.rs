@@ -269,6 +269,8 @@ fn make_view(
     viewing: Viewing<'_>,
 ) -> View {
     let names = [ListKind::Tools, ListKind::Prompts];
+    let tools = &seen[index(ListKind::Tools)];
+    let has_param_headers = tools.iter().any(|seen| seen.entry.item.headers.is_some());
     let mut view = View {
         namespaced,
         servers: BTreeMap::new(),
@@ -277,6 +279,7 @@ fn make_view(
         web: HashMap::new(),
         quarantined_skills,
         unwraps: false,
+        has_param_headers,
         groups: None,
         compose: None,
         offers: Offers::default(),

@@ -66,6 +66,8 @@ pub(crate) struct View {
     pub(super) web: HashMap<Box<str>, Slug>,
     /// Whether calls may contain or select other calls: because of `search` or `groups`.
     pub(crate) unwraps: bool,
+    /// Whether any tool maps arguments to headers.
+    pub(crate) has_param_headers: bool,
     /// Tools of several servers that appear as one.
     pub(crate) groups: Option<Box<Groups>>,
     /// Limits the resources of an endpoint with chosen items.
