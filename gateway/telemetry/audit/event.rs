@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::io::Write as _;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -244,8 +245,18 @@ pub(super) fn client(out: &mut Vec<u8>) {
     if let Some(arrival) = request::arrival() {
         out.extend_from_slice(name!("client").as_bytes());
         out.push(b'"');
-        // Writing to memory cannot fail, and addresses need no escapes.
-        let _ = write!(out, "{}", arrival.address);
+        match arrival.address {
+            IpAddr::V4(address) => {
+                let [first, rest @ ..] = address.octets();
+                out.extend_from_slice(itoa::Buffer::new().format(first).as_bytes());
+                for octet in rest {
+                    out.push(b'.');
+                    out.extend_from_slice(itoa::Buffer::new().format(octet).as_bytes());
+                }
+            }
+            // Writing to memory cannot fail, and addresses need no escapes.
+            IpAddr::V6(address) => drop(write!(out, "{address}")),
+        }
         out.push(b'"');
     }
 }
