@@ -16,8 +16,7 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{Refusal, refused};
-pub use host::Matched;
+use crate::{Refusal, no, refused};
 use host::{Hosts, Named};
 use text::Parts;
 
@@ -32,6 +31,8 @@ const APART: [&str; 8] = [
     "fe80::/10",
     "fd00:ec2::254/128",
 ];
+
+const AMBIGUOUS: &str = "parsers disagree on where this URL leads: write it as scheme://host/path";
 
 /// The rule as it is written in a policy file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -89,30 +90,6 @@ pub struct Url {
     ports: BTreeSet<u16>,
     paths: Vec<String>,
     max_bytes: usize,
-}
-
-/// A URL that a rule allows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checked {
-    /// The URL as parsed.
-    pub url: ::url::Url,
-    pub host: Matched,
-}
-
-impl Checked {
-    /// Returns a warning for explanations of the decision: a risk that the rule cannot exclude.
-    pub fn caution(&self) -> Option<&'static str> {
-        match self.host {
-            Matched::Address => None,
-            Matched::Listed => Some(
-                "the server resolves the name itself: the owner of the name chooses the address",
-            ),
-            Matched::AnyName => Some(
-                "the rule allows any name and the server resolves it itself: it may resolve to a \
-                    private address; only named hosts are safe",
-            ),
-        }
-    }
 }
 
 impl Url {
@@ -175,26 +152,26 @@ impl Url {
     ///
     /// # Errors
     /// Returns the mistake in a message for the author of the URL.
-    pub fn check(&self, text: &str) -> Result<Checked, Refusal> {
+    pub fn check(&self, text: &str) -> Result<::url::Url, Refusal> {
         if text.len() > self.max_bytes {
-            return Err(refusal(format!(
+            return no(format!(
                 "the URL has {} bytes: use one of at most {}",
                 text.len(),
                 self.max_bytes
-            )));
+            ));
         }
         let parts = refused(Parts::of(text))?;
         if !self.schemes.contains(&parts.scheme) {
             let scheme = text::shown(&parts.scheme);
             let allowed = self.shown_schemes(" or ");
-            return Err(refusal(format!("the scheme {scheme} is not allowed: use {allowed}")));
+            return no(format!("the scheme {scheme} is not allowed: use {allowed}"));
         }
         let url = ::url::Url::parse(text)
-            .map_err(|error| refusal(format!("this is not a URL: {error}")))?;
-        let host = self.host(&parts, &url)?;
+            .map_err(|error| Refusal(format!("this is not a URL: {error}")))?;
+        self.host(&parts, &url)?;
         self.port(&parts, &url)?;
         self.path(&parts, &url)?;
-        Ok(Checked { url, host })
+        Ok(url)
     }
 
     fn shown_schemes(&self, between: &str) -> String {
@@ -208,40 +185,38 @@ impl Url {
     /// Checks the port, and that the parser has read it as written.
     fn port(&self, parts: &Parts<'_>, url: &::url::Url) -> Result<(), Refusal> {
         let Some(port @ 1..) = url.port_or_known_default() else {
-            return Err(refusal("the URL has no usable port".into()));
+            return no("the URL has no usable port");
         };
         if matches!(parts.port, Some(written) if written != port) {
-            return Err(ambiguous());
+            return no(AMBIGUOUS);
         }
         let usual = self.ports.is_empty() && url.port().is_none();
         if usual || self.ports.contains(&port) {
             return Ok(());
         }
         let ports = self.shown_ports();
-        Err(refusal(match (ports.is_empty(), url.port()) {
+        no(match (ports.is_empty(), url.port()) {
             (true, _) => format!("the port {port} is not allowed: leave it out"),
             (false, Some(_)) => format!("the port {port} is not allowed: use one of {ports}"),
             (false, None) => {
                 format!("the URL has no port, and {port} is not allowed: write one of {ports}")
             }
-        }))
+        })
     }
 
     /// Checks the host, and that the parser has read it as written.
-    fn host(&self, parts: &Parts<'_>, url: &::url::Url) -> Result<Matched, Refusal> {
-        let Some(parsed) = url.host() else { return Err(refusal("the URL has no host".into())) };
+    fn host(&self, parts: &Parts<'_>, url: &::url::Url) -> Result<(), Refusal> {
+        let Some(parsed) = url.host() else { return no("the URL has no host") };
         if !url.username().is_empty() || url.password().is_some() || url.scheme() != parts.scheme {
-            return Err(ambiguous());
+            return no(AMBIGUOUS);
         }
         match refused(host::read(parts.host, &parsed))? {
-            Named::Address(address) if self.has(address) => Ok(Matched::Address),
-            Named::Address(address) if self.hosts.is_any() && host::is_public(address) => {
-                Ok(Matched::Address)
-            }
-            Named::Address(address) => Err(refusal(format!(
+            Named::Address(address) if self.has(address) => Ok(()),
+            Named::Address(address) if self.hosts.is_any() && host::is_public(address) => Ok(()),
+            Named::Address(address) => no(format!(
                 "the host is the address {address}, which is not allowed: use the name of an \
                     allowed host"
-            ))),
+            )),
             Named::Name(name) => refused(self.hosts.decide(&name)),
         }
     }
@@ -273,9 +248,7 @@ impl Url {
         } else {
             let path = text::shown(parsed);
             let paths = host::some_of(&self.paths);
-            Err(refusal(format!(
-                "the path {path} is not allowed on this host: use one below {paths}"
-            )))
+            no(format!("the path {path} is not allowed on this host: use one below {paths}"))
         }
     }
 }
@@ -296,14 +269,6 @@ fn network(text: &str) -> Result<IpNet, String> {
                 10.1.0.0/16"
         )),
     }
-}
-
-fn refusal(words: String) -> Refusal {
-    Refusal(words)
-}
-
-fn ambiguous() -> Refusal {
-    refusal("parsers disagree on where this URL leads: write it as scheme://host/path".into())
 }
 
 #[cfg(test)]

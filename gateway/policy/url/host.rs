@@ -9,17 +9,6 @@ use ipnet::IpNet;
 
 use super::text::shown;
 
-/// The reason for allowing the host of a URL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Matched {
-    /// The name, or a domain above it, is on the list.
-    Listed,
-    /// The rule allows any name.
-    AnyName,
-    /// The address is on the list, or is public and the rule allows any host.
-    Address,
-}
-
 /// The host of a URL.
 #[derive(Debug)]
 pub(super) enum Named {
@@ -208,10 +197,11 @@ impl Hosts {
         }
     }
 
-    pub(super) fn decide(&self, name: &str) -> Result<Matched, String> {
+    /// Checks whether a name is allowed.
+    pub(super) fn decide(&self, name: &str) -> Result<(), String> {
         let mut dots = name.match_indices('.');
         if self.exact.contains(name) || dots.any(|(at, _)| self.above.contains(&name[at + 1..])) {
-            return Ok(Matched::Listed);
+            return Ok(());
         }
         if !self.any {
             let hint = if self.shown.is_empty() { "no name is allowed" } else { "use one of" };
@@ -225,7 +215,7 @@ impl Hosts {
             Some(why) => {
                 Err(format!("the host {name} is not allowed: {why}; use the name of a public host"))
             }
-            None => Ok(Matched::AnyName),
+            None => Ok(()),
         }
     }
 }

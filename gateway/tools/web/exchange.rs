@@ -98,7 +98,7 @@ impl Web {
     }
 
     fn checked(&self, text: &str) -> Result<Url, ToolError> {
-        let mut url = self.rule.check(text)?.url;
+        let mut url = self.rule.check(text)?;
         url.set_fragment(None);
         Ok(url)
     }
