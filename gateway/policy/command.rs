@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::Refusal;
+use crate::{Refusal, no};
 use judge::quoted;
 use model::Model;
 
@@ -22,16 +22,11 @@ pub use spec::{Form, ModelSpec, Spec, Style};
 #[derive(Debug)]
 pub struct Command {
     form: Form,
-    programs: BTreeMap<String, Program>,
+    /// `None` allows any arguments, which is code execution.
+    programs: BTreeMap<String, Option<Model>>,
     roots: Vec<String>,
     max_bytes: usize,
     max_arguments: usize,
-}
-
-#[derive(Debug)]
-struct Program {
-    model: Model,
-    runs_code: bool,
 }
 
 /// An allowed call, parsed.
@@ -44,8 +39,6 @@ pub struct Invocation {
     pub subcommands: Vec<String>,
     /// Operands and option values that may name files, as written.
     pub paths: Vec<String>,
-    /// Whether the program may run code, so that the effects of the call are unknown.
-    pub runs_code: bool,
 }
 
 impl Command {
@@ -57,20 +50,19 @@ impl Command {
         spec.bounds()?;
         let mut programs = BTreeMap::new();
         for name in &spec.programs {
-            let opted_in = spec.allow_code_execution.contains(name);
             let short = spec::short_name(name);
             let own = spec.models.get(name).or_else(|| spec.models.get(short));
             let model = match (own, builtin::model(short)) {
-                _ if opted_in => Model::anything(short),
-                (Some(own), _) => Model::compile(short, own)?,
-                (None, Some(model)) => Model::compile(short, &model)?,
+                _ if spec.allow_code_execution.contains(name) => None,
+                (Some(own), _) => Some(Model::compile(short, own.clone(), 1)?),
+                (None, Some(model)) => Some(Model::compile(short, model, 1)?),
                 (None, None) => {
                     return Err(format!(
                         "`{name}` has no built-in model: define its arguments under `models`"
                     ));
                 }
             };
-            programs.insert(name.clone(), Program { model, runs_code: opted_in });
+            programs.insert(name.clone(), model);
         }
         let roots = spec.roots.iter().map(|text| root(text)).collect::<Result<Vec<_>, _>>()?;
         let form = spec.form;
@@ -90,19 +82,15 @@ impl Command {
                 let mut argv = Vec::with_capacity(items.len());
                 for item in items {
                     let Some(word) = item.as_str() else {
-                        return Err(Refusal("must be a list of text".into()));
+                        return no("must be a list of text");
                     };
                     argv.push(word.to_owned());
                 }
                 self.check_argv(&argv, None)
             }
-            (_, Form::Text) => {
-                Err(Refusal("must be text: one program with its arguments, on one line".into()))
-            }
-            (_, Form::Argv) => {
-                Err(Refusal("must be a list: the program, then each of its arguments".into()))
-            }
-            (_, Form::Either) => Err(Refusal("must be text, or a list of text".into())),
+            (_, Form::Text) => no("must be text: one program with its arguments, on one line"),
+            (_, Form::Argv) => no("must be a list: the program, then each of its arguments"),
+            (_, Form::Either) => no("must be text, or a list of text"),
         }
     }
 
@@ -144,50 +132,36 @@ impl Command {
         self.programs.keys().map(String::as_str)
     }
 
-    /// Resolves a path of a call to an absolute path inside a root. Without `folder`, a relative
-    /// path that does not go up is returned unchanged.
-    ///
-    /// # Errors
-    /// The path is outside the roots.
-    pub fn locate(&self, path: &str, folder: Option<&str>) -> Result<String, Refusal> {
-        locate(path, folder, &self.roots)
-    }
-
     fn size(&self, bytes: usize) -> Result<(), Refusal> {
         if bytes > self.max_bytes {
-            return Err(Refusal(format!(
+            return no(format!(
                 "the command has {bytes} bytes; at most {} are allowed",
                 self.max_bytes
-            )));
+            ));
         }
         Ok(())
     }
 
     fn judge(&self, mut argv: Vec<String>, folder: Option<&str>) -> Result<Invocation, Refusal> {
         if argv.is_empty() || argv[0].is_empty() {
-            return Err(Refusal("the command is empty; begin with the name of a program".into()));
+            return no("the command is empty; begin with the name of a program");
         }
         let arguments = argv.split_off(1);
         let name = argv.swap_remove(0);
         if arguments.len() > self.max_arguments {
             let found = arguments.len();
             let most = self.max_arguments;
-            return Err(Refusal(format!(
-                "the command has {found} arguments; at most {most} are allowed"
-            )));
+            return no(format!("the command has {found} arguments; at most {most} are allowed"));
         }
-        let Some(program) = self.programs.get(&name) else { return Err(self.unknown(&name)) };
-        let (paths, subcommands) = judge::arguments(&program.model, &arguments)?;
+        let Some(model) = self.programs.get(&name) else { return Err(self.unknown(&name)) };
+        let (paths, subcommands) = match model {
+            Some(model) => judge::arguments(model, &arguments)?,
+            None => Default::default(),
+        };
         for path in &paths {
             locate(path, folder, &self.roots)?;
         }
-        Ok(Invocation {
-            program: name,
-            arguments,
-            subcommands,
-            paths,
-            runs_code: program.runs_code,
-        })
+        Ok(Invocation { program: name, arguments, subcommands, paths })
     }
 
     fn unknown(&self, name: &str) -> Refusal {
@@ -222,25 +196,25 @@ fn locate(path: &str, folder: Option<&str>, roots: &[String]) -> Result<String, 
     if !path.starts_with('/') && folder.is_none() {
         // A revision such as `a..b` is not a path that goes up.
         if goes_up(path) {
-            return Err(Refusal(format!("{shown} goes up with `..`; {}", advice(roots))));
+            return no(format!("{shown} goes up with `..`; {}", advice(roots)));
         }
         return Ok(path.to_owned());
     }
     // With a known folder, the caller resolves links in the file system.
     if folder.is_none() && goes_up_behind_a_name(path) {
-        return Err(Refusal(format!(
+        return no(format!(
             "{shown} has `..` after a name, which may be a link: write the resolved path"
-        )));
+        ));
     }
     let Some(full) = join(folder.unwrap_or("/"), path) else {
         let advice = advice(roots);
-        return Err(Refusal(format!("{shown} goes up beyond the root folder; {advice}")));
+        return no(format!("{shown} goes up beyond the root folder; {advice}"));
     };
     if roots.iter().any(|root| below(&full, root)) {
         return Ok(full);
     }
     let advice = advice(roots);
-    Err(Refusal(format!("{shown} is outside of the folders that may be used; {advice}")))
+    no(format!("{shown} is outside of the folders that may be used; {advice}"))
 }
 
 fn advice(roots: &[String]) -> String {

@@ -2,9 +2,10 @@
 //! in full, every value is of its kind, and the program takes as many operands. Arguments are read
 //! as the program will read them.
 
+use super::builtin;
 use super::model::{Model, ParameterKind, Value};
 use super::spec::Style;
-use crate::Refusal;
+use crate::{Refusal, no};
 
 #[derive(Default)]
 struct CommandParts {
@@ -28,27 +29,26 @@ pub(super) fn arguments(
     arguments: &[String],
 ) -> Result<(Vec<String>, Vec<String>), Refusal> {
     let mut found = CommandParts::default();
-    if !model.anything {
-        walk(model, arguments, &mut found)?;
-    }
+    walk(model, arguments, &mut found)?;
     Ok((found.paths, found.subcommands))
 }
 
 /// Checks arguments, recursing into subcommands. The depth of models bounds the recursion.
 fn walk(model: &Model, arguments: &[String], found: &mut CommandParts) -> Result<(), Refusal> {
-    if !arguments.starts_with(&model.begins_with) {
+    if !arguments.starts_with(&model.spec.begins_with) {
         let name = &model.name;
-        let words = model.begins_with.join(" ");
-        return Err(Refusal(format!(
+        let words = model.spec.begins_with.join(" ");
+        return no(format!(
             "`{name}` must be called as `{name} {words}`, followed by the other arguments"
-        )));
+        ));
     }
-    let mut at = model.begins_with.len();
-    let mut ended = model.style == Style::Plain;
+    let mut at = model.spec.begins_with.len();
+    let mut ended = model.spec.style == Style::Plain;
     while let Some(word) = arguments.get(at) {
         at += 1;
         let next = arguments.get(at).map(String::as_str);
-        if !ended && word == "--" && model.style == Style::Gnu && model.subcommands.is_empty() {
+        if !ended && word == "--" && model.spec.style == Style::Gnu && model.subcommands.is_empty()
+        {
             ended = true;
         } else if !ended && is_flag(model, word) {
             at += usize::from(flag(model, word, next, found)?);
@@ -69,7 +69,7 @@ fn walk(model: &Model, arguments: &[String], found: &mut CommandParts) -> Result
 /// Returns whether the program reads this word as an option. A lone `-` is standard input.
 fn is_flag(model: &Model, word: &str) -> bool {
     (word.starts_with('-') && word.len() > 1)
-        || (model.style == Style::Words && model.flags.contains_key(word))
+        || (model.spec.style == Style::Words && model.flags.contains_key(word))
 }
 
 /// Checks an option. Returns true if the next word is its value.
@@ -82,7 +82,7 @@ fn flag(
     if model.digits && ParameterKind::Number.fits(&word[1..]) {
         return Ok(false);
     }
-    if model.style == Style::Words {
+    if model.spec.style == Style::Words {
         return option(model, word, known(model, word)?, None, next, found);
     }
     if word.starts_with("--") {
@@ -133,9 +133,7 @@ fn option(
     let (kind, needed) = match value {
         Value::None => {
             return match attached {
-                Some(_) => {
-                    Err(Refusal(format!("`{} {name}` takes no value; leave it out", model.name)))
-                }
+                Some(_) => no(format!("`{} {name}` takes no value; leave it out", model.name)),
                 None => Ok(false),
             };
         }
@@ -148,32 +146,27 @@ fn option(
         (None, _) if !needed || optional_end => return Ok(false),
         (None, Some(next)) => next,
         (None, None) => {
-            return Err(Refusal(format!(
-                "`{} {name}` needs a value: {}",
-                model.name,
-                kind.words()
-            )));
+            return no(format!("`{} {name}` needs a value: {}", model.name, kind.words()));
         }
     };
     // If the program read the word as an option after all, that option would be unchecked.
     let detached = attached.is_none();
-    let dashed = detached && text.starts_with('-') && text.len() > 1 && model.style == Style::Gnu;
+    let dashed =
+        detached && text.starts_with('-') && text.len() > 1 && model.spec.style == Style::Gnu;
     if dashed && !matches!(kind, ParameterKind::Count) && !model.takes_anything(name) {
         let joined =
             if name.starts_with("--") { format!("{name}={text}") } else { format!("{name}{text}") };
-        return Err(Refusal(format!(
+        return no(format!(
             "the value of `{} {name}` begins with a dash; write it in one word: {}",
             model.name,
             quoted(&joined)
-        )));
+        ));
     }
     if !kind.fits(text) {
         let program = &model.name;
         let shown = quoted(text);
         let words = kind.words();
-        return Err(Refusal(format!(
-            "`{program} {name}` must have {words} as its value, received {shown}"
-        )));
+        return no(format!("`{program} {name}` must have {words} as its value, received {shown}"));
     }
     if *kind == ParameterKind::Path {
         found.paths.push(text.to_owned());
@@ -183,23 +176,24 @@ fn option(
 
 fn operands(model: &Model, found: &mut CommandParts) -> Result<(), Refusal> {
     let given = std::mem::take(&mut found.operands);
-    if !model.need.is_empty() && !found.has_flag_of(&model.need) {
-        return Err(Refusal(format!(
+    if !model.spec.need.is_empty() && !found.has_flag_of(&model.spec.need) {
+        return no(format!(
             "`{}` is allowed only with {}",
             model.name,
-            model.need.join(" or ")
-        )));
+            model.spec.need.join(" or ")
+        ));
     }
-    let is_lacking = !model.operands_need.is_empty() && !found.has_flag_of(&model.operands_need);
+    let is_lacking =
+        !model.spec.operands_need.is_empty() && !found.has_flag_of(&model.spec.operands_need);
     if !given.is_empty() && is_lacking {
-        let need = model.operands_need.join(" or ");
-        return Err(Refusal(format!(
+        let need = model.spec.operands_need.join(" or ");
+        return no(format!(
             "`{}` takes {} only together with {need}",
             model.name,
             quoted(&given[0])
-        )));
+        ));
     }
-    let is_replaced = found.has_flag_of(&model.first_operand_unless);
+    let is_replaced = found.has_flag_of(&model.spec.first_operand_unless);
     let skip = usize::from(!model.operands.is_empty() && is_replaced);
     let takes = &model.operands[skip..];
     for (at, word) in given.iter().enumerate() {
@@ -208,15 +202,15 @@ fn operands(model: &Model, found: &mut CommandParts) -> Result<(), Refusal> {
             (None, Some(last)) if last.repeats => last,
             _ => {
                 let most = takes.len();
-                return Err(Refusal(format!(
+                return no(format!(
                     "`{}` takes at most {most} operands here; {} is one too many",
                     model.name,
                     quoted(word)
-                )));
+                ));
             }
         };
         if !operand.kind.fits(word) {
-            return Err(Refusal(format!("{} must be {}", quoted(word), operand.kind.words())));
+            return no(format!("{} must be {}", quoted(word), operand.kind.words()));
         }
         if operand.kind == ParameterKind::Path && word != "-" {
             found.paths.push(word.clone());
@@ -226,7 +220,7 @@ fn operands(model: &Model, found: &mut CommandParts) -> Result<(), Refusal> {
     let asks = found.flags.iter().any(|flag| matches!(flag.as_str(), "--help" | "--version"));
     match takes.get(given.len()) {
         Some(operand) if !operand.optional && !asks => {
-            Err(Refusal(format!("`{}` needs {} here", model.name, operand.kind.words())))
+            no(format!("`{}` needs {} here", model.name, operand.kind.words()))
         }
         _ => Ok(()),
     }
@@ -235,7 +229,7 @@ fn operands(model: &Model, found: &mut CommandParts) -> Result<(), Refusal> {
 fn not_allowed(model: &Model, flag: &str) -> Refusal {
     let program = &model.name;
     let shown = quoted(flag);
-    Refusal(match model.danger(flag) {
+    Refusal(match builtin::danger(program, flag) {
         Some(why) => {
             format!("the option {shown} of `{program}` is not allowed: it {why}; leave it out")
         }
@@ -268,17 +262,15 @@ pub(super) fn split(text: &str) -> Result<Vec<String>, Refusal> {
             '\\' => match chars.next() {
                 Some(next) => word.get_or_insert_default().push(next),
                 None => {
-                    return Err(Refusal(
-                        "the command ends with a backslash; remove or quote it".into(),
-                    ));
+                    return no("the command ends with a backslash; remove or quote it");
                 }
             },
             _ => {
                 if let Some(why) = special(c, word.as_deref(), chars.peek().copied()) {
-                    return Err(Refusal(format!(
+                    return no(format!(
                         "unquoted `{c}` {why}; there is no shell here: send one program with its \
                             arguments, and put literal text in single quotes"
-                    )));
+                    ));
                 }
                 word.get_or_insert_default().push(c);
             }
@@ -291,13 +283,10 @@ pub(super) fn split(text: &str) -> Result<Vec<String>, Refusal> {
 /// Refuses control characters other than tabs, quoted or not.
 pub(super) fn printable(text: &str) -> Result<(), Refusal> {
     match text.chars().find(|c| c.is_control() && *c != '\t') {
-        Some('\n' | '\r') => {
-            Err(Refusal("the command has a line break; send one command, on one line".into()))
+        Some('\n' | '\r') => no("the command has a line break; send one command, on one line"),
+        Some(c) => {
+            no(format!("the command has the control character U+{:04X}; remove it", u32::from(c)))
         }
-        Some(c) => Err(Refusal(format!(
-            "the command has the control character U+{:04X}; remove it",
-            u32::from(c)
-        ))),
         None => Ok(()),
     }
 }
@@ -324,10 +313,10 @@ fn double(chars: &mut Chars<'_>, word: &mut String) -> Result<(), Refusal> {
                 None => break,
             },
             '$' | '`' => {
-                return Err(Refusal(format!(
+                return no(format!(
                     "`{c}` inside double quotes is a substitution; nothing is substituted here: \
                         use single quotes"
-                )));
+                ));
             }
             _ => word.push(c),
         }

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::builtin;
-use super::spec::MAX_ITEMS;
-use super::spec::{ModelSpec, Style};
+use super::spec::{MAX_ITEMS, ModelSpec, Style};
 
 /// Nesting limit of subcommands.
 const MAX_DEPTH: usize = 3;
@@ -15,18 +14,13 @@ const DIGITS: &str = "-#";
 pub(super) struct Model {
     /// The words that lead to this model, for messages: `git log`.
     pub(super) name: String,
-    pub(super) style: Style,
-    pub(super) begins_with: Vec<String>,
+    /// The model as written, without its subcommands.
+    pub(super) spec: ModelSpec,
     pub(super) flags: BTreeMap<String, Value>,
     /// Whether digits alone are an option, as in `head -5`.
     pub(super) digits: bool,
     pub(super) operands: Vec<Operand>,
-    pub(super) need: Vec<String>,
-    pub(super) operands_need: Vec<String>,
-    pub(super) first_operand_unless: Vec<String>,
     pub(super) subcommands: BTreeMap<String, Model>,
-    /// Whether all arguments are allowed, without any check.
-    pub(super) anything: bool,
 }
 
 /// Whether and how an option takes a value.
@@ -63,8 +57,17 @@ pub(super) struct Operand {
 }
 
 impl Model {
-    pub(super) fn compile(name: &str, spec: &ModelSpec) -> Result<Self, String> {
-        Self::at_depth(name, spec, 1)
+    /// Compiles the model of a program, at depth 1, or of a subcommand.
+    pub(super) fn compile(name: &str, mut spec: ModelSpec, depth: usize) -> Result<Self, String> {
+        let (flags, operands) =
+            check(&spec, depth).map_err(|words| format!("models: {name}: {words}"))?;
+        let mut subcommands = BTreeMap::new();
+        for (sub, spec) in std::mem::take(&mut spec.subcommands) {
+            let model = Self::compile(&format!("{name} {sub}"), spec, depth + 1)?;
+            subcommands.insert(sub, model);
+        }
+        let digits = spec.flags.iter().any(|text| text == DIGITS);
+        Ok(Self { name: name.to_owned(), spec, flags, digits, operands, subcommands })
     }
 
     /// Returns whether the word after this option is always its value, even if it begins with a
@@ -72,61 +75,21 @@ impl Model {
     pub(super) fn takes_anything(&self, flag: &str) -> bool {
         matches!(self.name.as_str(), "grep" | "git grep") && matches!(flag, "-e" | "--regexp")
     }
+}
 
-    /// Returns the model of a program that may run code.
-    pub(super) fn anything(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            style: Style::Plain,
-            begins_with: Vec::new(),
-            flags: BTreeMap::new(),
-            digits: false,
-            operands: vec![Operand { kind: ParameterKind::Text, optional: true, repeats: true }],
-            need: Vec::new(),
-            operands_need: Vec::new(),
-            first_operand_unless: Vec::new(),
-            subcommands: BTreeMap::new(),
-            anything: true,
-        }
+/// Checks a model without its subcommands. Returns its options and operands.
+fn check(
+    spec: &ModelSpec,
+    depth: usize,
+) -> Result<(BTreeMap<String, Value>, Vec<Operand>), String> {
+    check_size(spec, depth)?;
+    let flags = read_flags(spec)?;
+    let operands = read_operands(spec)?;
+    check_needs(spec, &flags)?;
+    if !spec.subcommands.is_empty() && (!operands.is_empty() || spec.style != Style::Gnu) {
+        return Err("a program with subcommands must have style gnu and no operands".into());
     }
-
-    fn at_depth(name: &str, spec: &ModelSpec, depth: usize) -> Result<Self, String> {
-        let mut model = Self::without_subcommands(name, spec, depth)
-            .map_err(|words| format!("models: {name}: {words}"))?;
-        for (sub, spec) in &spec.subcommands {
-            let below = Self::at_depth(&format!("{name} {sub}"), spec, depth + 1)?;
-            model.subcommands.insert(sub.clone(), below);
-        }
-        Ok(model)
-    }
-
-    fn without_subcommands(name: &str, spec: &ModelSpec, depth: usize) -> Result<Self, String> {
-        check_size(spec, depth)?;
-        let flags = read_flags(spec)?;
-        let operands = read_operands(spec)?;
-        check_needs(spec, &flags)?;
-        if !spec.subcommands.is_empty() && (!operands.is_empty() || spec.style != Style::Gnu) {
-            return Err("a program with subcommands must have style gnu and no operands".into());
-        }
-        Ok(Self {
-            name: name.to_owned(),
-            style: spec.style,
-            begins_with: spec.begins_with.clone(),
-            flags,
-            digits: spec.flags.iter().any(|text| text == DIGITS),
-            operands,
-            need: spec.need.clone(),
-            operands_need: spec.operands_need.clone(),
-            first_operand_unless: spec.first_operand_unless.clone(),
-            subcommands: BTreeMap::new(),
-            anything: false,
-        })
-    }
-
-    /// Returns why an option that is not allowed is dangerous, if that is known.
-    pub(super) fn danger(&self, flag: &str) -> Option<&'static str> {
-        builtin::danger(&self.name, flag)
-    }
+    Ok((flags, operands))
 }
 
 fn check_size(spec: &ModelSpec, depth: usize) -> Result<(), String> {

@@ -226,7 +226,7 @@ fn what_git_prints_starts_no_gpg() {
 #[test]
 fn a_command_is_taken_apart() {
     let found = rule().check("git --no-pager log -n5 --relative=docs 'a b' -- src").unwrap();
-    assert_eq!((found.program.as_str(), found.runs_code), ("git", false));
+    assert_eq!(found.program, "git");
     assert_eq!(
         found.arguments,
         own(&["--no-pager", "log", "-n5", "--relative=docs", "a b", "--", "src"])
@@ -265,7 +265,7 @@ fn roots_and_a_folder_bound_paths() {
         !ok(&["cat", "../x"], Some("/data/a"))
             && !ok(&["cat", "../../../../../../x"], Some("/data/a"))
     );
-    assert_eq!(rule.locate("../b/./x", Some("/data/a")).unwrap(), "/data/b/x");
+    assert_eq!(locate("../b/./x", Some("/data/a"), &rule.roots).unwrap(), "/data/b/x");
     let all = Command::compile(&Spec { roots: own(&["/"]), ..Spec::default() }).unwrap();
     assert!(all.check("cat /etc/hostname").is_ok());
 }
@@ -275,7 +275,7 @@ fn code_runs_only_by_its_named_opt_in() {
     let spec = Spec { allow_code_execution: own(&["node"]), ..Spec::default() };
     let rule = Command::compile(&spec).unwrap();
     let found = rule.check("node -e '1 + 1; 2'").unwrap();
-    assert!(found.runs_code && found.paths.is_empty());
+    assert!(found.paths.is_empty());
     assert!(rule.check("node -e 1; 2").is_err());
     assert!(rule.check("npm test").is_err());
 }
@@ -540,15 +540,19 @@ fn no_path_goes_up_behind_a_name() {
         "a/b/..",
         "a//..",
     ] {
-        assert!(rooted.locate(path, None).is_err(), "{path}");
+        assert!(locate(path, None, &rooted.roots).is_err(), "{path}");
     }
     // With a folder, the caller resolves links.
     let folder = Some("/srv/data");
-    assert_eq!(rooted.locate("./a/../b", folder), Ok("/srv/data/b".to_owned()));
-    assert!(rooted.locate("a/../../b", folder).is_err());
+    assert_eq!(locate("./a/../b", folder, &rooted.roots), Ok("/srv/data/b".to_owned()));
+    assert!(locate("a/../../b", folder, &rooted.roots).is_err());
     for (path, found) in
         [("../b", "/srv/data/b"), (".././b", "/srv/data/b"), ("a..b/c", "/srv/data/a/a..b/c")]
     {
-        assert_eq!(rooted.locate(path, Some("/srv/data/a")), Ok(found.to_owned()), "{path}");
+        assert_eq!(
+            locate(path, Some("/srv/data/a"), &rooted.roots),
+            Ok(found.to_owned()),
+            "{path}"
+        );
     }
 }
