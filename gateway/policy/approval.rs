@@ -51,7 +51,8 @@ impl ApprovalRule {
 
     /// Returns whether the policy restricts the organisations of the approvers.
     pub fn names_organisations(&self) -> bool {
-        matches!(&self.by, Some(who) if who.organisations.is_some())
+        let Some(who) = &self.by else { return false };
+        who.lists.iter().any(|(key, list)| *key == "organisations" && list.is_some())
     }
 
     /// Describes the required approvals.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use crate::file;
 use crate::policy::{DenyReason, Question};
 use crate::rule::DEFAULT;
 use crate::{Annotations, Certificate, Class, Policy, Subject, Target, TargetKind};
@@ -78,7 +79,7 @@ pub struct Case {
     #[serde(default)]
     pub says: Option<String>,
     /// The arguments that the server should receive.
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "file::present")]
     pub forwards: Option<Value>,
 }
 
@@ -269,11 +270,6 @@ impl Policy {
 /// tests.
 pub fn schema() -> Value {
     serde_json::from_str(include_str!("../../policies/cases.schema.json")).unwrap_or_default()
-}
-
-/// Deserializes `null` as a value, not as the absence of a value.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Ok(Some(Value::deserialize(deserializer)?))
 }
 
 /// The caller of a case.

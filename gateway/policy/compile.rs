@@ -94,7 +94,7 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<PolicyError>> {
 
 /// Converts a mistake in the policy of a list to the key of the list.
 fn mistake_of_list(name: &str, mistake: PolicyError) -> PolicyError {
-    let mut path = names::split_keys(name);
+    let mut path: Vec<String> = name.split('.').map(str::to_owned).collect();
     if let Some(key) = mistake.path.last() {
         path.push(key.clone());
     }
@@ -296,15 +296,8 @@ fn bounds_of_everything(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) 
 }
 
 fn who(spec: &file::Who, mistakes: &mut Vec<PolicyError>) -> Who {
-    Who {
-        principals: globs(["who", "principals"], &spec.principals, mistakes),
-        roles: globs(["who", "roles"], &spec.roles, mistakes),
-        organisations: globs(["who", "organisations"], &spec.organisations, mistakes),
-        scopes: globs(["who", "scopes"], &spec.scopes, mistakes),
-        agents: globs(["who", "agents"], &spec.agents, mistakes),
-        certificates: globs(["who", "certificates"], &spec.certificates, mistakes),
-        anonymous: spec.anonymous,
-    }
+    let lists = spec.lists().map(|(key, list)| (key, globs(["who", key], list, mistakes)));
+    Who { lists, anonymous: spec.anonymous }
 }
 
 fn what(spec: &file::What, mistakes: &mut Vec<PolicyError>) -> What {
@@ -330,7 +323,7 @@ fn what(spec: &file::What, mistakes: &mut Vec<PolicyError>) -> What {
 
 fn methods_there_are(methods: &[Glob], mistakes: &mut Vec<PolicyError>) {
     for (at, method) in methods.iter().enumerate() {
-        if rate::methods(&[method.glob().to_owned()]) == 0 {
+        if rate::methods(std::slice::from_ref(method)) == 0 {
             let hint = format!("the methods are {}", rate::METHODS.join(", "));
             mistakes.push(mistake(
                 &["what", "methods", &at.to_string()],

@@ -145,7 +145,7 @@ fn says(rule: &Rule, question: &Question<'_>, arguments: Option<&Value>) -> Says
         match rule.holds(World { subject, endpoint, target: Some(target), arguments }) {
             Ok(true) => {}
             Ok(false) => return Says::Misfits(vec!["when: the condition is false".into()]),
-            Err(words) => return Says::Failed(words),
+            Err(failed) => return Says::Failed(failed.to_string()),
         }
     }
     if rule.only_limits() {
@@ -188,11 +188,7 @@ fn step(rule: &Rule, says: &Says, target: &Target<'_>) -> Option<Step> {
         }
         (Says::Refuses(words), Effect::Deny) => format!("denies it with these arguments: {words}"),
     };
-    let effect = match rule.effect {
-        Effect::Allow => "allow",
-        Effect::Ask => "ask",
-        Effect::Deny => "deny",
-    };
+    let effect = rule.effect.as_str();
     let policy = rule.name.to_string();
     let place = rule.place.clone();
     Some(Step { policy, place, effect, dry_run: rule.dry_run, says: words })
@@ -316,7 +312,7 @@ impl Policy {
 /// Returns whether `other` allows some targets of `rule` to the same callers. An `other` for fewer
 /// callers counts as a deliberate exception.
 fn gets_past(other: &Rule, rule: &Rule) -> bool {
-    for ((_, others), (_, own)) in other.who.lists().into_iter().zip(rule.who.lists()) {
+    for ((_, others), (_, own)) in other.who.lists.iter().zip(&rule.who.lists) {
         if others.is_some() && (own.is_none() || !meet(others.as_ref(), own.as_ref())) {
             return false;
         }

@@ -95,14 +95,16 @@ impl Policy {
     }
 }
 
-/// The effect of a policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Effect {
-    Allow,
-    Ask,
-    Deny,
+lockgate_text::words! {
+    /// The effect of a policy.
+    #[derive(Deserialize)]
+    #[cfg_attr(test, derive(JsonSchema))]
+    #[serde(rename_all = "lowercase")]
+    pub enum Effect {
+        Allow = "allow",
+        Ask = "ask",
+        Deny = "deny",
+    }
 }
 
 /// The approvers of a call, and their time limit.
@@ -142,14 +144,26 @@ pub struct Who {
 }
 
 impl Who {
+    /// Returns the lists of patterns, with their keys.
+    pub(crate) fn lists(&self) -> [List<'_>; 6] {
+        [
+            ("principals", &self.principals),
+            ("roles", &self.roles),
+            ("organisations", &self.organisations),
+            ("scopes", &self.scopes),
+            ("agents", &self.agents),
+            ("certificates", &self.certificates),
+        ]
+    }
+
     /// Returns whether no key is set.
     pub(crate) fn is_anybody(&self) -> bool {
-        let Self { principals, roles, organisations, scopes, agents, certificates, anonymous } =
-            self;
-        let lists = [principals, roles, organisations, scopes, agents, certificates];
-        anonymous.is_none() && lists.into_iter().all(Option::is_none)
+        self.anonymous.is_none() && self.lists().iter().all(|(_, list)| list.is_none())
     }
 }
+
+/// The key of a list, and its patterns.
+type List<'a> = (&'static str, &'a Option<Vec<String>>);
 
 /// The items that a policy applies to. `words`, `not_words`, `servers`, `not_servers`,
 /// `categories`, `endpoints` and `annotations` must all match if given. Of `tools`, `prompts`,
@@ -190,15 +204,26 @@ pub struct What {
 }
 
 impl What {
+    /// Returns the lists of patterns and words, with their keys.
+    pub(crate) fn lists(&self) -> [List<'_>; 11] {
+        [
+            ("tools", &self.tools),
+            ("words", &self.words),
+            ("not_words", &self.not_words),
+            ("prompts", &self.prompts),
+            ("resources", &self.resources),
+            ("completion", &self.completion),
+            ("servers", &self.servers),
+            ("not_servers", &self.not_servers),
+            ("categories", &self.categories),
+            ("endpoints", &self.endpoints),
+            ("methods", &self.methods),
+        ]
+    }
+
     /// Returns whether no key narrows the policy.
     pub(crate) fn is_everything(&self) -> bool {
-        let Self { tools, words, not_words, prompts, resources, completion, .. } = self;
-        let Self { servers, not_servers, categories, endpoints, methods, annotations, .. } = self;
-        let names = [tools, words, not_words, prompts, resources, completion];
-        let places = [servers, not_servers, categories, endpoints, methods];
-        names.into_iter().all(Option::is_none)
-            && places.into_iter().all(Option::is_none)
-            && annotations.is_none()
+        self.annotations.is_none() && self.lists().iter().all(|(_, list)| list.is_none())
     }
 }
 
@@ -324,33 +349,24 @@ pub enum WhenAway {
     Deny,
 }
 
-/// A key by which requests are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Key {
-    Principal,
-    Organisation,
-    Agent,
-    Tool,
-    Server,
-}
-
-impl Key {
-    /// Returns the key as written in a policy file.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Principal => "principal",
-            Self::Organisation => "organisation",
-            Self::Agent => "agent",
-            Self::Tool => "tool",
-            Self::Server => "server",
-        }
+lockgate_text::words! {
+    /// A key by which requests are counted.
+    #[derive(PartialOrd, Ord, Hash, Deserialize)]
+    #[cfg_attr(test, derive(JsonSchema))]
+    #[serde(rename_all = "lowercase")]
+    pub enum Key {
+        Principal = "principal",
+        Organisation = "organisation",
+        Agent = "agent",
+        Tool = "tool",
+        Server = "server",
     }
 }
 
 /// Deserializes `null` as a value, not as the absence of a value.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+pub(crate) fn present<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Value>, D::Error> {
     Ok(Some(Value::deserialize(deserializer)?))
 }
 

@@ -6,35 +6,27 @@ use globset::Glob;
 use crate::pattern::{self, BitSet};
 use crate::rule::Rule;
 use crate::target::TargetKind;
-use crate::who::Who;
+use crate::who::{LISTS, Who};
 use crate::words::{Word, WordIndex};
 use crate::{Subject, Target};
 
 #[derive(Debug)]
 pub(crate) struct Index {
     size: usize,
-    who: [pattern::Index; 6],
+    who: Vec<pattern::Index>,
     /// Policies about callers without a credential, and policies about all others.
     anonymous: [BitSet; 2],
     endpoints: pattern::Index,
     servers: pattern::Index,
     not_servers: pattern::Index,
     categories: pattern::Index,
-    /// For each kind of target, its patterns and the policies that name only other kinds.
-    kinds: [(pattern::Index, BitSet); 5],
+    /// For each of [`TargetKind::ALL`], its patterns and the policies that name only other kinds.
+    kinds: Vec<(pattern::Index, BitSet)>,
     words: WordIndex,
     not_words: WordIndex,
     annotated: Vec<u32>,
     methods: BitSet,
 }
-
-const KINDS: [TargetKind; 5] = [
-    TargetKind::Tool,
-    TargetKind::Prompt,
-    TargetKind::Resource,
-    TargetKind::PromptCompletion,
-    TargetKind::ResourceCompletion,
-];
 
 /// Indexes the patterns of all policies for the same kind of name.
 fn index_globs(
@@ -60,12 +52,9 @@ fn pick_lists<'a, T: 'a>(
     rules_with_places.filter_map(move |(at, rule)| Some((at, pick(rule)?)))
 }
 
-/// Indexes the patterns at a position of [`Who::lists`].
+/// Indexes the patterns at a position of the lists of [`Who`].
 fn index_who(rules: &[Rule], place: usize) -> Result<pattern::Index, String> {
-    index_globs(rules, |rule| {
-        let (_, globs) = rule.who.lists().into_iter().nth(place)?;
-        globs.as_deref()
-    })
+    index_globs(rules, |rule| rule.who.lists.get(place)?.1.as_deref())
 }
 
 fn index_kind(rules: &[Rule], kind: TargetKind) -> Result<(pattern::Index, BitSet), String> {
@@ -86,18 +75,13 @@ fn find_rules(rules: &[Rule], fits: impl Fn(&Rule) -> bool) -> BitSet {
 impl Index {
     /// Builds the index. Fails if the patterns are too large in total.
     pub(crate) fn new(rules: &[Rule]) -> Result<Self, String> {
-        let [tools, prompts, resources, prompt_values, resource_values] =
-            KINDS.map(|kind| index_kind(rules, kind));
+        let who = (0..LISTS).map(|place| index_who(rules, place));
+        let who = who.collect::<Result<_, _>>()?;
+        let kinds = TargetKind::ALL.into_iter().map(|kind| index_kind(rules, kind));
+        let kinds = kinds.collect::<Result<_, _>>()?;
         Ok(Self {
             size: rules.len(),
-            who: [
-                index_who(rules, 0)?,
-                index_who(rules, 1)?,
-                index_who(rules, 2)?,
-                index_who(rules, 3)?,
-                index_who(rules, 4)?,
-                index_who(rules, 5)?,
-            ],
+            who,
             anonymous: [
                 find_rules(rules, |rule| rule.who.anonymous == Some(true)),
                 find_rules(rules, |rule| rule.who.anonymous == Some(false)),
@@ -106,7 +90,7 @@ impl Index {
             servers: index_globs(rules, |rule| rule.what.servers.as_deref())?,
             not_servers: index_globs(rules, |rule| rule.what.not_servers.as_deref())?,
             categories: index_globs(rules, |rule| rule.what.categories.as_deref())?,
-            kinds: [tools?, prompts?, resources?, prompt_values?, resource_values?],
+            kinds,
             words: index_words(rules, |rule| rule.what.words.as_deref())?,
             not_words: index_words(rules, |rule| rule.what.not_words.as_deref())?,
             annotated: find_rules(rules, |rule| rule.what.annotations.is_some()).iter().collect(),
@@ -144,13 +128,8 @@ impl Index {
         bits.exclude(&self.methods);
         self.server(&mut bits, target.server);
         self.categories.narrow(&mut bits, self.size, target.category.into_iter());
-        let [tools, prompts, resources, prompt_values, resource_values] = &self.kinds;
-        let (index, unmeant) = match target.kind {
-            TargetKind::Tool => tools,
-            TargetKind::Prompt => prompts,
-            TargetKind::Resource => resources,
-            TargetKind::PromptCompletion => prompt_values,
-            TargetKind::ResourceCompletion => resource_values,
+        let Some((index, unmeant)) = self.kinds.get(target.kind as usize) else {
+            return BitSet::none(self.size);
         };
         bits.exclude(unmeant);
         index.narrow(&mut bits, self.size, target.spellings().iter());

@@ -171,10 +171,6 @@ impl Local {
         Ok(Some(bucket.enter(key.hash_with(&self.hasher), most)?))
     }
 
-    fn take_for(&self, name: &str, quota: &Quota, key: u64) -> Result<Option<HeldPermit>, Reached> {
-        self.bucket(name, quota).take(key)
-    }
-
     fn give_back_for(&self, name: &str, quota: &Quota, key: u64) {
         // If the numbers have changed in between, the request stays counted.
         if let Some(bucket) = self.find_bucket(name, quota)
@@ -187,7 +183,7 @@ impl Local {
 
 impl Limiter for Local {
     fn take(&self, of: Allowance<'_>, key: &LimitKey<'_>) -> Result<Option<HeldPermit>, Reached> {
-        self.take_for(of.policy, of.quota, key.hash_with(&self.hasher))
+        self.bucket(of.policy, of.quota).take(key.hash_with(&self.hasher))
     }
 
     fn give_back(&self, of: Allowance<'_>, key: &LimitKey<'_>) {
@@ -289,7 +285,7 @@ impl<'a> LimitKey<'a> {
     pub fn visit(&self, visitor: &mut dyn FnMut(Option<&str>)) {
         let Subject { issuer, subject, organisation, agent, .. } = *self.subject;
         for key in self.by {
-            visitor(Some(key.name()));
+            visitor(Some(key.as_str()));
             let parts = match key {
                 Key::Principal => [Some(issuer), Some(subject), organisation],
                 Key::Organisation => [organisation, None, None],

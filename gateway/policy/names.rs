@@ -3,7 +3,7 @@
 
 use globset::Glob;
 
-use crate::file::{Policy, What, Who};
+use crate::file::Policy;
 use crate::pattern;
 
 /// The categories of built-in tools.
@@ -22,15 +22,30 @@ type Misnomer = (Vec<String>, String);
 /// Returns every empty list of a policy, and every name that cannot exist.
 pub(crate) fn check(policy: &Policy) -> Vec<Misnomer> {
     let mut found = Vec::new();
-    for (part, key, list) in lists(policy) {
+    check_lists(&["who"], &policy.who.lists(), &mut found);
+    check_lists(&["what"], &policy.what.lists(), &mut found);
+    if let Some(approval) = &policy.approval
+        && let Some(approvers) = &approval.by
+    {
+        check_lists(&["approval", "by"], &approvers.lists(), &mut found);
+    }
+    found
+}
+
+fn check_lists(
+    part: &[&str],
+    lists: &[(&'static str, &Option<Vec<String>>)],
+    found: &mut Vec<Misnomer>,
+) {
+    for (key, list) in lists {
         let Some(list) = list else { continue };
-        let mut path = split_keys(part);
-        path.push(key.to_owned());
+        let keys = [part, &[*key]].concat();
+        let path: Vec<String> = keys.into_iter().map(str::to_owned).collect();
         if list.is_empty() {
             found.push((path.clone(), "is empty and matches nothing".to_owned()));
         }
         for (at, text) in list.iter().enumerate() {
-            let wrong = match key {
+            let wrong = match *key {
                 "principals" => principal(text),
                 "certificates" => certificate(text),
                 "endpoints" => endpoint(text),
@@ -42,60 +57,6 @@ pub(crate) fn check(policy: &Policy) -> Vec<Misnomer> {
             }
         }
     }
-    found
-}
-
-pub(crate) fn split_keys(text: &str) -> Vec<String> {
-    text.split('.').map(str::to_owned).collect()
-}
-
-fn lists(policy: &Policy) -> Vec<List<'_>> {
-    let What {
-        tools,
-        prompts,
-        resources,
-        completion,
-        servers,
-        not_servers,
-        categories,
-        endpoints,
-        ..
-    } = &policy.what;
-    let What { words, not_words, .. } = &policy.what;
-    let mut all = who_lists("who", &policy.who).to_vec();
-    all.extend([
-        ("what", "tools", tools),
-        ("what", "words", words),
-        ("what", "not_words", not_words),
-        ("what", "prompts", prompts),
-        ("what", "resources", resources),
-        ("what", "completion", completion),
-        ("what", "servers", servers),
-        ("what", "not_servers", not_servers),
-        ("what", "categories", categories),
-        ("what", "endpoints", endpoints),
-        ("what", "methods", &policy.what.methods),
-    ]);
-    if let Some(approval) = &policy.approval
-        && let Some(approvers) = &approval.by
-    {
-        all.extend(who_lists("approval.by", approvers));
-    }
-    all
-}
-
-type List<'a> = (&'static str, &'static str, &'a Option<Vec<String>>);
-
-fn who_lists<'a>(part: &'static str, who: &'a Who) -> [List<'a>; 6] {
-    let Who { principals, roles, organisations, scopes, agents, certificates, anonymous: _ } = who;
-    [
-        (part, "principals", principals),
-        (part, "roles", roles),
-        (part, "organisations", organisations),
-        (part, "scopes", scopes),
-        (part, "agents", agents),
-        (part, "certificates", certificates),
-    ]
 }
 
 /// Returns the mistake in a pattern over callers.

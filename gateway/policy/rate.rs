@@ -5,9 +5,11 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use globset::Glob;
+
 use crate::file::{Key, Rate};
 use crate::limiter::{Allowance, HeldPermit, LimitKey, Limiter, Quota, Reached};
-use crate::pattern::{self, Matcher};
+use crate::pattern::Matcher;
 use crate::rule::Rule;
 use crate::{Subject, Target};
 
@@ -32,11 +34,10 @@ pub(crate) const METHODS: [&str; 15] = [
 const MAX_RATE: u32 = 1_000_000;
 
 /// Returns the methods that match one of the patterns, as bits by their index in [`METHODS`].
-pub(crate) fn methods(patterns: &[String]) -> u32 {
+pub(crate) fn methods(patterns: &[Glob]) -> u32 {
     let mut bits = 0;
-    for text in patterns {
-        let Ok(glob) = pattern::compile(text) else { continue };
-        let matcher = Matcher::new(&glob);
+    for glob in patterns {
+        let matcher = Matcher::new(glob);
         for (at, method) in METHODS.iter().enumerate() {
             bits |= u32::from(matcher.fits(method)) << at;
         }
@@ -158,11 +159,8 @@ impl Limit {
         let mut by = rate.by.as_ref().map_or_else(|| vec![Key::Principal], |by| by.clone());
         by.sort_unstable();
         by.dedup();
-        let mut patterns = Vec::new();
-        if let Some(globs) = &rule.what.methods {
-            patterns.extend(globs.iter().map(|glob| glob.glob().to_owned()));
-        }
-        Some(Self { quota: quota(rate), by, methods: methods(&patterns) })
+        let methods = methods(rule.what.methods.as_deref().unwrap_or(&[]));
+        Some(Self { quota: quota(rate), by, methods })
     }
 
     fn allowance<'a>(&'a self, rule: &'a Rule) -> Allowance<'a> {

@@ -138,18 +138,18 @@ impl Sql {
     }
 
     fn statement(&self, statement: &Statement) -> Result<Kind, Refusal> {
-        let mut walk = query::Walk::new(&self.named);
         let kind = match statement {
             Statement::Query(_) => Kind::Select,
             Statement::Explain { .. } => Kind::Explain,
             Statement::Insert(_) => Kind::Insert,
             Statement::Update(_) => Kind::Update,
             Statement::Delete(_) => Kind::Delete,
-            _ => return no(format!("this kind of SQL statement is not allowed: {}", self.kinds())),
+            _ => return self.refuse_kind(),
         };
         if !self.permits(kind, statement) {
-            return no(format!("this kind of SQL statement is not allowed: {}", self.kinds()));
+            return self.refuse_kind();
         }
+        let mut walk = query::Walk::new(&self.named);
         match statement {
             Statement::Query(query) => walk.query(query)?,
             Statement::Insert(insert) => walk.insert(insert)?,
@@ -171,7 +171,7 @@ impl Sql {
                 }
                 self.statement(statement)?;
             }
-            _ => return no("this kind of SQL statement is not allowed"),
+            _ => return self.refuse_kind(),
         }
         walk.rows.check()?;
         Ok(kind)
@@ -202,9 +202,10 @@ impl Sql {
         Ok(())
     }
 
-    fn kinds(&self) -> String {
-        let words: Vec<_> = self.statements.iter().map(keyword).collect();
-        format!("send {}", words.join(" or "))
+    fn refuse_kind<T>(&self) -> Result<T, Refusal> {
+        let words: Vec<_> = self.statements.iter().map(|kind| kind.as_str()).collect();
+        let kinds = words.join(" or ");
+        no(format!("this kind of SQL statement is not allowed: send {kinds}"))
     }
 }
 
@@ -213,16 +214,6 @@ fn is_harmless(option: &UtilityOption) -> bool {
     const SHOWING: &str = "costs verbose format summary settings buffers memory generic_plan";
     let UtilityOption { name, arg: _ } = option;
     names::has(SHOWING, &name.value)
-}
-
-fn keyword(kind: &Kind) -> &'static str {
-    match kind {
-        Kind::Select => "SELECT",
-        Kind::Explain => "EXPLAIN",
-        Kind::Insert => "INSERT",
-        Kind::Update => "UPDATE",
-        Kind::Delete => "DELETE",
-    }
 }
 
 // The row limit of a SELECT, which is set if it is missing.

@@ -11,30 +11,22 @@ use lockgate_text::percent;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// The kind of a target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TargetKind {
-    Tool,
-    Prompt,
-    /// A resource or a resource template.
-    Resource,
-    /// Values for the arguments of a prompt.
-    PromptCompletion,
-    /// Values for the variables of a resource template.
-    ResourceCompletion,
+lockgate_text::words! {
+    /// The kind of a target, with its name in conditions and messages.
+    #[derive(Hash)]
+    pub enum TargetKind {
+        Tool = "tool",
+        Prompt = "prompt",
+        /// A resource or a resource template.
+        Resource = "resource",
+        /// Values for the arguments of a prompt.
+        PromptCompletion = "completion",
+        /// Values for the variables of a resource template.
+        ResourceCompletion = "completion",
+    }
 }
 
 impl TargetKind {
-    /// Returns the name of the kind in conditions and messages.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Tool => "tool",
-            Self::Prompt => "prompt",
-            Self::Resource => "resource",
-            Self::PromptCompletion | Self::ResourceCompletion => "completion",
-        }
-    }
-
     /// Returns the kind of the completed item.
     pub(crate) fn completed(self) -> Option<Self> {
         match self {

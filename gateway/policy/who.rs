@@ -8,33 +8,20 @@ use globset::Glob;
 use crate::pattern;
 use crate::target::Subject;
 
+/// Number of lists of patterns over callers.
+pub(crate) const LISTS: usize = 6;
+
 /// Patterns over callers. `None` matches every caller.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Who {
-    pub(crate) principals: Option<Vec<Glob>>,
-    pub(crate) roles: Option<Vec<Glob>>,
-    pub(crate) organisations: Option<Vec<Glob>>,
-    pub(crate) scopes: Option<Vec<Glob>>,
-    pub(crate) agents: Option<Vec<Glob>>,
-    pub(crate) certificates: Option<Vec<Glob>>,
+    /// The patterns with their keys, in the order of [`Who::names`].
+    pub(crate) lists: [(&'static str, Option<Vec<Glob>>); LISTS],
     pub(crate) anonymous: Option<bool>,
 }
 
 impl Who {
-    /// Returns the lists of patterns with their keys, in the order of [`Who::names`].
-    pub(crate) fn lists(&self) -> [(&'static str, &Option<Vec<Glob>>); 6] {
-        [
-            ("principals", &self.principals),
-            ("roles", &self.roles),
-            ("organisations", &self.organisations),
-            ("scopes", &self.scopes),
-            ("agents", &self.agents),
-            ("certificates", &self.certificates),
-        ]
-    }
-
-    /// Returns the values of a caller, in the order of [`Who::lists`].
-    pub(crate) fn names(subject: &Subject<'_>) -> [Vec<String>; 6] {
+    /// Returns the values of a caller, in the order of the lists.
+    pub(crate) fn names(subject: &Subject<'_>) -> [Vec<String>; LISTS] {
         [
             vec![subject.principal()],
             to_texts(subject.roles),
@@ -52,7 +39,7 @@ impl Who {
     /// Describes the selected callers for a message.
     pub(crate) fn describe(&self) -> String {
         let mut parts = Vec::new();
-        for (key, globs) in self.lists() {
+        for (key, globs) in &self.lists {
             if let Some(globs) = globs {
                 parts.push(format!("{key} {}", wanted(globs)));
             }
@@ -64,7 +51,7 @@ impl Who {
     pub(crate) fn misfits(&self, subject: &Subject<'_>) -> Vec<String> {
         let names = Self::names(subject);
         let mut all = Vec::new();
-        for ((key, globs), names) in self.lists().into_iter().zip(&names) {
+        for ((key, globs), names) in self.lists.iter().zip(&names) {
             if let Some(globs) = globs
                 && !pattern::any(globs, names)
             {

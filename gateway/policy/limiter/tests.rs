@@ -13,14 +13,14 @@ fn memory_is_bounded_and_the_surplus_shares() {
     let limiter = Local::new();
     let quota = quota(1, None);
     for key in 0..MAX_KEYS as u64 + 2 * u64::from(CHECK_EVERY) {
-        let _ = limiter.take_for("p", &quota, key);
+        let _ = limiter.bucket("p", &quota).take(key);
     }
     let bucket = limiter.bucket("p", &quota);
     let known = bucket.pace.as_ref().map_or(0, |pace| pace.len());
     assert!(known <= MAX_KEYS + 2 * CHECK_EVERY as usize + SHARED_ALLOWANCES as usize, "{known}");
     // Far more callers than shared allowances, most of which are used up.
     let passed =
-        (0..20_000).filter(|n| limiter.take_for("p", &quota, 10_000_000 + n).is_ok()).count();
+        (0..20_000).filter(|n| limiter.bucket("p", &quota).take(10_000_000 + n).is_ok()).count();
     assert!(passed <= SHARED_ALLOWANCES as usize, "{passed}");
 }
 
@@ -28,14 +28,14 @@ fn memory_is_bounded_and_the_surplus_shares() {
 fn places_are_given_back_however_a_request_ends() {
     let limiter = Local::new();
     let quota = quota(0, Some(2));
-    let held: Vec<_> = (0..2).map(|_| limiter.take_for("p", &quota, 7).unwrap()).collect();
+    let held: Vec<_> = (0..2).map(|_| limiter.bucket("p", &quota).take(7).unwrap()).collect();
     assert_eq!(
-        limiter.take_for("p", &quota, 7).unwrap_err(),
+        limiter.bucket("p", &quota).take(7).unwrap_err(),
         Reached::Concurrency(CONCURRENCY_WAIT)
     );
-    assert!(limiter.take_for("p", &quota, 8).is_ok());
+    assert!(limiter.bucket("p", &quota).take(8).is_ok());
     drop(held);
-    assert!(limiter.take_for("p", &quota, 7).is_ok());
+    assert!(limiter.bucket("p", &quota).take(7).is_ok());
     assert_eq!(limiter.bucket("p", &quota).running.len(), 0);
 }
 
@@ -44,7 +44,7 @@ fn what_is_given_back_is_there_again_and_never_more_than_all() {
     let limiter = Local::new();
     let quota = quota(2, None);
     let took =
-        |tries: usize| (0..tries).filter(|_| limiter.take_for("p", &quota, 7).is_ok()).count();
+        |tries: usize| (0..tries).filter(|_| limiter.bucket("p", &quota).take(7).is_ok()).count();
     limiter.give_back_for("p", &quota, 7);
     assert_eq!(took(5), 2);
     limiter.give_back_for("p", &quota, 7);
@@ -57,7 +57,7 @@ fn what_is_given_back_is_there_again_and_never_more_than_all() {
 fn another_allowance_of_the_same_name_takes_over_what_was_used() {
     let limiter = Local::new();
     let took = |quota: &Quota, tries: usize| {
-        (0..tries).filter(|_| limiter.take_for("p", quota, 7).is_ok()).count()
+        (0..tries).filter(|_| limiter.bucket("p", quota).take(7).is_ok()).count()
     };
     assert_eq!(
         (took(&quota(5, None), 9), took(&quota(7, None), 9), took(&quota(3, None), 9)),
@@ -75,10 +75,10 @@ fn another_allowance_of_the_same_name_takes_over_what_was_used() {
     );
     // Removed and restored: neither the rate nor a permit is reset.
     let places = quota(0, Some(1));
-    let held = limiter.take_for("p", &places, 7).unwrap();
+    let held = limiter.bucket("p", &places).take(7).unwrap();
     assert_eq!(took(&quota(3, Some(1)), 9), 0);
     assert_eq!(
-        limiter.take_for("p", &quota(9, Some(1)), 7).unwrap_err(),
+        limiter.bucket("p", &quota(9, Some(1))).take(7).unwrap_err(),
         Reached::Concurrency(CONCURRENCY_WAIT)
     );
     drop(held);
@@ -86,9 +86,9 @@ fn another_allowance_of_the_same_name_takes_over_what_was_used() {
     // After a change, the callers above the limit of tracked keys still share allowances.
     let many = quota(1, None);
     (0..MAX_KEYS as u64 + 2 * u64::from(CHECK_EVERY))
-        .for_each(|key| drop(limiter.take_for("q", &many, key)));
+        .for_each(|key| drop(limiter.bucket("q", &many).take(key)));
     let passed = (0..20_000)
-        .filter(|n| limiter.take_for("q", &quota(2, None), 10_000_000 + n).is_ok())
+        .filter(|n| limiter.bucket("q", &quota(2, None)).take(10_000_000 + n).is_ok())
         .count();
     assert!(passed <= 2 * SHARED_ALLOWANCES as usize, "{passed}");
 }
@@ -103,9 +103,9 @@ fn what_remembers_nothing_is_forgotten_and_nothing_else() {
             ..quota(1, None)
         },
     );
-    let held = limiter.take_for("held", &quota(0, Some(1)), 7).unwrap();
+    let held = limiter.bucket("held", &quota(0, Some(1))).take(7).unwrap();
     for (name, quota) in [("slow", &slow), ("fast", &fast)] {
-        limiter.take_for(name, quota, 7).unwrap();
+        limiter.bucket(name, quota).take(7).unwrap();
     }
     std::thread::sleep(Duration::from_millis(5));
     let names = || {
@@ -116,7 +116,7 @@ fn what_remembers_nothing_is_forgotten_and_nothing_else() {
         names
     };
     assert_eq!(names(), ["held", "slow"]);
-    assert!(limiter.take_for("slow", &slow, 7).is_err());
+    assert!(limiter.bucket("slow", &slow).take(7).is_err());
     drop(held);
     assert_eq!(names(), ["slow"]);
 }
@@ -125,11 +125,11 @@ fn what_remembers_nothing_is_forgotten_and_nothing_else() {
 fn beyond_the_most_policies_the_least_is_forgotten() {
     let limiter = Local::new();
     for key in 0..3 {
-        limiter.take_for("first", &quota(1, None), key).unwrap();
+        limiter.bucket("first", &quota(1, None)).take(key).unwrap();
     }
     for n in 0..MAX_BUCKETS + 10 {
-        limiter.take_for(&n.to_string(), &quota(1, None), 7).unwrap();
+        limiter.bucket(&n.to_string(), &quota(1, None)).take(7).unwrap();
     }
     assert_eq!(limiter.buckets.read().unwrap().len(), MAX_BUCKETS);
-    assert!(limiter.take_for("first", &quota(1, None), 0).is_err());
+    assert!(limiter.bucket("first", &quota(1, None)).take(0).is_err());
 }

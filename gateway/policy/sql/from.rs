@@ -59,11 +59,11 @@ impl Walk<'_> {
                 if sample.is_some() {
                     return no("TABLESAMPLE is allowed on tables only");
                 }
-                walk.maybe_alias(alias.as_ref())?;
+                walk.alias(alias.as_ref())?;
                 walk.query(subquery)
             }
             TableFactor::Function { lateral: _, name, args, with_ordinality: _, alias } => {
-                walk.maybe_alias(alias.as_ref())?;
+                walk.alias(alias.as_ref())?;
                 walk.call(name, args, alias.as_ref())
             }
             TableFactor::UNNEST {
@@ -76,7 +76,7 @@ impl Walk<'_> {
                 if *with_offset || with_offset_alias.is_some() {
                     return no("UNNEST … WITH OFFSET is not allowed");
                 }
-                walk.maybe_alias(alias.as_ref())?;
+                walk.alias(alias.as_ref())?;
                 walk.rows.function(walk.named, "unnest", alias.as_ref());
                 for expression in array_exprs {
                     if let Some(ident) = bare(expression) {
@@ -86,12 +86,12 @@ impl Walk<'_> {
                 walk.expressions(array_exprs)
             }
             TableFactor::JsonTable { json_expr, json_path: _, columns, alias } => {
-                walk.maybe_alias(alias.as_ref())?;
+                walk.alias(alias.as_ref())?;
                 walk.json_columns(columns)?;
                 walk.expression(json_expr)
             }
             TableFactor::NestedJoin { table_with_joins, alias } => {
-                walk.maybe_alias(alias.as_ref())?;
+                walk.alias(alias.as_ref())?;
                 walk.table_with_joins(table_with_joins)
             }
             _ => no("FROM holds something other than tables, queries and joins: write it in \
@@ -134,7 +134,7 @@ impl Walk<'_> {
         {
             self.sample(sample)?;
         }
-        self.maybe_alias(alias.as_ref())?;
+        self.alias(alias.as_ref())?;
         match args {
             Some(TableFunctionArgs { args, settings: None }) => {
                 self.call(name, args, alias.as_ref())
@@ -203,11 +203,8 @@ impl Walk<'_> {
         }
     }
 
-    fn maybe_alias(&self, alias: Option<&TableAlias>) -> Result<(), Refusal> {
-        alias.as_ref().map_or(Ok(()), |alias| self.alias(alias))
-    }
-
-    pub(super) fn alias(&self, alias: &TableAlias) -> Result<(), Refusal> {
+    pub(super) fn alias(&self, alias: Option<&TableAlias>) -> Result<(), Refusal> {
+        let Some(alias) = alias else { return Ok(()) };
         let TableAlias { explicit: _, name, columns, at } = alias;
         if at.is_some() {
             return no("this form of alias is not allowed");

@@ -55,19 +55,11 @@ impl Named {
             Dialect::Mysql => "",
             Dialect::Sqlite => "main",
         };
-        let lower = spec.dialect != Dialect::Mysql;
+        let folds = spec.dialect == Dialect::Sqlite;
         Ok(Self {
             dialect: spec.dialect,
-            schemas: Pair::compile(
-                &spec.schemas,
-                lower && spec.dialect == Dialect::Sqlite,
-                "schemas",
-            )?,
-            tables: Pair::compile(
-                &spec.tables,
-                lower && spec.dialect == Dialect::Sqlite,
-                "tables",
-            )?,
+            schemas: Pair::compile(&spec.schemas, folds, "schemas")?,
+            tables: Pair::compile(&spec.tables, folds, "tables")?,
             default_schema: spec.default_schema.as_deref().unwrap_or(default).to_owned(),
             system: spec.system_tables,
             functions: Functions::compile(spec)?,

@@ -111,7 +111,7 @@ impl<'a> Walk<'a> {
             if from.is_some() {
                 return no("this form of WITH is not allowed");
             }
-            self.alias(alias)?;
+            self.alias(Some(alias))?;
             // Without RECURSIVE, the name refers to the real table inside its own query.
             let name = self.named.scoped(&alias.name);
             if *recursive {

@@ -54,18 +54,20 @@ pub enum Dialect {
     Sqlite,
 }
 
-/// Kinds of statements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// SELECT and VALUES, and EXPLAIN of them; never ANALYZE, which runs them.
-    Select,
-    /// EXPLAIN of any allowed statement.
-    Explain,
-    Insert,
-    Update,
-    Delete,
+lockgate_text::words! {
+    /// Kinds of statements.
+    #[derive(Deserialize)]
+    #[cfg_attr(test, derive(JsonSchema))]
+    #[serde(rename_all = "lowercase")]
+    pub enum Kind {
+        /// SELECT and VALUES, and EXPLAIN of them; never ANALYZE, which runs them.
+        Select = "SELECT",
+        /// EXPLAIN of any allowed statement.
+        Explain = "EXPLAIN",
+        Insert = "INSERT",
+        Update = "UPDATE",
+        Delete = "DELETE",
+    }
 }
 
 /// Names by glob: allowed when some `allow` matches and no `deny` does. `deny` ignores case.
