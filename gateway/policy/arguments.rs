@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jsonschema::Validator;
 use serde_json::{Map, Value};
 
-use crate::Refusal;
 use crate::file::{self, Effect, Others};
+use crate::{Refusal, no};
 use bounds::Bounds;
 pub(crate) use bounds::expression;
 pub(crate) use edit::{Edit, write};
@@ -134,9 +134,7 @@ fn only_named(object: &Map<String, Value>, named: &BTreeSet<String>) -> Result<(
         if !named.contains(key) {
             let other: String = key.chars().take(64).collect();
             let known = Vec::from_iter(named.iter().map(String::as_str)).join(", ");
-            return Err(Refusal(format!(
-                "the argument `{other}` is not allowed here, only {known}"
-            )));
+            return no(format!("the argument `{other}` is not allowed here, only {known}"));
         }
     }
     Ok(())
@@ -162,18 +160,10 @@ impl Rule {
     fn compile(at: &str, spec: &file::Argument, effect: Effect) -> Result<Self, Misrule> {
         let at = under("", Pointer::parse(at))?;
         let structural = pass::compile(spec)?;
-        let schema = match &spec.schema {
-            Some(schema) => Some(under("schema", schema::compile(schema))?),
-            None => None,
-        };
-        let bounds = match &spec.value {
-            Some(bounds) => Some(under("value", Bounds::compile(bounds))?),
-            None => None,
-        };
-        let set = match &spec.set {
-            Some(set) => Some(under("set", Set::compile(set, &at, effect))?),
-            None => None,
-        };
+        let schema = under("schema", spec.schema.as_ref().map(schema::compile).transpose())?;
+        let bounds = under("value", spec.value.as_ref().map(Bounds::compile).transpose())?;
+        let set = spec.set.as_ref().map(|set| Set::compile(set, &at, effect));
+        let set = under("set", set.transpose())?;
         let judges = !structural.is_empty() || schema.is_some() || bounds.is_some();
         if spec.forbid && (judges || set.is_some() || spec.require || spec.optional) {
             return Err(("forbid", "cannot be combined with other rules".into()));
@@ -202,7 +192,7 @@ impl Rule {
             Set::Default(_) => return Ok(()),
         };
         if !edit::put(arguments, &self.at.steps, value) {
-            return Err(Refusal(format!("the parent of the argument {} is missing", self.at.text)));
+            return no(format!("the parent of the argument {} is missing", self.at.text));
         }
         edits.push(Edit { at: self.at.steps.clone(), value: value.clone() });
         Ok(())
@@ -214,11 +204,11 @@ impl Rule {
             return if places.is_empty() {
                 Ok(())
             } else {
-                Err(Refusal(format!("the argument {} must not be given", self.at.text)))
+                no(format!("the argument {} must not be given", self.at.text))
             };
         }
         if missing && !self.optional {
-            return Err(Refusal(format!("the argument {} is missing", self.at.text)));
+            return no(format!("the argument {} is missing", self.at.text));
         }
         let mut narrowed = Vec::new();
         for (at, value) in places {

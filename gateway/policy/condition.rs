@@ -15,8 +15,8 @@ use cel::extractors::This;
 use cel::{Context, ExecutionError, Program, Value};
 use regex::Regex;
 
-use crate::Refusal;
 use crate::arguments::{expression, pointer, undisguised};
+use crate::{Refusal, no};
 use inspect::{Findings, Shape};
 
 const MAX_BYTES: usize = 2048;
@@ -42,12 +42,10 @@ impl Condition {
         let condition = Self { program, base, findings };
         condition.try_samples()?;
         if condition.findings.asks_nothing() {
-            world::samples(|sample| {
-                if condition.holds(sample)? {
-                    Ok(())
-                } else {
-                    Err("is false for every request: remove the policy, or `when`".into())
-                }
+            world::samples(|sample| match condition.holds(sample) {
+                Ok(true) => Ok(()),
+                Ok(false) => Err("is false for every request: remove the policy, or `when`".into()),
+                Err(failed) => Err(failed.words),
             })?;
         }
         Ok(condition)
@@ -76,30 +74,20 @@ impl Condition {
         for (steps, shapes) in &self.findings.shapes {
             if !shaped(arguments, steps, shapes) {
                 let words = Vec::from_iter(shapes.iter().map(|shape| shape.words())).join(" or ");
-                return Err(Refusal(format!(
-                    "the argument {} must be {words} here",
-                    pointer(steps)
-                )));
+                return no(format!("the argument {} must be {words} here", pointer(steps)));
             }
         }
         Ok(())
     }
 
-    /// Evaluates the condition. An error is a message for the log.
-    pub(crate) fn holds(&self, world: World<'_>) -> Result<bool, String> {
-        self.run(world).map_err(|failed| failed.words)
-    }
-
-    /// Returns the argument that made the evaluation fail, in a message for the caller; `None` if
+    /// Returns the argument that made an evaluation fail, in a message for the caller; `None` if
     /// the cause is not an argument.
-    pub(crate) fn amiss(&self, world: World<'_>) -> Option<String> {
-        let failed = self.run(world).err()?;
-        let arguments = world.arguments?;
-        match failed.why {
+    pub(crate) fn amiss(&self, failed: &Failed, arguments: &serde_json::Value) -> Option<String> {
+        match &failed.why {
             Why::Missing(name) => {
                 for steps in self.findings.taken() {
                     if let Some(way) = missing(arguments, steps)
-                        && way.last() == Some(&name)
+                        && way.last() == Some(name)
                     {
                         return Some(format!("{} is missing", pointer(way)));
                     }
@@ -121,7 +109,8 @@ impl Condition {
         }
     }
 
-    fn run(&self, world: World<'_>) -> Result<bool, Failed> {
+    /// Evaluates the condition.
+    pub(crate) fn holds(&self, world: World<'_>) -> Result<bool, Failed> {
         let mut scope = self.base.new_inner_scope();
         if self.findings.uses("subject") {
             scope.add_variable_from_value("subject", world::subject(world.subject));
@@ -157,7 +146,7 @@ impl Condition {
 
     /// Evaluates the condition on samples. Only arguments may be missing.
     fn try_samples(&self) -> Result<(), String> {
-        world::samples(|sample| match self.run(sample) {
+        world::samples(|sample| match self.holds(sample) {
             Err(failed) if !(matches!(failed.why, Why::Missing(_)) && self.needs_arguments()) => {
                 Err(format!("cannot be evaluated: {}", failed.words))
             }
@@ -245,11 +234,15 @@ fn given(arguments: &serde_json::Value, steps: &[String]) -> Option<String> {
     Some(format!("{} is {kind}", pointer(steps)))
 }
 
-struct Failed {
+/// A failed evaluation, with a message for the log.
+#[derive(Debug, thiserror::Error)]
+#[error("{words}")]
+pub(crate) struct Failed {
     words: String,
     why: Why,
 }
 
+#[derive(Debug)]
 enum Why {
     /// A member of this name is missing.
     Missing(String),

@@ -13,7 +13,7 @@ use crate::policy::{DenyReason, Passed, Policy, PolicyDenial, Question};
 use crate::rule::DEFAULT;
 use crate::rule::Rule;
 use crate::verdict::{Dry, Hidden, Judged, Verdict, VerdictState};
-use crate::{ApprovalRule, Refusal};
+use crate::{ApprovalRule, Refusal, no};
 
 /// Size of arguments that are always evaluated in less than 5 ms, in bytes.
 pub const ALWAYS_QUICK: usize = 128;
@@ -176,9 +176,7 @@ impl Policy {
                 Err(refusal) => Err(refusal),
                 Ok(()) => match (self.holds(rule, question, arguments), &rule.arguments) {
                     (Err(reason), _) => return Err(PolicyDenial::by(rule, reason)),
-                    (Ok(false), _) => {
-                        Err(Refusal("its condition does not hold for these arguments".into()))
-                    }
+                    (Ok(false), _) => no("its condition does not hold for these arguments"),
                     (Ok(true), None) => Ok(()),
                     (Ok(true), Some(rules)) => rules.check(&mut own, pass),
                 },
@@ -250,7 +248,7 @@ impl Policy {
             }
             let checked = match &rule.arguments {
                 Some(rules) => rules.check(arguments, pass),
-                None => Err(Refusal("such calls are not allowed".into())),
+                None => no("such calls are not allowed"),
             };
             match (checked, rule.effect) {
                 (Ok(()), _) => {}
@@ -276,15 +274,14 @@ impl Policy {
         }
         let Question { subject, endpoint, target } = *question;
         let world = World { subject, endpoint, target: Some(target), arguments: Some(arguments) };
-        let words = match rule.holds(world) {
+        let failed = match rule.holds(world) {
             Ok(holds) => return Ok(holds),
-            Err(words) => format!("policy {}: {words}", rule.name),
+            Err(failed) => failed,
         };
-        if let Some(when) = &rule.when
-            && let Some(argument) = when.amiss(world)
-        {
-            return Err(DenyReason::Unjudged(words, Refusal(argument)));
+        let words = format!("policy {}: {failed}", rule.name);
+        match rule.when.as_ref().and_then(|when| when.amiss(&failed, arguments)) {
+            Some(argument) => Err(DenyReason::Unjudged(words, Refusal(argument))),
+            None => Err(DenyReason::Failure(words)),
         }
-        Err(DenyReason::Failure(words))
     }
 }

@@ -8,7 +8,7 @@ use jsonschema::{PatternOptions, Validator};
 use lockgate_text::json::Reader;
 use serde_json::Value;
 
-use crate::Refusal;
+use crate::{Refusal, no};
 
 /// Maximum number of parts of a schema, each counted once per reference.
 const MAX_PARTS: usize = 10_000;
@@ -64,7 +64,7 @@ impl InputSchema {
         let at = if at.is_empty() { "/".to_owned() } else { short(&at) };
         // Masked, because policies may have set values that the caller must not see.
         let words = short(&error.masked().to_string());
-        Err(Refusal(format!("the arguments do not match the tool's inputSchema at {at}: {words}")))
+        no(format!("the arguments do not match the tool's inputSchema at {at}: {words}"))
     }
 }
 

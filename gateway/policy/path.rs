@@ -10,7 +10,7 @@ mod spelling;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{Refusal, refused};
+use crate::{Refusal, no, refused};
 use globs::{Allowed, Denied};
 
 /// The rule as it is written in a policy file.
@@ -143,16 +143,16 @@ impl Path {
         let checked = self.check(text)?;
         if checked.holds_root && !self.allow_root.unwrap_or(reads) {
             let path = &checked.path;
-            return Err(Refusal(format!(
+            return no(format!(
                 "{path} is a root, which must not be changed: use a path in it (or set allow_root \
                     in its rule)"
-            )));
+            ));
         }
         if !checked.went_up {
             return Ok(None);
         }
         if self.uris && !text.starts_with('/') && text.contains(':') {
-            return Err(Refusal("the URI contains `..`: write the resolved path".into()));
+            return no("the URI contains `..`: write the resolved path");
         }
         Ok(Some(checked.path))
     }
@@ -168,7 +168,7 @@ impl Path {
                 text.len(),
                 self.max_bytes
             );
-            return Err(Refusal(words));
+            return no(words);
         }
         let decoded = if self.uris { refused(spelling::decode_uri(text))? } else { None };
         let text = decoded.as_deref().unwrap_or(text);
@@ -182,9 +182,7 @@ impl Path {
             self.spelled(&checked.path.replace('\\', "/"))?;
             for other in [text.replace('\\', "/"), text.replace('\\', "")] {
                 if goes_up(&other) {
-                    return Err(Refusal(
-                        "the path has a backslash and `..`: separate names with /".into(),
-                    ));
+                    return no("the path has a backslash and `..`: separate names with /");
                 }
                 self.spelled(&other)?;
                 self.judge(&self.normalise(&other)?)?;
@@ -205,10 +203,10 @@ impl Path {
             && root.is_empty()
             && KERNEL.contains(&first.to_lowercase().as_str())
         {
-            return Err(Refusal(format!(
+            return no(format!(
                 "{} is a folder of the kernel: use a path of ordinary files",
                 whole(names)
-            )));
+            ));
         }
         let path = whole(names);
         // Removing empty names can leave white space at the end of the path.
@@ -216,13 +214,11 @@ impl Path {
         // Roots may be nested: a path that is denied in one is denied in all.
         for root in &self.roots {
             if names.starts_with(root) && self.deny.matches(names, root.len()) {
-                return Err(Refusal("the path is denied: use another path".into()));
+                return no("the path is denied: use another path");
             }
         }
         if !self.allow.matches(&path, below) {
-            return Err(Refusal(
-                "the path is not on the list of allowed paths: use an allowed path".into(),
-            ));
+            return no("the path is not on the list of allowed paths: use an allowed path");
         }
         let holds_root = self.roots.iter().any(|root| root.starts_with(names));
         Ok(Checked { path, root: whole(root), holds_root, went_up: false })
@@ -234,10 +230,10 @@ impl Path {
             (_, true) => Vec::new(),
             (Some(base), false) => base.clone(),
             (None, false) => {
-                return Err(Refusal(format!(
+                return no(format!(
                     "the path is relative: use an absolute path {}",
                     self.where_to()
-                )));
+                ));
             }
         };
         for name in text.split('/') {
@@ -252,9 +248,7 @@ impl Path {
                 name => names.push(name.to_owned()),
             }
             if names.len() > MAX_NAMES {
-                return Err(Refusal(format!(
-                    "the path has more than {MAX_NAMES} names: use a shorter one"
-                )));
+                return no(format!("the path has more than {MAX_NAMES} names: use a shorter one"));
             }
         }
         Ok(names)

@@ -164,7 +164,7 @@ impl Policy {
             match rule.holds(World { subject, endpoint, target: None, arguments: None }) {
                 Ok(true) => {}
                 Ok(false) => bits.remove(at),
-                Err(words) => broken.push((at, format!("policy {}: {words}", rule.name))),
+                Err(failed) => broken.push((at, format!("policy {}: {failed}", rule.name))),
             }
         }
         let mut methods = Vec::new();
@@ -277,7 +277,7 @@ impl Policy {
             match holds {
                 Ok(true) => concerned.push((at, rule)),
                 Ok(false) => {}
-                Err(words) => broken.push((at, format!("policy {}: {words}", rule.name))),
+                Err(failed) => broken.push((at, format!("policy {}: {failed}", rule.name))),
             }
         }
         concerned

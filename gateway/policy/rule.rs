@@ -7,7 +7,7 @@ use globset::Glob;
 
 use crate::approval::ApprovalRule;
 use crate::arguments::Arguments;
-use crate::condition::{Condition, World};
+use crate::condition::{Condition, Failed, World};
 use crate::file::{Effect, Hints, Rate};
 use crate::pattern;
 use crate::response::Response;
@@ -87,7 +87,7 @@ impl Rule {
     }
 
     /// Evaluates the condition. A policy without a condition holds.
-    pub(crate) fn holds(&self, world: World<'_>) -> Result<bool, String> {
+    pub(crate) fn holds(&self, world: World<'_>) -> Result<bool, Failed> {
         match &self.when {
             Some(when) => when.holds(world),
             None => Ok(true),
@@ -226,9 +226,7 @@ impl What {
         }
         all
     }
-}
 
-impl What {
     /// Describes the mismatch between the words and a target's name.
     fn misfit_of_words(&self, target: &Target<'_>) -> Option<String> {
         if !self.has_words() {

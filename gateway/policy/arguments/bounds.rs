@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use regex::Regex;
 use serde_json::{Number, Value};
 
-use crate::Refusal;
 use crate::file;
+use crate::{Refusal, no};
 
 const MAX_PATTERN: usize = 1024;
 /// Size limit of a compiled expression, in bytes.
@@ -159,7 +159,7 @@ fn is_crossed(spec: &file::Bounds) -> bool {
 }
 
 fn refuse(words: String) -> Result<(), Refusal> {
-    Err(Refusal(words))
+    no(words)
 }
 
 fn listed(all: &[Value]) -> String {

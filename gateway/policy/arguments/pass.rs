@@ -8,7 +8,7 @@ use crate::path::Path;
 use crate::sql::{Effort, Sql};
 use crate::target::TargetKind;
 use crate::url::Url;
-use crate::{Refusal, Target, file};
+use crate::{Refusal, Target, file, no};
 
 /// Words in the names of tools that list folders. Such a name has at least one of them, and no
 /// words other than these and [`OBJECTS`]. Many servers mark such tools in no other way.
@@ -161,7 +161,7 @@ impl Structural {
 fn text(value: &Value) -> Result<&str, Refusal> {
     match value {
         Value::String(text) => Ok(text),
-        _ => Err(Refusal("must be text".into())),
+        _ => no("must be text"),
     }
 }
 

@@ -4,7 +4,7 @@
 use lockgate_text::json::Reader;
 use serde_json::{Map, Value};
 
-use crate::Refusal;
+use crate::{Refusal, no};
 
 const MAX_STEPS: usize = 16;
 const MAX_BYTES: usize = 512;
@@ -95,7 +95,7 @@ impl Pointer {
             if next.len() > MAX_PLACES {
                 let what =
                     format!("the argument {} matches more than {MAX_PLACES} values", self.text);
-                return Err(Refusal(format!("{what}: send fewer in one call")));
+                return no(format!("{what}: send fewer in one call"));
             }
             found.places = next;
         }
@@ -187,10 +187,10 @@ pub(crate) fn read(text: Option<&[u8]>) -> Result<Value, Refusal> {
     let Some(text) = text else { return Ok(Value::Object(Map::new())) };
     match READER.read(text) {
         Ok(value @ Value::Object(_)) => Ok(value),
-        Ok(_) => Err(Refusal("the arguments must be an object".into())),
-        Err(words) => Err(Refusal(format!(
+        Ok(_) => no("the arguments must be an object"),
+        Err(words) => no(format!(
             "the arguments cannot be checked: {words}; send each argument once, in plain characters"
-        ))),
+        )),
     }
 }
 

@@ -4,8 +4,8 @@
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
 
-use crate::Refusal;
 use crate::names::find_near;
+use crate::{Refusal, no};
 
 const MAX_BYTES: usize = 64 * 1024;
 const MAX_WORDS: usize = 300;
@@ -114,7 +114,7 @@ pub(crate) fn check(schema: &Validator, value: &Value) -> Result<(), Refusal> {
     let Err(error) = schema.validate(value) else { return Ok(()) };
     let at = error.instance_path().to_string();
     let at = if at.is_empty() { String::new() } else { format!(" at {at}") };
-    Err(Refusal(format!("does not match the schema{at}: {}", short(&error.to_string()))))
+    no(format!("does not match the schema{at}: {}", short(&error.to_string())))
 }
 
 fn short(words: &str) -> String {
