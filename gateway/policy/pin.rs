@@ -4,13 +4,12 @@
 mod text;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use lockgate_text::setting::Text;
 use lockgate_text::settings;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 pub use text::{Finding, changes, inspect, is_clean, shown, strip};
 
@@ -99,10 +98,10 @@ impl Pin {
     /// # Errors
     /// The definition is not a JSON object.
     pub fn of(tool: &[u8]) -> Result<Self, String> {
-        let Ok(whole @ Value::Object(_)) = serde_json::from_slice::<Value>(tool) else {
+        let Ok(mut definition @ Value::Object(_)) = serde_json::from_slice::<Value>(tool) else {
             return Err("the definition is not a JSON object".into());
         };
-        let definition = sorted(whole);
+        definition.sort_all_objects();
         Ok(Self { fingerprint: fingerprint(&definition), definition })
     }
 }
@@ -110,26 +109,6 @@ impl Pin {
 /// Returns the BLAKE3 hash of the canonical text: sorted members, no white space.
 fn fingerprint(definition: &Value) -> String {
     format!("blake3:{}", blake3::hash(definition.to_string().as_bytes()).to_hex())
-}
-
-/// Sorts the members of all objects by name. The depth is bounded by the parser.
-fn sorted(value: Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            let mut all: Vec<_> = members.into_iter().collect();
-            all.sort_by(|a, b| a.0.cmp(&b.0));
-            let mut members = Map::with_capacity(all.len());
-            members.extend(all.into_iter().map(|(name, value)| (name, sorted(value))));
-            Value::Object(members)
-        }
-        Value::Array(mut items) => {
-            for item in &mut items {
-                *item = sorted(item.take());
-            }
-            Value::Array(items)
-        }
-        single => single,
-    }
 }
 
 impl Lock {
@@ -146,15 +125,15 @@ impl Lock {
             return Err(format!("it has more than {MAX_PINS} tools"));
         }
         let mut pins = BTreeMap::new();
-        for (name, pin) in file.tools {
-            let definition = sorted(pin.definition);
-            if fingerprint(&definition) != pin.fingerprint {
+        for (name, mut pin) in file.tools {
+            pin.definition.sort_all_objects();
+            if fingerprint(&pin.definition) != pin.fingerprint {
                 return Err(format!(
                     "{name}: the fingerprint does not match the definition; approve the tool \
                         instead"
                 ));
             }
-            pins.insert(name, Pin { definition, ..pin });
+            pins.insert(name, pin);
         }
         Ok(Self { pins, rejected: file.rejected })
     }
@@ -229,9 +208,7 @@ impl Lock {
 
 /// Returns the name of a tool in lock files.
 pub fn name(slug: &str, tool: &str) -> String {
-    let mut name = String::with_capacity(slug.len() + 1 + tool.len());
-    let _ = write!(name, "{slug}/{tool}");
-    name
+    format!("{slug}/{tool}")
 }
 
 impl Pins {

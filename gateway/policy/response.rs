@@ -51,7 +51,7 @@ pub struct Redact {
 }
 
 /// A compiled rule.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Response {
     max_bytes: Option<u64>,
     patterns: Vec<(regex::Regex, String)>,
@@ -98,7 +98,7 @@ impl Response {
     /// allow.
     pub fn all<'a>(rules: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
         let mut rules = rules.into_iter();
-        let mut all = rules.next()?.copy();
+        let mut all = rules.next()?.clone();
         for one in rules {
             all.max_bytes = match (all.max_bytes, one.max_bytes) {
                 (Some(all), Some(one)) => Some(all.min(one)),
@@ -113,16 +113,6 @@ impl Response {
             }
         }
         Some(all)
-    }
-
-    fn copy(&self) -> Self {
-        let Self { max_bytes, patterns, secrets, schemes } = self;
-        Self {
-            max_bytes: *max_bytes,
-            patterns: patterns.clone(),
-            secrets: *secrets,
-            schemes: schemes.clone(),
-        }
     }
 
     /// Returns the size limit that a result exceeds, if it does.

@@ -71,20 +71,17 @@ const SHAPES: &[(&str, &str)] = &[
 pub(super) struct Shapes {
     any: RegexSet,
     each: Vec<(Regex, String)>,
-    keyed: Keyed,
+    keyed: Regex,
 }
 
 impl Shapes {
     pub(super) fn get() -> Result<&'static Self, String> {
-        static SHAPES: OnceLock<Result<Shapes, String>> = OnceLock::new();
-        SHAPES.get_or_init(Self::compile).as_ref().map_err(Clone::clone)
+        static SHAPES: OnceLock<Result<Shapes, regex::Error>> = OnceLock::new();
+        let compiled = SHAPES.get_or_init(Self::compile).as_ref();
+        compiled.map_err(|error| format!("known secrets: {error}"))
     }
 
-    fn compile() -> Result<Self, String> {
-        Self::compile_regexes().map_err(|error| format!("known secrets: {error}"))
-    }
-
-    fn compile_regexes() -> Result<Self, regex::Error> {
+    fn compile() -> Result<Self, regex::Error> {
         let mut any = RegexSetBuilder::new(SHAPES.iter().map(|(_, shape)| shape));
         let any = any.size_limit(16 << 20).build()?;
         let mut each = Vec::with_capacity(SHAPES.len());
@@ -93,7 +90,7 @@ impl Shapes {
             let end = if shape.contains("?P<end>") { "${end}" } else { "" };
             each.push((Regex::new(shape)?, format!("{kept}[redacted: {name}]{end}")));
         }
-        Ok(Self { any, each, keyed: Keyed::compile()? })
+        Ok(Self { any, each, keyed: Regex::new(KEYED)? })
     }
 
     /// Redacts secrets; returns `None` if there are none.
@@ -105,7 +102,7 @@ impl Shapes {
             let before = out.as_deref().unwrap_or(text);
             out = Some(regex.replace_all(before, with.as_str()).into_owned());
         }
-        self.keyed.replace(out.as_deref().unwrap_or(text)).or(out)
+        self.replace_keyed(out.as_deref().unwrap_or(text)).or(out)
     }
 
     /// Redacts the value of a member if its name announces a secret.
@@ -114,8 +111,30 @@ impl Shapes {
         if text.contains(char::is_whitespace) {
             return None;
         }
-        self.keyed.replace(&format!("{name}: {text}"))?;
+        self.replace_keyed(&format!("{name}: {text}"))?;
         Some("[redacted: password]".to_owned())
+    }
+
+    /// Redacts secrets that follow a word naming them; returns `None` if there are none.
+    fn replace_keyed(&self, text: &str) -> Option<String> {
+        let mut changed = false;
+        let out = self.keyed.replace_all(text, |found: &Captures<'_>| {
+            let head = part(found, "head");
+            let between = part(found, "between");
+            let value = part(found, "value");
+            let is_place = PLACES.iter().any(|place| head.to_ascii_lowercase().contains(place));
+            let long =
+                found.name("sure").is_some() || value.len() >= MIN_AMBIGUOUS_SECRET && !is_place;
+            if !long || !part(found, "after").is_empty() || !looks_secret(value) {
+                return found.get(0).map_or(String::new(), |whole| whole.as_str().to_owned());
+            }
+            changed = true;
+            format!("{head}{between}[redacted: password]")
+        });
+        if !changed {
+            return None;
+        }
+        Some(out.into_owned())
     }
 }
 
@@ -142,37 +161,6 @@ const KEYED: &str = r#"(?ix)
 const MIN_AMBIGUOUS_SECRET: usize = 16;
 /// Words that mark a token as a list position or a CSRF token, which is not redacted.
 const PLACES: [&str; 6] = ["next", "page", "continuation", "sync", "cursor", "csrf"];
-
-#[derive(Debug)]
-pub(super) struct Keyed(Regex);
-
-impl Keyed {
-    pub(super) fn compile() -> Result<Self, regex::Error> {
-        Ok(Self(Regex::new(KEYED)?))
-    }
-
-    /// Redacts such secrets; returns `None` if there are none.
-    pub(super) fn replace(&self, text: &str) -> Option<String> {
-        let mut changed = false;
-        let out = self.0.replace_all(text, |found: &Captures<'_>| {
-            let head = part(found, "head");
-            let between = part(found, "between");
-            let value = part(found, "value");
-            let is_place = PLACES.iter().any(|place| head.to_ascii_lowercase().contains(place));
-            let long =
-                found.name("sure").is_some() || value.len() >= MIN_AMBIGUOUS_SECRET && !is_place;
-            if !long || !part(found, "after").is_empty() || !looks_secret(value) {
-                return found.get(0).map_or(String::new(), |whole| whole.as_str().to_owned());
-            }
-            changed = true;
-            format!("{head}{between}[redacted: password]")
-        });
-        if !changed {
-            return None;
-        }
-        Some(out.into_owned())
-    }
-}
 
 fn part<'a>(found: &'a Captures<'_>, name: &str) -> &'a str {
     found.name(name).map_or("", |part| part.as_str())
