@@ -39,9 +39,16 @@ impl BlockingPool {
 
     /// Waits for a permit, but not longer than `limit`.
     pub(crate) async fn acquire(&self, limit: Duration) -> Option<BlockingPermit> {
-        let permit = timeout(limit, Arc::clone(&self.0).acquire_owned()).await;
-        Some(BlockingPermit(permit.ok()?.ok()?))
+        acquire_within(&self.0, limit).await.map(BlockingPermit)
     }
+}
+
+/// Waits for a permit, but not longer than `limit`.
+pub(crate) async fn acquire_within(
+    places: &Arc<Semaphore>,
+    limit: Duration,
+) -> Option<OwnedSemaphorePermit> {
+    timeout(limit, Arc::clone(places).acquire_owned()).await.ok()?.ok()
 }
 
 impl BlockingPermit {

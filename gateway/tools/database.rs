@@ -174,7 +174,7 @@ struct Explain(Arc<Shared>);
 
 impl Tool for Explain {
     fn spec(&self) -> ToolSpec {
-        ToolSpec::new(
+        self.0.spec(
             "database/explain",
             "Explain a query",
             "Shows the plan of a SELECT (indexes, order, expected number of rows), without \
@@ -189,9 +189,6 @@ impl Tool for Explain {
             "timeout_ms?": self.0.timeout_schema(),
         }))
         .output(json!({"plan": {"description": "As returned by the database"}}))
-        .tags(&["database"])
-        .permissions(&["database:read"])
-        .timeout(self.0.time_limit())
     }
 
     async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
@@ -235,7 +232,7 @@ struct Query(Arc<Shared>);
 impl Tool for Query {
     fn spec(&self) -> ToolSpec {
         let most = self.0.limits.max_rows;
-        ToolSpec::new(
+        self.0.spec(
             "database/query",
             "Query a database",
             "Runs one SELECT, or EXPLAIN of one, with `parameters` for its values, and returns \
@@ -267,9 +264,6 @@ impl Tool for Query {
             },
             "duration_ms": "number",
         }))
-        .tags(&["database"])
-        .permissions(&["database:read"])
-        .timeout(self.0.time_limit())
         .cap(self.0.limits.result_size.saturating_mul(6))
     }
 

@@ -86,7 +86,7 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
             "Runs allowed programs, such as grep, find and git, in the configured folders. There \
                 is no shell: no pipes, no redirection, no wildcards, one program per call."
                 .into(),
-        tools: vec![Box::new(execute::Execute::new(shell))],
+        tools: vec![Box::new(execute::Execute(shell))],
         ..ServerDefinition::default()
     })
 }

@@ -211,6 +211,16 @@ pub(crate) fn list_schema(properties: Value) -> Value {
     json!({"type": "array", "items": properties_schema(json!({}), properties)})
 }
 
+/// Returns the schema of a time limit in milliseconds.
+pub(crate) fn timeout_schema(default: Duration, most: Duration, description: &str) -> Value {
+    let [default, most] =
+        [default, most].map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    json!({
+        "type": "integer", "minimum": 1, "maximum": most, "default": default,
+        "description": description,
+    })
+}
+
 fn object_schema(properties: Value) -> Value {
     let draft = json!({"$schema": "https://json-schema.org/draft/2020-12/schema"});
     properties_schema(draft, properties)

@@ -128,7 +128,7 @@ pub(super) struct Tables(pub(super) Arc<Shared>);
 
 impl Tool for Tables {
     fn spec(&self) -> ToolSpec {
-        ToolSpec::new(
+        self.0.spec(
             "database/tables",
             "Tables of a database",
             format!(
@@ -151,9 +151,6 @@ impl Tool for Tables {
             },
             "next?": "integer",
         }))
-        .tags(&["database"])
-        .permissions(&["database:read"])
-        .timeout(self.0.time_limit())
     }
 
     async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
@@ -179,7 +176,7 @@ pub(super) struct Schema(pub(super) Arc<Shared>);
 
 impl Tool for Schema {
     fn spec(&self) -> ToolSpec {
-        ToolSpec::new(
+        self.0.spec(
             "database/schema",
             "Schema of a table",
             "Describes one table or view: columns with type, nullability and default, its keys and \
@@ -198,9 +195,6 @@ impl Tool for Schema {
                 "description": "There are more columns, keys or indexes than are shown",
             },
         }))
-        .tags(&["database"])
-        .permissions(&["database:read"])
-        .timeout(self.0.time_limit())
     }
 
     async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {

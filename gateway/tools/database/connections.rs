@@ -1,5 +1,6 @@
 //! The databases shared by the tools, and the statements that may run on each.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use super::embedded::{Embedded, Owner};
 use super::remote::Remote;
 use super::{mysql, postgres, sqlite};
 use crate::blocking::BlockingPool;
-use crate::tool::{Arguments, ToolError, list_schema};
+use crate::tool::{Arguments, ToolError, ToolSpec, list_schema, timeout_schema};
 
 /// The name of the embedded database among the connections.
 pub const EMBEDDED: &str = "embedded";
@@ -126,15 +127,8 @@ impl Shared {
     }
 
     pub(super) fn timeout_schema(&self) -> Value {
-        let most = self.limits.max_timeout.as_millis();
-        let default = self.limits.timeout.as_millis();
-        json!({
-            "type": "integer",
-            "minimum": 1,
-            "maximum": u64::try_from(most).unwrap_or(u64::MAX),
-            "default": u64::try_from(default).unwrap_or(u64::MAX),
-            "description": "Time limit of the statement",
-        })
+        let Settings { timeout, max_timeout, .. } = self.limits;
+        timeout_schema(timeout, max_timeout, "Time limit of the statement")
     }
 
     pub(super) fn parameters_schema() -> Value {
@@ -145,9 +139,18 @@ impl Shared {
         })
     }
 
-    /// Returns the timeout of a tool: the statement's, plus the connection's overhead.
-    pub(super) fn time_limit(&self) -> Duration {
-        self.limits.max_timeout + Duration::from_secs(10)
+    /// Creates the spec of a tool that reads. Its timeout is the statement's, plus the connection's
+    /// overhead.
+    pub(super) fn spec(
+        &self,
+        name: &'static str,
+        title: &'static str,
+        description: impl Into<Cow<'static, str>>,
+    ) -> ToolSpec {
+        ToolSpec::new(name, title, description)
+            .tags(&["database"])
+            .permissions(&["database:read"])
+            .timeout(self.limits.max_timeout + Duration::from_secs(10))
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) struct Import(pub(super) Arc<Shared>);
 
 impl Tool for Import {
     fn spec(&self) -> ToolSpec {
-        ToolSpec::new(
+        self.0.spec(
             "database/import",
             "Import CSV",
             "Creates a table from a CSV resource (`uri` as in your resource list), which `query` \
@@ -61,10 +61,8 @@ impl Tool for Import {
             "columns": columns_schema(),
         }))
         .effect(Effect::Writes { destructive: true, idempotent: false })
-        .tags(&["database"])
         .asks_servers()
         .permissions(&["database:import"])
-        .timeout(self.0.time_limit())
     }
 
     async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
@@ -147,20 +145,18 @@ pub(super) struct Imports(pub(super) Arc<Shared>);
 
 impl Tool for Imports {
     fn spec(&self) -> ToolSpec {
-        ToolSpec::new(
-            "database/imports",
-            "Imported tables",
-            "Lists the tables that were imported for your organisation: name, source URI, rows \
+        self.0
+            .spec(
+                "database/imports",
+                "Imported tables",
+                "Lists the tables that were imported for your organisation: name, source URI, rows \
                 and time.",
-        )
-        .output(json!({
-            "imports": list_schema(json!({
-                "table": "string", "uri": "string", "rows": "integer", "imported_at": "string",
-            })),
-        }))
-        .tags(&["database"])
-        .permissions(&["database:read"])
-        .timeout(self.0.time_limit())
+            )
+            .output(json!({
+                "imports": list_schema(json!({
+                    "table": "string", "uri": "string", "rows": "integer", "imported_at": "string",
+                })),
+            }))
     }
 
     async fn run(&self, _: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
@@ -175,17 +171,16 @@ pub(super) struct DropImport(pub(super) Arc<Shared>);
 
 impl Tool for DropImport {
     fn spec(&self) -> ToolSpec {
-        ToolSpec::new(
-            "database/drop_import",
-            "Drop an imported table",
-            "Deletes a table created by `import`, with its rows.",
-        )
-        .input(json!({"table": table_argument()}))
-        .output(json!({"dropped": "string"}))
-        .effect(Effect::Writes { destructive: true, idempotent: false })
-        .tags(&["database"])
-        .permissions(&["database:import"])
-        .timeout(self.0.time_limit())
+        self.0
+            .spec(
+                "database/drop_import",
+                "Drop an imported table",
+                "Deletes a table created by `import`, with its rows.",
+            )
+            .input(json!({"table": table_argument()}))
+            .output(json!({"dropped": "string"}))
+            .effect(Effect::Writes { destructive: true, idempotent: false })
+            .permissions(&["database:import"])
     }
 
     async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {

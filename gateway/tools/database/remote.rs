@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::answer::{Answer, Ask, unreachable};
 use super::config::{Network, Settings};
+use crate::blocking::acquire_within;
 use crate::tool::ToolError;
 
 /// How long a caller waits for a session, and a session for its connection.
@@ -31,13 +32,9 @@ impl Remote {
     }
 
     pub(super) async fn acquire(&self) -> Result<OwnedSemaphorePermit, ToolError> {
-        let place = Arc::clone(&self.places).acquire_owned();
-        match tokio::time::timeout(ACQUIRE_TIMEOUT, place).await {
-            Ok(Ok(place)) => Ok(place),
-            _ => Err(ToolError::new(
-                "all connections to this database are busy: try again in a moment",
-            )),
-        }
+        acquire_within(&self.places, ACQUIRE_TIMEOUT).await.ok_or_else(|| {
+            ToolError::new("all connections to this database are busy: try again in a moment")
+        })
     }
 
     /// Checks that the database responds. Returns the failure, for its operator. A database with

@@ -8,14 +8,16 @@ use std::time::Duration;
 use lockgate_policy::command::Invocation;
 use serde_json::{Map, Value, json};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, interval_at, timeout};
+use tokio::time::{Instant, interval_at};
 
 use super::Shell;
 use super::folder::Folder;
 use super::program::Program;
 use super::run::{self, Ran, Start};
+use crate::blocking::acquire_within;
 use crate::tool::{
     Arguments, Client, Effect, MAX_TIMEOUT, Output, Tool, ToolError, ToolSpec, milliseconds,
+    timeout_schema,
 };
 
 /// How long a call waits for a permit.
@@ -29,13 +31,7 @@ const MAX_PATH: usize = 4096;
 /// Maximum length of a variable's value, in characters.
 const MAX_VARIABLE: usize = 4096;
 
-pub(super) struct Execute(Arc<Shell>);
-
-impl Execute {
-    pub(super) fn new(shell: Arc<Shell>) -> Self {
-        Self(shell)
-    }
-}
+pub(super) struct Execute(pub(super) Arc<Shell>);
 
 impl Tool for Execute {
     fn spec(&self) -> ToolSpec {
@@ -114,11 +110,11 @@ fn input_schema(shell: &Shell) -> Value {
             "description": "The folder to work in: absolute, or relative to the first folder, \
                 which is the default",
         },
-        "timeout_ms?": {
-            "type": "integer", "minimum": 1, "maximum": millis(config.max_timeout),
-            "default": millis(config.timeout),
-            "description": "The program is ended after this time",
-        },
+        "timeout_ms?": timeout_schema(
+            config.timeout,
+            config.max_timeout,
+            "The program is ended after this time",
+        ),
     });
     if !shell.config.caller_environment.is_empty() {
         let mut variables = Map::new();
@@ -162,10 +158,6 @@ fn output_schema() -> Value {
     })
 }
 
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 fn judge(shell: &Shell, arguments: &Arguments, folder: &Folder) -> Result<Invocation, ToolError> {
     let argv = match (arguments.maybe_text("command"), arguments.get("argv")) {
         (Some(command), None) => shell.rule.words(command)?,
@@ -187,13 +179,12 @@ fn judge(shell: &Shell, arguments: &Arguments, folder: &Folder) -> Result<Invoca
 }
 
 async fn turn(shell: &Shell) -> Result<OwnedSemaphorePermit, ToolError> {
-    let most = shell.config.concurrent;
-    match timeout(PERMIT_TIMEOUT, Arc::clone(&shell.places).acquire_owned()).await {
-        Ok(Ok(place)) => Ok(place),
-        _ => Err(ToolError(format!(
+    acquire_within(&shell.places, PERMIT_TIMEOUT).await.ok_or_else(|| {
+        let most = shell.config.concurrent;
+        ToolError(format!(
             "{most} programs are running, which is the limit; try again when one has ended"
-        ))),
-    }
+        ))
+    })
 }
 
 /// Reports progress until the result arrives.

@@ -12,7 +12,7 @@ use super::Web;
 use super::exchange::{Reply, Wish};
 use super::page::{self, Page};
 use super::reading;
-use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
+use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec, timeout_schema};
 
 /// Larger pages are converted on a blocking thread, so that they do not delay other calls.
 const READ_BYTES: usize = 64 << 10;
@@ -23,7 +23,6 @@ pub(super) struct Fetch(pub(super) Arc<Web>);
 impl Tool for Fetch {
     fn spec(&self) -> ToolSpec {
         let config = &self.0.config;
-        let limit = u64::try_from(config.timeout.as_millis()).unwrap_or(u64::MAX);
         ToolSpec::new(
             "web/fetch",
             "Read a web page",
@@ -35,7 +34,7 @@ impl Tool for Fetch {
                 self.0.rule.allowed()
             ),
         )
-        .input(input_schema(limit))
+        .input(input_schema(config.timeout))
         .output(output_schema())
         .open_world()
         .tags(&["web", "http", "read"])
@@ -61,8 +60,7 @@ impl Tool for Fetch {
     }
 }
 
-/// Returns the input schema; `limit` is the maximum timeout in milliseconds.
-fn input_schema(limit: u64) -> Value {
+fn input_schema(limit: Duration) -> Value {
     json!({
         "url": {
             "type": "string", "minLength": 1, "maxLength": 8192,
@@ -83,10 +81,7 @@ fn input_schema(limit: u64) -> Value {
         "links?": {
             "type": "boolean", "default": true, "description": "false leaves the list of links out",
         },
-        "timeout_ms?": {
-            "type": "integer", "minimum": 1, "maximum": limit, "default": limit,
-            "description": "For the whole exchange with its redirects",
-        },
+        "timeout_ms?": timeout_schema(limit, limit, "For the whole exchange with its redirects"),
     })
 }
 

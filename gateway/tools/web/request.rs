@@ -16,6 +16,7 @@ use super::exchange::{Reply, Wish};
 use super::reading;
 use crate::tool::{
     Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec, first_chars, milliseconds,
+    timeout_schema,
 };
 
 /// Maximum number of returned response headers, and maximum size of a value in bytes.
@@ -27,7 +28,6 @@ pub(super) struct Request(pub(super) Arc<Web>);
 impl Tool for Request {
     fn spec(&self) -> ToolSpec {
         let config = &self.0.config;
-        let limit = u64::try_from(config.timeout.as_millis()).unwrap_or(u64::MAX);
         ToolSpec::new(
             "web/request",
             "Send an HTTP request",
@@ -40,7 +40,7 @@ impl Tool for Request {
                 self.0.rule.allowed()
             ),
         )
-        .input(input_schema(config, limit))
+        .input(input_schema(config))
         .output(output_schema())
         .effect(Effect::Writes { destructive: true, idempotent: false })
         .open_world()
@@ -59,8 +59,8 @@ impl Tool for Request {
     }
 }
 
-/// Returns the input schema; `limit` is the maximum timeout in milliseconds.
-fn input_schema(config: &Config, limit: u64) -> Value {
+fn input_schema(config: &Config) -> Value {
+    let limit = config.timeout;
     json!({
         "url": {
             "type": "string", "minLength": 1, "maxLength": 8192,
@@ -87,10 +87,7 @@ fn input_schema(config: &Config, limit: u64) -> Value {
         "follow_redirects?": {
             "type": "boolean", "default": true, "description": "false returns the redirect itself",
         },
-        "timeout_ms?": {
-            "type": "integer", "minimum": 1, "maximum": limit, "default": limit,
-            "description": "For the whole exchange with its redirects",
-        },
+        "timeout_ms?": timeout_schema(limit, limit, "For the whole exchange with its redirects"),
     })
 }
 
