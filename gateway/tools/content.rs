@@ -205,8 +205,9 @@ async fn watch(shared: Arc<Shared>, teller: ChangeNotifier, interval: Duration) 
             looking.watched.find_changed(|uri| looking.mark(uri))
         });
         let Ok(changed) = looked.await else { continue };
+        let Some(server) = teller.upgrade() else { return };
         for uri in &changed {
-            teller.updated(uri);
+            server.resource_updated(uri);
         }
     }
 }

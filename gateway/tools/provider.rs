@@ -100,32 +100,15 @@ impl Contents {
 
 /// The receiver of changes: the server that a provider belongs to.
 pub(crate) trait ChangeListener: Send + Sync {
-    /// Handles a change of at least one list.
+    /// Reads all lists again after a change of at least one, and notifies clients. Never waits.
     fn lists_changed(&self);
 
-    /// Handles a change of a resource with subscribers.
+    /// Notifies the subscribers of a resource of its change. Never waits.
     fn resource_updated(&self, uri: &str);
 }
 
-/// A provider's handle for reporting changes. Never waits; does nothing once the server is gone.
-#[derive(Clone)]
-pub(crate) struct ChangeNotifier(pub(crate) Weak<dyn ChangeListener>);
-
-impl ChangeNotifier {
-    /// Reports a change of at least one list. All lists are read again, and clients are notified.
-    pub(crate) fn lists_changed(&self) {
-        if let Some(listener) = self.0.upgrade() {
-            listener.lists_changed();
-        }
-    }
-
-    /// Reports a change of a resource with subscribers.
-    pub(crate) fn updated(&self, uri: &str) {
-        if let Some(listener) = self.0.upgrade() {
-            listener.resource_updated(uri);
-        }
-    }
-}
+/// A provider's handle for reporting changes. Leads nowhere once the server is gone.
+pub(crate) type ChangeNotifier = Weak<dyn ChangeListener>;
 
 /// Resources with subscribers whose changes are found by polling, with their attributes at the last
 /// poll.

@@ -117,8 +117,8 @@ impl Server {
             calls: ConcurrencyLimit::new(CALLS, Charge::Turns, None),
         });
         if let Some(provider) = &server.provider {
-            let listener = Arc::downgrade(&server);
-            provider.attach(ChangeNotifier(listener));
+            let listener: ChangeNotifier = Arc::<Self>::downgrade(&server);
+            provider.attach(listener);
         }
         server.rebuild_catalog();
         if let Some(backing) = backing {

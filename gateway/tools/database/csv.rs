@@ -203,13 +203,6 @@ fn header(record: &[Field<'_>]) -> Result<Vec<String>, ToolError> {
     Ok(names)
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-impl From<Damage> for ToolError {
-    fn from(damage: Damage) -> Self {
-        wrong(damage.line, damage.what)
-    }
-}
-
 fn wrong(line: usize, what: &str) -> ToolError {
     ToolError::new(format!("the CSV cannot be read at line {line}: {what}"))
 }
@@ -230,13 +223,6 @@ impl Field<'_> {
     }
 }
 
-/// A syntax error and its line.
-#[derive(Debug, PartialEq, Eq)]
-struct Damage {
-    line: usize,
-    what: &'static str,
-}
-
 struct Records<'a> {
     rest: &'a str,
     /// The line that `rest` begins in.
@@ -249,7 +235,7 @@ impl<'a> Records<'a> {
     }
 
     /// Reads the next record into `record`. Returns its first line, or `None` at the end.
-    fn next(&mut self, record: &mut Vec<Field<'a>>) -> Result<Option<usize>, Damage> {
+    fn next(&mut self, record: &mut Vec<Field<'a>>) -> Result<Option<usize>, ToolError> {
         record.clear();
         while self.end_of_line() {}
         if self.rest.is_empty() {
@@ -263,10 +249,7 @@ impl<'a> Records<'a> {
                 Some(rest) => self.rest = rest,
                 None if self.rest.is_empty() || self.end_of_line() => return Ok(Some(line)),
                 None => {
-                    return Err(Damage {
-                        line: self.line,
-                        what: "there is text after a closing quote",
-                    });
+                    return Err(wrong(self.line, "there is text after a closing quote"));
                 }
             }
         }
@@ -295,13 +278,13 @@ impl<'a> Records<'a> {
     }
 
     /// Reads a quoted value, in which a doubled quote is an escaped quote.
-    fn quoted(&mut self) -> Result<Field<'a>, Damage> {
+    fn quoted(&mut self) -> Result<Field<'a>, ToolError> {
         let body = &self.rest[1..];
         let mut from = 0;
         let mut doubled = false;
         let end = loop {
             let Some(at) = body[from..].find('"') else {
-                return Err(Damage { line: self.line, what: "a quote is not closed" });
+                return Err(wrong(self.line, "a quote is not closed"));
             };
             if !body[from + at + 1..].starts_with('"') {
                 break from + at;

@@ -76,13 +76,13 @@ impl Embedded {
     /// Runs work on files on a blocking thread. Each change holds a text in memory and a thread.
     pub(super) async fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Self) -> Result<T, EmbeddedError> + Send + 'static,
+        work: impl FnOnce(&Self) -> Result<T, ToolError> + Send + 'static,
     ) -> Result<T, ToolError> {
         let Some(permit) = self.places.acquire(self.turn).await else {
             return Err(ToolError::new(BUSY));
         };
         let embedded = self.clone();
-        permit.run(move |_| Ok(work(&embedded)?)).await
+        permit.run(move |_| work(&embedded)).await
     }
 
     pub(super) fn lock_timeout(&self) -> Duration {
@@ -108,10 +108,10 @@ impl Embedded {
         uri: &str,
         sheet: &Sheet,
         mode: Mode,
-    ) -> Result<Value, EmbeddedError> {
+    ) -> Result<Value, ToolError> {
         let path = self.path(owner);
         if let Err(error) = self.make(&path) {
-            return Err(self.report_unwritable(&error).into());
+            return Err(self.report_unwritable(&error));
         }
         let mut connection = self.open(&path)?;
         let transaction = writing(&mut connection)?;
@@ -148,7 +148,7 @@ impl Embedded {
     }
 
     /// Lists an owner's imports. Blocks.
-    pub(super) fn list(&self, owner: &Owner) -> Result<Vec<Value>, EmbeddedError> {
+    pub(super) fn list(&self, owner: &Owner) -> Result<Vec<Value>, ToolError> {
         let mut imports = Vec::new();
         let Some(path) = self.file(owner) else { return Ok(imports) };
         let connection = self.open(&path)?;
@@ -166,12 +166,12 @@ impl Embedded {
     }
 
     /// Deletes an imported table. Blocks.
-    pub(super) fn drop_table(&self, owner: &Owner, table: &str) -> Result<(), EmbeddedError> {
-        let Some(file) = self.file(owner) else { return Err(unknown_table(table).into()) };
+    pub(super) fn drop_table(&self, owner: &Owner, table: &str) -> Result<(), ToolError> {
+        let Some(file) = self.file(owner) else { return Err(unknown_table(table)) };
         let mut connection = self.open(&file)?;
         let transaction = writing(&mut connection)?;
         if registered(&transaction, table)?.is_none() {
-            return Err(unknown_table(table).into());
+            return Err(unknown_table(table));
         }
         transaction.execute_batch(&format!("DROP TABLE IF EXISTS {}", quoted(table)))?;
         forget(&transaction, table)?;
@@ -210,35 +210,17 @@ impl Embedded {
     }
 }
 
-/// A failure of an embedded database: of SQLite, or of a check.
-pub(super) struct EmbeddedError(ToolError);
-
-impl From<rusqlite::Error> for EmbeddedError {
+impl From<rusqlite::Error> for ToolError {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => {
-                let words = "the embedded database is full: drop imported tables first";
-                return Self(ToolError::new(words));
+                return Self::new("the embedded database is full: drop imported tables first");
             }
-            Some(ErrorCode::DatabaseBusy) => return Self(ToolError::new(BUSY)),
+            Some(ErrorCode::DatabaseBusy) => return Self::new(BUSY),
             _ => {}
         }
         tracing::warn!(%error, "the embedded database failed");
-        Self(ToolError::new(
-            "the embedded database failed: try again; the gateway's log has the reason",
-        ))
-    }
-}
-
-impl From<ToolError> for EmbeddedError {
-    fn from(error: ToolError) -> Self {
-        Self(error)
-    }
-}
-
-impl From<EmbeddedError> for ToolError {
-    fn from(failure: EmbeddedError) -> Self {
-        failure.0
+        Self::new("the embedded database failed: try again; the gateway's log has the reason")
     }
 }
 
@@ -261,11 +243,11 @@ fn create_ledger(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
 }
 
 /// Checks that another table may be imported.
-fn check_room(transaction: &Transaction<'_>) -> Result<(), EmbeddedError> {
+fn check_room(transaction: &Transaction<'_>) -> Result<(), ToolError> {
     let count = usize::try_from(count_rows(transaction, LEDGER)?).unwrap_or(0);
     if count >= MAX_TABLES {
         let words = format!("there are {MAX_TABLES} imported tables: drop one first");
-        return Err(ToolError::new(words).into());
+        return Err(ToolError::new(words));
     }
     Ok(())
 }
@@ -332,7 +314,7 @@ fn columns(
 }
 
 /// Checks that rows can be appended: the columns are the same, and no value would be converted.
-fn fits(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), EmbeddedError> {
+fn fits(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), ToolError> {
     let columns = columns(transaction, table)?;
     let names: Vec<_> = columns.iter().map(|(name, _)| name.as_str()).collect();
     if sheet.names() != names {
@@ -341,16 +323,16 @@ fn fits(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(),
             "the columns differ from those of the table ({expected}): use mode `replace`, or \
                 another table"
         );
-        return Err(ToolError::new(words).into());
+        return Err(ToolError::new(words));
     }
     if let Some(words) = sheet.misfit(&columns) {
         let instead = "import into another table, or one CSV with all rows with mode `replace`";
-        return Err(ToolError::new(format!("{words}: {instead}")).into());
+        return Err(ToolError::new(format!("{words}: {instead}")));
     }
     Ok(())
 }
 
-fn fill(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), EmbeddedError> {
+fn fill(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), ToolError> {
     let marks = vec!["?"; sheet.names().len()].join(", ");
     let insert = format!("INSERT INTO {} VALUES ({marks})", quoted(table));
     let mut statement = transaction.prepare(&insert)?;

@@ -27,6 +27,7 @@ const SCHEMA: [&str; 5] =
 const SQL_BYTES: i32 = 70_000;
 
 /// A database file.
+#[derive(Clone)]
 pub(super) struct Sqlite {
     /// `None` is an empty database.
     pub(super) path: Option<PathBuf>,
@@ -44,53 +45,90 @@ impl Sqlite {
                 "too many statements run on this database: try again in a moment",
             ));
         };
-        let path = self.path.clone();
-        let rule = Arc::clone(&self.rule);
-        let lock_timeout = self.lock_timeout;
+        let database = self.clone();
         let ask = ask.clone();
-        permit.run(move |stop| blocking(path.as_deref(), rule, lock_timeout, &ask, stop)).await
+        permit.run(move |stop| database.run_blocking(&ask, stop)).await
     }
-}
 
-fn blocking(
-    path: Option<&Path>,
-    rule: Arc<Sql>,
-    lock_timeout: Duration,
-    ask: &Ask,
-    stop: &CancellationToken,
-) -> Result<Answer, ToolError> {
-    let mut connection = match open(path) {
-        Ok(connection) => connection,
-        Err(error) => {
-            tracing::warn!(?path, %error, "no database");
-            return Err(ToolError::new(
-                "the database file cannot be opened: the gateway's log has the reason",
-            ));
+    fn run_blocking(&self, ask: &Ask, stop: &CancellationToken) -> Result<Answer, ToolError> {
+        let mut connection = match open(self.path.as_deref()) {
+            Ok(connection) => connection,
+            Err(error) => {
+                tracing::warn!(path = ?self.path, %error, "no database");
+                return Err(ToolError::new(
+                    "the database file cannot be opened: the gateway's log has the reason",
+                ));
+            }
+        };
+        if let Err(error) = self.confine(&mut connection, ask, stop) {
+            return Err(refused(&error, ask));
         }
-    };
-    if let Err(error) = confine(&mut connection, rule, lock_timeout, ask, stop) {
-        return Err(refused(&error, ask));
+        let mut batch = Batch::new(&connection, &ask.sql);
+        let mut statement = match batch.next() {
+            Ok(Some(statement)) => statement,
+            Ok(None) => return Err(ToolError::new("the statement is empty")),
+            Err(error) => return Err(refused(&error, ask)),
+        };
+        if !matches!(batch.next(), Ok(None)) {
+            return Err(ToolError::new("only one SQL statement is allowed"));
+        }
+        if !statement.readonly() || statement.column_count() == 0 {
+            return Err(ToolError::new("the statement returns no rows, or is not read-only"));
+        }
+        if statement.parameter_count() != ask.parameters.len() {
+            let takes = statement.parameter_count();
+            let received = ask.parameters.len();
+            return Err(ToolError::new(format!(
+                "the statement takes {takes} parameters, received {received}"
+            )));
+        }
+        collect(&mut statement, ask).map_err(|error| refused(&error, ask))
     }
-    let mut batch = Batch::new(&connection, &ask.sql);
-    let mut statement = match batch.next() {
-        Ok(Some(statement)) => statement,
-        Ok(None) => return Err(ToolError::new("the statement is empty")),
-        Err(error) => return Err(refused(&error, ask)),
-    };
-    if !matches!(batch.next(), Ok(None)) {
-        return Err(ToolError::new("only one SQL statement is allowed"));
+
+    fn confine(
+        &self,
+        connection: &mut Connection,
+        ask: &Ask,
+        stop: &CancellationToken,
+    ) -> rusqlite::Result<()> {
+        connection.busy_timeout(self.lock_timeout)?;
+        for (setting, on) in [
+            (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+            (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+            (DbConfig::SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, false),
+            (DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, false),
+            (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+            (DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true),
+        ] {
+            connection.set_db_config(setting, on)?;
+        }
+        let bytes = i32::try_from(ask.max_bytes).unwrap_or(i32::MAX);
+        for (limit, most) in [
+            (Limit::SQLITE_LIMIT_LENGTH, bytes.max(SQL_BYTES)),
+            (Limit::SQLITE_LIMIT_SQL_LENGTH, SQL_BYTES),
+            (Limit::SQLITE_LIMIT_ATTACHED, 0),
+            (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
+            (Limit::SQLITE_LIMIT_VARIABLE_NUMBER, 1000),
+            (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000),
+        ] {
+            connection.set_limit(limit, most)?;
+        }
+        let deadline = Instant::now() + ask.timeout;
+        let stop = stop.clone();
+        connection.progress_handler(
+            STEPS_PER_CHECK,
+            Some(move || stop.is_set() || Instant::now() > deadline),
+        )?;
+        let rule = Arc::clone(&self.rule);
+        let own = ask.own;
+        connection.authorizer(Some(move |context: AuthContext<'_>| {
+            if permitted(&rule, own, &context.action) {
+                Authorization::Allow
+            } else {
+                Authorization::Deny
+            }
+        }))
     }
-    if !statement.readonly() || statement.column_count() == 0 {
-        return Err(ToolError::new("the statement returns no rows, or is not read-only"));
-    }
-    if statement.parameter_count() != ask.parameters.len() {
-        let takes = statement.parameter_count();
-        let received = ask.parameters.len();
-        return Err(ToolError::new(format!(
-            "the statement takes {takes} parameters, received {received}"
-        )));
-    }
-    collect(&mut statement, ask).map_err(|error| refused(&error, ask))
 }
 
 fn refused(error: &rusqlite::Error, ask: &Ask) -> ToolError {
@@ -113,51 +151,6 @@ fn open(path: Option<&Path>) -> rusqlite::Result<Connection> {
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
         ),
     }
-}
-
-fn confine(
-    connection: &mut Connection,
-    rule: Arc<Sql>,
-    lock_timeout: Duration,
-    ask: &Ask,
-    stop: &CancellationToken,
-) -> rusqlite::Result<()> {
-    connection.busy_timeout(lock_timeout)?;
-    for (setting, on) in [
-        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
-        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
-        (DbConfig::SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, false),
-        (DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, false),
-        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
-        (DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true),
-    ] {
-        connection.set_db_config(setting, on)?;
-    }
-    let bytes = i32::try_from(ask.max_bytes).unwrap_or(i32::MAX);
-    for (limit, most) in [
-        (Limit::SQLITE_LIMIT_LENGTH, bytes.max(SQL_BYTES)),
-        (Limit::SQLITE_LIMIT_SQL_LENGTH, SQL_BYTES),
-        (Limit::SQLITE_LIMIT_ATTACHED, 0),
-        (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
-        (Limit::SQLITE_LIMIT_VARIABLE_NUMBER, 1000),
-        (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000),
-    ] {
-        connection.set_limit(limit, most)?;
-    }
-    let deadline = Instant::now() + ask.timeout;
-    let stop = stop.clone();
-    connection.progress_handler(
-        STEPS_PER_CHECK,
-        Some(move || stop.is_set() || Instant::now() > deadline),
-    )?;
-    let own = ask.own;
-    connection.authorizer(Some(move |context: AuthContext<'_>| {
-        if permitted(&rule, own, &context.action) {
-            Authorization::Allow
-        } else {
-            Authorization::Deny
-        }
-    }))
 }
 
 /// Permits reading, calls of functions that only compute, and the declarations of virtual tables.

@@ -210,12 +210,14 @@ async fn follow(inner: Weak<Inner>, teller: ChangeNotifier) {
             (watching.watched.find_changed(|uri| watching.look(uri)), lists && watching.list())
         });
         let Ok((changed, another)) = looked.await else { return };
+        let Some(server) = teller.upgrade() else { return };
         for uri in &changed {
-            teller.updated(uri);
+            server.resource_updated(uri);
         }
         if another {
-            teller.lists_changed();
+            server.lists_changed();
         }
+        drop(server);
         looks += 1;
         tokio::select! {
             () = tokio::time::sleep(POLL_INTERVAL) => {}

@@ -41,9 +41,7 @@ impl Root {
 
     /// Returns an identifier of the folder that does not depend on its name.
     pub(super) fn identity(&self) -> Result<(u64, u64), String> {
-        fs::fstat(&self.folder)
-            .map(|stat| (identity(&stat).0, identity(&stat).1))
-            .map_err(|errno| errno.to_string())
+        fs::fstat(&self.folder).map(|stat| identity(&stat)).map_err(|errno| errno.to_string())
     }
 
     /// Opens a path. Symbolic links are followed while they stay inside the root.
