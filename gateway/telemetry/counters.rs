@@ -279,8 +279,8 @@ impl Gauge {
         self.0.store(value, Relaxed);
     }
 
-    pub(crate) fn get(&self) -> usize {
-        self.0.load(Relaxed)
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed) as u64
     }
 }
 

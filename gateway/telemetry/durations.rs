@@ -6,7 +6,10 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use prometheus::proto::LabelPair;
+
 use crate::histogram::{Histogram, Snapshot};
+use crate::labels::pair;
 
 /// JSON-RPC codes that blame the caller, which are not errors of the responder.
 pub(crate) const CALLERS_FAULTS: [i64; 5] = [-32700, -32600, -32601, -32602, -32002];
@@ -101,58 +104,44 @@ impl Series {
 }
 
 /// The labels under their Prometheus names.
-#[derive(Debug, Default)]
-pub(crate) struct Pairs(Vec<(&'static str, String)>);
-
-impl Pairs {
-    pub(crate) fn of_operation(labels: &OperationLabels) -> Self {
-        let mut pairs = Self::of_session(labels);
-        let method = if labels.method.is_empty() { OTHER_METHOD } else { labels.method };
-        pairs.add("mcp_method_name", method);
+impl OperationLabels {
+    /// Returns the labels of an operation; `tool` is the one that it calls.
+    pub(crate) fn pairs(&self, tool: Option<&str>) -> Vec<LabelPair> {
+        let mut pairs = self.session_pairs();
+        let method = if self.method.is_empty() { OTHER_METHOD } else { self.method };
+        pairs.push(pair("mcp_method_name", method));
+        if let Some(tool) = tool {
+            pairs.push(pair("gen_ai_operation_name", "execute_tool"));
+            pairs.push(pair("gen_ai_tool_name", tool));
+        }
         pairs
     }
 
-    pub(crate) fn of_session(labels: &OperationLabels) -> Self {
-        let mut pairs = Self::default();
-        if let Some(revision) = labels.revision {
-            pairs.add("mcp_protocol_version", revision);
+    pub(crate) fn session_pairs(&self) -> Vec<LabelPair> {
+        let mut pairs = Vec::new();
+        if let Some(revision) = self.revision {
+            pairs.push(pair("mcp_protocol_version", revision));
         }
-        match labels.network {
-            Network::Pipe => pairs.add("network_transport", "pipe"),
+        match self.network {
+            Network::Pipe => pairs.push(pair("network_transport", "pipe")),
             Network::Http(version) => {
-                pairs.add("network_transport", "tcp");
-                pairs.add("network_protocol_name", "http");
+                pairs.push(pair("network_transport", "tcp"));
+                pairs.push(pair("network_protocol_name", "http"));
                 if let Some(version) = version {
-                    pairs.add("network_protocol_version", version);
+                    pairs.push(pair("network_protocol_version", version));
                 }
             }
         }
-        match labels.ending {
-            Ending::Success => {}
-            Ending::Refused(code) => pairs.add("rpc_response_status_code", &code.to_string()),
-            Ending::Error(code) => {
-                pairs.add("rpc_response_status_code", &code.to_string());
-                pairs.add("error_type", &code.to_string());
-            }
-            Ending::Failed(kind) => pairs.add("error_type", kind),
-            Ending::Other => pairs.add("error_type", "_OTHER"),
+        if let Ending::Refused(code) | Ending::Error(code) = self.ending {
+            pairs.push(pair("rpc_response_status_code", &code.to_string()));
+        }
+        match self.ending {
+            Ending::Success | Ending::Refused(_) => {}
+            Ending::Error(code) => pairs.push(pair("error_type", &code.to_string())),
+            Ending::Failed(kind) => pairs.push(pair("error_type", kind)),
+            Ending::Other => pairs.push(pair("error_type", "_OTHER")),
         }
         pairs
-    }
-
-    pub(crate) fn of_tool(labels: &OperationLabels, tool: &str) -> Self {
-        let mut pairs = Self::of_operation(labels);
-        pairs.add("gen_ai_operation_name", "execute_tool");
-        pairs.add("gen_ai_tool_name", tool);
-        pairs
-    }
-
-    fn add(&mut self, name: &'static str, value: &str) {
-        self.0.push((name, value.to_owned()));
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        self.0.iter().map(|(name, value)| (*name, value.as_str()))
     }
 }
 

@@ -1,6 +1,8 @@
 //! The closed sets of label values. Each value is the index of its counter, and a word in metrics,
 //! logs and the audit trail.
 
+use prometheus::proto::LabelPair;
+
 lockgate_text::words! {
     /// The outcome of a call, as the client observes it.
     #[derive(Hash)]
@@ -133,3 +135,11 @@ lockgate_text::words! {
 /// The name for all values of a kind beyond its bound.
 pub(crate) const OTHER: &str = "other";
 pub(crate) const OUTCOMES: usize = Outcome::ALL.len();
+
+/// Returns a label of a series.
+pub(crate) fn pair(name: &str, value: &str) -> LabelPair {
+    let mut pair = LabelPair::default();
+    pair.set_name(name.to_owned());
+    pair.set_value(value.to_owned());
+    pair
+}

@@ -10,7 +10,6 @@ mod batches;
 mod config;
 mod counters;
 mod durations;
-mod families;
 mod histogram;
 mod labels;
 mod log;

@@ -5,16 +5,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::audit::AuditCounters;
 use crate::config::Config;
 use crate::counters::{RecentCalls, ServerFigures, ServerMetrics, ToolMetrics};
 use crate::durations::OperationLabels;
-use crate::families::render;
 use crate::labels::{Denial, Notification, OTHER, Rejection, Unknown};
-use crate::numbers::{Gauges, KeySet, Numbers, ORGANISATION, ServerLabel};
-use crate::readings::READINGS;
+use crate::numbers::{FIRST_STATUS, Gauges, KeySet, MAX_RULES, Numbers, ORGANISATION, ServerLabel};
+use crate::readings::render;
 
 /// Maximum characters of a label value; longer names are truncated.
 const MAX_LABEL: usize = 128;
@@ -38,7 +37,10 @@ impl std::fmt::Debug for Metrics {
 
 impl Metrics {
     pub fn new(config: &Config) -> Self {
-        Self { numbers: Arc::new(Numbers { tools: config.tools, ..Numbers::default() }) }
+        let numbers = Numbers { tools: config.tools, ..Numbers::default() };
+        // The process starts with a valid configuration.
+        numbers.last_reload.store(now(), Relaxed);
+        Self { numbers: Arc::new(numbers) }
     }
 
     /// Returns the counters of a tool, creating them if new. Beyond `Config::tools` distinct tools,
@@ -163,22 +165,37 @@ impl Metrics {
 
     /// Counts a request that policy denied, or that a dry-run rule would have denied.
     pub fn denied(&self, rule: &str, why: Denial) {
-        self.numbers.denials.count(rule, why);
+        if let Some(counts) = self.numbers.denials.read().get(rule) {
+            counts[why as usize].fetch_add(1, Relaxed);
+            return;
+        }
+        let mut by_rule = self.numbers.denials.write();
+        let is_full = by_rule.len() >= MAX_RULES && !by_rule.contains_key(rule);
+        let rule = if is_full { OTHER } else { rule };
+        by_rule.entry(rule.into()).or_default()[why as usize].fetch_add(1, Relaxed);
     }
 
     /// Counts a request with an unknown name.
     pub fn named_unknown(&self, what: Unknown) {
-        self.numbers.denials.count_unknown(what);
+        self.numbers.unknown[what as usize].fetch_add(1, Relaxed);
     }
 
     /// Counts an HTTP response.
     pub fn responded(&self, status: u16) {
-        self.numbers.statuses.count(status);
+        let place = usize::from(status).wrapping_sub(FIRST_STATUS);
+        if let Some(counter) = self.numbers.statuses.0.get(place) {
+            counter.fetch_add(1, Relaxed);
+        }
     }
 
     /// Counts a changed configuration, by whether it took effect.
     pub fn reloaded(&self, is_success: bool) {
-        self.numbers.reloads.count(is_success);
+        let numbers = &self.numbers;
+        numbers.reloads[usize::from(is_success)].fetch_add(1, Relaxed);
+        numbers.has_failed_reload.store(!is_success, Relaxed);
+        if is_success {
+            numbers.last_reload.store(now(), Relaxed);
+        }
     }
 
     /// Counts a client's request, under its tool if it exists.
@@ -217,7 +234,7 @@ impl Metrics {
     /// Renders all metrics in the Prometheus text format (version 0.0.4). Serve them as
     /// `text/plain; version=0.0.4`.
     pub fn render(&self) -> String {
-        render(READINGS.iter().flat_map(|read| read(&self.numbers)))
+        render(&self.numbers)
     }
 
     /// Renders the metrics without private labels: counts of a server reveal the activity of
@@ -237,6 +254,10 @@ impl Metrics {
 
 fn server_label(organisation: Option<&str>, slug: &str) -> ServerLabel {
     ServerLabel { organisation: organisation.map(label), slug: label(slug) }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Returns a label value of bounded length without control characters. A tool named `other` is

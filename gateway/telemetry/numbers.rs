@@ -1,16 +1,17 @@
 //! All counted numbers: handles add to them, and the exporter reads them.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
+use prometheus::proto::LabelPair;
 
 use crate::audit::AuditCounters;
 use crate::counters::{Gauge, Made, ServerMetrics, ToolMetrics};
 use crate::durations::Durations;
-use crate::labels::{Denial, Notification, OTHER, Rejection, Unknown};
+use crate::labels::{Denial, Notification, OTHER, Rejection, Unknown, pair};
 
 /// The label of servers that belong to an organisation.
 pub(crate) const ORGANISATION: &str = "organisation";
@@ -22,17 +23,25 @@ const MAX_OWN: usize = 1024;
 /// An organisation may take the bounds on servers and tools divided by this number.
 const ORGANISATION_DIVISOR: usize = 8;
 /// Rules counted individually, because reloads may add any number of them.
-const MAX_RULES: usize = 1024;
+pub(crate) const MAX_RULES: usize = 1024;
 /// The range of HTTP statuses, 100 to 999.
-const FIRST_STATUS: usize = 100;
+pub(crate) const FIRST_STATUS: usize = 100;
 const STATUS_COUNT: usize = 900;
 
 #[derive(Default)]
 pub(crate) struct Numbers {
     pub(crate) made: Made,
-    pub(crate) denials: Denials,
+    /// Policy denials by rule. Rule names come from the operator; names from callers are never
+    /// stored.
+    pub(crate) denials: RwLock<BTreeMap<Arc<str>, [AtomicU64; Denial::ALL.len()]>>,
+    /// Requests for unknown names.
+    pub(crate) unknown: [AtomicU64; Unknown::ALL.len()],
     pub(crate) statuses: Statuses,
-    pub(crate) reloads: Reloads,
+    /// Failed and successful reloads of the configuration.
+    pub(crate) reloads: [AtomicU64; 2],
+    pub(crate) has_failed_reload: AtomicBool,
+    /// Time of the last successful reload, in Unix seconds.
+    pub(crate) last_reload: AtomicU64,
     pub(crate) key_sets: Mutex<Vec<KeySet>>,
     /// Names of certificates, and their expiry in Unix seconds.
     pub(crate) certificates: Mutex<Vec<(&'static str, i64)>>,
@@ -125,10 +134,12 @@ impl ServerLabel {
         Self { organisation: Some(OTHER.to_owned()), slug: OTHER.to_owned() }
     }
 
-    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let organisation = self.organisation.as_deref();
-        let organisation = organisation.map(|organisation| (ORGANISATION, organisation));
-        std::iter::once(("server", self.slug.as_str())).chain(organisation)
+    pub(crate) fn pairs(&self) -> Vec<LabelPair> {
+        let mut pairs = vec![pair("server", &self.slug)];
+        if let Some(organisation) = &self.organisation {
+            pairs.push(pair(ORGANISATION, organisation));
+        }
+        pairs
     }
 }
 
@@ -177,139 +188,13 @@ impl Servers {
         self.own -= usize::from(is_own);
         self.tools[usize::from(is_own)] -= entry.tools.len();
     }
-
-    pub(crate) fn each_server(&self, mut see: impl FnMut(&ServerLabel, &ServerMetrics)) {
-        for (label, entry) in &self.by_label {
-            see(label, &entry.server);
-        }
-    }
-
-    pub(crate) fn each_tool(&self, mut see: impl FnMut(&ServerLabel, &str, &ToolMetrics)) {
-        for (label, entry) in &self.by_label {
-            for (tool, metrics) in &entry.tools {
-                see(label, tool, metrics);
-            }
-            if let Some(other) = &entry.other {
-                see(label, OTHER, other);
-            }
-        }
-    }
-}
-
-type Counts = [AtomicU64; Denial::ALL.len()];
-
-/// Policy denials by rule, and requests for unknown names. Rule names come from the operator; names
-/// from callers are never stored.
-#[derive(Default)]
-pub(crate) struct Denials {
-    by_rule: RwLock<BTreeMap<Arc<str>, Counts>>,
-    unknown: [AtomicU64; Unknown::ALL.len()],
-}
-
-impl Denials {
-    pub(crate) fn count(&self, rule: &str, why: Denial) {
-        if let Some(counts) = self.by_rule.read().get(rule) {
-            counts[why as usize].fetch_add(1, Relaxed);
-            return;
-        }
-        let mut by_rule = self.by_rule.write();
-        let is_full = by_rule.len() >= MAX_RULES && !by_rule.contains_key(rule);
-        let rule = if is_full { OTHER } else { rule };
-        let counts = by_rule.entry(rule.into()).or_default();
-        counts[why as usize].fetch_add(1, Relaxed);
-    }
-
-    pub(crate) fn count_unknown(&self, what: Unknown) {
-        self.unknown[what as usize].fetch_add(1, Relaxed);
-    }
-
-    /// Passes all counts above zero to `see`.
-    pub(crate) fn each(&self, mut see: impl FnMut(&str, Denial, u64)) {
-        for (rule, counts) in &*self.by_rule.read() {
-            for why in Denial::ALL {
-                let count = counts[why as usize].load(Relaxed);
-                if count > 0 {
-                    see(rule, why, count);
-                }
-            }
-        }
-    }
-
-    pub(crate) fn unknown(&self, what: Unknown) -> u64 {
-        self.unknown[what as usize].load(Relaxed)
-    }
 }
 
 /// HTTP responses by status. Every status has a counter from the start.
-pub(crate) struct Statuses([AtomicU64; STATUS_COUNT]);
+pub(crate) struct Statuses(pub(crate) [AtomicU64; STATUS_COUNT]);
 
 impl Default for Statuses {
     fn default() -> Self {
         Self(std::array::from_fn(|_| AtomicU64::new(0)))
     }
-}
-
-impl Statuses {
-    pub(crate) fn count(&self, status: u16) {
-        if let Some(counter) = self.0.get(usize::from(status).wrapping_sub(FIRST_STATUS)) {
-            counter.fetch_add(1, Relaxed);
-        }
-    }
-
-    /// Passes all counts above zero to `see`.
-    pub(crate) fn each(&self, mut see: impl FnMut(usize, u64)) {
-        for (at, counter) in self.0.iter().enumerate() {
-            let count = counter.load(Relaxed);
-            if count > 0 {
-                see(FIRST_STATUS + at, count);
-            }
-        }
-    }
-}
-
-/// Configuration reloads, and the time of the last success.
-pub(crate) struct Reloads {
-    /// Failed and successful reloads.
-    outcomes: [AtomicU64; 2],
-    has_failed: AtomicBool,
-    /// Unix seconds.
-    last_success: AtomicU64,
-}
-
-/// The process starts with a valid configuration.
-impl Default for Reloads {
-    fn default() -> Self {
-        Self {
-            outcomes: Default::default(),
-            has_failed: AtomicBool::new(false),
-            last_success: AtomicU64::new(now()),
-        }
-    }
-}
-
-impl Reloads {
-    pub(crate) fn count(&self, is_success: bool) {
-        self.outcomes[usize::from(is_success)].fetch_add(1, Relaxed);
-        self.has_failed.store(!is_success, Relaxed);
-        if is_success {
-            self.last_success.store(now(), Relaxed);
-        }
-    }
-
-    pub(crate) fn of(&self, is_success: bool) -> u64 {
-        self.outcomes[usize::from(is_success)].load(Relaxed)
-    }
-
-    /// Returns whether the files match the configuration in force.
-    pub(crate) fn is_current(&self) -> bool {
-        !self.has_failed.load(Relaxed)
-    }
-
-    pub(crate) fn last_success(&self) -> u64 {
-        self.last_success.load(Relaxed)
-    }
-}
-
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

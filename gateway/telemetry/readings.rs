@@ -1,398 +1,387 @@
-//! Reading of all counters, whenever the metrics are rendered.
+//! Reading of all counters, whenever the metrics are rendered, into families as Prometheus reads
+//! them.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::UNIX_EPOCH;
 
-use crate::counters::{Bounds, ServerMetrics};
-use crate::durations::Pairs;
-use crate::families::Family;
-use crate::labels::{Notification, Outcome, Rejection, ServerState, Unknown};
-use crate::numbers::Numbers;
+use prometheus::TextEncoder;
+use prometheus::proto::{
+    Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType,
+};
+
+use crate::counters::{Bounds, ServerMetrics, ToolMetrics};
+use crate::histogram::Snapshot;
+use crate::labels::{Denial, Notification, OTHER, Outcome, Rejection, ServerState, Unknown, pair};
+use crate::numbers::{FIRST_STATUS, Numbers};
 use crate::process::ProcessUsage;
 
+/// Name and help of a family.
+type Named = (&'static str, &'static str);
 /// Name and help of a family, and the function that reads its value.
 type Reading<T> = (&'static str, &'static str, fn(&T) -> u64);
 
-pub(crate) const READINGS: [fn(&Numbers) -> Vec<Family>; 19] = [
-    read_gauges,
-    read_counts,
-    read_outcomes,
-    read_servers,
-    read_bounds,
-    read_audit,
-    read_calls,
-    read_tools,
-    read_served,
-    read_asked,
-    read_denials,
-    read_unknown,
-    read_statuses,
-    read_reloads,
-    read_key_sets,
-    read_certificates,
-    read_forwards,
-    read_lost_logs,
-    read_process,
-];
-
-fn read_gauges(numbers: &Numbers) -> Vec<Family> {
-    let gauges = &numbers.gauges;
-    let mut families = Vec::new();
-    for (name, help, gauge) in [
-        ("lockgate_sessions", "Open legacy sessions", &gauges.sessions),
-        ("lockgate_parked_calls", "Calls waiting for an answer from their client", &gauges.parked),
-        (
-            "lockgate_approvals_waiting",
-            "Calls waiting for an approval or an answer from a person",
-            &gauges.approvals,
-        ),
-        ("lockgate_streams", "Open event streams to clients", &gauges.streams),
-        ("lockgate_requests_in_flight", "Requests in progress", &gauges.in_flight),
-        ("lockgate_requests_queued", "Requests waiting for a free slot", &gauges.queued),
-        ("lockgate_bytes_in_flight", "Bytes of messages in memory", &gauges.bytes_in_flight),
-        (
-            "lockgate_bytes_in_flight_limit",
-            "Limit on bytes of messages in memory",
-            &gauges.bytes_limit,
-        ),
-        (
-            "lockgate_shared_rates_away",
-            "1 while the store of shared rates cannot be reached",
-            &gauges.shared_rates_away,
-        ),
-    ] {
-        families.push(Family::gauge(name, help).with([], gauge.get() as f64));
-    }
-    families
-}
-
-/// Reads the counters without a server.
-fn read_counts(numbers: &Numbers) -> Vec<Family> {
-    let memory = Family::counter(
+const COUNTS: [Reading<Numbers>; 17] = [
+    ("lockgate_sessions", "Open legacy sessions", |all| all.gauges.sessions.get()),
+    ("lockgate_parked_calls", "Calls waiting for an answer from their client", |all| {
+        all.gauges.parked.get()
+    }),
+    (
+        "lockgate_approvals_waiting",
+        "Calls waiting for an approval or an answer from a person",
+        |all| all.gauges.approvals.get(),
+    ),
+    ("lockgate_streams", "Open event streams to clients", |all| all.gauges.streams.get()),
+    ("lockgate_requests_in_flight", "Requests in progress", |all| all.gauges.in_flight.get()),
+    ("lockgate_requests_queued", "Requests waiting for a free slot", |all| all.gauges.queued.get()),
+    ("lockgate_bytes_in_flight", "Bytes of messages in memory", |all| {
+        all.gauges.bytes_in_flight.get()
+    }),
+    ("lockgate_bytes_in_flight_limit", "Limit on bytes of messages in memory", |all| {
+        all.gauges.bytes_limit.get()
+    }),
+    ("lockgate_shared_rates_away", "1 while the store of shared rates cannot be reached", |all| {
+        all.gauges.shared_rates_away.get()
+    }),
+    (
         "lockgate_messages_refused_for_memory_total",
         "Messages refused or dropped for lack of memory",
-    );
-    let help = "Requests refused before they became calls, by reason";
-    let mut rejected = Family::counter("lockgate_requests_rejected_total", help);
-    for why in Rejection::ALL {
-        let count = numbers.rejections[why as usize].load(Relaxed);
-        rejected.add([("reason", why.as_str())], count as f64);
+        |all| all.refused_for_memory.load(Relaxed),
+    ),
+    ("lockgate_spans_lost_total", "Spans that were not exported", |all| {
+        all.lost_spans.load(Relaxed)
+    }),
+    ("lockgate_logs_lost_total", "Log lines that were not exported", |all| {
+        all.lost_logs.get().map_or(0, |lost| lost.load(Relaxed))
+    }),
+    ("lockgate_audit_records_total", "Records written to the audit trail", |all| {
+        all.audit.written.get()
+    }),
+    ("lockgate_audit_lost_total", "Records missing in the audit trail", |all| {
+        all.audit.dropped.get()
+    }),
+    ("lockgate_audit_failing", "1 while the audit trail cannot be written", |all| {
+        all.audit.failing.load(Relaxed).into()
+    }),
+    (
+        "lockgate_config_last_reload_successful",
+        "1 while the files match the configuration in force, 0 while they have errors",
+        |all| (!all.has_failed_reload.load(Relaxed)).into(),
+    ),
+    (
+        "lockgate_config_last_reload_success_timestamp_seconds",
+        "Time at which the configuration in force was read, in Unix seconds",
+        |all| all.last_reload.load(Relaxed),
+    ),
+];
+
+const SERVER_COUNTS: [Reading<ServerMetrics>; 3] = [
+    (
+        "lockgate_server_tools_quarantined",
+        "Tools hidden until they are approved (`lockgate pins`)",
+        |server| server.quarantined.load(Relaxed),
+    ),
+    ("lockgate_server_restarts_total", "Restarts and reconnections of a server", |server| {
+        server.restarts.load(Relaxed)
+    }),
+    (
+        "lockgate_server_list_changes_total",
+        "Changes of a server's lists, found when they were read again",
+        |server| server.list_changes.load(Relaxed),
+    ),
+];
+
+const BOUNDS: [Reading<Bounds>; 6] = [
+    ("lockgate_server_calls_running", "Calls in progress at a server", |b| b.running as u64),
+    ("lockgate_server_calls_limit", "Limit on concurrent calls at a server (concurrency)", |b| {
+        b.concurrency as u64
+    }),
+    ("lockgate_server_calls_waiting", "Calls waiting for a free slot at a server", |b| {
+        b.waiting as u64
+    }),
+    ("lockgate_server_calls_queue", "Limit on calls waiting at a server (queue)", |b| {
+        b.queue as u64
+    }),
+    ("lockgate_server_timeout_seconds", "Timeout of a call to a server", |b| b.timeout.as_secs()),
+    (
+        "lockgate_server_breaker_open",
+        "1 while calls to a server are paused because it keeps failing",
+        |b| b.open.into(),
+    ),
+];
+
+/// The process metrics under their conventional Prometheus names.
+const PROCESS: [Reading<ProcessUsage>; 4] = [
+    ("process_resident_memory_bytes", "Resident memory", |usage| usage.resident_bytes),
+    ("process_virtual_memory_bytes", "Virtual memory", |usage| usage.virtual_bytes),
+    ("process_open_fds", "Open file descriptors", |usage| usage.open_files),
+    ("process_threads", "Threads", |usage| usage.threads),
+];
+
+const SERVED: Named =
+    ("mcp_server_operation_duration_seconds", "Duration of client requests, as seen by clients");
+const ASKED: Named = ("mcp_client_operation_duration_seconds", "Duration of requests to servers");
+
+/// Renders the families that have values, in the order of their names.
+pub(crate) fn render(numbers: &Numbers) -> String {
+    let mut families = Families::default();
+    families.read_all(numbers, &COUNTS, &[]);
+    families.read_events(numbers);
+    families.read_lists(numbers);
+    families.read_process(numbers);
+    for (label, entry) in &numbers.servers.lock().by_label {
+        let labels = label.pairs();
+        families.read_server(&entry.server, &labels);
+        for (tool, metrics) in &entry.tools {
+            families.read_tool(metrics, tool, &labels);
+        }
+        if let Some(other) = &entry.other {
+            families.read_tool(other, OTHER, &labels);
+        }
     }
-    let help = "Approval notifications to the webhook, by outcome";
-    let mut notified = Family::counter("lockgate_approval_notifications_total", help);
-    for outcome in Notification::ALL {
-        let count = numbers.notifications[outcome as usize].load(Relaxed);
-        notified.add([("outcome", outcome.as_str())], count as f64);
+    numbers.served.each(|operation, snapshot| {
+        families.add_histogram(SERVED, operation.pairs(None), snapshot);
+    });
+    let sessions = ("mcp_server_session_duration_seconds", "Duration of ended client sessions");
+    numbers.sessions_ended.each(|session, snapshot| {
+        families.add_histogram(sessions, session.session_pairs(), snapshot);
+    });
+    let all: Vec<_> = families.0.into_values().collect();
+    match TextEncoder::new().encode_to_string(&all) {
+        Ok(text) => text,
+        Err(error) => format!("# metrics are not available: {error}\n"),
     }
-    let help = "Requests to the server of embeddings, by outcome";
-    let embedded = Family::counter("lockgate_embedding_requests_total", help);
-    let [failed, returned] = numbers.embeddings.each_ref().map(|count| count.load(Relaxed) as f64);
-    let lost = Family::counter("lockgate_spans_lost_total", "Spans that were not exported");
-    vec![
-        memory.with([], numbers.refused_for_memory.load(Relaxed) as f64),
-        rejected,
-        notified,
-        embedded.with([("outcome", "success")], returned).with([("outcome", "failure")], failed),
-        lost.with([], numbers.lost_spans.load(Relaxed) as f64),
-    ]
 }
 
-fn read_outcomes(numbers: &Numbers) -> Vec<Family> {
-    let help = "Completed calls, by server, tool and outcome";
-    let mut family = Family::counter("lockgate_calls_total", help);
-    numbers.servers.lock().each_tool(|server, tool, metrics| {
+/// Families with values, by name.
+#[derive(Default)]
+struct Families(BTreeMap<&'static str, MetricFamily>);
+
+impl Families {
+    /// Adds a value of a counter, whose name ends with `_total`, or of a gauge.
+    fn add(&mut self, family: Named, labels: Vec<LabelPair>, value: f64) {
+        if family.0.ends_with("_total") {
+            self.push(family, MetricType::COUNTER, labels, |metric| {
+                let mut counter = Counter::default();
+                counter.set_value(value);
+                metric.set_counter(counter);
+            });
+        } else {
+            self.push(family, MetricType::GAUGE, labels, |metric| {
+                let mut gauge = Gauge::default();
+                gauge.set_value(value);
+                metric.set_gauge(gauge);
+            });
+        }
+    }
+
+    fn add_histogram(&mut self, family: Named, labels: Vec<LabelPair>, snapshot: Snapshot) {
+        let mut histogram = Histogram::default();
+        histogram.set_sample_count(snapshot.count);
+        histogram.set_sample_sum(snapshot.sum);
+        let mut buckets = Vec::with_capacity(snapshot.buckets.len());
+        for (bound, count) in snapshot.buckets {
+            let mut bucket = Bucket::default();
+            bucket.set_upper_bound(bound);
+            bucket.set_cumulative_count(count);
+            buckets.push(bucket);
+        }
+        histogram.set_bucket(buckets);
+        self.push(family, MetricType::HISTOGRAM, labels, |metric| metric.set_histogram(histogram));
+    }
+
+    fn push(
+        &mut self,
+        (name, help): Named,
+        kind: MetricType,
+        mut labels: Vec<LabelPair>,
+        set: impl FnOnce(&mut Metric),
+    ) {
+        labels.sort_by(|one, other| one.name().cmp(other.name()));
+        let mut metric = Metric::from_label(labels);
+        set(&mut metric);
+        let family = self.0.entry(name).or_insert_with(|| {
+            let mut family = MetricFamily::default();
+            family.set_name(name.to_owned());
+            family.set_help(help.to_owned());
+            family.set_field_type(kind);
+            family
+        });
+        family.mut_metric().push(metric);
+    }
+
+    fn read_all<T>(&mut self, from: &T, readings: &[Reading<T>], labels: &[LabelPair]) {
+        for (name, help, read) in readings {
+            self.add((name, help), labels.to_vec(), read(from) as f64);
+        }
+    }
+
+    /// Reads counters that are told apart by a word.
+    fn read_words(
+        &mut self,
+        family: Named,
+        label: &'static str,
+        words: &[&str],
+        counts: &[AtomicU64],
+    ) {
+        for (word, count) in words.iter().zip(counts) {
+            self.add(family, vec![pair(label, word)], count.load(Relaxed) as f64);
+        }
+    }
+
+    fn read_events(&mut self, numbers: &Numbers) {
+        let outcomes = ["failure", "success"];
+        let help = "Requests refused before they became calls, by reason";
+        let family = ("lockgate_requests_rejected_total", help);
+        let reasons = Rejection::ALL.map(Rejection::as_str);
+        self.read_words(family, "reason", &reasons, &numbers.rejections);
+        let help = "Approval notifications to the webhook, by outcome";
+        let family = ("lockgate_approval_notifications_total", help);
+        let notified = Notification::ALL.map(Notification::as_str);
+        self.read_words(family, "outcome", &notified, &numbers.notifications);
+        let help = "Requests to the server of embeddings, by outcome";
+        let family = ("lockgate_embedding_requests_total", help);
+        self.read_words(family, "outcome", &outcomes, &numbers.embeddings);
+        let help = "Requests for an unknown name, or for an item that is hidden without a rule";
+        let kinds = Unknown::ALL.map(Unknown::as_str);
+        self.read_words(("lockgate_unknown_names_total", help), "kind", &kinds, &numbers.unknown);
+        let help = "Changed configurations that were applied while running (success), or rejected \
+            (failure)";
+        let family = ("lockgate_config_reloads_total", help);
+        self.read_words(family, "outcome", &outcomes, &numbers.reloads);
+        let help = "Requests denied by policy, by rule and reason; the reason dry_run counts \
+            requests that a rule with dry_run would have denied";
+        for (rule, counts) in &*numbers.denials.read() {
+            for why in Denial::ALL {
+                let count = counts[why as usize].load(Relaxed);
+                if count > 0 {
+                    let labels = vec![pair("rule", rule), pair("reason", why.as_str())];
+                    self.add(("lockgate_denials_total", help), labels, count as f64);
+                }
+            }
+        }
+        let responses =
+            ("lockgate_http_responses_total", "HTTP responses by status, for all paths");
+        for (at, count) in numbers.statuses.0.iter().enumerate() {
+            let count = count.load(Relaxed);
+            if count > 0 {
+                let status = (FIRST_STATUS + at).to_string();
+                self.add(responses, vec![pair("status", &status)], count as f64);
+            }
+        }
+    }
+
+    /// Reads the receivers of the audit trail besides its file, the key sets and certificates.
+    fn read_lists(&mut self, numbers: &Numbers) {
+        let last = numbers.audit.last();
+        for (to, counters) in &*numbers.audit.forwards.lock() {
+            for (name, help, value) in [
+                (
+                    "lockgate_audit_forwarded_total",
+                    "Audit records accepted by a receiver",
+                    counters.taken.get(),
+                ),
+                (
+                    "lockgate_audit_forward_behind",
+                    "Audit records waiting to be sent to a receiver",
+                    counters.behind(last),
+                ),
+                (
+                    "lockgate_audit_forward_lost_total",
+                    "Audit records removed by rotation before a receiver accepted them",
+                    counters.lost.get(),
+                ),
+                (
+                    "lockgate_audit_forward_failing",
+                    "1 while a receiver of the audit trail does not accept records",
+                    counters.failing.load(Relaxed).into(),
+                ),
+            ] {
+                self.add((name, help), vec![pair("to", to)], value as f64);
+            }
+        }
+        for set in &*numbers.key_sets.lock() {
+            let labels = vec![pair("issuer", &set.issuer)];
+            let help = "Usable keys of a token issuer; 0 means that its tokens are refused";
+            self.add(("lockgate_key_set_keys", help), labels.clone(), set.keys as f64);
+            if let Some(age) = set.age {
+                let help = "Time since the keys of a token issuer were fetched; absent before the \
+                    first fetch";
+                self.add(("lockgate_key_set_age_seconds", help), labels, age.as_secs_f64());
+            }
+        }
+        let help = "Earliest expiry of the certificates of a file in use, in Unix seconds";
+        let family = ("lockgate_certificate_expiry_timestamp_seconds", help);
+        for (name, expiry) in &*numbers.certificates.lock() {
+            self.add(family, vec![pair("certificate", name)], *expiry as f64);
+        }
+    }
+
+    fn read_process(&mut self, numbers: &Numbers) {
+        let help = "1, labelled with the version of the program";
+        let version = vec![pair("version", env!("CARGO_PKG_VERSION"))];
+        self.add(("lockgate_build_info", help), version, 1.0);
+        let start = ("process_start_time_seconds", "Start time of the process, in Unix seconds");
+        let started = numbers.made.time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.add(start, Vec::new(), started.as_secs_f64());
+        let Some(usage) = ProcessUsage::read() else { return };
+        self.read_all(&usage, &PROCESS, &[]);
+        let cpu = ("process_cpu_seconds_total", "CPU time of the process");
+        self.add(cpu, Vec::new(), usage.cpu_seconds);
+        if let Some(most) = usage.max_files {
+            let files = ("process_max_fds", "Maximum number of open file descriptors");
+            self.add(files, Vec::new(), most as f64);
+        }
+    }
+
+    fn read_server(&mut self, server: &ServerMetrics, labels: &[LabelPair]) {
+        self.read_all(server, &SERVER_COUNTS, labels);
+        if let Some(bounds) = server.bounds() {
+            self.read_all(&bounds, &BOUNDS, labels);
+        }
+        let states = ("lockgate_server_state", "1 for the current state of a server");
+        for state in ServerState::ALL {
+            let word = state.as_str().replace('-', "_");
+            let labels = [labels, &[pair("state", &word)]].concat();
+            self.add(states, labels, f64::from(u8::from(server.is(state))));
+        }
+        let help = "Duration of calls from arrival to completion, by server";
+        let calls = ("lockgate_call_duration_seconds", help);
+        self.add_histogram(calls, labels.to_vec(), server.durations.snapshot());
+        server.asked.each(|operation, snapshot| {
+            self.add_histogram(ASKED, [labels, &operation.pairs(None)].concat(), snapshot);
+        });
+        let help = "Duration of ended sessions at servers";
+        let sessions = ("mcp_client_session_duration_seconds", help);
+        server.sessions.each(|session, snapshot| {
+            self.add_histogram(sessions, [labels, &session.session_pairs()].concat(), snapshot);
+        });
+    }
+
+    fn read_tool(&mut self, metrics: &ToolMetrics, tool: &str, labels: &[LabelPair]) {
+        let own = [labels, &[pair("tool", tool)]].concat();
+        let calls = ("lockgate_calls_total", "Completed calls, by server, tool and outcome");
         for outcome in Outcome::ALL {
             let count = metrics.count(outcome);
             // `ok` is always present, for rates and absence alerts; other outcomes appear with
             // their first count.
             if count > 0 || outcome == Outcome::Ok {
-                let further = [("tool", tool), ("outcome", outcome.as_str())];
-                family.add(server.pairs().chain(further), count as f64);
+                let labels = [&own[..], &[pair("outcome", outcome.as_str())]].concat();
+                self.add(calls, labels, count as f64);
             }
         }
-    });
-    vec![family]
-}
-
-fn read_servers(numbers: &Numbers) -> Vec<Family> {
-    const COUNTERS: [Reading<ServerMetrics>; 2] = [
-        ("lockgate_server_restarts_total", "Restarts and reconnections of a server", |server| {
-            server.restarts.load(Relaxed)
-        }),
-        (
-            "lockgate_server_list_changes_total",
-            "Changes of a server's lists, found when they were read again",
-            |server| server.list_changes.load(Relaxed),
-        ),
-    ];
-    let help = "Tools hidden until they are approved (`lockgate pins`)";
-    let mut quarantined = Family::gauge("lockgate_server_tools_quarantined", help);
-    let help = "1 for the current state of a server";
-    let mut states = Family::gauge("lockgate_server_state", help);
-    let mut counts = COUNTERS.map(|(name, help, _)| Family::counter(name, help));
-    numbers.servers.lock().each_server(|label, server| {
-        quarantined.add(label.pairs(), server.quarantined.load(Relaxed) as f64);
-        for state in ServerState::ALL {
-            let word = state.as_str().replace('-', "_");
-            let further = [("state", word.as_str())];
-            states.add(label.pairs().chain(further), f64::from(u8::from(server.is(state))));
+        // There may be thousands of tools without a call.
+        let durations = metrics.durations();
+        if durations.count > 0 {
+            let help = "Duration of calls from arrival to completion, by server and tool";
+            self.add_histogram(("lockgate_tool_duration_seconds", help), own, durations);
         }
-        for ((_, _, read), family) in COUNTERS.iter().zip(&mut counts) {
-            family.add(label.pairs(), read(server) as f64);
-        }
-    });
-    let mut families = vec![quarantined, states];
-    families.extend(counts);
-    families
-}
-
-/// Reads the load, limits, timeout and breaker of each server.
-fn read_bounds(numbers: &Numbers) -> Vec<Family> {
-    const GAUGES: [Reading<Bounds>; 6] = [
-        ("lockgate_server_calls_running", "Calls in progress at a server", |b| b.running as u64),
-        (
-            "lockgate_server_calls_limit",
-            "Limit on concurrent calls at a server (concurrency)",
-            |b| b.concurrency as u64,
-        ),
-        ("lockgate_server_calls_waiting", "Calls waiting for a free slot at a server", |b| {
-            b.waiting as u64
-        }),
-        ("lockgate_server_calls_queue", "Limit on calls waiting at a server (queue)", |b| {
-            b.queue as u64
-        }),
-        ("lockgate_server_timeout_seconds", "Timeout of a call to a server", |b| {
-            b.timeout.as_secs()
-        }),
-        (
-            "lockgate_server_breaker_open",
-            "1 while calls to a server are paused because it keeps failing",
-            |b| b.open.into(),
-        ),
-    ];
-    let mut families = GAUGES.map(|(name, help, _)| Family::gauge(name, help));
-    numbers.servers.lock().each_server(|label, server| {
-        let Some(bounds) = server.bounds() else { return };
-        for ((_, _, read), family) in GAUGES.iter().zip(&mut families) {
-            family.add(label.pairs(), read(&bounds) as f64);
-        }
-    });
-    families.into()
-}
-
-fn read_audit(numbers: &Numbers) -> Vec<Family> {
-    let audit = &numbers.audit;
-    let written =
-        Family::counter("lockgate_audit_records_total", "Records written to the audit trail");
-    let lost = Family::counter("lockgate_audit_lost_total", "Records missing in the audit trail");
-    let failing =
-        Family::gauge("lockgate_audit_failing", "1 while the audit trail cannot be written");
-    vec![
-        written.with([], audit.written.get() as f64),
-        lost.with([], audit.dropped.get() as f64),
-        failing.with([], f64::from(u8::from(audit.failing.load(Relaxed)))),
-    ]
-}
-
-fn read_calls(numbers: &Numbers) -> Vec<Family> {
-    let help = "Duration of calls from arrival to completion, by server";
-    let mut family = Family::histogram("lockgate_call_duration_seconds", help);
-    numbers.servers.lock().each_server(|label, server| {
-        family.add_histogram(label.pairs(), server.durations.snapshot());
-    });
-    vec![family]
-}
-
-/// Reads the durations of tools that were called; there may be thousands without a call.
-fn read_tools(numbers: &Numbers) -> Vec<Family> {
-    let help = "Duration of calls from arrival to completion, by server and tool";
-    let mut family = Family::histogram("lockgate_tool_duration_seconds", help);
-    numbers.servers.lock().each_tool(|label, tool, metrics| {
-        let snapshot = metrics.durations();
-        if snapshot.count > 0 {
-            family.add_histogram(label.pairs().chain([("tool", tool)]), snapshot);
-        }
-    });
-    vec![family]
-}
-
-/// Reads clients' requests to the gateway, and their sessions.
-fn read_served(numbers: &Numbers) -> Vec<Family> {
-    let name = "mcp_server_operation_duration_seconds";
-    let mut operations = Family::histogram(name, "Duration of client requests, as seen by clients");
-    numbers.served.each(|labels, snapshot| {
-        operations.add_histogram(Pairs::of_operation(labels).iter(), snapshot);
-    });
-    numbers.servers.lock().each_tool(|label, tool, metrics| {
-        metrics.served.each(|labels, snapshot| {
-            let pairs = Pairs::of_tool(labels, tool);
-            operations.add_histogram(label.pairs().chain(pairs.iter()), snapshot);
-        });
-    });
-    let name = "mcp_server_session_duration_seconds";
-    let mut sessions = Family::histogram(name, "Duration of ended client sessions");
-    numbers.sessions_ended.each(|labels, snapshot| {
-        sessions.add_histogram(Pairs::of_session(labels).iter(), snapshot);
-    });
-    vec![operations, sessions]
-}
-
-/// Reads the gateway's requests to servers, and its sessions there.
-fn read_asked(numbers: &Numbers) -> Vec<Family> {
-    let name = "mcp_client_operation_duration_seconds";
-    let mut operations = Family::histogram(name, "Duration of requests to servers");
-    let name = "mcp_client_session_duration_seconds";
-    let mut sessions = Family::histogram(name, "Duration of ended sessions at servers");
-    let servers = numbers.servers.lock();
-    servers.each_server(|label, server| {
-        server.asked.each(|labels, snapshot| {
-            let pairs = Pairs::of_operation(labels);
-            operations.add_histogram(label.pairs().chain(pairs.iter()), snapshot);
-        });
-        server.sessions.each(|labels, snapshot| {
-            let pairs = Pairs::of_session(labels);
-            sessions.add_histogram(label.pairs().chain(pairs.iter()), snapshot);
-        });
-    });
-    servers.each_tool(|label, tool, metrics| {
-        metrics.asked.each(|labels, snapshot| {
-            let pairs = Pairs::of_tool(labels, tool);
-            operations.add_histogram(label.pairs().chain(pairs.iter()), snapshot);
-        });
-    });
-    vec![operations, sessions]
-}
-
-fn read_denials(numbers: &Numbers) -> Vec<Family> {
-    let help = "Requests denied by policy, by rule and reason; the reason dry_run counts requests \
-        that a rule with dry_run would have denied";
-    let mut family = Family::counter("lockgate_denials_total", help);
-    numbers.denials.each(|rule, why, count| {
-        family.add([("rule", rule), ("reason", why.as_str())], count as f64);
-    });
-    vec![family]
-}
-
-fn read_unknown(numbers: &Numbers) -> Vec<Family> {
-    let help = "Requests for an unknown name, or for an item that is hidden without a rule";
-    let mut family = Family::counter("lockgate_unknown_names_total", help);
-    for what in Unknown::ALL {
-        family.add([("kind", what.as_str())], numbers.denials.unknown(what) as f64);
-    }
-    vec![family]
-}
-
-fn read_statuses(numbers: &Numbers) -> Vec<Family> {
-    let help = "HTTP responses by status, for all paths";
-    let mut family = Family::counter("lockgate_http_responses_total", help);
-    numbers.statuses.each(|status, count| {
-        let status = status.to_string();
-        family.add([("status", status.as_str())], count as f64);
-    });
-    vec![family]
-}
-
-fn read_reloads(numbers: &Numbers) -> Vec<Family> {
-    let reloads = &numbers.reloads;
-    let total = Family::counter(
-        "lockgate_config_reloads_total",
-        "Changed configurations that were applied while running (success), or rejected (failure)",
-    );
-    let is_current = Family::gauge(
-        "lockgate_config_last_reload_successful",
-        "1 while the files match the configuration in force, 0 while they have errors",
-    );
-    let last = Family::gauge(
-        "lockgate_config_last_reload_success_timestamp_seconds",
-        "Time at which the configuration in force was read, in Unix seconds",
-    );
-    let build = Family::gauge("lockgate_build_info", "1, labelled with the version of the program");
-    vec![
-        total
-            .with([("outcome", "success")], reloads.of(true) as f64)
-            .with([("outcome", "failure")], reloads.of(false) as f64),
-        is_current.with([], f64::from(u8::from(reloads.is_current()))),
-        last.with([], reloads.last_success() as f64),
-        build.with([("version", env!("CARGO_PKG_VERSION"))], 1.0),
-    ]
-}
-
-/// Reads the receivers of the audit trail besides its file.
-fn read_forwards(numbers: &Numbers) -> Vec<Family> {
-    let help = "Audit records accepted by a receiver";
-    let mut taken = Family::counter("lockgate_audit_forwarded_total", help);
-    let help = "Audit records waiting to be sent to a receiver";
-    let mut behind = Family::gauge("lockgate_audit_forward_behind", help);
-    let help = "Audit records removed by rotation before a receiver accepted them";
-    let mut lost = Family::counter("lockgate_audit_forward_lost_total", help);
-    let help = "1 while a receiver of the audit trail does not accept records";
-    let mut failing = Family::gauge("lockgate_audit_forward_failing", help);
-    let last = numbers.audit.last();
-    for (to, counters) in &*numbers.audit.forwards.lock() {
-        let labels = [("to", *to)];
-        taken.add(labels, counters.taken.get() as f64);
-        behind.add(labels, counters.behind(last) as f64);
-        lost.add(labels, counters.lost.get() as f64);
-        failing.add(labels, f64::from(u8::from(counters.failing.load(Relaxed))));
-    }
-    vec![taken, behind, lost, failing]
-}
-
-fn read_lost_logs(numbers: &Numbers) -> Vec<Family> {
-    let lost = numbers.lost_logs.get().map_or(0, |lost| lost.load(Relaxed));
-    let help = "Log lines that were not exported";
-    vec![Family::counter("lockgate_logs_lost_total", help).with([], lost as f64)]
-}
-
-fn read_key_sets(numbers: &Numbers) -> Vec<Family> {
-    let mut keys = Family::gauge(
-        "lockgate_key_set_keys",
-        "Usable keys of a token issuer; 0 means that its tokens are refused",
-    );
-    let mut ages = Family::gauge(
-        "lockgate_key_set_age_seconds",
-        "Time since the keys of a token issuer were fetched; absent before the first fetch",
-    );
-    for set in &*numbers.key_sets.lock() {
-        let labels = [("issuer", set.issuer.as_str())];
-        keys.add(labels, set.keys as f64);
-        if let Some(age) = set.age {
-            ages.add(labels, age.as_secs_f64());
+        for (family, operations) in [(SERVED, &metrics.served), (ASKED, &metrics.asked)] {
+            operations.each(|operation, snapshot| {
+                let labels = [labels, &operation.pairs(Some(tool))].concat();
+                self.add_histogram(family, labels, snapshot);
+            });
         }
     }
-    vec![keys, ages]
-}
-
-fn read_certificates(numbers: &Numbers) -> Vec<Family> {
-    let help = "Earliest expiry of the certificates of a file in use, in Unix seconds";
-    let mut family = Family::gauge("lockgate_certificate_expiry_timestamp_seconds", help);
-    for (name, expiry) in &*numbers.certificates.lock() {
-        family.add([("certificate", *name)], *expiry as f64);
-    }
-    vec![family]
-}
-
-/// Reads the process metrics under their conventional Prometheus names.
-fn read_process(numbers: &Numbers) -> Vec<Family> {
-    let started = numbers.made.time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let start =
-        Family::gauge("process_start_time_seconds", "Start time of the process, in Unix seconds")
-            .with([], started.as_secs_f64());
-    let Some(usage) = ProcessUsage::read() else { return vec![start] };
-    let gauges = [
-        ("process_resident_memory_bytes", "Resident memory", usage.resident_bytes),
-        ("process_virtual_memory_bytes", "Virtual memory", usage.virtual_bytes),
-        ("process_open_fds", "Open file descriptors", usage.open_files),
-        ("process_threads", "Threads", usage.threads),
-    ];
-    let cpu = Family::counter("process_cpu_seconds_total", "CPU time of the process");
-    let mut families = vec![start, cpu.with([], usage.cpu_seconds)];
-    for (name, help, value) in gauges {
-        families.push(Family::gauge(name, help).with([], value as f64));
-    }
-    if let Some(most) = usage.max_files {
-        let family = Family::gauge("process_max_fds", "Maximum number of open file descriptors");
-        families.push(family.with([], most as f64));
-    }
-    families
 }

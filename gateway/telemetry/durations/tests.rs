@@ -15,6 +15,10 @@ fn counts<const N: usize>(table: &Durations<N>) -> Vec<(OperationLabels, u64)> {
     all
 }
 
+fn texts(pairs: &[LabelPair]) -> Vec<(&str, &str)> {
+    pairs.iter().map(|pair| (pair.name(), pair.value())).collect()
+}
+
 #[test]
 fn what_differs_is_counted_apart_up_to_the_bound() {
     let table = Durations::<5>::default();
@@ -39,9 +43,9 @@ fn what_differs_is_counted_apart_up_to_the_bound() {
 #[test]
 fn labels_are_named_as_the_conventions_name_them() {
     let refused = OperationLabels { ending: Ending::answered(-32602), ..FIRST };
-    let pairs = Pairs::of_tool(&refused, "read");
+    let pairs = refused.pairs(Some("read"));
     assert_eq!(
-        pairs.iter().collect::<Vec<_>>(),
+        texts(&pairs),
         [
             ("mcp_protocol_version", "2026-07-28"),
             ("network_transport", "tcp"),
@@ -59,9 +63,9 @@ fn labels_are_named_as_the_conventions_name_them() {
         network: Network::Pipe,
         ending: Ending::answered(-32603),
     };
-    let pairs = Pairs::of_operation(&broken);
+    let pairs = broken.pairs(None);
     assert_eq!(
-        pairs.iter().collect::<Vec<_>>(),
+        texts(&pairs),
         [
             ("network_transport", "pipe"),
             ("rpc_response_status_code", "-32603"),
