@@ -24,9 +24,9 @@ pub use config::{
 pub use event::{
     Approval, Arguments, Asked, Decision, DryRunDenial, MAX_TEXT, Refused, RefusedToken,
 };
-pub use pieces::list_files;
+pub use pieces::{Members, list_files};
 pub use queue::{AuditCounters, ForwardCounters};
-pub use search::{Members, Search, SearchResult, search};
+pub use search::{Search, SearchResult, search};
 pub use tail::{Cursor, Records, Saved, Tail};
 pub use trail::{Change, ChangePlace, RecordError, StartError, Ticket, Trail};
 

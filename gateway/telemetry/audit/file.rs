@@ -14,7 +14,7 @@ use super::chain::{Hex, MAX_LINE, Seal, Tip};
 use super::config::Config;
 use super::pieces::{
     End, MAX_ZEROS, Range, aside, beginning, beside, end, gone, number, numbered, open,
-    open_if_there, read_at, replace, without_zeros,
+    open_if_there, read_at, replace, text, without_zeros,
 };
 use super::verify::Anchor;
 
@@ -327,8 +327,7 @@ fn read_tip(end: &End, seal: &Seal, found: &mut ChainEnd) -> io::Result<Tip> {
     let Some(seq) = number(&record, "seq") else {
         return Err(io::Error::other(UNVERIFIED));
     };
-    let is_clean = matches!(record.get("kind"), Some(kind) if kind == "close" || kind == "rotate");
-    found.unclean = !is_clean;
+    found.unclean = !matches!(text(&record, "kind"), "close" | "rotate");
     Ok(Tip { seq, hash })
 }
 

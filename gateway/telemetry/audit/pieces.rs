@@ -7,7 +7,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::chain::{Hex, MAX_LINE, Seal, claimed};
 
@@ -17,6 +17,9 @@ const NUMBER_DIGITS: usize = 16;
 const MAX_END: usize = 3 * MAX_LINE;
 /// Maximum number of trailing zeros taken for lost writes.
 pub(super) const MAX_ZEROS: u64 = 1 << 30;
+
+/// The members of a record as written.
+pub type Members = Map<String, Value>;
 
 /// First and last missing record; records between them may be present.
 pub(super) type Range = (u64, u64);
@@ -189,9 +192,9 @@ pub(super) struct End {
 
 impl End {
     /// Returns the record and its hash, if the hash is correct.
-    pub(super) fn record(&self, seal: &Seal) -> Option<(Value, Hex)> {
+    pub(super) fn record(&self, seal: &Seal) -> Option<(Members, Hex)> {
         let hash = seal.check(self.prev.as_ref()?, &self.line)?;
-        Some((serde_json::from_slice(&self.line).ok()?, hash))
+        Some((parse(&self.line)?, hash))
     }
 }
 
@@ -222,11 +225,8 @@ pub(super) fn end(file: &mut File) -> io::Result<Option<End>> {
 
 /// Returns the hash of the previous record, which only `open` records contain.
 fn prev_of(line: &[u8]) -> Option<Hex> {
-    let record: Value = serde_json::from_slice(line).ok()?;
-    if record.get("kind")? != "open" {
-        return None;
-    }
-    Hex::parse(record.get("prev")?.as_str()?)
+    let record = parse(line)?;
+    if text(&record, "kind") == "open" { Hex::parse(text(&record, "prev")) } else { None }
 }
 
 fn without_break(line: &[u8]) -> &[u8] {
@@ -269,14 +269,22 @@ pub(super) fn beginning(file: &mut File, seal: &Seal) -> io::Result<Option<Begin
 
 /// Parses a record; `is_first` if it is the file's first line.
 fn read_beginning(line: &[u8], is_first: bool) -> Option<Beginning> {
-    let record: Value = serde_json::from_slice(line).ok()?;
-    let opens = is_first && matches!(record.get("kind"), Some(kind) if kind == "open");
+    let record = parse(line)?;
+    let opens = is_first && text(&record, "kind") == "open";
     let oldest = if opens { number(&record, "oldest") } else { None };
     Some(Beginning { seq: number(&record, "seq")?, opens, oldest })
 }
 
-pub(super) fn number(record: &Value, key: &str) -> Option<u64> {
-    record.get(key)?.as_u64()
+pub(super) fn parse(line: &[u8]) -> Option<Members> {
+    serde_json::from_slice(line).ok()
+}
+
+pub(super) fn number(record: &Members, name: &str) -> Option<u64> {
+    record.get(name)?.as_u64()
+}
+
+pub(super) fn text<'a>(record: &'a Members, name: &str) -> &'a str {
+    record.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Returns the number of the last record of a file, if its hash is valid.

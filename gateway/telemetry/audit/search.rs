@@ -8,10 +8,10 @@ use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde_json::{Map, Value};
-
 use super::chain::MAX_LINE;
-use super::pieces::{aside, bisect, find_line, numbered, open_if_there, read_at};
+use super::pieces::{
+    Members, aside, bisect, find_line, number, numbered, open_if_there, parse, read_at, text,
+};
 
 const BOUNDS: Bounds = Bounds { bytes: 64 << 20, time: Duration::from_secs(2), slack: 1 << 20 };
 /// Bytes per read.
@@ -73,7 +73,7 @@ fn search_within(path: &Path, wanted: &Search<'_>, bounds: Bounds) -> io::Result
                 return Ok(state.found);
             }
             // Possibly still being written; `verify` reports a line that stays incomplete.
-            if lines.is_unended && serde_json::from_slice::<Members>(&line).is_err() {
+            if lines.is_unended && parse(&line).is_none() {
                 continue;
             }
             if state.look_at(&line, wanted) == Step::Enough {
@@ -116,11 +116,11 @@ struct SearchState {
 
 impl SearchState {
     fn look_at(&mut self, line: &[u8], wanted: &Search<'_>) -> Step {
-        let Ok(mut record) = serde_json::from_slice::<Members>(line) else {
+        let Some(mut record) = parse(line) else {
             self.found.unreadable += 1;
             return Step::On;
         };
-        let Some(seq) = number_of(&record) else {
+        let Some(seq) = number(&record, "seq") else {
             self.found.unreadable += 1;
             return Step::On;
         };
@@ -153,14 +153,14 @@ impl SearchState {
     }
 
     fn keep_outcome(&mut self, record: Members) {
-        let Some(call) = call_of(&record) else { return };
+        let Some(call) = number(&record, "call") else { return };
         if self.outcomes.len() < MAX_OUTCOMES {
             self.outcomes.insert(call, record);
         }
     }
 
     fn add_outcome(&mut self, record: &mut Members) {
-        let Some(call) = call_of(record) else { return };
+        let Some(call) = number(record, "call") else { return };
         let Some(outcome) = self.outcomes.remove(&call) else { return };
         for name in ["outcome", "duration_us"] {
             if let Some(value) = outcome.get(name) {
@@ -180,10 +180,6 @@ impl SearchState {
         self.found.records.push(record);
         Step::On
     }
-}
-
-fn call_of(record: &Members) -> Option<u64> {
-    record.get("call")?.as_u64()
 }
 
 /// The lines of a file without their breaks, last line first.
@@ -251,9 +247,6 @@ impl LinesFromEnd {
 // match, found by bisection, because numbers and times increase. Manual edits of a file may move
 // the start too far back; `verify` detects them.
 
-/// The members of a record as written.
-pub type Members = Map<String, Value>;
-
 /// The criteria of a search.
 pub struct Search<'a> {
     /// Only records before this number.
@@ -312,7 +305,7 @@ pub(super) fn find_start(
 /// Returns whether a record, and hence every later record, is too new.
 pub(super) fn is_after(record: &Members, wanted: &Search<'_>) -> bool {
     if let Some(before) = wanted.before
-        && number_of(record).unwrap_or(0) >= before
+        && number(record, "seq").unwrap_or(0) >= before
     {
         return true;
     }
@@ -321,8 +314,8 @@ pub(super) fn is_after(record: &Members, wanted: &Search<'_>) -> bool {
 
 /// Parses a line with a record that has a number.
 fn read_record(line: &[u8]) -> Option<Members> {
-    let record = serde_json::from_slice(line).ok()?;
-    number_of(&record)?;
+    let record = parse(line)?;
+    number(&record, "seq")?;
     Some(record)
 }
 
@@ -334,14 +327,6 @@ fn find_break(file: &mut File, at: u64) -> io::Result<u64> {
         None => bytes.len(),
     };
     Ok(at + end as u64)
-}
-
-pub(super) fn number_of(record: &Members) -> Option<u64> {
-    record.get("seq").and_then(Value::as_u64)
-}
-
-pub(super) fn text<'a>(record: &'a Members, name: &str) -> &'a str {
-    record.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]

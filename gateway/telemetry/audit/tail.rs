@@ -8,11 +8,13 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::chain::{MAX_LINE, claimed};
 use super::file::{BEGIN, real_path};
-use super::pieces::{aside, beside, bisect, find_line, numbered, open_if_there, replace};
+use super::pieces::{
+    aside, beside, bisect, find_line, number, numbered, open_if_there, parse, replace,
+};
 
 /// Bytes per read. A block of this size contains a whole record.
 const BLOCK_BYTES: usize = 256 * 1024;
@@ -97,7 +99,8 @@ impl Tail {
         if let Some(finished) = self.finished {
             names.retain(|name| *name > finished);
         }
-        let name = choose(&names, self.next);
+        let after = names.partition_point(|name| *name <= self.next);
+        let name = names.get(after.saturating_sub(1)).copied();
         let file = match name {
             Some(name) => open_if_there(&numbered(&self.path, name))?,
             None => written,
@@ -109,17 +112,6 @@ impl Tail {
         file.seek(SeekFrom::Start(start))?;
         Ok(Some(Piece { file, name, rest: Vec::new() }))
     }
-}
-
-/// Returns the file that contains a record, or else the first file after it. `names` are sorted.
-fn choose(names: &[u64], number: u64) -> Option<u64> {
-    let mut chosen = *names.first()?;
-    for name in names {
-        if *name <= number {
-            chosen = *name;
-        }
-    }
-    Some(chosen)
 }
 
 impl Piece {
@@ -244,8 +236,7 @@ impl Cursor {
         };
         let mut bytes = Vec::new();
         file.take(MAX_BYTES).read_to_end(&mut bytes)?;
-        let said: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        let last = said.get("seq").and_then(Value::as_u64);
+        let last = parse(&bytes).and_then(|said| number(&said, "seq"));
         Ok(last.map_or(Saved::Unreadable, Saved::Taken))
     }
 

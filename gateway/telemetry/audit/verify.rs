@@ -7,10 +7,12 @@ mod record;
 use std::io;
 
 use lockgate_text::count::count;
+use serde_json::Value;
 
 use super::chain::{Hex, Seal, Tip, claimed};
+use super::pieces::{Members, number, text};
 pub use record::{Anchor, BrokenRecord, Extent, Part, Report, Text};
-use record::{LinePlace, Lines, Placed, Record, Repeats};
+use record::{LinePlace, Lines, Placed, Repeats, begins_stream, is_fresh, parse};
 
 /// Verifies all parts in the order of their first records.
 ///
@@ -128,15 +130,15 @@ impl Verifier<'_> {
                 again";
             return Err(broken_at(place, None, why));
         };
-        let Some(record) = Record::parse(whole) else {
+        let Some(record) = parse(whole) else {
             return Err(broken_at(place, None, "this is not a record"));
         };
-        let Some(seq @ 1..) = record.number("seq") else {
+        let Some(seq @ 1..) = number(&record, "seq") else {
             return Err(broken_at(place, None, "the record has no number"));
         };
         // Senders deliver at least once, so a repeated line is no new record. The first line of a
         // stream begins another chain, and streams are not sent again.
-        if record.begins_stream() {
+        if begins_stream(&record) {
             self.repeats = Repeats::default();
         } else if self.repeats.contains(seq, line) {
             self.report.repeated += 1;
@@ -149,8 +151,8 @@ impl Verifier<'_> {
             return Err(broken_at(place, Some(seq), &why));
         }
         self.last = Some(seq);
-        if record.text("kind") == "open" {
-            self.keyed = record.is("keyed");
+        if text(&record, "kind") == "open" {
+            self.keyed = record.get("keyed") == Some(&Value::Bool(true));
         }
         let Some(prev) = self.prev_of(&record, renews) else {
             return match self.tip {
@@ -181,13 +183,13 @@ impl Verifier<'_> {
     }
 
     /// Returns whether the record begins another chain of a stream, as every process does.
-    fn renews(&self, record: &Record) -> bool {
-        self.last.is_some() && self.stream != Some(false) && record.begins_stream()
+    fn renews(&self, record: &Members) -> bool {
+        self.last.is_some() && self.stream != Some(false) && begins_stream(record)
     }
 
-    fn follows(&self, seq: u64, record: &Record) -> Result<(), String> {
+    fn follows(&self, seq: u64, record: &Members) -> Result<(), String> {
         match self.last {
-            None if seq == 1 && !record.is_fresh() => {
+            None if seq == 1 && !is_fresh(record) => {
                 Err("the first record does not begin a chain".into())
             }
             Some(last) if seq <= last => Err(format!("the record follows record {last}")),
@@ -200,9 +202,9 @@ impl Verifier<'_> {
 
     /// Returns the hash before a record: in an `open` record its own, so that a chain can begin at
     /// any file, and otherwise that of the last record.
-    fn prev_of(&self, record: &Record, renews: bool) -> Option<Hex> {
-        if record.text("kind") == "open" {
-            return Hex::parse(record.text("prev"));
+    fn prev_of(&self, record: &Members, renews: bool) -> Option<Hex> {
+        if text(record, "kind") == "open" {
+            return Hex::parse(text(record, "prev"));
         }
         match &self.tip {
             Some(tip) if !renews => Some(tip.hash.clone()),
@@ -265,30 +267,30 @@ impl Verifier<'_> {
     }
 
     /// Evaluates a verified record.
-    fn note(&mut self, record: &Record) -> Result<(), String> {
-        let kind = record.text("kind");
+    fn note(&mut self, record: &Members) -> Result<(), String> {
+        let kind = text(record, "kind");
         if kind == "open" {
-            if record.has("missing_from") {
+            if record.contains_key("missing_from") {
                 return Err("the writer found records missing when it started".into());
             }
-            if let Some(gone) = record.number("gone_from") {
+            if let Some(gone) = number(record, "gone_from") {
                 self.gone_from = self.gone_from.min(gone.max(self.kept_from.unwrap_or(0)));
             }
-            self.begun |= self.seen == record.number("seq");
-            self.kept_from = record.number("oldest").or(self.kept_from);
-            self.stream = Some(record.text("output") != "file");
+            self.begun |= self.seen == number(record, "seq");
+            self.kept_from = number(record, "oldest").or(self.kept_from);
+            self.stream = Some(text(record, "output") != "file");
         }
-        let seq = record.number("seq");
+        let seq = number(record, "seq");
         let report = &mut self.report;
         report.chains = report.chains.max(1);
         report.first = report.first.or(seq);
         report.records += 1;
         report.closed = kind == "close";
         if kind == "gap" {
-            report.lost += record.number("lost").unwrap_or(0);
+            report.lost += number(record, "lost").unwrap_or(0);
         }
-        (report.last, report.last_time) = (seq, Some(record.text("time").to_owned()));
-        if record.is("unclean") {
+        (report.last, report.last_time) = (seq, Some(text(record, "time").to_owned()));
+        if record.get("unclean") == Some(&Value::Bool(true)) {
             let seq = seq.unwrap_or(0);
             report
                 .notes

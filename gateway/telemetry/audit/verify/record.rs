@@ -2,16 +2,15 @@
 //! limited, so the first line of each part is read to order them, and each is opened again in turn.
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::io::{self, BufRead, Read};
 use std::str::FromStr;
 
+use lockgate_text::json::{MAX_DEPTH, Reader};
 use serde::Serialize;
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::audit::chain::{GENESIS, MAX_LINE};
-use crate::audit::pieces::number;
+use crate::audit::pieces::{Members, number, text};
 
 /// Number of lines kept for repetitions. A sender repeats at most its unconfirmed records.
 const MAX_REMEMBERED_LINES: usize = 16_384;
@@ -28,68 +27,23 @@ pub struct BrokenRecord {
     pub why: String,
 }
 
-/// The members of a record. Duplicate names are rejected, because readers may use either value.
-pub(super) struct Record(Map<String, Value>);
-
-impl Record {
-    pub(super) fn parse(line: &[u8]) -> Option<Self> {
-        serde_json::from_slice(line).ok()
-    }
-
-    pub(super) fn has(&self, key: &str) -> bool {
-        self.0.contains_key(key)
-    }
-
-    pub(super) fn text(&self, key: &str) -> &str {
-        match self.0.get(key) {
-            Some(Value::String(text)) => text,
-            _ => "",
-        }
-    }
-
-    pub(super) fn number(&self, key: &str) -> Option<u64> {
-        self.0.get(key)?.as_u64()
-    }
-
-    pub(super) fn is(&self, key: &str) -> bool {
-        self.0.get(key) == Some(&Value::Bool(true))
-    }
-
-    /// Returns whether the record is the first of a chain.
-    pub(super) fn is_fresh(&self) -> bool {
-        self.number("seq") == Some(1) && self.text("prev") == GENESIS && self.text("kind") == "open"
-    }
-
-    /// Returns whether the record is the first of a process that writes to a stream.
-    pub(super) fn begins_stream(&self) -> bool {
-        self.is_fresh() && self.text("output") != "file"
+/// Parses a record. Duplicate names are rejected, because readers may use either value.
+pub(super) fn parse(line: &[u8]) -> Option<Members> {
+    match Reader::exact(MAX_DEPTH).read(line) {
+        Ok(Value::Object(record)) => Some(record),
+        _ => None,
     }
 }
 
-impl<'de> Deserialize<'de> for Record {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
+/// Returns whether a record is the first of a chain.
+pub(super) fn is_fresh(record: &Members) -> bool {
+    let is_first = number(record, "seq") == Some(1) && text(record, "prev") == GENESIS;
+    is_first && text(record, "kind") == "open"
+}
 
-        impl<'de> Visitor<'de> for Members {
-            type Value = Record;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a record")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Record, A::Error> {
-                let mut members = Map::new();
-                while let Some((key, value)) = access.next_entry::<String, Value>()? {
-                    if members.insert(key, value).is_some() {
-                        return Err(A::Error::custom("duplicate member"));
-                    }
-                }
-                Ok(Record(members))
-            }
-        }
-
-        deserializer.deserialize_map(Members)
-    }
+/// Returns whether a record is the first of a process that writes to a stream.
+pub(super) fn begins_stream(record: &Members) -> bool {
+    is_fresh(record) && text(record, "output") != "file"
 }
 
 /// The latest lines by number, to detect exact repetitions by a sender.
@@ -165,7 +119,7 @@ impl FromStr for Anchor {
     /// Parses `SEQ:HASH`, or the text of a `.head` file.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Ok(head) = serde_json::from_str::<Value>(text) {
-            return match (number(&head, "seq"), head.get("hash")) {
+            return match (head.get("seq").and_then(Value::as_u64), head.get("hash")) {
                 (Some(seq), Some(Value::String(hash))) => Ok(Self { seq, hash: hash.clone() }),
                 _ => Err("it has no `seq` and `hash`"),
             };
@@ -215,9 +169,9 @@ impl<'a> Placed<'a> {
         let mut placed =
             Self { part, time: String::new(), seq: None, begins_stream: false, held: None };
         if let Some(first) = lines.record() {
-            placed.time = first.text("time").to_owned();
-            placed.seq = first.number("seq");
-            placed.begins_stream = first.begins_stream();
+            placed.time = text(&first, "time").to_owned();
+            placed.seq = number(&first, "seq");
+            placed.begins_stream = begins_stream(&first);
         }
         if placed.part.once {
             placed.held = Some(lines);
@@ -231,7 +185,7 @@ impl<'a> Placed<'a> {
             return Ok(held);
         }
         let lines = Lines::open(&self.part)?;
-        let seq = lines.record().and_then(|record| record.number("seq"));
+        let seq = lines.record().and_then(|record| number(&record, "seq"));
         if self.seq.is_some() && self.seq != seq {
             let why = "another file has replaced it meanwhile: verify again";
             return Err(named(&lines.name, &io::Error::other(why)));
@@ -248,8 +202,8 @@ impl<'a> Lines<'a> {
         Ok(lines)
     }
 
-    fn record(&self) -> Option<Record> {
-        Record::parse(self.first.as_deref()?)
+    fn record(&self) -> Option<Members> {
+        parse(self.first.as_deref()?)
     }
 
     /// Returns a line with its break, which only an incomplete or too long line lacks.
