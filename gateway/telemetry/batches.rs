@@ -198,7 +198,7 @@ struct Exporter {
 impl Exporter {
     async fn deliver<S: Signal>(&mut self, batch: Vec<S::Item>) {
         let count = batch.len() as u64;
-        let body = Bytes::from(S::encode(batch, self.collector.resource()));
+        let body = Bytes::from(S::encode(batch, &self.collector.resource));
         let mut pause = FIRST_PAUSE;
         loop {
             let Err(failure) = self.collector.post(body.clone()).await else {
@@ -318,10 +318,6 @@ impl Collector {
             Ok(client) => Ok(Self { client, endpoint: endpoint.clone(), resource }),
             Err(error) => Err(ExportError(error.to_string())),
         }
-    }
-
-    pub(crate) fn resource(&self) -> &ResourceAttributesWithSchema {
-        &self.resource
     }
 
     /// Returns host and port only, because the rest of the URL may contain a secret.

@@ -139,9 +139,9 @@ fn make_record(event: &Event<'_>) -> LogRecord {
             }
         }
         if let Some(trace) = tag.trace() {
-            record.trace_id = trace.trace.to_be_bytes().to_vec();
-            record.span_id = trace.span.to_be_bytes().to_vec();
-            record.flags = trace.flags.into();
+            record.trace_id = trace.trace_id().to_be_bytes().to_vec();
+            record.span_id = trace.span_id().to_be_bytes().to_vec();
+            record.flags = trace.flags().into();
         }
     });
     record.attributes = fields.attributes;

@@ -57,7 +57,10 @@ impl OperationSpan {
     /// Starts the span of a client's request. `parent` is the client's trace context; `method` is
     /// empty for methods that the protocol does not define.
     pub fn server(tracer: &Tracer, parent: Option<&TraceContext>, method: &'static str) -> Self {
-        let context = parent.map_or_else(|| tracer.new_trace(), |parent| parent.child());
+        let context = match parent {
+            Some(parent) => parent.child(),
+            None => TraceContext::root(fastrand::u16(..1000) < tracer.sampled),
+        };
         Self::begin(tracer, context, parent, SpanKind::Server, method)
     }
 
@@ -249,7 +252,7 @@ impl OperationSpan {
             events: Default::default(),
             links: Default::default(),
             status: std::mem::take(&mut self.status),
-            instrumentation_scope: self.tracer.scope(),
+            instrumentation_scope: self.tracer.scope.clone(),
         }
     }
 }
@@ -258,7 +261,7 @@ impl Drop for OperationSpan {
     fn drop(&mut self) {
         if self.context.is_sampled() {
             let data = self.data(self.began.elapsed());
-            self.tracer.record(data);
+            self.tracer.queue.put(|| data);
         }
     }
 }
@@ -374,20 +377,6 @@ impl Tracer {
         tokio::spawn(waiting.export::<Spans>(collector));
         let scope = InstrumentationScope::builder("lockgate").build();
         Ok(Some(Self { queue, scope, sampled: config.export.sampled }))
-    }
-
-    /// Returns the first context of a trace without a client context.
-    pub(crate) fn new_trace(&self) -> TraceContext {
-        TraceContext::root(fastrand::u16(..1000) < self.sampled)
-    }
-
-    pub(crate) fn scope(&self) -> InstrumentationScope {
-        self.scope.clone()
-    }
-
-    /// Queues one span. Never waits.
-    pub(crate) fn record(&self, span: SpanData) {
-        self.queue.put(|| span);
     }
 
     /// Exports the queued spans. Waits at most three seconds.

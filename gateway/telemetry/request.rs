@@ -2,13 +2,13 @@
 //! read only when a line is written. Ids from clients are accepted only if short and plain, and a
 //! JSON-RPC id is truncated.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use crate::trace::{TraceContext, TraceIds};
+use crate::trace::TraceContext;
 
 /// Maximum bytes of an id from a client.
 const MAX_GIVEN: usize = 64;
@@ -40,7 +40,7 @@ pub struct Tag {
     arrival: Option<Arrival>,
     number: u64,
     rpc: Cell<(u8, [u8; MAX_RPC])>,
-    trace: Cell<Option<TraceIds>>,
+    trace: RefCell<Option<TraceContext>>,
 }
 
 impl Tag {
@@ -53,7 +53,8 @@ impl Tag {
         };
         let given = given.map(Into::into);
         let number = NUMBER.fetch_add(1, Relaxed);
-        Self { given, arrival, number, rpc: Cell::new((0, [0; MAX_RPC])), trace: Cell::new(None) }
+        let rpc = Cell::new((0, [0; MAX_RPC]));
+        Self { given, arrival, number, rpc, trace: RefCell::default() }
     }
 
     /// Returns the client's id, if it is usable.
@@ -73,8 +74,8 @@ impl Tag {
         ]
     }
 
-    pub(crate) fn trace(&self) -> Option<TraceIds> {
-        self.trace.get()
+    pub(crate) fn trace(&self) -> Option<TraceContext> {
+        self.trace.borrow().clone()
     }
 }
 
@@ -128,7 +129,7 @@ pub fn has_trace(find: impl FnOnce() -> Option<TraceContext>) {
         return;
     }
     if let Some(context) = find() {
-        see_current(|tag| tag.trace.set(Some(context.ids())));
+        see_current(|tag| _ = tag.trace.replace(Some(context)));
     }
 }
 

@@ -74,8 +74,8 @@ impl TraceContext {
         self.span
     }
 
-    pub(crate) fn ids(&self) -> TraceIds {
-        TraceIds { trace: self.trace, span: self.span, flags: self.flags }
+    pub(crate) fn flags(&self) -> u8 {
+        self.flags
     }
 
     /// Returns the `traceparent` value to forward, without allocating. Equal to [`fmt::Display`].
@@ -97,14 +97,6 @@ impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.traceparent().as_str())
     }
-}
-
-/// The ids of a span, and the flags of its trace.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TraceIds {
-    pub(crate) trace: u128,
-    pub(crate) span: u64,
-    pub(crate) flags: u8,
 }
 
 /// A `traceparent` value in place: 55 ASCII characters.
@@ -129,14 +121,10 @@ impl fmt::Debug for TraceParent {
 
 /// Parses at most 32 lower-case hexadecimal digits, as the specification requires.
 fn hex(digits: &[u8]) -> Option<u128> {
-    digits.iter().try_fold(0, |value: u128, digit| {
-        let digit = match digit {
-            b'0'..=b'9' => digit - b'0',
-            b'a'..=b'f' => digit - b'a' + 10,
-            _ => return None,
-        };
-        Some(value << 4 | u128::from(digit))
-    })
+    if !digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')) {
+        return None;
+    }
+    u128::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
 fn write_hex(into: &mut [u8], mut value: u128) {

@@ -334,7 +334,11 @@ impl Clock {
         if self.second != Some(since.as_secs()) {
             (self.second, self.text) = (Some(since.as_secs()), write_second(since.as_secs()));
         }
-        digits(&mut self.text, 25, 6, since.subsec_micros().into());
+        let mut micros = since.subsec_micros();
+        for digit in self.text[SECONDS_LENGTH + 1..26].iter_mut().rev() {
+            *digit = b'0' + (micros % 10) as u8;
+            micros /= 10;
+        }
         &self.text
     }
 }
@@ -350,12 +354,4 @@ fn write_second(second: u64) -> [u8; 27] {
         *place = byte;
     }
     out
-}
-
-/// Writes `many` digits that end at index `last`.
-fn digits(out: &mut [u8; 27], last: usize, many: usize, mut value: u64) {
-    for digit in out.get_mut(last + 1 - many..=last).unwrap_or_default().iter_mut().rev() {
-        *digit = b'0' + (value % 10) as u8;
-        value /= 10;
-    }
 }

@@ -63,10 +63,9 @@ impl Queue {
     pub(super) fn offer(&self, places: usize, spare: usize, draft: Draft<'_>) -> bool {
         let held = draft.held.map(Box::from);
         let mut waiting = self.waiting.lock();
-        if waiting.closed || waiting.used + places + spare > self.places {
+        if !waiting.take(places, self.places.saturating_sub(spare)) {
             return false;
         }
-        waiting.used += places;
         waiting.batch.push(draft, held);
         self.wake(&mut waiting);
         true
@@ -75,12 +74,7 @@ impl Queue {
     /// Takes slots for records that will follow with [`Queue::follow`]. Returns `false` if fewer
     /// are free, or the queue is closed.
     pub(super) fn reserve(&self, places: usize) -> bool {
-        let mut waiting = self.waiting.lock();
-        if waiting.closed || waiting.used + places > self.places {
-            return false;
-        }
-        waiting.used += places;
-        true
+        self.waiting.lock().take(places, self.places)
     }
 
     /// Queues a record in a slot taken before. If the queue is closed, frees the slot and returns
@@ -136,6 +130,15 @@ impl Queue {
         let mut waiting = self.waiting.lock();
         waiting.closed = true;
         self.wake(&mut waiting);
+    }
+}
+
+impl Waiting {
+    /// Takes slots if they are among the first `most`, and the queue is open.
+    fn take(&mut self, places: usize, most: usize) -> bool {
+        let is_free = !self.closed && self.used + places <= most;
+        self.used += if is_free { places } else { 0 };
+        is_free
     }
 }
 

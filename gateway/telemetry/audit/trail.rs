@@ -124,12 +124,15 @@ impl Trail {
             writer.run(&found);
             let _ = done.send(());
         })?;
-        let on_full = config.on_full;
-        let arguments = config.arguments;
-        let calls = AtomicU64::new(0);
-        let ended = Mutex::new(ended);
-        let refusals = Refusals::default();
-        Ok(Self(Arc::new(Inner { shared, seal, on_full, arguments, calls, refusals, ended })))
+        Ok(Self(Arc::new(Inner {
+            shared,
+            seal,
+            on_full: config.on_full,
+            arguments: config.arguments,
+            calls: AtomicU64::new(0),
+            refusals: Refusals::default(),
+            ended: Mutex::new(ended),
+        })))
     }
 
     /// Records a decision; `arguments` is JSON text. The ticket of an allowed call records its
@@ -168,21 +171,37 @@ impl Trail {
         at: SystemTime,
         write: impl FnOnce(&mut Vec<u8>) -> Option<&'a [u8]>,
     ) -> Result<bool, RecordError> {
+        let taken = self.take(|queue| {
+            scratch(|members| {
+                let held = write(members);
+                queue.offer(places, 0, Draft { at, members, held })
+            })
+        });
+        if taken != Ok(true) {
+            self.lost(1);
+        }
+        taken
+    }
+
+    /// Takes slots, unless calls without a record are denied while writing fails. Returns whether
+    /// they were taken.
+    fn take(&self, take: impl FnOnce(&Queue) -> bool) -> Result<bool, RecordError> {
         let Inner { shared, on_full, .. } = &*self.0;
         let refuse = *on_full == OnFull::Deny;
         let failing = refuse && shared.counters.failing.load(Relaxed);
-        let taken = !failing
-            && scratch(|members| {
-                let held = write(members);
-                shared.queue.offer(places, 0, Draft { at, members, held })
-            });
+        let taken = !failing && take(&shared.queue);
+        if taken || !refuse { Ok(taken) } else { Err(RecordError) }
+    }
+
+    /// Queues a record in a slot taken before.
+    fn follow(&self, at: SystemTime, write: impl FnOnce(&mut Vec<u8>)) {
+        let taken = scratch(|members| {
+            write(members);
+            self.0.shared.queue.follow(Draft { at, members, held: None })
+        });
         if !taken {
             self.lost(1);
-            if refuse {
-                return Err(RecordError);
-            }
         }
-        Ok(taken)
     }
 
     /// Records a request rejected before it became a call. Above a rate, refusals are only counted,
@@ -263,14 +282,9 @@ impl Ticket<'_> {
 
     fn end(&mut self, outcome: Outcome, duration: Duration) {
         if std::mem::take(&mut self.held) {
-            let taken = scratch(|members| {
-                event::outcome(members, self.call, outcome, duration);
-                let at = self.at.checked_add(duration).unwrap_or(self.at);
-                self.trail.0.shared.queue.follow(Draft { at, members, held: None })
-            });
-            if !taken {
-                self.trail.lost(1);
-            }
+            let at = self.at.checked_add(duration).unwrap_or(self.at);
+            let call = self.call;
+            self.trail.follow(at, |members| event::outcome(members, call, outcome, duration));
         }
     }
 }
@@ -321,13 +335,7 @@ impl Trail {
     /// # Errors
     /// [`RecordError`], if changes without a record are denied.
     pub fn reserve_change(&self) -> Result<ChangePlace, RecordError> {
-        let Inner { shared, on_full, .. } = &*self.0;
-        let refuse = *on_full == OnFull::Deny;
-        let failing = refuse && shared.counters.failing.load(Relaxed);
-        let held = !failing && shared.queue.reserve(1);
-        if !held && refuse {
-            return Err(RecordError);
-        }
+        let held = self.take(|queue| queue.reserve(1))?;
         Ok(ChangePlace { trail: self.clone(), held })
     }
 }
@@ -335,14 +343,9 @@ impl Trail {
 impl ChangePlace {
     /// Records the completed change.
     pub fn record(mut self, change: &Change<'_>) {
-        let at = SystemTime::now();
-        let held = std::mem::take(&mut self.held);
-        let taken = held
-            && scratch(|members| {
-                write_change(members, change);
-                self.trail.0.shared.queue.follow(Draft { at, members, held: None })
-            });
-        if !taken {
+        if std::mem::take(&mut self.held) {
+            self.trail.follow(SystemTime::now(), |members| write_change(members, change));
+        } else {
             self.trail.lost(1);
         }
     }
