@@ -60,7 +60,6 @@ impl Metrics {
         }
         let new = Arc::new(ToolMetrics::new(entry.server.clone(), entry.is_other));
         entry.tools.insert(tool, new.clone());
-        all.tools[usize::from(organisation.is_some())] += 1;
         new
     }
 
@@ -76,25 +75,20 @@ impl Metrics {
 
     /// Returns the figures of a server, or `None` if it has no separate counters.
     pub fn server_figures(&self, organisation: Option<&str>, slug: &str) -> Option<ServerFigures> {
-        let servers = self.numbers.servers.lock();
-        let entry = servers.by_label.get(&server_label(organisation, slug))?;
-        let server = Arc::clone(&entry.server);
-        let is_alone = !entry.is_other;
-        drop(servers);
-        if is_alone { Some(server.figures()) } else { None }
+        Some(self.known(organisation, slug)?.figures())
     }
 
     /// Returns the recent calls of a server's tools, oldest step first. Empty if the server has no
     /// separate counters.
     pub fn recent_calls(&self, organisation: Option<&str>, slug: &str) -> Vec<RecentCalls> {
+        self.known(organisation, slug).map(|server| server.recent_calls()).unwrap_or_default()
+    }
+
+    /// Returns the separate counters of a server, if it has any.
+    fn known(&self, organisation: Option<&str>, slug: &str) -> Option<Arc<ServerMetrics>> {
         let servers = self.numbers.servers.lock();
-        let found = servers.by_label.get(&server_label(organisation, slug));
-        let server = match found {
-            Some(entry) if !entry.is_other => Arc::clone(&entry.server),
-            _ => return Vec::new(),
-        };
-        drop(servers);
-        server.recent_calls()
+        let entry = servers.by_label.get(&server_label(organisation, slug))?;
+        if entry.is_other { None } else { Some(Arc::clone(&entry.server)) }
     }
 
     /// Ends a step of the recent calls of all servers.
@@ -118,19 +112,15 @@ impl Metrics {
     ) {
         let offered: BTreeSet<String> = offered.into_iter().map(label).collect();
         let mut servers = self.numbers.servers.lock();
-        let Some(entry) = servers.by_label.get_mut(&server_label(organisation, server)) else {
-            return;
-        };
-        let before = entry.tools.len();
-        entry.tools.retain(|tool, _| offered.contains(tool));
-        let gone = before - entry.tools.len();
-        servers.tools[usize::from(organisation.is_some())] -= gone;
+        if let Some(entry) = servers.by_label.get_mut(&server_label(organisation, server)) {
+            entry.tools.retain(|tool, _| offered.contains(tool));
+        }
     }
 
     /// Removes a server that is no longer configured, with its tools. Existing handles remain valid
     /// but are not exported.
     pub fn remove_server(&self, organisation: Option<&str>, slug: &str) {
-        self.numbers.servers.lock().remove(&server_label(organisation, slug));
+        self.numbers.servers.lock().by_label.remove(&server_label(organisation, slug));
     }
 
     /// Returns the numbers that can decrease.

@@ -58,7 +58,7 @@ pub(crate) struct Numbers {
     /// Unset if no lines are exported.
     pub(crate) lost_logs: OnceLock<Arc<AtomicU64>>,
     pub(crate) audit: Arc<AuditCounters>,
-    /// Bound on each of `Servers::tools`.
+    /// Bound of [`Servers::has_too_many_tools`].
     pub(crate) tools: usize,
 }
 
@@ -103,10 +103,6 @@ pub(crate) struct ServerLabel {
 #[derive(Default)]
 pub(crate) struct Servers {
     pub(crate) by_label: BTreeMap<ServerLabel, ServerEntry>,
-    /// Individually counted tools of the operator's servers, and of those of organisations.
-    pub(crate) tools: [usize; 2],
-    /// Servers of organisations.
-    own: usize,
 }
 
 #[derive(Default)]
@@ -146,47 +142,36 @@ impl ServerLabel {
 impl Servers {
     /// Returns the entry of a label, or the shared entry if the bound is reached.
     pub(crate) fn entry(&mut self, label: ServerLabel) -> &mut ServerEntry {
-        let is_own = label.organisation.is_some();
-        let is_new = !self.by_label.contains_key(&label);
-        if is_new && self.has_too_many(label.organisation.as_deref()) {
+        if !self.by_label.contains_key(&label) && self.has_too_many(&label) {
             let other = self.by_label.entry(ServerLabel::other()).or_default();
             other.is_other = true;
             return other;
         }
-        self.own += usize::from(is_own && is_new);
         self.by_label.entry(label).or_default()
     }
 
-    fn has_too_many(&self, organisation: Option<&str>) -> bool {
-        let Some(organisation) = organisation else { return false };
-        self.own >= MAX_OWN || self.of(organisation).count() >= MAX_OWN / ORGANISATION_DIVISOR
-    }
-
-    /// Returns whether a further tool must share counters, given a bound of `most` tools.
-    pub(crate) fn has_too_many_tools(&self, organisation: Option<&str>, most: usize) -> bool {
-        let counted = self.tools[usize::from(organisation.is_some())];
-        let Some(organisation) = organisation else { return counted >= most };
+    fn has_too_many(&self, label: &ServerLabel) -> bool {
+        let mut all = 0;
         let mut own = 0;
-        for entry in self.of(organisation) {
-            own += entry.tools.len();
+        for (known, entry) in &self.by_label {
+            all += usize::from(known.organisation.is_some() && !entry.is_other);
+            own += usize::from(known.organisation == label.organisation);
         }
-        counted >= most || own >= (most / ORGANISATION_DIVISOR).max(1)
+        label.organisation.is_some() && (all >= MAX_OWN || own >= MAX_OWN / ORGANISATION_DIVISOR)
     }
 
-    /// Returns the servers of an organisation.
-    fn of(&self, organisation: &str) -> impl Iterator<Item = &ServerEntry> {
-        let first =
-            ServerLabel { organisation: Some(organisation.to_owned()), slug: String::new() };
-        let own = first.organisation.clone();
-        let following = self.by_label.range(first..);
-        following.take_while(move |(label, _)| label.organisation == own).map(|(_, entry)| entry)
-    }
-
-    pub(crate) fn remove(&mut self, label: &ServerLabel) {
-        let Some(entry) = self.by_label.remove(label) else { return };
-        let is_own = label.organisation.is_some();
-        self.own -= usize::from(is_own);
-        self.tools[usize::from(is_own)] -= entry.tools.len();
+    /// Returns whether a further tool must share counters, given a bound of `most` tools each for
+    /// the operator's servers and for those of organisations.
+    pub(crate) fn has_too_many_tools(&self, organisation: Option<&str>, most: usize) -> bool {
+        let mut all = 0;
+        let mut own = 0;
+        for (known, entry) in &self.by_label {
+            let known = known.organisation.as_deref();
+            all += if known.is_some() == organisation.is_some() { entry.tools.len() } else { 0 };
+            own += if known == organisation { entry.tools.len() } else { 0 };
+        }
+        let part = (most / ORGANISATION_DIVISOR).max(1);
+        all >= most || organisation.is_some() && own >= part
     }
 }
 
