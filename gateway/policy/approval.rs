@@ -102,17 +102,11 @@ pub(crate) fn check(policy: &file::Policy) -> Vec<(Vec<&'static str>, &'static s
 
 /// Returns the key of an item that an `ask` policy cannot be about.
 pub(crate) fn check_kinds(policy: &file::Policy) -> Option<&'static str> {
-    let what = &policy.what;
-    let others = [
-        ("prompts", &what.prompts),
-        ("resources", &what.resources),
-        ("completion", &what.completion),
-    ];
     if policy.effect != Effect::Ask {
         return None;
     }
-    for (key, list) in others {
-        if list.is_some() {
+    for (key, list) in policy.what.lists() {
+        if list.is_some() && matches!(key, "prompts" | "resources" | "completion") {
             return Some(key);
         }
     }

@@ -22,6 +22,7 @@ pub(crate) use pass::Pass;
 use pass::{Misrule, Structural, under};
 use pointer::{Pointer, PointerMatches};
 pub(crate) use pointer::{pointer, read, undisguised};
+pub(crate) use schema::short;
 
 /// Maximum number of arguments named by a policy.
 const MAX_NAMED: usize = 64;

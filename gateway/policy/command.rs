@@ -9,6 +9,7 @@ mod model;
 mod spec;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -210,7 +211,7 @@ fn locate(path: &str, folder: Option<&str>, roots: &[String]) -> Result<String, 
         let advice = advice(roots);
         return no(format!("{shown} goes up beyond the root folder; {advice}"));
     };
-    if roots.iter().any(|root| below(&full, root)) {
+    if roots.iter().any(|root| Path::new(&full).starts_with(root)) {
         return Ok(full);
     }
     let advice = advice(roots);
@@ -254,14 +255,6 @@ fn join(folder: &str, path: &str) -> Option<String> {
         }
     }
     Some(format!("/{}", parts.join("/")))
-}
-
-fn below(path: &str, root: &str) -> bool {
-    if root == "/" {
-        return true;
-    }
-    let Some(rest) = path.strip_prefix(root) else { return false };
-    rest.is_empty() || rest.starts_with('/')
 }
 
 #[cfg(test)]

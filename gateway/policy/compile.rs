@@ -12,7 +12,7 @@ use crate::config::{self, Config};
 use crate::file::{self, Effect};
 use crate::names;
 use crate::pattern::{self, MAX_PATTERNS};
-use crate::rate;
+use crate::rate::{self, Limit};
 use crate::response::Response;
 use crate::rule::{DEFAULT, Rule, What};
 use crate::target::decoded;
@@ -141,6 +141,7 @@ fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<PolicyError>> 
         Effect::Ask => Some(Arc::new(ApprovalRule::new(policy, by))),
         Effect::Allow | Effect::Deny => None,
     };
+    let rate = policy.rate.as_ref().map(|rate| Limit::new(rate, what.methods.as_deref()));
     let rule = Rule {
         name: policy.name.as_str().into(),
         place,
@@ -150,7 +151,7 @@ fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<PolicyError>> 
         what,
         when,
         arguments,
-        rate: policy.rate.clone(),
+        rate,
         response,
         approval,
     };

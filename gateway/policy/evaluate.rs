@@ -206,14 +206,8 @@ impl Policy {
     ) -> Result<Vec<Arc<ApprovalRule>>, PolicyDenial> {
         let mut needed = Vec::new();
         for rule in self.rules_at(asks) {
-            let holds = match rule.undisguised(arguments) {
-                Ok(()) => self.holds(rule, question, arguments),
-                Err(refusal) => Err(DenyReason::Arguments(refusal)),
-            };
-            match holds {
-                Ok(true) => {}
-                Ok(false) => continue,
-                Err(reason) => return Err(PolicyDenial::by(rule, reason)),
+            if !self.applies(rule, question, arguments)? {
+                continue;
             }
             let before = pass.edits.len();
             let mut own = arguments.clone();
@@ -238,13 +232,8 @@ impl Policy {
         pass: &mut Pass,
     ) -> Result<(), PolicyDenial> {
         for rule in self.rules_at(guards) {
-            if let Err(refusal) = rule.undisguised(arguments) {
-                return Err(PolicyDenial::by(rule, DenyReason::Arguments(refusal)));
-            }
-            match self.holds(rule, question, arguments) {
-                Ok(true) => {}
-                Ok(false) => continue,
-                Err(reason) => return Err(PolicyDenial::by(rule, reason)),
+            if !self.applies(rule, question, arguments)? {
+                continue;
             }
             let checked = match &rule.arguments {
                 Some(rules) => rules.check(arguments, pass),
@@ -261,6 +250,21 @@ impl Policy {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether a policy that may deny applies to these arguments. It denies arguments that
+    /// evade its condition.
+    fn applies(
+        &self,
+        rule: &Rule,
+        question: &Question<'_>,
+        arguments: &Value,
+    ) -> Result<bool, PolicyDenial> {
+        let holds = match rule.undisguised(arguments) {
+            Ok(()) => self.holds(rule, question, arguments),
+            Err(refusal) => Err(DenyReason::Arguments(refusal)),
+        };
+        holds.map_err(|reason| PolicyDenial::by(rule, reason))
     }
 
     fn holds(

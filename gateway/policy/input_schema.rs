@@ -8,6 +8,7 @@ use jsonschema::{PatternOptions, Validator};
 use lockgate_text::json::Reader;
 use serde_json::Value;
 
+use crate::arguments::short;
 use crate::{Refusal, no};
 
 /// Maximum number of parts of a schema, each counted once per reference.
@@ -18,8 +19,6 @@ const MAX_PATTERNS: usize = 64;
 const MAX_PATTERN_SIZE: usize = 256 * 1024;
 /// Maximum nesting of references.
 const MAX_REFERENCES: usize = 32;
-/// Maximum length of an error message, in characters.
-const MAX_WORDS: usize = 300;
 /// Maximum nesting of arguments.
 const MAX_DEPTH: usize = 128;
 
@@ -143,10 +142,6 @@ impl<'a> Count<'a> {
         self.known.insert(target, parts);
         Ok(parts)
     }
-}
-
-fn short(words: &str) -> String {
-    words.chars().take(MAX_WORDS).collect()
 }
 
 #[cfg(test)]

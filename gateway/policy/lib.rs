@@ -45,7 +45,7 @@ pub use pattern::Patterns;
 pub use policy::{DenyReason, Passed, Policy, PolicyDenial, Question};
 pub use rate::Limited;
 pub use refusal::Refusal;
-use refusal::{no, refused};
+use refusal::no;
 pub use rule::DEFAULT;
 pub use target::{ANONYMOUS, Annotations, Certificate, Subject, Target, TargetKind};
 pub use verdict::Verdict;

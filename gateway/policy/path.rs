@@ -10,7 +10,7 @@ mod spelling;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{Refusal, no, refused};
+use crate::{Refusal, no};
 use globs::{Allowed, Denied};
 
 /// The rule as it is written in a policy file.
@@ -170,7 +170,7 @@ impl Path {
             );
             return no(words);
         }
-        let decoded = if self.uris { refused(spelling::decode_uri(text))? } else { None };
+        let decoded = if self.uris { spelling::decode_uri(text)? } else { None };
         let text = decoded.as_deref().unwrap_or(text);
         self.spelled(text)?;
         let names = self.normalise(text)?;
@@ -193,7 +193,7 @@ impl Path {
 
     /// Checks that every program reads the text in the same way.
     fn spelled(&self, text: &str) -> Result<(), Refusal> {
-        refused(spelling::check(text, self.literal))
+        Ok(spelling::check(text, self.literal)?)
     }
 
     fn judge(&self, names: &[String]) -> Result<Checked, Refusal> {

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::file::Effect;
 use crate::index::Index;
 use crate::limiter::{HeldPermit, Limiter};
-use crate::rate::{Limited, Limits};
+use crate::rate::{Limit, Limited};
 use crate::response::Response;
 use crate::rule::{DEFAULT, Rule};
 use crate::verdict::{Dry, Verdict, VerdictState};
@@ -22,7 +22,6 @@ use crate::{ApprovalRule, Refusal, Subject, Target};
 pub struct Policy {
     pub(crate) rules: Vec<Rule>,
     pub(crate) index: Index,
-    limits: Limits,
     classes: Classes,
     /// The class of all callers, if the policies treat them alike.
     everybody: Option<Arc<Class>>,
@@ -108,7 +107,6 @@ impl Policy {
             denies_by_uri |= rule.denies_by_uri();
         }
         let mut new = Self {
-            limits: Limits::new(&rules),
             classes: Classes::new(),
             everybody: None,
             denies_by_uri,
@@ -340,13 +338,13 @@ impl Policy {
     ) -> Result<Vec<HeldPermit>, Limited> {
         let mut held = Vec::new();
         let (verdict, target) = about.unzip();
-        for (taken, limit) in self.limiting(class, method, verdict).enumerate() {
-            match self.limits.take(limiter, limit, subject, target) {
+        for (taken, (rule, limit)) in self.limiting(class, method, verdict).enumerate() {
+            match limit.take(limiter, rule, subject, target) {
                 Ok(place) => held.extend(place),
                 Err(limited) => {
                     // A caller that exceeds its own allowance must not use up a shared one.
-                    for limit in self.limiting(class, method, verdict).take(taken) {
-                        self.limits.give_back(limiter, limit, subject, target);
+                    for (rule, limit) in self.limiting(class, method, verdict).take(taken) {
+                        limit.give_back(limiter, rule, subject, target);
                     }
                     return Err(limited);
                 }
@@ -355,17 +353,27 @@ impl Policy {
         Ok(held)
     }
 
-    /// Returns the policies that limit a method, or the target that it is called for.
+    /// Returns the names and limits of the policies that limit a method, or the target that it is
+    /// called for.
     fn limiting<'a>(
         &'a self,
         class: &'a Class,
         method: &'a str,
         verdict: Option<&'a Verdict>,
-    ) -> impl Iterator<Item = (u32, &'a Rule)> {
-        let of_method = class.methods.iter().filter(move |&&at| self.limits.is_about(at, method));
-        let of_target: &[u32] = verdict.map_or(&[], |verdict| &verdict.limits);
-        let limits = of_method.chain(of_target);
-        limits.filter_map(move |&at| Some((at, self.rule(at)?)))
+    ) -> impl Iterator<Item = (&'a Arc<str>, &'a Limit)> {
+        let of_method = self.limits_at(&class.methods);
+        let of_method = of_method.filter(move |(_, limit)| limit.is_about(method));
+        of_method.chain(self.limits_at(verdict.map_or(&[], |verdict| &verdict.limits)))
+    }
+
+    fn limits_at<'a>(
+        &'a self,
+        places: &'a [u32],
+    ) -> impl Iterator<Item = (&'a Arc<str>, &'a Limit)> {
+        places.iter().filter_map(|&at| {
+            let rule = self.rule(at)?;
+            Some((&rule.name, rule.rate.as_ref()?))
+        })
     }
 
     /// Returns the policy that hides an item, or [`DEFAULT`]; `None` if the item is visible.

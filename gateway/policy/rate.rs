@@ -10,7 +10,6 @@ use globset::Glob;
 use crate::file::{Key, Rate};
 use crate::limiter::{Allowance, HeldPermit, LimitKey, Limiter, Quota, Reached};
 use crate::pattern::Matcher;
-use crate::rule::Rule;
 use crate::{Subject, Target};
 
 /// The methods that a policy can limit.
@@ -85,14 +84,12 @@ pub(crate) fn check(rate: &Rate) -> Vec<(&'static str, String)> {
     mistakes
 }
 
-/// The limits of all policies, by the index of the policy.
+/// A compiled rate.
 #[derive(Debug)]
-pub(crate) struct Limits(Vec<Option<Limit>>);
-
-#[derive(Debug)]
-struct Limit {
+pub(crate) struct Limit {
     quota: Quota,
     by: Vec<Key>,
+    /// The limited methods, as bits.
     methods: u32,
 }
 
@@ -105,66 +102,46 @@ pub struct Limited {
     pub reached: Reached,
 }
 
-impl Limits {
-    pub(crate) fn new(rules: &[Rule]) -> Self {
-        let limits: Vec<_> = rules.iter().map(Limit::of).collect();
-        Self(limits)
+impl Limit {
+    pub(crate) fn new(rate: &Rate, about: Option<&[Glob]>) -> Self {
+        let mut by = rate.by.as_ref().map_or_else(|| vec![Key::Principal], |by| by.clone());
+        by.sort_unstable();
+        by.dedup();
+        Self { quota: quota(rate), by, methods: methods(about.unwrap_or(&[])) }
     }
 
-    fn get(&self, at: u32) -> Option<&Limit> {
-        self.0.get(at as usize)?.as_ref()
-    }
-
-    /// Returns whether the policy limits all requests of this method.
-    pub(crate) fn is_about(&self, at: u32, method: &str) -> bool {
-        let Some(limit) = self.get(at) else { return false };
+    /// Returns whether all requests of this method are limited.
+    pub(crate) fn is_about(&self, method: &str) -> bool {
         match METHODS.iter().position(|known| *known == method) {
-            Some(bit) => limit.methods & (1 << bit) != 0,
+            Some(bit) => self.methods & (1 << bit) != 0,
             None => false,
         }
     }
 
+    /// Takes a request from the allowance of the policy `rule`.
     pub(crate) fn take(
         &self,
         limiter: &dyn Limiter,
-        (at, rule): (u32, &Rule),
+        rule: &Arc<str>,
         subject: &Subject<'_>,
         target: Option<&Target<'_>>,
     ) -> Result<Option<HeldPermit>, Limited> {
-        let Some(limit) = self.get(at) else { return Ok(None) };
-        let key = LimitKey::new(&limit.by, subject, target);
+        let key = LimitKey::new(&self.by, subject, target);
         limiter
-            .take(limit.allowance(rule), &key)
-            .map_err(|reached| Limited { rule: Arc::clone(&rule.name), reached })
+            .take(Allowance { policy: rule, quota: &self.quota }, &key)
+            .map_err(|reached| Limited { rule: Arc::clone(rule), reached })
     }
 
-    /// Undoes the rate count of a [`Limits::take`].
+    /// Undoes the rate count of a [`Limit::take`].
     pub(crate) fn give_back(
         &self,
         limiter: &dyn Limiter,
-        (at, rule): (u32, &Rule),
+        rule: &str,
         subject: &Subject<'_>,
         target: Option<&Target<'_>>,
     ) {
-        if let Some(limit) = self.get(at) {
-            let key = LimitKey::new(&limit.by, subject, target);
-            limiter.give_back(limit.allowance(rule), &key);
-        }
-    }
-}
-
-impl Limit {
-    fn of(rule: &Rule) -> Option<Self> {
-        let rate = rule.rate.as_ref()?;
-        let mut by = rate.by.as_ref().map_or_else(|| vec![Key::Principal], |by| by.clone());
-        by.sort_unstable();
-        by.dedup();
-        let methods = methods(rule.what.methods.as_deref().unwrap_or(&[]));
-        Some(Self { quota: quota(rate), by, methods })
-    }
-
-    fn allowance<'a>(&'a self, rule: &'a Rule) -> Allowance<'a> {
-        Allowance { policy: &rule.name, quota: &self.quota }
+        let key = LimitKey::new(&self.by, subject, target);
+        limiter.give_back(Allowance { policy: rule, quota: &self.quota }, &key);
     }
 }
 

@@ -6,9 +6,11 @@
 #[error("{0}")]
 pub struct Refusal(pub String);
 
-/// Converts the message of a failed check into a [`Refusal`].
-pub(crate) fn refused<T>(judged: Result<T, String>) -> Result<T, Refusal> {
-    judged.map_err(Refusal)
+/// The message of a failed check.
+impl From<String> for Refusal {
+    fn from(words: String) -> Self {
+        Self(words)
+    }
 }
 
 /// Refuses with a message.

@@ -8,8 +8,9 @@ use globset::Glob;
 use crate::approval::ApprovalRule;
 use crate::arguments::Arguments;
 use crate::condition::{Condition, Failed, World};
-use crate::file::{Effect, Hints, Rate};
+use crate::file::{Effect, Hints};
 use crate::pattern;
+use crate::rate::Limit;
 use crate::response::Response;
 use crate::target::{Annotations, TargetKind};
 use crate::who::{Who, shown, wanted};
@@ -30,7 +31,7 @@ pub(crate) struct Rule {
     pub(crate) what: What,
     pub(crate) when: Option<Condition>,
     pub(crate) arguments: Option<Arguments>,
-    pub(crate) rate: Option<Rate>,
+    pub(crate) rate: Option<Limit>,
     pub(crate) response: Option<Response>,
     /// The approval that the policy requires; only in `ask` policies.
     pub(crate) approval: Option<Arc<ApprovalRule>>,

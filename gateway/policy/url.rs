@@ -16,7 +16,7 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{Refusal, no, refused};
+use crate::{Refusal, no};
 use host::{Hosts, Named};
 use text::Parts;
 
@@ -160,7 +160,7 @@ impl Url {
                 self.max_bytes
             ));
         }
-        let parts = refused(Parts::of(text))?;
+        let parts = Parts::of(text)?;
         if !self.schemes.contains(&parts.scheme) {
             let scheme = text::shown(&parts.scheme);
             let allowed = self.shown_schemes(" or ");
@@ -210,14 +210,14 @@ impl Url {
         if !url.username().is_empty() || url.password().is_some() || url.scheme() != parts.scheme {
             return no(AMBIGUOUS);
         }
-        match refused(host::read(parts.host, &parsed))? {
+        match host::read(parts.host, &parsed)? {
             Named::Address(address) if self.has(address) => Ok(()),
             Named::Address(address) if self.hosts.is_any() && host::is_public(address) => Ok(()),
             Named::Address(address) => no(format!(
                 "the host is the address {address}, which is not allowed: use the name of an \
                     allowed host"
             )),
-            Named::Name(name) => refused(self.hosts.decide(&name)),
+            Named::Name(name) => Ok(self.hosts.decide(&name)?),
         }
     }
 
@@ -241,7 +241,7 @@ impl Url {
         if self.paths.is_empty() {
             return Ok(());
         }
-        refused(text::same_everywhere(parts.path))?;
+        text::same_everywhere(parts.path)?;
         let parsed = &url[Position::BeforePath..Position::AfterPath];
         if self.paths.iter().any(|prefix| is_below(parsed, prefix)) {
             Ok(())

@@ -8,6 +8,7 @@ use crate::names::find_near;
 use crate::{Refusal, no};
 
 const MAX_BYTES: usize = 64 * 1024;
+/// Maximum length of an error message, in characters.
 const MAX_WORDS: usize = 300;
 /// Keywords of 2020-12 by the form of their value: a schema, a list of schemas, or schemas by name.
 const ONE: [&str; 11] = [
@@ -117,6 +118,6 @@ pub(crate) fn check(schema: &Validator, value: &Value) -> Result<(), Refusal> {
     no(format!("does not match the schema{at}: {}", short(&error.to_string())))
 }
 
-fn short(words: &str) -> String {
+pub(crate) fn short(words: &str) -> String {
     words.chars().take(MAX_WORDS).collect()
 }
