@@ -75,35 +75,69 @@ impl Builtin {
     /// A sentence about the server that cannot be built.
     pub fn prepare(&self, config: &Config) -> Result<Prepared, String> {
         let old = &self.running.lock().config;
-        let mut changes = Changes::default();
-        changes.part("example", switch(old.example), switch(config.example), |()| {
+        let mut changes = Changes::new();
+        self.part(&mut changes, "example", switch(old.example), switch(config.example), |()| {
             Ok(example::build())
         })?;
-        changes.part("system", switch(old.system), switch(config.system), |()| {
+        self.part(&mut changes, "system", switch(old.system), switch(config.system), |()| {
             Ok(system::build(&self.about, &self.registry))
         })?;
-        changes.part("content", old.content.as_ref(), config.content.as_ref(), content::build)?;
-        changes.part("database", old.database.as_ref(), config.database.as_ref(), |database| {
-            database::build(database, &self.about)
-        })?;
-        changes.part("web", old.web.as_ref(), config.web.as_ref(), |web| {
+        self.part(
+            &mut changes,
+            "content",
+            old.content.as_ref(),
+            config.content.as_ref(),
+            content::build,
+        )?;
+        self.part(
+            &mut changes,
+            "database",
+            old.database.as_ref(),
+            config.database.as_ref(),
+            |database| database::build(database, &self.about),
+        )?;
+        self.part(&mut changes, "web", old.web.as_ref(), config.web.as_ref(), |web| {
             web::build(web, &self.about)
         })?;
         // These depend on the machine. If one cannot be built, it is listed as failed and the
         // configuration is still accepted.
-        changes.part("file", old.file.as_ref(), config.file.as_ref(), |file| {
+        self.part(&mut changes, "file", old.file.as_ref(), config.file.as_ref(), |file| {
             Ok(ServerDefinition::or_trouble("file", file::build(file)))
         })?;
-        changes.part("shell", old.shell.as_ref(), config.shell.as_ref(), |shell| {
+        self.part(&mut changes, "shell", old.shell.as_ref(), config.shell.as_ref(), |shell| {
             Ok(ServerDefinition::or_trouble("shell", shell::build(shell)))
         })?;
         Ok(Prepared { config: config.clone(), changes })
     }
 
+    /// Builds a category's server if its configuration has changed. The server is not visible until
+    /// all are built.
+    fn part<C: PartialEq>(
+        &self,
+        changes: &mut Changes,
+        category: &'static str,
+        old: Option<&C>,
+        new: Option<&C>,
+        make: impl FnOnce(&C) -> Result<ServerDefinition, String>,
+    ) -> Result<(), String> {
+        if old == new {
+            return Ok(());
+        }
+        let Some(config) = new else {
+            changes.push((category, None));
+            return Ok(());
+        };
+        let mut definition =
+            make(config).map_err(|words| format!("builtin.{category}: {words}"))?;
+        let tools = self.registry.prepare(category, std::mem::take(&mut definition.tools))?;
+        changes.push((category, Some(PreparedServer { tools, definition })));
+        Ok(())
+    }
+
     /// Starts new servers and stops removed servers.
     pub fn adopt(&self, Prepared { config, changes }: Prepared) {
         let mut running = self.running.lock();
-        for (category, made) in changes.0 {
+        for (category, made) in changes {
             let Some(made) = made else {
                 self.registry.install(category, &[]);
                 running.servers.remove(category);
@@ -140,38 +174,12 @@ pub struct Prepared {
 }
 
 /// Servers to start (`Some`) and to stop (`None`).
-#[derive(Default)]
-struct Changes(Vec<(&'static str, Option<PreparedServer>)>);
+type Changes = Vec<(&'static str, Option<PreparedServer>)>;
 
 struct PreparedServer {
     tools: Vec<Arc<registry::RegisteredTool>>,
     /// The rest of its definition.
     definition: ServerDefinition,
-}
-
-impl Changes {
-    /// Builds a category's server if its configuration has changed. The server is not visible until
-    /// all are built.
-    fn part<C: PartialEq>(
-        &mut self,
-        category: &'static str,
-        old: Option<&C>,
-        new: Option<&C>,
-        make: impl FnOnce(&C) -> Result<ServerDefinition, String>,
-    ) -> Result<(), String> {
-        if old == new {
-            return Ok(());
-        }
-        let Some(config) = new else {
-            self.0.push((category, None));
-            return Ok(());
-        };
-        let mut definition =
-            make(config).map_err(|words| format!("builtin.{category}: {words}"))?;
-        let tools = Registry::prepare(category, std::mem::take(&mut definition.tools))?;
-        self.0.push((category, Some(PreparedServer { tools, definition })));
-        Ok(())
-    }
 }
 
 // Validated settings of the built-in servers. Reads no file and no environment. A category with

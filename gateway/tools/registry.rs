@@ -2,8 +2,7 @@
 //! number, outcome and duration, in total and per organisation. Memory is bounded: figures are kept
 //! for registered tools, the latest runs and the organisations that ran a tool last.
 
-use std::collections::{BTreeMap, HashMap};
-use std::mem::take;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -31,7 +30,7 @@ pub(crate) struct RegisteredTool {
     pub(crate) spec: ToolSpec,
     pub(crate) tool: Box<dyn AnyTool>,
     /// Shared with the tool of the same name that this one replaces, where runs may still end.
-    runs: Mutex<Arc<Mutex<Runs>>>,
+    runs: Arc<Mutex<Runs>>,
 }
 
 impl RegisteredTool {
@@ -48,17 +47,12 @@ impl RegisteredTool {
 
     /// Returns the figures of an organisation, or in total.
     pub(crate) fn figures(&self, organisation: Option<&str>) -> ToolStats {
-        let runs = self.runs();
-        let runs = runs.lock();
+        let runs = self.runs.lock();
         let counters = match organisation {
             Some(organisation) => runs.organisations.get(organisation),
             None => Some(&runs.total),
         };
         counters.map(Counters::figures).unwrap_or_default()
-    }
-
-    fn runs(&self) -> Arc<Mutex<Runs>> {
-        Arc::clone(&self.runs.lock())
     }
 }
 
@@ -72,7 +66,7 @@ pub(crate) struct Run<'a> {
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
-        self.tool.runs().lock().add(self.organisation, self.began.elapsed(), self.ended);
+        self.tool.runs.lock().add(self.organisation, self.began.elapsed(), self.ended);
     }
 }
 
@@ -87,8 +81,9 @@ pub(crate) fn is_valid_name(own: &str) -> bool {
 
 impl Registry {
     /// Reads the specs of a category's tools, and rejects invalid names and schemas. Changes
-    /// nothing.
+    /// nothing. Tools with the name of a registered one share its figures.
     pub(crate) fn prepare(
+        &self,
         category: &str,
         tools: Vec<Box<dyn AnyTool>>,
     ) -> Result<Vec<Arc<RegisteredTool>>, String> {
@@ -98,8 +93,8 @@ impl Registry {
                 tools.len()
             ));
         }
-        let mut entries: BTreeMap<Arc<str>, Arc<RegisteredTool>> = BTreeMap::new();
-        let mut order = Vec::with_capacity(tools.len());
+        let mut names = HashSet::new();
+        let mut entries = Vec::with_capacity(tools.len());
         for tool in tools {
             let spec = tool.describe();
             let name: Arc<str> = (*spec.name).into();
@@ -117,33 +112,30 @@ impl Registry {
                     return Err(format!("{name}: its {what} schema: {words}"));
                 }
             }
-            let runs = Mutex::default();
-            let entry = Arc::new(RegisteredTool { name: Arc::clone(&name), spec, tool, runs });
-            if entries.insert(Arc::clone(&name), Arc::clone(&entry)).is_some() {
+            if !names.insert(Arc::clone(&name)) {
                 return Err(format!("there are two tools named {name}"));
             }
-            order.push(entry);
+            let known = self.0.read().get(&name).map(|known| Arc::clone(&known.runs));
+            let runs = known.unwrap_or_default();
+            entries.push(Arc::new(RegisteredTool { name, spec, tool, runs }));
         }
-        Ok(order)
+        Ok(entries)
     }
 
-    /// Replaces the tools of a category. Those of the same name keep their figures.
+    /// Replaces the tools of a category.
     pub(crate) fn install(&self, category: &str, tools: &[Arc<RegisteredTool>]) {
         let mut entries = self.0.write();
-        let (mut old, others) = take(&mut *entries)
-            .into_iter()
-            .partition::<BTreeMap<_, _>, _>(|(_, entry)| entry.spec.category() == category);
-        *entries = others;
-        for tool in tools {
-            if let Some(old) = old.remove(&tool.name) {
-                let runs = old.runs();
-                *tool.runs.lock() = runs;
+        entries.retain(|name, entry| {
+            let stays =
+                entry.spec.category() != category || tools.iter().any(|tool| tool.name == *name);
+            if !stays {
+                tracing::info!(tool = %name, "tool unregistered");
             }
+            stays
+        });
+        for tool in tools {
             tracing::debug!(tool = %tool.name, "tool registered");
             entries.insert(Arc::clone(&tool.name), Arc::clone(tool));
-        }
-        for tool in old.keys() {
-            tracing::info!(%tool, "tool unregistered");
         }
     }
 

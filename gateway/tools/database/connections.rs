@@ -202,8 +202,9 @@ impl DatabaseConnection {
 fn hint(dialect: Dialect, sql: &str) -> Option<&'static str> {
     let sql = sql.trim_start();
     let end = sql.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(sql.len());
-    match sql[..end].to_ascii_uppercase().as_str() {
-        "SHOW" | "DESCRIBE" | "DESC" | "PRAGMA" => {
+    let first = if sql.starts_with('\\') { "\\" } else { &sql[..end] };
+    match first.to_ascii_uppercase().as_str() {
+        "SHOW" | "DESCRIBE" | "DESC" | "PRAGMA" | "\\" => {
             return Some(
                 "the tools `database__tables` and `database__schema` list the tables and \
                 columns",
@@ -211,12 +212,6 @@ fn hint(dialect: Dialect, sql: &str) -> Option<&'static str> {
         }
         "EXPLAIN" => return Some("the tool `database__explain` shows the plan of a SELECT"),
         "USE" => return Some("`connection` chooses the database"),
-        _ if sql.starts_with('\\') => {
-            return Some(
-                "the tools `database__tables` and `database__schema` list the tables and \
-                columns",
-            );
-        }
         _ => {}
     }
     match dialect {

@@ -22,7 +22,7 @@ fn named(names: &[&'static str]) -> Vec<Box<dyn AnyTool>> {
 }
 
 fn refused(tools: Vec<Box<dyn AnyTool>>) -> String {
-    Registry::prepare("file", tools).map(|_| ()).unwrap_err()
+    Registry::default().prepare("file", tools).map(|_| ()).unwrap_err()
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn names_that_are_taken_or_cannot_be_are_refused() {
 #[test]
 fn runs_are_counted_and_kept_while_a_tool_is_registered() {
     let registry = Registry::default();
-    let prepare = || Registry::prepare("file", named(&["file/a", "file/b"])).unwrap();
+    let prepare = || registry.prepare("file", named(&["file/a", "file/b"])).unwrap();
     let tools = prepare();
     registry.install("file", &tools);
     tools[0].begin("").ended = CallOutcome::Success;
@@ -62,10 +62,10 @@ fn runs_are_counted_and_kept_while_a_tool_is_registered() {
 
 #[test]
 fn an_organisation_has_figures_of_its_own() {
-    let tools = Registry::prepare("file", named(&["file/a"])).unwrap();
+    let tools = Registry::default().prepare("file", named(&["file/a"])).unwrap();
     let run = |organisation: &str, ms| {
         let took = Duration::from_millis(ms);
-        tools[0].runs().lock().add(organisation, took, CallOutcome::Success);
+        tools[0].runs.lock().add(organisation, took, CallOutcome::Success);
     };
     run("acme", 10);
     run("acme", 20);
@@ -81,7 +81,7 @@ fn an_organisation_has_figures_of_its_own() {
     for n in 0..MAX_ORGANISATIONS {
         run(&format!("new{n}"), 1);
     }
-    assert_eq!(tools[0].runs().lock().organisations.len(), MAX_ORGANISATIONS);
+    assert_eq!(tools[0].runs.lock().organisations.len(), MAX_ORGANISATIONS);
     assert_eq!(figures(Some("acme")), (0, 0), "the least lately used goes");
     assert_eq!(figures(None).0, 3 + MAX_ORGANISATIONS as u64);
 }
