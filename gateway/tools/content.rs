@@ -14,23 +14,19 @@ pub use config::{
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use lockgate_admission::spawn;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_upstream::{BoxFuture, ListKind};
-use parking_lot::Mutex;
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use rustix::io::Errno;
 use serde_json::{Map, Value, json};
-use tokio::task::JoinHandle;
 
 use crate::file::root::{Mark, mark, reach, split_names};
 use crate::provider::{
-    ChangeNotifier, CompletionRequest, CompletionTarget, Contents, Provider, Watched,
+    ChangeNotifier, Changed, CompletionRequest, CompletionTarget, Contents, Provider, Watched,
+    add_bytes, follow,
 };
 use crate::server::ServerDefinition;
 use crate::tool::Client;
@@ -43,12 +39,7 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     let compiled = Compiled::new(config).map_err(|problem| problem.to_string())?;
     let folder =
         config.folder.as_ref().map(|path| Folder::open(path, config.file_size)).transpose()?;
-    let content = Content {
-        shared: Arc::new(Shared { compiled, folder, watched: Watched::default() }),
-        teller: OnceLock::new(),
-        watching: Mutex::default(),
-        interval: config.check_interval,
-    };
+    let content = Content(Arc::new(Shared { compiled, folder, watched: Arc::default() }));
     Ok(ServerDefinition {
         instructions: "Resources and prompts that the operator of this gateway provides.".into(),
         provider: Some(Arc::new(content)),
@@ -56,31 +47,17 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     })
 }
 
-struct Content {
-    shared: Arc<Shared>,
-    teller: OnceLock<ChangeNotifier>,
-    /// The task that polls files while there are subscribers.
-    watching: Mutex<Option<JoinHandle<()>>>,
-    interval: Duration,
-}
+struct Content(Arc<Shared>);
 
 struct Shared {
     compiled: Compiled,
     folder: Option<Folder>,
-    watched: Watched<Option<Mark>>,
-}
-
-impl Drop for Content {
-    fn drop(&mut self) {
-        if let Some(task) = self.watching.lock().take() {
-            task.abort();
-        }
-    }
+    watched: Arc<Watched<Option<Mark>>>,
 }
 
 impl Provider for Content {
     fn offers(&self) -> Offers {
-        let compiled = &self.shared.compiled;
+        let compiled = &self.0.compiled;
         let resources =
             !compiled.config.resources.is_empty() || !compiled.config.templates.is_empty();
         Offers {
@@ -93,11 +70,16 @@ impl Provider for Content {
     }
 
     fn attach(&self, teller: ChangeNotifier) {
-        let _ = self.teller.set(teller);
+        if self.0.folder.is_some() {
+            let shared = Arc::downgrade(&self.0);
+            let watched = Arc::clone(&self.0.watched);
+            let interval = self.0.compiled.config.check_interval;
+            spawn(follow(shared, watched, teller, interval, Shared::poll));
+        }
     }
 
     fn items(&self, kind: ListKind) -> Vec<Value> {
-        let config = &self.shared.compiled.config;
+        let config = &self.0.compiled.config;
         match kind {
             ListKind::Tools | ListKind::Skills => Vec::new(),
             ListKind::Resources => write_all(&config.resources, resource),
@@ -112,7 +94,7 @@ impl Provider for Content {
         arguments: &'a Map<String, Value>,
         _: Client<'a>,
     ) -> BoxFuture<'a, Result<Value, String>> {
-        Box::pin(async move { self.shared.compiled.prompt(name, arguments) })
+        Box::pin(async move { self.0.compiled.prompt(name, arguments) })
     }
 
     fn read<'a>(
@@ -121,37 +103,30 @@ impl Provider for Content {
         _: Client<'a>,
     ) -> BoxFuture<'a, Result<Option<Contents>, String>> {
         Box::pin(async move {
-            let Some(FoundContent { place, mime_type }) = self.shared.compiled.find(uri) else {
+            let Some(FoundContent { place, mime_type }) = self.0.compiled.find(uri) else {
                 return Ok(None);
             };
-            let (part, lasting) = match place {
-                ContentPlace::Text(text) => (("text", text), true),
-                ContentPlace::Base64(text) => (("blob", text), true),
-                ContentPlace::File(path) => {
-                    match read_file(Arc::clone(&self.shared), path).await? {
-                        Some(bytes) => (part(bytes), false),
-                        None => return Ok(None),
-                    }
-                }
-            };
             let mut item = json!({"uri": uri, "mimeType": mime_type});
-            item[part.0] = part.1.into();
-            let contents = Value::Array(vec![item]);
-            Ok(Some(if lasting {
-                Contents::lasting(contents, LASTING_MS)
-            } else {
-                Contents::fresh(contents)
-            }))
+            match place {
+                ContentPlace::Text(text) => item["text"] = text.into(),
+                ContentPlace::Base64(text) => item["blob"] = text.into(),
+                ContentPlace::File(path) => {
+                    let Some(bytes) = read_file(Arc::clone(&self.0), path).await? else {
+                        return Ok(None);
+                    };
+                    add_bytes(&mut item, bytes);
+                    return Ok(Some(Contents::fresh(json!([item]))));
+                }
+            }
+            Ok(Some(Contents::lasting(json!([item]), LASTING_MS)))
         })
     }
 
     fn complete(&self, wanted: &CompletionRequest<'_>) -> Vec<String> {
         let mut values = match wanted.target {
-            CompletionTarget::Prompt(name) => {
-                self.shared.compiled.prompt_values(name, wanted.argument)
-            }
+            CompletionTarget::Prompt(name) => self.0.compiled.prompt_values(name, wanted.argument),
             CompletionTarget::Resource(template) => {
-                self.shared.compiled.template_values(template, wanted.argument)
+                self.0.compiled.template_values(template, wanted.argument)
             }
         };
         let typed = wanted.typed.to_lowercase();
@@ -160,55 +135,31 @@ impl Provider for Content {
     }
 
     fn subscribe(&self, uri: &str) -> Result<(), String> {
-        let Some(found) = self.shared.compiled.find(uri) else {
+        let Some(found) = self.0.compiled.find(uri) else {
             return Err("resource not found".into());
         };
         // Configured content changes only with the configuration, which replaces the server.
-        if !matches!(found.place, ContentPlace::File(_)) {
-            return Ok(());
-        }
-        self.shared.watched.add(uri);
-        let mut watching = self.watching.lock();
-        let is_watching = matches!(&*watching, Some(task) if !task.is_finished());
-        if !is_watching && let Some(teller) = self.teller.get() {
-            *watching = Some(spawn(watch(Arc::clone(&self.shared), teller.clone(), self.interval)));
+        if matches!(found.place, ContentPlace::File(_)) {
+            self.0.watched.add(uri);
         }
         Ok(())
     }
 
     fn unsubscribe(&self, uri: &str) {
-        if self.shared.watched.remove(uri)
-            && let Some(task) = self.watching.lock().take()
-        {
-            task.abort();
-        }
+        self.0.watched.remove(uri);
     }
 }
 
 impl Shared {
+    fn poll(&self) -> Changed {
+        Changed { resources: self.watched.find_changed(|uri| self.mark(uri)), lists: false }
+    }
+
     /// Returns the attributes of a resource's file; `None` if there is no such file.
     fn mark(&self, uri: &str) -> Option<Mark> {
         let ContentPlace::File(path) = self.compiled.find(uri)?.place else { return None };
         let file = self.folder.as_ref()?.file(&path).ok()??;
         Some(mark(&fstat(&file).ok()?))
-    }
-}
-
-/// Polls subscribed files, and notifies of changes.
-async fn watch(shared: Arc<Shared>, teller: ChangeNotifier, interval: Duration) {
-    let mut turns = tokio::time::interval(interval);
-    turns.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        turns.tick().await;
-        let looking = Arc::clone(&shared);
-        let looked = tokio::task::spawn_blocking(move || {
-            looking.watched.find_changed(|uri| looking.mark(uri))
-        });
-        let Ok(changed) = looked.await else { continue };
-        let Some(server) = teller.upgrade() else { return };
-        for uri in &changed {
-            server.resource_updated(uri);
-        }
     }
 }
 
@@ -219,14 +170,6 @@ async fn read_file(shared: Arc<Shared>, path: String) -> Result<Option<Vec<u8>>,
         None => Ok(None),
     });
     reading.await.unwrap_or_else(|_| Err("the resource cannot be read".into()))
-}
-
-/// Returns bytes as a member of `contents`: text if they are UTF-8, otherwise a blob.
-fn part(bytes: Vec<u8>) -> (&'static str, String) {
-    match String::from_utf8(bytes) {
-        Ok(text) => ("text", text),
-        Err(error) => ("blob", STANDARD.encode(error.as_bytes())),
-    }
 }
 
 fn write_all<T>(all: &[T], write: fn(&T) -> Value) -> Vec<Value> {

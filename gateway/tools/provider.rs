@@ -1,12 +1,16 @@
 //! Prompts and resources of a built-in server, and notifications of their changes.
 
 use std::collections::BTreeMap;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_upstream::{BoxFuture, ListKind};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
 
 use crate::tool::Client;
 
@@ -112,32 +116,33 @@ pub(crate) type ChangeNotifier = Weak<dyn ChangeListener>;
 
 /// Resources with subscribers whose changes are found by polling, with their attributes at the last
 /// poll.
-pub(crate) struct Watched<M>(Mutex<BTreeMap<String, Option<M>>>);
+pub(crate) struct Watched<M> {
+    seen: Mutex<BTreeMap<String, Option<M>>>,
+    added: Notify,
+}
 
 impl<M> Default for Watched<M> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self { seen: Mutex::default(), added: Notify::new() }
     }
 }
 
 impl<M: PartialEq + Copy> Watched<M> {
     pub(crate) fn add(&self, uri: &str) {
-        self.0.lock().insert(uri.to_owned(), None);
+        self.seen.lock().insert(uri.to_owned(), None);
+        self.added.notify_one();
     }
 
-    /// Removes a resource. Returns whether none is left.
-    pub(crate) fn remove(&self, uri: &str) -> bool {
-        let mut watched = self.0.lock();
-        watched.remove(uri);
-        watched.is_empty()
+    pub(crate) fn remove(&self, uri: &str) {
+        self.seen.lock().remove(uri);
     }
 
     /// Polls the resources. Returns the URIs of those that have changed since the last poll; the
     /// first poll of a resource only records its attributes.
     pub(crate) fn find_changed(&self, look: impl Fn(&str) -> M) -> Vec<String> {
-        let uris: Vec<String> = self.0.lock().keys().cloned().collect();
+        let uris: Vec<String> = self.seen.lock().keys().cloned().collect();
         let looked: Vec<_> = uris.into_iter().map(|uri| (look(&uri), uri)).collect();
-        let mut watched = self.0.lock();
+        let mut watched = self.seen.lock();
         let mut changed = Vec::new();
         for (now, uri) in looked {
             if let Some(seen) = watched.get_mut(&uri)
@@ -148,5 +153,46 @@ impl<M: PartialEq + Copy> Watched<M> {
             }
         }
         changed
+    }
+}
+
+/// The changes that a poll has found.
+pub(crate) struct Changed {
+    pub(crate) resources: Vec<String>,
+    /// Whether a list has changed.
+    pub(crate) lists: bool,
+}
+
+/// Polls the files of a provider, now, at every interval and with each new subscription, until it
+/// or its server is gone. `poll` may block.
+pub(crate) async fn follow<P: Send + Sync + 'static, M>(
+    provider: Weak<P>,
+    watched: Arc<Watched<M>>,
+    server: ChangeNotifier,
+    interval: Duration,
+    poll: fn(&P) -> Changed,
+) {
+    while let Some(provider) = provider.upgrade() {
+        let polled = tokio::task::spawn_blocking(move || poll(&provider)).await;
+        let (Ok(changes), Some(server)) = (polled, server.upgrade()) else { return };
+        for uri in &changes.resources {
+            server.resource_updated(uri);
+        }
+        if changes.lists {
+            server.lists_changed();
+        }
+        drop(server);
+        tokio::select! {
+            () = tokio::time::sleep(interval) => {}
+            () = watched.added.notified() => {}
+        }
+    }
+}
+
+/// Adds bytes to an item of `contents`: as text if they are UTF-8, otherwise as a blob.
+pub(crate) fn add_bytes(item: &mut Value, bytes: Vec<u8>) {
+    match String::from_utf8(bytes) {
+        Ok(text) => item["text"] = text.into(),
+        Err(error) => item["blob"] = STANDARD.encode(error.as_bytes()).into(),
     }
 }

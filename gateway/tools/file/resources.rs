@@ -2,7 +2,9 @@
 //! subscriptions based on polling.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use lockgate_admission::spawn;
@@ -12,14 +14,13 @@ use lockgate_upstream::{BoxFuture, ListKind};
 use parking_lot::Mutex;
 use rustix::fs::{Stat, fstat};
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 
 use super::place::{FilePlace, Files, media_type};
-use super::read::{self, Encoding};
+use super::read;
 use super::root::{Mark, mark};
 use super::walk::{Next, Walk};
 use crate::blocking::CancellationToken;
-use crate::provider::{ChangeNotifier, Contents, Provider, Watched};
+use crate::provider::{ChangeNotifier, Changed, Contents, Provider, Watched, add_bytes, follow};
 use crate::tool::{Client, ToolError};
 
 /// Polling interval of subscribed files, and number of polls between two refreshes of the list.
@@ -31,15 +32,15 @@ pub(super) struct Resources(Arc<Inner>);
 struct Inner {
     files: Arc<Files>,
     listed: Mutex<Vec<Value>>,
-    watched: Watched<Option<Mark>>,
-    look: Notify,
+    watched: Arc<Watched<Option<Mark>>>,
+    polls: AtomicU32,
 }
 
 impl Resources {
     pub(super) fn new(files: Arc<Files>) -> Self {
         let listed = Mutex::default();
-        let watched = Watched::default();
-        Self(Arc::new(Inner { files, listed, watched, look: Notify::new() }))
+        let watched = Arc::default();
+        Self(Arc::new(Inner { files, listed, watched, polls: AtomicU32::new(0) }))
     }
 }
 
@@ -49,7 +50,8 @@ impl Provider for Resources {
     }
 
     fn attach(&self, teller: ChangeNotifier) {
-        spawn(follow(Arc::downgrade(&self.0), teller));
+        let watched = Arc::clone(&self.0.watched);
+        spawn(follow(Arc::downgrade(&self.0), watched, teller, POLL_INTERVAL, Inner::poll));
     }
 
     fn items(&self, kind: ListKind) -> Vec<Value> {
@@ -85,7 +87,6 @@ impl Provider for Resources {
             return Err(error.0);
         }
         self.0.watched.add(uri);
-        self.0.look.notify_one();
         Ok(())
     }
 
@@ -118,12 +119,7 @@ fn contents(files: &Files, place: &FilePlace, uri: &str) -> Result<Option<Conten
     }
     let bytes = place.explain(read::part(&file, 0, limit))?;
     let mut item = json!({"uri": uri, "mimeType": media_type(&place.path)});
-    match String::from_utf8(bytes) {
-        Ok(text) => item["text"] = text.into(),
-        Err(error) => {
-            item["blob"] = Encoding::Base64.encode(&place.path, error.into_bytes())?.into()
-        }
-    }
+    add_bytes(&mut item, bytes);
     Ok(Some(Contents::fresh(json!([item]))))
 }
 
@@ -145,6 +141,12 @@ impl Inner {
     fn look(&self, uri: &str) -> Option<Mark> {
         let place = self.place(uri).ok()?;
         Some(mark(&fstat(self.files.reach(&place).ok()?).ok()?))
+    }
+
+    fn poll(&self) -> Changed {
+        let lists = self.polls.fetch_add(1, Relaxed).is_multiple_of(POLLS_PER_LIST);
+        let resources = self.watched.find_changed(|uri| self.look(uri));
+        Changed { resources, lists: lists && self.list() }
     }
 
     /// Refreshes the list. Returns whether it has changed.
@@ -196,33 +198,6 @@ impl Inner {
             "size": stat.st_size,
             "annotations": {"lastModified": modified},
         }))
-    }
-}
-
-/// Polls until the server is dropped.
-async fn follow(inner: Weak<Inner>, teller: ChangeNotifier) {
-    let mut looks = 0;
-    loop {
-        let Some(strong) = inner.upgrade() else { return };
-        let lists = looks % POLLS_PER_LIST == 0;
-        let watching = Arc::clone(&strong);
-        let looked = tokio::task::spawn_blocking(move || {
-            (watching.watched.find_changed(|uri| watching.look(uri)), lists && watching.list())
-        });
-        let Ok((changed, another)) = looked.await else { return };
-        let Some(server) = teller.upgrade() else { return };
-        for uri in &changed {
-            server.resource_updated(uri);
-        }
-        if another {
-            server.lists_changed();
-        }
-        drop(server);
-        looks += 1;
-        tokio::select! {
-            () = tokio::time::sleep(POLL_INTERVAL) => {}
-            () = strong.look.notified() => {}
-        }
     }
 }
 
