@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use parking_lot::Mutex;
 
 use crate::durations::{Durations, OperationLabels};
-use crate::histogram::{Counts, Histogram, Snapshot};
+use crate::histogram::{Counts, Histogram};
 use crate::labels::{FailureType, OUTCOMES, Outcome, ServerState};
 
 /// Distinct operations per tool, and per server besides those of its tools.
@@ -27,7 +27,7 @@ pub struct ToolMetrics {
     is_shared: bool,
     calls: [AtomicU64; OUTCOMES],
     /// Durations of calls that reached the server.
-    durations: Histogram,
+    pub(crate) durations: Histogram,
     /// Calls by the conventions: clients' calls to the gateway, and the gateway's to the server.
     pub(crate) served: Durations<MAX_OPERATIONS_OF_TOOL>,
     pub(crate) asked: Durations<MAX_OPERATIONS_OF_TOOL>,
@@ -86,10 +86,6 @@ impl ToolMetrics {
     pub fn ended(&self, at: Instant) {
         let since = at.saturating_duration_since(self.made.instant).as_micros();
         self.last.store(u64::try_from(since).unwrap_or(u64::MAX).max(1), Relaxed);
-    }
-
-    pub(crate) fn durations(&self) -> Snapshot {
-        self.durations.snapshot()
     }
 
     /// Returns the number of calls with this outcome.

@@ -6,9 +6,9 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use prometheus::proto::LabelPair;
+use prometheus::proto::{self, LabelPair};
 
-use crate::histogram::{Histogram, Snapshot};
+use crate::histogram::Histogram;
 use crate::labels::pair;
 
 /// JSON-RPC codes that blame the caller, which are not errors of the responder.
@@ -90,7 +90,7 @@ impl<const N: usize> Durations<N> {
         last.get_or_init(|| Series::boxed(other)).durations.observe(duration);
     }
 
-    pub(crate) fn each(&self, mut see: impl FnMut(&OperationLabels, Snapshot)) {
+    pub(crate) fn each(&self, mut see: impl FnMut(&OperationLabels, proto::Histogram)) {
         for series in self.0.iter().filter_map(OnceLock::get) {
             see(&series.labels, series.durations.snapshot());
         }

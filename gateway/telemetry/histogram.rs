@@ -4,6 +4,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use prometheus::proto;
+
 /// Upper bounds in microseconds; a further bucket takes longer durations.
 type UpperBounds = [u64; 15];
 
@@ -39,16 +41,6 @@ pub(crate) struct Histogram {
     buckets: [AtomicU64; BOUNDS.len() + 1],
     /// Microseconds: wraps after 580 000 years.
     sum: AtomicU64,
-}
-
-/// A snapshot of a histogram, in the form of Prometheus.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Snapshot {
-    /// Upper bound in seconds, and observations at or below it.
-    pub(crate) buckets: Vec<(f64, u64)>,
-    pub(crate) count: u64,
-    /// Seconds.
-    pub(crate) sum: f64,
 }
 
 /// Counts of a histogram, or their difference between two points in time.
@@ -133,16 +125,24 @@ impl Histogram {
         self.sum.fetch_add(micros, Relaxed);
     }
 
-    /// Returns a snapshot. The count is the sum of the buckets, so that both agree during updates.
-    pub(crate) fn snapshot(&self) -> Snapshot {
+    /// Returns the histogram in the form of Prometheus. The count is the sum of the buckets, so that
+    /// both agree during updates.
+    pub(crate) fn snapshot(&self) -> proto::Histogram {
         let mut count = 0;
         let mut buckets = Vec::with_capacity(self.bounds.len());
-        for (bound, bucket) in self.bounds.iter().zip(&self.buckets) {
-            count += bucket.load(Relaxed);
-            buckets.push((*bound as f64 / 1e6, count));
+        for (bound, observed) in self.bounds.iter().zip(&self.buckets) {
+            count += observed.load(Relaxed);
+            let mut bucket = proto::Bucket::default();
+            bucket.set_upper_bound(*bound as f64 / 1e6);
+            bucket.set_cumulative_count(count);
+            buckets.push(bucket);
         }
         count += self.buckets[BOUNDS.len()].load(Relaxed);
-        Snapshot { buckets, count, sum: self.sum.load(Relaxed) as f64 / 1e6 }
+        let mut snapshot = proto::Histogram::default();
+        snapshot.set_bucket(buckets);
+        snapshot.set_sample_count(count);
+        snapshot.set_sample_sum(self.sum.load(Relaxed) as f64 / 1e6);
+        snapshot
     }
 }
 

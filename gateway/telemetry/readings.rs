@@ -7,12 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::UNIX_EPOCH;
 
 use prometheus::TextEncoder;
-use prometheus::proto::{
-    Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType,
-};
+use prometheus::proto::{Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 
 use crate::counters::{Bounds, ServerMetrics, ToolMetrics};
-use crate::histogram::Snapshot;
 use crate::labels::{Denial, Notification, OTHER, Outcome, Rejection, ServerState, Unknown, pair};
 use crate::numbers::{FIRST_STATUS, Numbers};
 use crate::process::ProcessUsage;
@@ -176,19 +173,8 @@ impl Families {
         }
     }
 
-    fn add_histogram(&mut self, family: Named, labels: Vec<LabelPair>, snapshot: Snapshot) {
-        let mut histogram = Histogram::default();
-        histogram.set_sample_count(snapshot.count);
-        histogram.set_sample_sum(snapshot.sum);
-        let mut buckets = Vec::with_capacity(snapshot.buckets.len());
-        for (bound, count) in snapshot.buckets {
-            let mut bucket = Bucket::default();
-            bucket.set_upper_bound(bound);
-            bucket.set_cumulative_count(count);
-            buckets.push(bucket);
-        }
-        histogram.set_bucket(buckets);
-        self.push(family, MetricType::HISTOGRAM, labels, |metric| metric.set_histogram(histogram));
+    fn add_histogram(&mut self, family: Named, labels: Vec<LabelPair>, durations: Histogram) {
+        self.push(family, MetricType::HISTOGRAM, labels, |metric| metric.set_histogram(durations));
     }
 
     fn push(
@@ -372,8 +358,8 @@ impl Families {
             }
         }
         // There may be thousands of tools without a call.
-        let durations = metrics.durations();
-        if durations.count > 0 {
+        let durations = metrics.durations.snapshot();
+        if durations.get_sample_count() > 0 {
             let help = "Duration of calls from arrival to completion, by server and tool";
             self.add_histogram(("lockgate_tool_duration_seconds", help), own, durations);
         }

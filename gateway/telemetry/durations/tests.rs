@@ -11,7 +11,7 @@ const FIRST: OperationLabels = OperationLabels {
 
 fn counts<const N: usize>(table: &Durations<N>) -> Vec<(OperationLabels, u64)> {
     let mut all = Vec::new();
-    table.each(|labels, snapshot| all.push((*labels, snapshot.count)));
+    table.each(|labels, snapshot| all.push((*labels, snapshot.get_sample_count())));
     all
 }
 

@@ -2,6 +2,12 @@
 
 use super::*;
 
+/// Returns the upper bound of a bucket in seconds, and the observations at or below it.
+fn bucket(snapshot: &proto::Histogram, at: usize) -> (f64, u64) {
+    let bucket = &snapshot.get_bucket()[at];
+    (bucket.upper_bound(), bucket.cumulative_count())
+}
+
 #[test]
 fn bounds_are_inclusive_and_counts_cumulative() {
     let histogram = Histogram::default();
@@ -9,19 +15,19 @@ fn bounds_are_inclusive_and_counts_cumulative() {
         histogram.observe(Duration::from_micros(micros));
     }
     let snapshot = histogram.snapshot();
-    assert_eq!(snapshot.buckets[0], (0.001, 2));
-    assert_eq!(snapshot.buckets[1], (0.0025, 3));
-    assert_eq!(snapshot.buckets[14], (60.0, 4));
-    assert_eq!(snapshot.count, 5);
-    assert!((snapshot.sum - 120.002_002).abs() < 1e-9);
+    assert_eq!(bucket(&snapshot, 0), (0.001, 2));
+    assert_eq!(bucket(&snapshot, 1), (0.0025, 3));
+    assert_eq!(bucket(&snapshot, 14), (60.0, 4));
+    assert_eq!(snapshot.get_sample_count(), 5);
+    assert!((snapshot.get_sample_sum() - 120.002_002).abs() < 1e-9);
 }
 
 #[test]
 fn an_absurd_duration_is_counted_in_the_last_bucket() {
     let histogram = Histogram::default();
     histogram.observe(Duration::MAX);
-    assert_eq!(histogram.snapshot().count, 1);
-    assert_eq!(histogram.snapshot().buckets[14].1, 0);
+    assert_eq!(histogram.snapshot().get_sample_count(), 1);
+    assert_eq!(bucket(&histogram.snapshot(), 14).1, 0);
 }
 
 #[test]
