@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::Subject;
 use crate::file::{self, Effect};
+use crate::refusal::{Mistake, mistake};
 use crate::who::Who;
 
 const MAX_APPROVALS: u32 = 10;
@@ -68,34 +69,34 @@ impl ApprovalRule {
     }
 }
 
-/// Returns the mistakes in the `approval` of a policy, with their keys.
-pub(crate) fn check(policy: &file::Policy) -> Vec<(Vec<&'static str>, &'static str)> {
+/// Returns the mistakes in the `approval` of a policy.
+pub(crate) fn check(policy: &file::Policy) -> Vec<Mistake> {
     let Some(approval) = &policy.approval else { return Vec::new() };
     let mut found = Vec::new();
     if policy.effect != Effect::Ask {
-        found.push((vec!["approval"], "is only for an `ask` policy"));
+        found.push(mistake(&[], "is only for an `ask` policy"));
     }
     let count = approval.approvals.unwrap_or(1);
     if !(1..=MAX_APPROVALS).contains(&count) {
-        found.push((vec!["approval", "approvals"], "must be from 1 to 10"));
+        found.push(mistake(&["approvals"], "must be from 1 to 10"));
     }
     if count > 1 && approval.by.is_none() {
         let what = "needs a `by`: the caller is one person";
-        found.push((vec!["approval", "approvals"], what));
+        found.push(mistake(&["approvals"], what));
     }
     if let Some(seconds) = approval.expires
         && !(1..=MAX_EXPIRES).contains(&seconds)
     {
-        found.push((vec!["approval", "expires"], "must be from 1 to 3600 seconds"));
+        found.push(mistake(&["expires"], "must be from 1 to 3600 seconds"));
     }
     let Some(who) = &approval.by else { return found };
     if who.is_anybody() {
         let what = "is empty: name the approvers, such as roles: [approver]";
-        found.push((vec!["approval", "by"], what));
+        found.push(mistake(&["by"], what));
     }
     if who.anonymous == Some(true) {
         let what = "cannot be true: approvers must have a credential";
-        found.push((vec!["approval", "by", "anonymous"], what));
+        found.push(mistake(&["by", "anonymous"], what));
     }
     found
 }

@@ -14,6 +14,7 @@ use jsonschema::Validator;
 use serde_json::{Map, Value};
 
 use crate::file::{self, Effect, Others};
+use crate::refusal::Mistake;
 use crate::{Refusal, no};
 use bounds::Bounds;
 pub(crate) use bounds::expression;
@@ -51,15 +52,12 @@ enum Set {
     Default(Value),
 }
 
-/// A mistake in the rules: the keys below `arguments`, and a message.
-pub(crate) type ArgumentsError = (Vec<String>, String);
-
 impl Arguments {
     pub(crate) fn compile(
         rules: &BTreeMap<String, file::Argument>,
         others: Option<Others>,
         effect: Effect,
-    ) -> Result<Option<Self>, Vec<ArgumentsError>> {
+    ) -> Result<Option<Self>, Vec<Mistake>> {
         if rules.is_empty() {
             return match others {
                 Some(_) => {

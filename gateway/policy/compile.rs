@@ -13,6 +13,7 @@ use crate::file::{self, Effect};
 use crate::names;
 use crate::pattern::{self, MAX_PATTERNS};
 use crate::rate::{self, Limit};
+use crate::refusal::Mistake;
 use crate::response::Response;
 use crate::rule::{DEFAULT, Rule, What};
 use crate::target::decoded;
@@ -62,9 +63,7 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<PolicyError>> {
             };
             let hint = "leave the key out to match everything; docs/policy.md describes how names \
                 are written";
-            for (path, what) in names::check(&entry.policy) {
-                found.push(PolicyError { at: None, path, what, hint: hint.into() });
-            }
+            push_below(&[], names::check(&entry.policy), hint, &mut found);
             if is_reserved(&entry.policy.name) {
                 let what = "is reserved: `default`, `pins` and all names that begin with `policy.`";
                 found.push(mistake(&["name"], what, "give it another name"));
@@ -181,7 +180,7 @@ fn arguments(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) -> Option<A
         Ok(arguments) => arguments,
         Err(found) => {
             let hint = "docs/policy.md has an example of each rule";
-            push_below("arguments", found, hint, mistakes);
+            push_below(&["arguments"], found, hint, mistakes);
             None
         }
     }
@@ -192,30 +191,23 @@ fn response(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) -> Option<Re
         Ok(response) => Some(response),
         Err(found) => {
             let hint = "such as response: { secrets: true, max_bytes: 65536 }";
-            push_below("response", found, hint, mistakes);
+            push_below(&["response"], found, hint, mistakes);
             None
         }
     }
 }
 
 /// Adds mistakes in a part of a policy, prefixing their keys with that of the part.
-fn push_below(
-    part: &str,
-    found: Vec<(Vec<String>, String)>,
-    hint: &str,
-    mistakes: &mut Vec<PolicyError>,
-) {
+fn push_below(part: &[&str], found: Vec<Mistake>, hint: &str, mistakes: &mut Vec<PolicyError>) {
     for (keys, what) in found {
-        let path = [vec![part.to_owned()], keys].concat();
-        mistakes.push(PolicyError { at: None, path, what, hint: hint.to_owned() });
+        let mistake = mistake(part, what, hint);
+        mistakes.push(PolicyError { path: [mistake.path, keys].concat(), ..mistake });
     }
 }
 
 fn approvers(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) -> Option<Who> {
-    for (path, what) in approval::check(policy) {
-        let hint = "such as approval: { by: { roles: [approver] }, approvals: 2, expires: 300 }";
-        mistakes.push(mistake(&path, what, hint));
-    }
+    let hint = "such as approval: { by: { roles: [approver] }, approvals: 2, expires: 300 }";
+    push_below(&["approval"], approval::check(policy), hint, mistakes);
     if let Some(key) = approval::check_kinds(policy) {
         let what = "is not allowed in an `ask` policy, which is only for tool calls";
         mistakes.push(mistake(&["what", key], what, "leave it out, or use a `deny` policy"));
@@ -233,10 +225,8 @@ fn approvers(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) -> Option<W
 /// Checks the rate, and the keys that cannot be combined with it.
 fn rates(policy: &file::Policy, when: Option<&Condition>, mistakes: &mut Vec<PolicyError>) {
     let Some(rate) = &policy.rate else { return };
-    for (key, what) in rate::check(rate) {
-        let hint = "such as rate: { per_minute: 60, by: [principal] }";
-        mistakes.push(mistake(&["rate", key], what, hint));
-    }
+    let hint = "such as rate: { per_minute: 60, by: [principal] }";
+    push_below(&["rate"], rate::check(rate), hint, mistakes);
     if policy.dry_run {
         let what = "cannot be combined with a `rate`: each refusal depends on earlier refusals";
         let hint = "remove `dry_run` and set a `rate` that is never reached, or remove the `rate`";

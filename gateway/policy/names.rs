@@ -5,6 +5,7 @@ use globset::Glob;
 
 use crate::file::Policy;
 use crate::pattern;
+use crate::refusal::Mistake;
 
 /// The categories of built-in tools.
 pub(crate) const CATEGORIES: [&str; 7] =
@@ -16,11 +17,8 @@ const ALL: &str = "/mcp";
 const NAMED: [&str; 2] = ["/servers/", "/endpoints/"];
 const END: &str = "/mcp";
 
-/// A mistake in a list or an item: its keys below the policy, and a message.
-type Misnomer = (Vec<String>, String);
-
 /// Returns every empty list of a policy, and every name that cannot exist.
-pub(crate) fn check(policy: &Policy) -> Vec<Misnomer> {
+pub(crate) fn check(policy: &Policy) -> Vec<Mistake> {
     let mut found = Vec::new();
     check_lists(&["who"], &policy.who.lists(), &mut found);
     check_lists(&["what"], &policy.what.lists(), &mut found);
@@ -35,7 +33,7 @@ pub(crate) fn check(policy: &Policy) -> Vec<Misnomer> {
 fn check_lists(
     part: &[&str],
     lists: &[(&'static str, &Option<Vec<String>>)],
-    found: &mut Vec<Misnomer>,
+    found: &mut Vec<Mistake>,
 ) {
     for (key, list) in lists {
         let Some(list) = list else { continue };

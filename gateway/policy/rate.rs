@@ -10,6 +10,7 @@ use globset::Glob;
 use crate::file::{Key, Rate};
 use crate::limiter::{Allowance, HeldPermit, LimitKey, Limiter, Quota, Reached};
 use crate::pattern::Matcher;
+use crate::refusal::{Mistake, mistake};
 use crate::{Subject, Target};
 
 /// The methods that a policy can limit.
@@ -44,32 +45,33 @@ pub(crate) fn methods(patterns: &[Glob]) -> u32 {
     bits
 }
 
-/// Returns the mistakes in a rate, each with its key.
-pub(crate) fn check(rate: &Rate) -> Vec<(&'static str, String)> {
+/// Returns the mistakes in a rate.
+pub(crate) fn check(rate: &Rate) -> Vec<Mistake> {
     let periods = [
         ("per_second", rate.per_second),
         ("per_minute", rate.per_minute),
         ("per_hour", rate.per_hour),
         ("per_day", rate.per_day),
     ];
-    let mut mistakes: Vec<(&str, String)> = Vec::new();
+    let mut mistakes = Vec::new();
     let mut given = Vec::new();
     for (key, number) in periods {
         if let Some(number) = number {
             if !given.is_empty() {
-                mistakes.push((key, "is a second period: write a policy for each period".into()));
+                mistakes
+                    .push(mistake(&[key], "is a second period: write a policy for each period"));
             }
             given.push((key, number));
         }
     }
     if given.is_empty() && rate.concurrency.is_none() {
         mistakes
-            .push(("per_minute", "is missing: set it, another period, or `concurrency`".into()));
+            .push(mistake(&["per_minute"], "is missing: set it, another period, or `concurrency`"));
     } else if given.is_empty() && rate.burst.is_some() {
-        mistakes.push(("burst", "needs a period, such as `per_minute`".into()));
+        mistakes.push(mistake(&["burst"], "needs a period, such as `per_minute`"));
     }
     if given.is_empty() && rate.when_away.is_some() {
-        mistakes.push(("when_away", "needs a period, such as `per_minute`".into()));
+        mistakes.push(mistake(&["when_away"], "needs a period, such as `per_minute`"));
     }
     for (key, number) in [("burst", rate.burst), ("concurrency", rate.concurrency)] {
         if let Some(number) = number {
@@ -78,7 +80,7 @@ pub(crate) fn check(rate: &Rate) -> Vec<(&'static str, String)> {
     }
     for (key, number) in given {
         if !(1..=MAX_RATE).contains(&number) {
-            mistakes.push((key, format!("must be from 1 to {MAX_RATE}")));
+            mistakes.push(mistake(&[key], format!("must be from 1 to {MAX_RATE}")));
         }
     }
     mistakes

@@ -12,6 +12,8 @@ use serde::Deserialize;
 
 use secrets::Shapes;
 
+use crate::refusal::{Mistake, mistake};
+
 const MAX_PATTERNS: usize = 64;
 /// Length limit of a pattern and of a replacement, in bytes.
 const MAX_PATTERN: usize = 1024;
@@ -64,7 +66,7 @@ impl Response {
     ///
     /// # Errors
     /// Returns every mistake, with its keys below the rule and a message for the author.
-    pub fn compile(spec: &Spec) -> Result<Self, Vec<ResponseError>> {
+    pub fn compile(spec: &Spec) -> Result<Self, Vec<Mistake>> {
         let mut mistakes = Vec::new();
         if *spec == Spec::default() {
             let what = "is empty: leave it out, or set a limit";
@@ -173,18 +175,7 @@ impl Response {
     }
 }
 
-/// The keys of a mistake below the rule, and a message for the author.
-type ResponseError = (Vec<String>, String);
-
-fn mistake(keys: &[&str], what: impl Into<String>) -> ResponseError {
-    let path: Vec<_> = keys.iter().map(|key| (*key).to_owned()).collect();
-    (path, what.into())
-}
-
-fn compile_patterns(
-    redact: &[Redact],
-    mistakes: &mut Vec<ResponseError>,
-) -> Vec<(regex::Regex, String)> {
+fn compile_patterns(redact: &[Redact], mistakes: &mut Vec<Mistake>) -> Vec<(regex::Regex, String)> {
     if redact.len() > MAX_PATTERNS {
         mistakes.push(mistake(&["redact"], format!("has more than {MAX_PATTERNS} patterns")));
     }
@@ -198,7 +189,7 @@ fn compile_patterns(
     patterns
 }
 
-fn compile_schemes(all: &[String], mistakes: &mut Vec<ResponseError>) -> Vec<String> {
+fn compile_schemes(all: &[String], mistakes: &mut Vec<Mistake>) -> Vec<String> {
     if all.len() > MAX_SCHEMES {
         mistakes.push(mistake(&["link_schemes"], format!("has more than {MAX_SCHEMES} schemes")));
     }
