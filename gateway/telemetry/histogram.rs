@@ -125,8 +125,8 @@ impl Histogram {
         self.sum.fetch_add(micros, Relaxed);
     }
 
-    /// Returns the histogram in the form of Prometheus. The count is the sum of the buckets, so that
-    /// both agree during updates.
+    /// Returns a snapshot for Prometheus. The count is the sum of the buckets, so that both agree
+    /// during updates.
     pub(crate) fn snapshot(&self) -> proto::Histogram {
         let mut count = 0;
         let mut buckets = Vec::with_capacity(self.bounds.len());

@@ -2,7 +2,7 @@
 //! the newest record that can match. Completeness is judged by record numbers; only `verify` checks
 //! hashes.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -188,7 +188,7 @@ struct LinesFromEnd {
     /// Offset at which the bytes read so far begin.
     at: u64,
     /// Bytes read but not yet returned.
-    rest: VecDeque<u8>,
+    rest: Vec<u8>,
     /// No line was returned yet: a break at the end of the file separates no lines.
     is_fresh: bool,
     /// The line returned last has no line break.
@@ -199,46 +199,40 @@ impl LinesFromEnd {
     /// Reads the lines before the offset `end`, which must follow a line break.
     fn new(mut file: File, end: u64) -> io::Result<Self> {
         let at = file.seek(SeekFrom::End(0))?.min(end);
-        Ok(Self { file, at, rest: VecDeque::new(), is_fresh: true, is_unended: false })
+        Ok(Self { file, at, rest: Vec::new(), is_fresh: true, is_unended: false })
     }
 
     fn next_line(&mut self) -> io::Result<Option<Vec<u8>>> {
-        let mut looked_at = 0;
         loop {
-            let mut unseen = self.rest.iter().rev().skip(looked_at);
-            let found = unseen.position(|byte| *byte == b'\n');
-            if let Some(found) = found {
-                let line = self.rest.split_off(self.rest.len() - looked_at - found);
-                self.rest.pop_back();
-                let is_last = std::mem::take(&mut self.is_fresh);
-                if is_last && line.is_empty() {
-                    looked_at = 0;
-                    continue;
+            let Some(found) = self.rest.iter().rposition(|byte| *byte == b'\n') else {
+                if self.at == 0 {
+                    self.is_unended = std::mem::take(&mut self.is_fresh);
+                    let line = std::mem::take(&mut self.rest);
+                    return Ok(if line.is_empty() { None } else { Some(line) });
                 }
+                // A line longer than any record is returned in pieces.
+                if self.rest.len() >= MAX_LINE {
+                    return Ok(Some(std::mem::take(&mut self.rest)));
+                }
+                self.read_block()?;
+                continue;
+            };
+            let line = self.rest.split_off(found + 1);
+            self.rest.pop();
+            let is_last = std::mem::take(&mut self.is_fresh);
+            if !is_last || !line.is_empty() {
                 self.is_unended = is_last;
-                return Ok(Some(line.into()));
+                return Ok(Some(line));
             }
-            looked_at = self.rest.len();
-            if self.at == 0 {
-                self.is_unended = std::mem::take(&mut self.is_fresh);
-                let line = std::mem::take(&mut self.rest);
-                return Ok(if line.is_empty() { None } else { Some(line.into()) });
-            }
-            // A line longer than any record is returned in pieces.
-            if self.rest.len() >= MAX_LINE {
-                return Ok(Some(std::mem::take(&mut self.rest).into()));
-            }
-            self.read_block()?;
         }
     }
 
     fn read_block(&mut self) -> io::Result<()> {
         let size = self.at.min(BLOCK_BYTES as u64);
         self.at -= size;
-        let block = read_at(&mut self.file, self.at, size)?;
-        for byte in block.into_iter().rev() {
-            self.rest.push_front(byte);
-        }
+        let mut block = read_at(&mut self.file, self.at, size)?;
+        block.append(&mut self.rest);
+        self.rest = block;
         Ok(())
     }
 }
