@@ -174,21 +174,15 @@ struct Explain(Arc<Shared>);
 
 impl Tool for Explain {
     fn spec(&self) -> ToolSpec {
-        self.0.spec(
-            "database/explain",
-            "Explain a query",
-            "Shows the plan of a SELECT (indexes, order, expected number of rows), without \
+        self.0
+            .spec(
+                "database/explain",
+                "Explain a query",
+                "Shows the plan of a SELECT (indexes, order, expected number of rows), without \
                 running it. Use it when `query` is slow or times out.",
-        )
-        .input(json!({
-            "sql": {
-                "type": "string", "minLength": 1, "maxLength": 65536,
-                "description": "One SELECT statement",
-            },
-            "parameters?": Shared::parameters_schema(), "connection?": self.0.connection_schema(),
-            "timeout_ms?": self.0.timeout_schema(),
-        }))
-        .output(json!({"plan": {"description": "As returned by the database"}}))
+            )
+            .input(self.0.statement_schema())
+            .output(json!({"plan": {"description": "As returned by the database"}}))
     }
 
     async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
@@ -232,6 +226,11 @@ struct Query(Arc<Shared>);
 impl Tool for Query {
     fn spec(&self) -> ToolSpec {
         let most = self.0.limits.max_rows;
+        let mut input = self.0.statement_schema();
+        input["limit?"] = json!({
+            "type": "integer", "minimum": 1, "maximum": most, "default": DEFAULT_ROWS.min(most),
+            "description": "Maximum number of rows",
+        });
         self.0.spec(
             "database/query",
             "Query a database",
@@ -242,18 +241,7 @@ impl Tool for Query {
                 Decimals, dates and whole numbers beyond 2^53 are strings, bytes are {\"base64\": \
                 …}.",
         )
-        .input(json!({
-            "sql": {
-                "type": "string", "minLength": 1, "maxLength": 65536,
-                "description": "One SELECT statement",
-            },
-            "parameters?": Shared::parameters_schema(), "connection?": self.0.connection_schema(),
-            "limit?": {
-                "type": "integer", "minimum": 1, "maximum": most, "default": DEFAULT_ROWS.min(most),
-                "description": "Maximum number of rows",
-            },
-            "timeout_ms?": self.0.timeout_schema(),
-        }))
+        .input(input)
         .output(json!({
             "columns": columns_schema(), "rows": {"type": "array", "items": {"type": "array"}},
             "row_count": "integer",

@@ -174,7 +174,8 @@ pub(crate) async fn follow<P: Send + Sync + 'static, M>(
 ) {
     while let Some(provider) = provider.upgrade() {
         let polled = tokio::task::spawn_blocking(move || poll(&provider)).await;
-        let (Ok(changes), Some(server)) = (polled, server.upgrade()) else { return };
+        let Ok(changes) = polled else { return };
+        let Some(server) = server.upgrade() else { return };
         for uri in &changes.resources {
             server.resource_updated(uri);
         }

@@ -126,16 +126,21 @@ impl Shared {
         })
     }
 
-    pub(super) fn timeout_schema(&self) -> Value {
+    /// Returns the arguments of a tool that takes a statement.
+    pub(super) fn statement_schema(&self) -> Value {
         let Settings { timeout, max_timeout, .. } = self.limits;
-        timeout_schema(timeout, max_timeout, "Time limit of the statement")
-    }
-
-    pub(super) fn parameters_schema() -> Value {
         json!({
-            "type": "array", "maxItems": MAX_PARAMETERS, "default": [],
-            "items": {"type": ["string", "number", "boolean", "null"]},
-            "description": "Values for $1, $2 … (PostgreSQL) or ? (MySQL, SQLite), in order"
+            "sql": {
+                "type": "string", "minLength": 1, "maxLength": 65536,
+                "description": "One SELECT statement",
+            },
+            "parameters?": {
+                "type": "array", "maxItems": MAX_PARAMETERS, "default": [],
+                "items": {"type": ["string", "number", "boolean", "null"]},
+                "description": "Values for $1, $2 … (PostgreSQL) or ? (MySQL, SQLite), in order"
+            },
+            "connection?": self.connection_schema(),
+            "timeout_ms?": timeout_schema(timeout, max_timeout, "Time limit of the statement"),
         })
     }
 

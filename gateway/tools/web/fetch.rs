@@ -166,10 +166,7 @@ async fn told(reply: Reply, arguments: &Arguments) -> Result<Output, ToolError> 
 fn readable(reply: &Reply, kind: &str, format: &str) -> Result<Page, ToolError> {
     let html = matches!(kind, "text/html" | "application/xhtml+xml")
         || (kind.is_empty() && reply.body.trim_ascii_start().starts_with(b"<"));
-    let text = html
-        || reading::is_text(kind)
-        || (kind.is_empty() && std::str::from_utf8(&reply.body).is_ok());
-    if !text {
+    if !html && !reading::is_text(kind, &reply.body) {
         let kind = if kind.is_empty() { "binary" } else { kind };
         let size = reply.body.len();
         return Err(ToolError(format!(

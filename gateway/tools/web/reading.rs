@@ -126,7 +126,8 @@ fn content_type(headers: &HeaderMap) -> &str {
     headers.get(header::CONTENT_TYPE).map_or("", |value| value.to_str().unwrap_or(""))
 }
 
-pub(super) fn is_text(kind: &str) -> bool {
+/// Returns whether a body is text, by its content type, or its bytes without one.
+pub(super) fn is_text(kind: &str, body: &[u8]) -> bool {
     const TEXT: [&str; 12] = [
         "application/json",
         "application/xml",
@@ -141,6 +142,9 @@ pub(super) fn is_text(kind: &str) -> bool {
         "application/x-ndjson",
         "image/svg+xml",
     ];
+    if kind.is_empty() {
+        return std::str::from_utf8(body).is_ok();
+    }
     kind.starts_with("text/")
         || TEXT.contains(&kind)
         || kind.ends_with("+json")

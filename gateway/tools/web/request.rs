@@ -183,9 +183,7 @@ fn form(fields: &Map<String, Value>) -> String {
 
 fn told(reply: &Reply, took: Duration) -> Value {
     let kind = reading::kind(&reply.headers);
-    let readable =
-        reading::is_text(&kind) || (kind.is_empty() && std::str::from_utf8(&reply.body).is_ok());
-    let (encoding, body) = if readable {
+    let (encoding, body) = if reading::is_text(&kind, &reply.body) {
         ("text", reading::text(&reply.headers, &reply.body).into_owned())
     } else {
         ("base64", STANDARD.encode(&reply.body))
