@@ -220,28 +220,14 @@ impl fmt::Debug for Document {
 pub(crate) fn policies(lists: &Lists, alone: bool) -> Vec<Policy> {
     let mut all = Vec::new();
     if let Some(servers) = &lists.servers.allow {
-        let what = What { not_servers: Some(servers.clone()), ..What::default() };
-        all.push(Policy { what, ..Policy::deny("policy.servers.allow") });
+        add(&mut all, "servers.allow", Effect::Deny, servers, |what| &mut what.not_servers);
     }
     if !lists.servers.deny.is_empty() {
-        let what = What { servers: Some(lists.servers.deny.clone()), ..What::default() };
-        all.push(Policy { what, ..Policy::deny("policy.servers.deny") });
+        add(&mut all, "servers.deny", Effect::Deny, &lists.servers.deny, |what| &mut what.servers);
     }
-    let names = ["policy.tools.allow", "policy.tools.deny"];
-    kind(&mut all, &lists.tools, alone, names, |list| What {
-        tools: Some(list),
-        ..What::default()
-    });
-    let names = ["policy.prompts.allow", "policy.prompts.deny"];
-    kind(&mut all, &lists.prompts, alone, names, |list| What {
-        prompts: Some(list),
-        ..What::default()
-    });
-    let names = ["policy.resources.allow", "policy.resources.deny"];
-    kind(&mut all, &lists.resources, alone, names, |list| What {
-        resources: Some(list),
-        ..What::default()
-    });
+    kind(&mut all, "tools", &lists.tools, alone, |what| &mut what.tools);
+    kind(&mut all, "prompts", &lists.prompts, alone, |what| &mut what.prompts);
+    kind(&mut all, "resources", &lists.resources, alone, |what| &mut what.resources);
     let rates = [
         ("policy.calls_per_minute", "tools/call", lists.calls_per_minute),
         ("policy.completions_per_minute", "completion/complete", lists.completions_per_minute),
@@ -259,23 +245,23 @@ pub(crate) fn policies(lists: &Lists, alone: bool) -> Vec<Policy> {
     all
 }
 
-fn kind(
-    all: &mut Vec<Policy>,
-    list: &Allow,
-    alone: bool,
-    names: [&str; 2],
-    what: impl Fn(Vec<String>) -> What,
-) {
-    let allow = match &list.allow {
-        Some(allow) => Some(allow.clone()),
-        None if alone => Some(vec!["*".to_owned()]),
-        None => None,
-    };
-    if let Some(allow) = allow {
-        all.push(Policy { effect: Effect::Allow, what: what(allow), ..Policy::deny(names[0]) });
+/// Selects a list of a policy.
+type Pick = fn(&mut What) -> &mut Option<Vec<String>>;
+
+fn kind(all: &mut Vec<Policy>, key: &str, list: &Allow, alone: bool, pick: Pick) {
+    let name = format!("{key}.allow");
+    match &list.allow {
+        Some(allow) => add(all, &name, Effect::Allow, allow, pick),
+        None if alone => add(all, &name, Effect::Allow, &["*".to_owned()], pick),
+        None => {}
     }
     if !list.deny.is_empty() {
-        let what = what(list.deny.clone());
-        all.push(Policy { what, ..Policy::deny(names[1]) });
+        add(all, &format!("{key}.deny"), Effect::Deny, &list.deny, pick);
     }
+}
+
+fn add(all: &mut Vec<Policy>, name: &str, effect: Effect, list: &[String], pick: Pick) {
+    let mut policy = Policy { effect, ..Policy::deny(&format!("policy.{name}")) };
+    *pick(&mut policy.what) = Some(list.to_vec());
+    all.push(policy);
 }

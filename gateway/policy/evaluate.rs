@@ -105,7 +105,7 @@ impl Policy {
             Some(words) => DenyReason::Failure(words.clone()),
             None => DenyReason::Hidden,
         };
-        PolicyDenial { rule: self.name_or_default(hidden.rule), reason }
+        PolicyDenial { rule: self.name(hidden.rule), reason }
     }
 
     fn decide(
@@ -118,7 +118,7 @@ impl Policy {
         let mut arguments = match arguments::read(text) {
             Ok(arguments) => arguments,
             Err(refusal) => {
-                let rule = self.name_or_default(judged.first());
+                let rule = self.name(judged.first());
                 return Err(PolicyDenial { rule, reason: DenyReason::Arguments(refusal) });
             }
         };

@@ -178,16 +178,10 @@ impl Policy {
         self.rules.get(at as usize)
     }
 
-    pub(crate) fn name(&self, at: u32) -> Arc<str> {
-        match self.rule(at) {
+    /// Returns the name of a policy; [`DEFAULT`] for none.
+    pub(crate) fn name(&self, at: impl Into<Option<u32>>) -> Arc<str> {
+        match at.into().and_then(|at| self.rule(at)) {
             Some(rule) => Arc::clone(&rule.name),
-            None => DEFAULT.into(),
-        }
-    }
-
-    pub(crate) fn name_or_default(&self, at: Option<u32>) -> Arc<str> {
-        match at {
-            Some(at) => self.name(at),
             None => DEFAULT.into(),
         }
     }
@@ -380,7 +374,7 @@ impl Policy {
     #[must_use]
     pub fn hides(&self, verdict: &Verdict) -> Option<Arc<str>> {
         match &verdict.state {
-            VerdictState::Hidden(hidden) => Some(self.name_or_default(hidden.rule)),
+            VerdictState::Hidden(hidden) => Some(self.name(hidden.rule)),
             _ => None,
         }
     }
