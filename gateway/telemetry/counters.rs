@@ -35,7 +35,7 @@ pub struct ToolMetrics {
     /// Microseconds from `made` to the end of the last call; 0 before.
     last: AtomicU64,
     /// Counts at the last reset, excluded from the figures.
-    baseline: Mutex<Option<Box<Baseline>>>,
+    baseline: Mutex<Baseline>,
 }
 
 /// The creation time of counters, on both clocks.
@@ -53,6 +53,7 @@ impl Default for Made {
 
 impl ToolMetrics {
     pub(crate) fn new(server: Arc<ServerMetrics>, is_shared: bool) -> Self {
+        let made = Made::default();
         Self {
             server,
             is_shared,
@@ -60,9 +61,9 @@ impl ToolMetrics {
             durations: Histogram::default(),
             served: Durations::default(),
             asked: Durations::default(),
-            made: Made::default(),
+            made,
             last: AtomicU64::new(0),
-            baseline: Mutex::default(),
+            baseline: Mutex::new(Baseline::new(made.time)),
         }
     }
 
@@ -106,20 +107,16 @@ impl ToolMetrics {
         }
         let now = self.now();
         let baseline = self.baseline.lock();
-        let last = self.last.load(Relaxed);
-        let last = match last {
+        let last = match self.last.load(Relaxed) {
             0 => None,
             micros => Some(self.made.time + Duration::from_micros(micros)),
         };
-        Some(match &*baseline {
-            Some(baseline) => now.figures_since(baseline, last),
-            None => now.figures_since(&Baseline::new(self.made.time), last),
-        })
+        Some(now.figures_since(&baseline, last))
     }
 
     /// Resets the figures. Exported metrics are unaffected.
     pub fn reset(&self) {
-        *self.baseline.lock() = Some(Box::new(self.now()));
+        *self.baseline.lock() = self.now();
     }
 
     fn now(&self) -> Baseline {

@@ -34,15 +34,12 @@ const OWN: [&str; 3] = ["lockgate", "audit", "upstream."];
 /// The target of the export's own lines.
 const EXPORT: &str = "lockgate_telemetry::batches";
 
-/// The records of a process. Records before [`LogExport::start`] are queued.
+/// The layer that makes records of log events. Records before [`LogExport::start`] are queued.
 #[derive(Clone, Debug)]
 pub(crate) struct LogExport {
     queue: Queue<LogRecord>,
     waiting: Arc<Mutex<Option<Waiting<LogRecord>>>>,
 }
-
-/// The layer that receives log events.
-pub(crate) struct LogRecords(Queue<LogRecord>);
 
 struct Logs;
 
@@ -50,10 +47,6 @@ impl LogExport {
     pub(crate) fn new() -> Self {
         let (queue, waiting) = batches::queue(Arc::default());
         Self { queue, waiting: Arc::new(Mutex::new(Some(waiting))) }
-    }
-
-    pub(crate) fn layer(&self) -> LogRecords {
-        LogRecords(self.queue.clone())
     }
 
     /// Starts the exporter on the current runtime, unless already started.
@@ -99,10 +92,10 @@ impl Signal for Logs {
     }
 }
 
-impl<S: Subscriber> Layer<S> for LogRecords {
+impl<S: Subscriber> Layer<S> for LogExport {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         if is_exported(event.metadata().target()) {
-            self.0.put(|| make_record(event));
+            self.queue.put(|| make_record(event));
         }
     }
 }

@@ -4,11 +4,9 @@
 //! <https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/>
 
 use std::borrow::Cow;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
-use opentelemetry::trace::{
-    SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState,
-};
+use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId};
 use opentelemetry::{InstrumentationScope, KeyValue, Value};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
@@ -37,20 +35,15 @@ pub enum Target<'a> {
     Nothing,
 }
 
-/// An operation in progress, exported on drop. If its trace is not sampled, it costs no more than
-/// its context.
+/// An operation in progress, exported on drop.
 #[derive(Debug)]
 pub struct OperationSpan {
     tracer: Tracer,
     context: TraceContext,
-    parent: Option<TraceContext>,
-    kind: SpanKind,
     method: &'static str,
-    name: Option<String>,
-    start: SystemTime,
     began: Instant,
-    attributes: Vec<KeyValue>,
-    status: Status,
+    /// `None` if the trace is not sampled, so that the span costs no more than its context.
+    data: Option<Box<SpanData>>,
 }
 
 impl OperationSpan {
@@ -77,20 +70,40 @@ impl OperationSpan {
         method: &'static str,
     ) -> Self {
         let method = if method.is_empty() { OTHER_METHOD } else { method };
-        let mut span = Self {
-            tracer: tracer.clone(),
-            context,
-            parent: parent.cloned(),
-            kind,
-            method,
-            name: None,
-            start: SystemTime::now(),
-            began: Instant::now(),
-            attributes: Vec::new(),
-            status: Status::Unset,
-        };
-        span.set("mcp.method.name", method);
+        let began = Instant::now();
+        let mut span = Self { tracer: tracer.clone(), context, method, began, data: None };
+        if span.context.is_sampled() {
+            span.data = Some(Box::new(span.describe(parent, kind)));
+            span.set("mcp.method.name", method);
+        }
         span
+    }
+
+    fn describe(&self, parent: Option<&TraceContext>, span_kind: SpanKind) -> SpanData {
+        let context = &self.context;
+        let state = context.tracestate().and_then(|text| text.parse().ok());
+        let start_time = SystemTime::now();
+        SpanData {
+            span_context: SpanContext::new(
+                TraceId::from(context.trace_id()),
+                SpanId::from(context.span_id()),
+                TraceFlags::SAMPLED,
+                false,
+                state.unwrap_or_default(),
+            ),
+            parent_span_id: parent.map_or(SpanId::INVALID, |parent| parent.span_id().into()),
+            parent_span_is_remote: parent.is_some() && span_kind == SpanKind::Server,
+            span_kind,
+            name: Cow::Borrowed(self.method),
+            start_time,
+            end_time: start_time,
+            attributes: Vec::new(),
+            dropped_attributes_count: 0,
+            events: Default::default(),
+            links: Default::default(),
+            status: Status::Unset,
+            instrumentation_scope: self.tracer.scope.clone(),
+        }
     }
 
     /// Returns the context of the span, which is the parent of dependent operations.
@@ -114,8 +127,8 @@ impl OperationSpan {
             Target::Resource(uri) => return self.set_text("mcp.resource.uri", uri),
             Target::Nothing => return,
         };
-        if is_known && self.context.is_sampled() {
-            self.name = Some([self.method, " ", cut(named)].concat());
+        if is_known && let Some(data) = &mut self.data {
+            data.name = Cow::Owned([self.method, " ", cut(named)].concat());
         }
     }
 
@@ -154,7 +167,8 @@ impl OperationSpan {
 
     /// Sets the peer: the client of a SERVER span, the server of a CLIENT span.
     pub fn set_peer(&mut self, address: &str, port: Option<u16>) {
-        let is_server = self.kind == SpanKind::Server;
+        let Some(data) = &self.data else { return };
+        let is_server = data.span_kind == SpanKind::Server;
         let address_key = if is_server { "client.address" } else { "server.address" };
         let port_key = if is_server { "client.port" } else { "server.port" };
         self.set_text(address_key, address);
@@ -166,13 +180,11 @@ impl OperationSpan {
     /// Records a JSON-RPC error response. Codes that blame the caller are failures only on the
     /// CLIENT side.
     pub fn answered_with_error(&mut self, code: i64, message: &str) {
-        if !self.context.is_sampled() {
-            return;
-        }
+        let Some(data) = &mut self.data else { return };
         let text = code.to_string();
-        if self.kind == SpanKind::Client || !CALLERS_FAULTS.contains(&code) {
+        if data.span_kind == SpanKind::Client || !CALLERS_FAULTS.contains(&code) {
+            data.status = Status::error(cut(message).to_owned());
             self.set("error.type", text.clone());
-            self.status = Status::error(cut(message).to_owned());
         }
         self.set("rpc.response.status_code", text);
     }
@@ -184,9 +196,9 @@ impl OperationSpan {
 
     /// Records a failure without a response. `kind` is from a small fixed set.
     pub fn failed(&mut self, kind: &'static str, message: &str) {
-        if self.context.is_sampled() {
+        if let Some(data) = &mut self.data {
+            data.status = Status::error(cut(message).to_owned());
             self.set("error.type", kind);
-            self.status = Status::error(cut(message).to_owned());
         }
     }
 
@@ -197,71 +209,34 @@ impl OperationSpan {
 
     /// Returns whether the attribute is set.
     pub fn has_note(&self, what: Note) -> bool {
-        self.attributes.iter().any(|known| known.key.as_str() == what.as_str())
+        let Some(data) = &self.data else { return false };
+        data.attributes.iter().any(|known| known.key.as_str() == what.as_str())
     }
 
     fn set_text(&mut self, key: &'static str, text: &str) {
-        if self.context.is_sampled() {
+        if self.data.is_some() {
             self.set(key, cut(text).to_owned());
         }
     }
 
     fn set(&mut self, key: &'static str, value: impl Into<Value>) {
-        if !self.context.is_sampled() {
-            return;
-        }
+        let Some(data) = &mut self.data else { return };
         let value = value.into();
-        for known in &mut self.attributes {
+        for known in &mut data.attributes {
             if known.key.as_str() == key {
                 known.value = value;
                 return;
             }
         }
-        self.attributes.push(KeyValue::new(key, value));
-    }
-
-    fn data(&mut self, duration: Duration) -> SpanData {
-        let context = &self.context;
-        let mut state = TraceState::NONE;
-        if let Some(text) = context.tracestate()
-            && let Ok(said) = text.parse()
-        {
-            state = said;
-        }
-        let parent = match &self.parent {
-            Some(parent) => SpanId::from(parent.span_id()),
-            None => SpanId::INVALID,
-        };
-        let name = self.name.take().map_or_else(|| Cow::Borrowed(self.method), Cow::Owned);
-        SpanData {
-            span_context: SpanContext::new(
-                TraceId::from(context.trace_id()),
-                SpanId::from(context.span_id()),
-                TraceFlags::SAMPLED,
-                false,
-                state,
-            ),
-            parent_span_id: parent,
-            parent_span_is_remote: self.parent.is_some() && self.kind == SpanKind::Server,
-            span_kind: self.kind.clone(),
-            name,
-            start_time: self.start,
-            end_time: self.start + duration,
-            attributes: std::mem::take(&mut self.attributes),
-            dropped_attributes_count: 0,
-            events: Default::default(),
-            links: Default::default(),
-            status: std::mem::take(&mut self.status),
-            instrumentation_scope: self.tracer.scope.clone(),
-        }
+        data.attributes.push(KeyValue::new(key, value));
     }
 }
 
 impl Drop for OperationSpan {
     fn drop(&mut self) {
-        if self.context.is_sampled() {
-            let data = self.data(self.began.elapsed());
-            self.tracer.queue.put(|| data);
+        if let Some(mut data) = self.data.take() {
+            data.end_time += self.began.elapsed();
+            self.tracer.queue.put(|| *data);
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::trace::TraceContext;
 /// Runs `act` and returns the log records it emits.
 fn records(act: impl FnOnce()) -> Vec<LogRecord> {
     let export = LogExport::new();
-    let subscriber = tracing_subscriber::registry().with(export.layer());
+    let subscriber = tracing_subscriber::registry().with(export.clone());
     tracing::subscriber::with_default(subscriber, act);
     let waiting = export.waiting.lock().take().unwrap();
     waiting.into_items()
@@ -101,7 +101,7 @@ async fn a_record_names_the_request_and_its_span() {
     let arrival =
         Arrival { address: Ipv4Addr::new(192, 0, 2, 7).into(), port: None, version: None };
     let export = LogExport::new();
-    let subscriber = tracing_subscriber::registry().with(export.layer());
+    let subscriber = tracing_subscriber::registry().with(export.clone());
     let guard = tracing::subscriber::set_default(subscriber);
     let tag = Tag::new(Some(b"abc-1"), Some(arrival));
     within(tag, async {
