@@ -34,11 +34,6 @@ pub(crate) struct RegisteredTool {
 }
 
 impl RegisteredTool {
-    /// Returns the name within its server.
-    pub(crate) fn own(&self) -> &str {
-        self.spec.own_name()
-    }
-
     /// Starts a run on behalf of an organisation. The caller has to set how the run ended;
     /// otherwise it counts as cancelled.
     pub(crate) fn begin<'a>(&'a self, organisation: &'a str) -> Run<'a> {

@@ -101,8 +101,10 @@ impl Server {
             status.state = UpstreamState::Failed;
             status.trouble = Some(StageError { stage: Stage::Start, words, stderr: Vec::new() });
         }
-        let by_name: HashMap<_, _> =
-            tools.iter().map(|entry| (Box::from(entry.own()), Arc::clone(entry))).collect();
+        let by_name: HashMap<_, _> = tools
+            .iter()
+            .map(|entry| (Box::from(entry.spec.own_name()), Arc::clone(entry)))
+            .collect();
         let server = Arc::new(Self {
             slug,
             instance: Instance::mint(),
