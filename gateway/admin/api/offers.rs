@@ -44,6 +44,31 @@ pub(crate) struct Resource {
     pub(crate) mime_type: Option<String>,
 }
 
+impl Prompt {
+    pub(crate) fn new(item: &VisibleItem, mut definition: Map<String, Value>) -> Self {
+        Self {
+            name: item.exposed.to_string(),
+            server: item.server.slug().to_owned(),
+            title: take_text(&mut definition, "title"),
+            description: take_text(&mut definition, "description"),
+            arguments: definition.remove("arguments"),
+        }
+    }
+}
+
+impl Resource {
+    pub(crate) fn new(item: &VisibleItem, mut definition: Map<String, Value>) -> Self {
+        Self {
+            uri: item.exposed.to_string(),
+            server: item.server.slug().to_owned(),
+            name: take_text(&mut definition, "name"),
+            title: take_text(&mut definition, "title"),
+            description: take_text(&mut definition, "description"),
+            mime_type: take_text(&mut definition, "mimeType"),
+        }
+    }
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
@@ -66,13 +91,7 @@ pub(crate) async fn list_prompts(
     Query(query): Query<Paged<OffersQuery>>,
 ) -> Result<Json<Page<Prompt>>, Problem> {
     let found = find_offers(&state, &caller, query, ListKind::Prompts).await?;
-    Ok(Json(found.map(|item, mut definition| Prompt {
-        name: item.exposed.to_string(),
-        server: item.server.slug().to_owned(),
-        title: take_text(&mut definition, "title"),
-        description: take_text(&mut definition, "description"),
-        arguments: definition.remove("arguments"),
-    })))
+    Ok(Json(found.map(Prompt::new)))
 }
 
 /// Lists the resources that the caller may use.
@@ -85,14 +104,7 @@ pub(crate) async fn list_resources(
     Query(query): Query<Paged<OffersQuery>>,
 ) -> Result<Json<Page<Resource>>, Problem> {
     let found = find_offers(&state, &caller, query, ListKind::Resources).await?;
-    Ok(Json(found.map(|item, mut definition| Resource {
-        uri: item.exposed.to_string(),
-        server: item.server.slug().to_owned(),
-        name: take_text(&mut definition, "name"),
-        title: take_text(&mut definition, "title"),
-        description: take_text(&mut definition, "description"),
-        mime_type: take_text(&mut definition, "mimeType"),
-    })))
+    Ok(Json(found.map(Resource::new)))
 }
 
 async fn find_offers(
@@ -108,15 +120,32 @@ async fn find_offers(
     query.part.cut(query.filter.search.as_deref(), all, |item| &item.exposed)
 }
 
+/// Converts an item and its definition.
+type Show<T> = fn(&VisibleItem, Map<String, Value>) -> T;
+
+/// Returns the prompt of this name, or the resource of this URI, if the caller may use it.
+pub(crate) async fn find_offer<T>(
+    By { state, caller, .. }: By<User>,
+    kind: ListKind,
+    name: &str,
+    show: Show<T>,
+) -> Option<T> {
+    let all = state.gateway.visible_items(&caller.principal, kind).await;
+    show_item(all.iter().find(|item| *item.exposed == *name)?, show)
+}
+
+/// Returns `None` if the definition of the item cannot be read.
+fn show_item<T>(item: &VisibleItem, show: Show<T>) -> Option<T> {
+    match serde_json::from_slice(&item.text) {
+        Ok(Value::Object(definition)) => Some(show(item, definition)),
+        _ => None,
+    }
+}
+
 impl Page<VisibleItem> {
     /// Converts the items; those with unreadable definitions are omitted.
-    fn map<T>(self, show: impl Fn(&VisibleItem, Map<String, Value>) -> T) -> Page<T> {
-        let mut items = Vec::new();
-        for item in &self.items {
-            if let Ok(Value::Object(definition)) = serde_json::from_slice(&item.text) {
-                items.push(show(item, definition));
-            }
-        }
+    fn map<T>(self, show: Show<T>) -> Page<T> {
+        let items = self.items.iter().filter_map(|item| show_item(item, show)).collect();
         Page { items, total: self.total, next_cursor: self.next_cursor }
     }
 }

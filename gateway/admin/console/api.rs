@@ -1,78 +1,26 @@
-//! The visitor as a caller of the API's operations: pages call the same functions as its routes, so
-//! they share its permissions, values and audit records. Pages are charged to the bytes-in-flight
-//! budget: memory for the parsed result of a call is reserved before parsing, and a rendered page
-//! is charged until its last byte is sent.
+//! Errors of the API as pages, and the memory of pages in the budget of bytes in flight: memory for
+//! the parsed result of a call is reserved before parsing, and a rendered page is charged until its
+//! last byte is sent.
 
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes, HttpBody, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use lockgate_admission::budget::Budget;
 use lockgate_admission::reader::{NoMemory, Reader};
 use lockgate_admission::{CallerId, CpuPool};
+use lockgate_proxy::Gateway;
 use serde_json::Value;
-use tokio::sync::Mutex;
 
 use super::assets::{accepts_gzip, compress};
 use super::render::{PageError, TOO_MUCH};
 use super::sessions::Visitor;
-use crate::api::access::{By, Caller, LeastRole};
 use crate::api::answer::estimate_tree;
-use crate::api::call::{CallMessages, CallOrigin, CallResult};
 use crate::api::problem::Problem;
-use crate::api::state::ApiState;
 use crate::fault::sentence;
-
-/// A visitor.
-#[derive(Clone)]
-pub(crate) struct Api {
-    state: Arc<ApiState>,
-    caller: Arc<Caller>,
-    headers: HeaderMap,
-    hold: Arc<PageHold>,
-    /// Receives the messages of calls.
-    messages: Option<CallMessages>,
-}
-
-impl Api {
-    pub(crate) fn new(
-        state: &Arc<ApiState>,
-        caller: &Arc<Caller>,
-        headers: &HeaderMap,
-        account: &PageAccount,
-    ) -> Self {
-        let hold = Arc::new(account.begin(caller.principal.caller_id()));
-        let caller = Arc::clone(caller);
-        let headers = headers.clone();
-        Self { state: Arc::clone(state), caller, headers, hold, messages: None }
-    }
-
-    /// Returns the visitor as the caller of an operation. Fails without the required role.
-    pub(crate) fn by<R: LeastRole>(&self) -> Result<By<R>, Problem> {
-        By::new(&self.state, Caller::clone(&self.caller))
-    }
-
-    pub(crate) fn headers(&self) -> &HeaderMap {
-        &self.headers
-    }
-
-    /// Returns the visitor with a receiver of the messages of its calls.
-    pub(crate) fn with_messages(self, messages: CallMessages) -> Self {
-        Self { messages: Some(messages), ..self }
-    }
-
-    pub(crate) fn call_origin(&self) -> CallOrigin {
-        CallOrigin { headers: self.headers.clone(), messages: self.messages.clone() }
-    }
-
-    /// Parses the result of a call at `path` of the API.
-    pub(crate) async fn read(&self, result: CallResult, path: &str) -> Result<Value, Problem> {
-        self.hold.read(result.text, path).await
-    }
-}
 
 impl From<Problem> for PageError {
     fn from(problem: Problem) -> Self {
@@ -112,45 +60,33 @@ pub(crate) struct PageAccount {
     pub(crate) cpu_pool: Arc<CpuPool>,
 }
 
-/// The memory held by the page of one request, released on drop.
-pub(crate) struct PageHold {
-    account: PageAccount,
-    caller: CallerId,
-    held: Mutex<Held>,
-}
-
-struct Held {
-    reader: Reader,
-    bytes: usize,
-}
-
 impl PageAccount {
-    pub(crate) fn begin(&self, caller: CallerId) -> PageHold {
-        let held = Held { reader: Reader::new(&self.budget), bytes: 0 };
-        PageHold { account: self.clone(), caller, held: Mutex::new(held) }
+    pub(crate) fn new(gateway: &Gateway) -> Self {
+        let budget = Arc::clone(gateway.budget());
+        Self { budget, cpu_pool: Arc::clone(gateway.cpu_pool()) }
     }
-}
 
-impl PageHold {
-    /// Parses the result of a call once there is memory for its tree.
-    /// `path` is its path in the API.
-    pub(crate) async fn read(&self, text: Bytes, path: &str) -> Result<Value, Problem> {
+    /// Parses the result of a call once there is memory for its tree, which the returned reader
+    /// holds. `path` is its path in the API.
+    pub(crate) async fn read(
+        &self,
+        caller: CallerId,
+        text: Bytes,
+        path: &str,
+    ) -> Result<(Reader, Value), Problem> {
         if text.len() > MAX_RESULT {
             let detail = format!("the answer is larger than 8 MiB: use the API at {path}");
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, TOO_LARGE, detail));
         }
-        let mut held = self.held.lock().await;
-        let bytes = held.bytes.saturating_add(estimate_tree(&text));
-        held.reader.hold(bytes).await.map_err(|NoMemory| busy())?;
-        held.bytes = bytes;
-        drop(held);
+        let mut held = Reader::new(&self.budget);
+        held.hold(estimate_tree(&text)).await.map_err(|NoMemory| busy())?;
         let read = if text.len() <= LARGE {
             serde_json::from_slice(&text)
         } else {
-            let turn = self.account.cpu_pool.turn(self.caller).await.map_err(|_| busy())?;
+            let turn = self.cpu_pool.turn(caller).await.map_err(|_| busy())?;
             turn.run(move || serde_json::from_slice(&text)).await
         };
-        read.map_err(|_| {
+        read.map(|value| (held, value)).map_err(|_| {
             let detail = "the page cannot read an answer of the gateway; the log of the gateway \
                 has the cause";
             Problem::new(StatusCode::BAD_GATEWAY, "INTERNAL", detail)

@@ -118,13 +118,9 @@ fn add_records(table: PageTable) -> PageTable {
 /// Returns the router of the console. Requests carry their visitor and principal as extensions,
 /// unless [`is_public`].
 pub(crate) fn console_router(api: Arc<ApiState>, sessions: Arc<Sessions>) -> Router {
-    let account = PageAccount {
-        budget: Arc::clone(api.gateway.budget()),
-        cpu_pool: Arc::clone(api.gateway.cpu_pool()),
-    };
     let results = Arc::default();
     let state = Arc::clone(&api);
-    let console = Arc::new(ConsoleState { results, api, sessions, account });
+    let console = Arc::new(ConsoleState { results, api, sessions });
     let pages = make_pages(console).layer(from_fn_with_state(state, identify_caller));
     Router::new().route("/", any(answer_root)).nest("/console", pages)
 }
@@ -140,6 +136,7 @@ async fn answer_root(method: Method, headers: HeaderMap) -> Response {
 
 /// Returns the router of the pages. Requests also carry their caller as an extension.
 fn make_pages(console: Arc<ConsoleState>) -> Router {
+    let account = PageAccount::new(&console.api.gateway);
     let sessions = Arc::clone(&console.sessions);
     let forms = Arc::new(FormState { sent_forms: SentForms::default(), sessions });
     table()
@@ -147,7 +144,7 @@ fn make_pages(console: Arc<ConsoleState>) -> Router {
         .fallback(answer_unknown)
         .method_not_allowed_fallback(answer_unknown)
         .layer(from_fn_with_state(forms, check_form))
-        .layer(from_fn_with_state(console.account.clone(), count_page))
+        .layer(from_fn_with_state(account, count_page))
         .layer(from_fn_with_state(Arc::clone(&console.api), record_rejection))
         .layer(from_fn_with_state(Arc::clone(&console), put_around))
         .with_state(console)

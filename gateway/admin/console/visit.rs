@@ -18,7 +18,6 @@ use lockgate_authn::{KEY, LOCAL, Role};
 use lockgate_text::hex;
 use serde::de::DeserializeOwned;
 
-use super::api::{Api, PageAccount};
 use super::assets::{ADDRESSES, Addresses};
 use super::diagnosis::Severity;
 use super::form::Fields;
@@ -64,14 +63,15 @@ pub(crate) struct ConsoleState {
     pub(crate) results: Arc<Results>,
     pub(crate) api: Arc<ApiState>,
     pub(crate) sessions: Arc<Sessions>,
-    pub(crate) account: PageAccount,
 }
 
 /// A request of a page, stored in its extensions.
 #[derive(Clone)]
 pub(crate) struct Visit {
+    state: Arc<ApiState>,
     /// `None` if the visitor is not signed in.
-    api: Option<Api>,
+    caller: Option<Arc<Caller>>,
+    pub(crate) headers: HeaderMap,
     /// The fields of the query.
     pub(crate) query: Fields,
     /// The fields of the body, which `form` has checked.
@@ -172,10 +172,10 @@ impl Visit {
         };
         let token = visitor.map_or(String::new(), |visitor| state.sessions.form_token(visitor));
         let address = uri.path_and_query().map_or("", |whole| whole.as_str());
-        let api =
-            caller.map(|caller| Api::new(&state.api, caller, request.headers(), &state.account));
         Some(Self {
-            api,
+            state: Arc::clone(&state.api),
+            caller: caller.cloned(),
+            headers: request.headers().clone(),
             query: Fields::parse(request.uri().query().unwrap_or("").as_bytes()),
             form: Fields::default(),
             results: Arc::clone(&state.results),
@@ -190,16 +190,12 @@ impl Visit {
         })
     }
 
-    /// Returns the visitor as a caller of the API.
-    pub(crate) fn api(&self) -> Result<&Api, Problem> {
-        self.api.as_ref().ok_or_else(|| {
-            Problem::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", "sign in to see this page")
-        })
-    }
-
     /// Returns the visitor as the caller of an operation. Fails without the required role.
     pub(crate) fn by<R: LeastRole>(&self) -> Result<By<R>, Problem> {
-        self.api()?.by()
+        let caller = self.caller.as_deref().ok_or_else(|| {
+            Problem::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", "sign in to see this page")
+        })?;
+        By::new(&self.state, caller.clone())
     }
 
     /// Returns the caller in the named organisation; in the visitor's own if the name is empty.

@@ -21,14 +21,14 @@ async fn a_result_has_a_limit_and_is_counted_before_it_is_parsed() {
     let shell = json!([""]).to_string().len();
     for (more, is_read) in [(0, true), (1, false)] {
         let text = json!(["x".repeat(MAX_RESULT + more - shell)]).to_string();
-        let read = account(64 << 20).begin(caller).read(text.into(), "/api/tools/t/execute").await;
+        let read = account(64 << 20).read(caller, text.into(), "/api/tools/t/execute").await;
         let code = read.as_ref().err().map(Problem::code);
         assert_eq!(read.is_ok(), is_read, "{code:?}");
         assert!(is_read || code == Some(TOO_LARGE));
     }
     let little = account(1 << 20);
     let text = json!(vec![1; 100_000]).to_string();
-    let refused = little.begin(caller).read(text.into(), "").await.unwrap_err();
+    let refused = little.read(caller, text.into(), "").await.map(|_| ()).unwrap_err();
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE, "a tree of 6 MB");
     assert_eq!(little.budget.used(), 0);
 }

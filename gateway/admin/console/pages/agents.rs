@@ -157,7 +157,7 @@ async fn load_agent_page<'a>(visit: &'a Visit, id: &str) -> Result<AgentPage<'a>
     let wanted = search.to_lowercase();
     tools.retain(|tool| tool.name.to_lowercase().contains(&wanted));
     let tools = ListPart::cut(tools, visit.query.get("page"), &tools_path(id, slug, search));
-    let address = find_address(&agent.endpoint, visit.api()?.headers());
+    let address = find_address(&agent.endpoint, &visit.headers);
     let needs_key = matches!(&visit.who, Some(who) if who.has_session);
     let snippets = make_snippets(&agent.name, &address, None, needs_key);
     Ok(AgentPage {

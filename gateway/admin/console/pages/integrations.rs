@@ -277,7 +277,7 @@ async fn add(visit: &Visit, offer: &Offer) -> PageResult {
         }
         Err(problem) => return Err(problem.into()),
     };
-    let is_script = visit.api()?.headers().contains_key("hx-request");
+    let is_script = visit.headers.contains_key("hx-request");
     let trial = Trial { typed: &visit.form, mistake, tried, is_script, organisation };
     offer.show(visit, status, trial).await
 }

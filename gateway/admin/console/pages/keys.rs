@@ -158,7 +158,7 @@ fn show_made(visit: &Visit, agent: Option<Agent>, mut made: MadeKey) -> PageResu
         Some(agent) => (agent.name.as_str(), &agent.endpoint),
         None => ("lockgate", &visit.me.endpoint),
     };
-    let address = find_address(endpoint, visit.api()?.headers());
+    let address = find_address(endpoint, &visit.headers);
     let snippets = make_snippets(name, &address, Some(&secret), true);
     // Unlike a page that shows a form again, this one is remembered as sent.
     render(StatusCode::CREATED, &MadeKeyPage { visit, made, secret, snippets, agent })

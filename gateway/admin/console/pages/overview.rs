@@ -124,7 +124,7 @@ pub(crate) async fn show_overview(visit: Visit) -> PageResult {
     }
     let Json(now) = show_figures(visit.by()?).await;
     // Partial updates leave the day as it is.
-    let is_whole = !visit.api()?.headers().contains_key("hx-request");
+    let is_whole = !visit.headers.contains_key("hx-request");
     let mut usage = None;
     if visit.is_admin() && is_whole {
         usage = load_usage(&visit, &[]).await.ok();
@@ -132,7 +132,7 @@ pub(crate) async fn show_overview(visit: Visit) -> PageResult {
     let agents = list_agents(visit.by()?, query(&[("limit", "1")])?).await;
     let has_agent = agents.is_ok_and(|Json(agents)| agents.total > 0);
     let steps = list_steps(&visit, &servers, has_agent);
-    let address = find_address(&visit.me.endpoint, visit.api()?.headers());
+    let address = find_address(&visit.me.endpoint, &visit.headers);
     let needs_key = matches!(&visit.who, Some(who) if who.has_session);
     show(&OverviewPage {
         snippets: make_snippets("lockgate", &address, None, needs_key),
@@ -311,5 +311,5 @@ pub(crate) async fn follow_events(
 async fn open_events(visit: &Visit) -> Result<impl IntoResponse, Problem> {
     let names = ["decisions", "position"];
     let position = query(&names.map(|name| (name, visit.query.get(name))))?;
-    events::follow_events(visit.by()?, visit.api()?.call_origin().headers, position).await
+    events::follow_events(visit.by()?, visit.headers.clone(), position).await
 }

@@ -10,16 +10,19 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
+use lockgate_admission::reader::Reader;
+use lockgate_upstream::ListKind;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::api::access::{By, User};
 use crate::api::body::body;
-use crate::api::call::call_method;
-use crate::api::offers::{Prompt, Resource, list_prompts, list_resources};
+use crate::api::call::{CallOrigin, call_method};
+use crate::api::offers::{Prompt, Resource, find_offer, list_prompts, list_resources};
 use crate::api::page::{Page, query};
 use crate::api::problem::Problem;
 use crate::api::tools::{self, Tool, execute_tool};
-use crate::console::api::Api;
+use crate::console::api::PageAccount;
 use crate::console::diagnosis::Severity;
 use crate::console::form::Fields;
 use crate::console::redirect::{PagePath, redirect};
@@ -175,13 +178,14 @@ pub(crate) async fn call(visit: Visit, Path(name): Path<String>) -> PageResult {
         },
     };
     if let Some(arguments) = arguments {
-        let api = visit.api()?.clone();
+        let by = visit.by()?;
+        let headers = visit.headers.clone();
         let tool = tool.clone();
         let can_explain = visit.is_operator() && kind == Callable::Tool;
         let (call, id) = visit.start_call((&name, typed.clone()), |messages| async move {
             let began = Instant::now();
-            let api = api.with_messages(messages);
-            let mut made = make_call(&api, can_explain, (kind, &tool), &arguments).await;
+            let origin = CallOrigin { headers, messages: Some(messages) };
+            let mut made = make_call(by, origin, can_explain, (kind, &tool), &arguments).await;
             made.milliseconds = began.elapsed().as_millis();
             made
         })?;
@@ -229,36 +233,39 @@ fn find_focus(fields: &[FormField], typed: &Fields) -> String {
 }
 
 async fn make_call(
-    api: &Api,
+    by: By<User>,
+    origin: CallOrigin,
     can_explain: bool,
     (kind, tool): (Callable, &ToolDefinition),
     arguments: &Value,
 ) -> CallOutcome {
     let called = Called { server: &tool.server, name: &tool.name, arguments, can_explain };
-    match send_call(api, (kind, &tool.name), arguments).await {
-        Ok(result) => CallOutcome::of_result(&called, &result),
+    match send_call(by, origin, (kind, &tool.name), arguments).await {
+        Ok((_held, result)) => CallOutcome::of_result(&called, &result),
         Err(problem) => CallOutcome::of_error(&problem, &called),
     }
 }
 
+/// Returns the result of a call, with the memory that it occupies.
 async fn send_call(
-    api: &Api,
+    by: By<User>,
+    origin: CallOrigin,
     (kind, name): (Callable, &str),
     arguments: &Value,
-) -> Result<Value, Problem> {
-    let origin = api.call_origin();
+) -> Result<(Reader, Value), Problem> {
+    let account = PageAccount::new(&by.state.gateway);
+    let caller = by.caller.principal.caller_id();
     let (method, params) = match kind {
         Callable::Tool => {
             let execution = body(json!({"arguments": arguments}))?;
-            let by = api.by()?;
             let result = execute_tool(by, Path(name.to_owned()), origin, execution).await?;
-            return api.read(result, &format!("/api/tools/{name}/execute")).await;
+            return account.read(caller, result.text, &format!("/api/tools/{name}/execute")).await;
         }
         Callable::Prompt => ("prompts/get", json!({"name": name, "arguments": arguments})),
         Callable::Resource => ("resources/read", json!({"uri": name})),
     };
-    let result = call_method(api.by()?, Path(method.to_owned()), origin, body(params)?).await?;
-    api.read(result, &format!("/api/mcp/{method}")).await
+    let result = call_method(by, Path(method.to_owned()), origin, body(params)?).await?;
+    account.read(caller, result.text, &format!("/api/mcp/{method}")).await
 }
 
 async fn load(visit: &Visit, kind: Callable, name: &str) -> Result<ToolDefinition, PageError> {
@@ -270,14 +277,14 @@ async fn load(visit: &Visit, kind: Callable, name: &str) -> Result<ToolDefinitio
             ToolDefinition { name, server, title, description, input_schema }
         }
         Callable::Prompt => {
-            let prompt = find_prompt(visit, name).await?;
+            let prompt = find_offer(visit.by()?, ListKind::Prompts, name, Prompt::new).await;
             let prompt = prompt.ok_or_else(|| PageError::not_found(missing))?;
             let input_schema = text_schema(&prompt.list_arguments());
             let Prompt { name, server, title, description, .. } = prompt;
             ToolDefinition { name, server, title, description, input_schema }
         }
         Callable::Resource => {
-            let resource = find_resource(visit, name).await?;
+            let resource = find_offer(visit.by()?, ListKind::Resources, name, Resource::new).await;
             let resource = resource.ok_or_else(|| PageError::not_found(missing))?;
             let Resource { uri: name, server, title, description, .. } = resource;
             ToolDefinition { name, server, title, description, input_schema: text_schema(&[]) }
@@ -380,39 +387,6 @@ impl Resource {
 fn find_first_line<'a>(texts: [&'a Option<String>; 2], name: &'a str) -> &'a str {
     let text = texts.into_iter().flatten().next().map_or(name, String::as_str);
     text.lines().next().unwrap_or("")
-}
-
-/// Maximum number of pages of a list to search for a prompt or resource.
-const MAX_PARTS: usize = 20;
-
-/// Returns the prompt of this name, if the visitor may use it.
-pub(crate) async fn find_prompt(visit: &Visit, name: &str) -> Result<Option<Prompt>, Problem> {
-    let mut cursor = String::new();
-    for _ in 0..MAX_PARTS {
-        let filter = query(&[("limit", "200"), ("search", name), ("cursor", &cursor)])?;
-        let Json(found) = list_prompts(visit.by()?, filter).await?;
-        if let Some(prompt) = found.items.into_iter().find(|prompt| prompt.name == name) {
-            return Ok(Some(prompt));
-        }
-        let Some(next) = found.next_cursor else { break };
-        cursor = next;
-    }
-    Ok(None)
-}
-
-/// Returns the resource of this URI, if the visitor may use it.
-pub(crate) async fn find_resource(visit: &Visit, uri: &str) -> Result<Option<Resource>, Problem> {
-    let mut cursor = String::new();
-    for _ in 0..MAX_PARTS {
-        let filter = query(&[("limit", "200"), ("search", uri), ("cursor", &cursor)])?;
-        let Json(found) = list_resources(visit.by()?, filter).await?;
-        if let Some(resource) = found.items.into_iter().find(|resource| resource.uri == uri) {
-            return Ok(Some(resource));
-        }
-        let Some(next) = found.next_cursor else { break };
-        cursor = next;
-    }
-    Ok(None)
 }
 
 /// Returns the first prompts of a server.
