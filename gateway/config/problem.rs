@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use lockgate_text::setting::HINT;
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
 
 /// Maximum number of listed problems in a report; further problems are only counted.
 pub const MAX_LISTED_PROBLEMS: usize = 200;
@@ -29,25 +30,6 @@ impl ValuePlace {
     pub fn file(path: &Path) -> Self {
         Self::File { path: Arc::new(path.to_path_buf()), line: 0, column: 0 }
     }
-
-    /// Writes `file`, `line` and `column`, or `variable`, or `flag`, as far as known.
-    fn serialize_into<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
-        match self {
-            Self::File { path, line, column } => {
-                map.serialize_entry("file", &path.display().to_string())?;
-                if *line > 0 {
-                    map.serialize_entry("line", line)?;
-                }
-                if *column > 0 {
-                    map.serialize_entry("column", column)?;
-                }
-            }
-            Self::Variable(name) => map.serialize_entry("variable", name)?,
-            Self::Flag(name) => map.serialize_entry("flag", name)?,
-            Self::Nowhere => {}
-        }
-        Ok(())
-    }
 }
 
 impl fmt::Display for ValuePlace {
@@ -67,26 +49,44 @@ impl fmt::Display for ValuePlace {
 impl Serialize for ValuePlace {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        self.serialize_into(&mut map)?;
+        match self {
+            Self::File { path, line, column } => {
+                map.serialize_entry("file", &path.display().to_string())?;
+                if *line > 0 {
+                    map.serialize_entry("line", line)?;
+                }
+                if *column > 0 {
+                    map.serialize_entry("column", column)?;
+                }
+            }
+            Self::Variable(name) => map.serialize_entry("variable", name)?,
+            Self::Flag(name) => map.serialize_entry("flag", name)?,
+            Self::Nowhere => {}
+        }
         map.end()
     }
 }
 
 /// The severity of a problem: only errors prevent the start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Severity {
     Error,
     Warning,
 }
 
 /// A mistake or warning.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     pub severity: Severity,
+    #[serde(flatten)]
     pub place: ValuePlace,
     /// Path of the key, such as `servers.github.timeout`; empty for a whole file.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub key: String,
+    #[serde(rename = "message")]
     pub what: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
@@ -122,30 +122,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Serialises as `{severity, file, line, column | variable | flag, key, message, hint}`, as far as
-/// known.
-impl Serialize for Problem {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        let severity = match self.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        };
-        map.serialize_entry("severity", severity)?;
-        self.place.serialize_into(&mut map)?;
-        if !self.key.is_empty() {
-            map.serialize_entry("key", &self.key)?;
-        }
-        map.serialize_entry("message", &self.what)?;
-        if let Some(hint) = &self.hint {
-            map.serialize_entry("hint", hint)?;
-        }
-        map.end()
-    }
-}
-
 /// All problems, errors first, then by place.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
     pub problems: Vec<Problem>,
 }
