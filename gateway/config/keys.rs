@@ -6,11 +6,9 @@ use std::path::Path;
 
 use lockgate_authn::key::{Key, is_id, parse_hash, parse_time};
 use lockgate_text::organisation::find_mistake;
-use serde::Deserialize;
 
 use crate::problem::{Problem, Problems, Report};
 use crate::raw::leaf::Text;
-use crate::raw::text_of;
 use crate::source;
 use crate::source::layer::Layer;
 
@@ -21,25 +19,23 @@ const MAX_TEXT: usize = 256;
 /// Maximum roles, and maximum scopes, of a key.
 const MAX_GRANTS: usize = 256;
 
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct File {
-    keys: Vec<Raw>,
-}
+lockgate_text::settings! {
+    struct File as "Keys" {
+        keys: Vec<Raw>,
+    }
 
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Raw {
-    id: Text,
-    hash: Text,
-    name: Text,
-    organisation: Option<Text>,
-    roles: Vec<Text>,
-    scopes: Vec<Text>,
-    agent: Option<Text>,
-    created: Option<Text>,
-    expires: Option<Text>,
-    revoked: Option<Text>,
+    struct Raw as "Key" {
+        id: String = Text,
+        hash: String = Text,
+        name: String = Text,
+        organisation: Option<String> = Option<Text>,
+        roles: Vec<String> = Vec<Text>,
+        scopes: Vec<String> = Vec<Text>,
+        agent: Option<String> = Option<Text>,
+        created: Option<String> = Option<Text>,
+        expires: Option<String> = Option<Text>,
+        revoked: Option<String> = Option<Text>,
+    }
 }
 
 /// Reads the keys of a file; empty if the file does not exist yet.
@@ -98,21 +94,21 @@ impl Reader<'_> {
     /// Checks an entry. The result is only used if the file has no mistake.
     fn key(&mut self, at: usize, raw: Raw) -> Key {
         let at = at.to_string();
-        self.check_id(&at, &raw.id.0);
-        let hash = self.read_hash(&at, &raw.hash.0);
+        self.check_id(&at, &raw.id);
+        let hash = self.read_hash(&at, &raw.hash);
         self.check_texts(&at, &raw);
         self.check_grants(&at, &raw);
-        let created = self.read_time(&at, "created", raw.created.as_ref());
-        let expires = self.read_time(&at, "expires", raw.expires.as_ref());
-        let revoked = self.read_time(&at, "revoked", raw.revoked.as_ref());
+        let created = self.read_time(&at, "created", raw.created.as_deref());
+        let expires = self.read_time(&at, "expires", raw.expires.as_deref());
+        let revoked = self.read_time(&at, "revoked", raw.revoked.as_deref());
         Key {
-            id: raw.id.0,
+            id: raw.id,
             hash,
-            name: raw.name.0,
-            organisation: text_of(&raw.organisation),
-            roles: take_texts(raw.roles),
-            scopes: take_texts(raw.scopes),
-            agent: text_of(&raw.agent),
+            name: raw.name,
+            organisation: raw.organisation,
+            roles: raw.roles,
+            scopes: raw.scopes,
+            agent: raw.agent,
             created: created.unwrap_or(0),
             expires,
             revoked,
@@ -140,19 +136,19 @@ impl Reader<'_> {
 
     fn check_texts(&mut self, at: &str, raw: &Raw) {
         // Only a name may be empty.
-        if !raw.name.0.is_empty() {
+        if !raw.name.is_empty() {
             self.check_text(at, "name", Some(&raw.name));
         }
-        if let Some(Text(name)) = &raw.organisation
+        if let Some(name) = &raw.organisation
             && let Some(mistake) = find_mistake(name)
         {
             self.error(&["keys", at, "organisation"], mistake, "choose another name");
         }
-        self.check_text(at, "agent", raw.agent.as_ref());
+        self.check_text(at, "agent", raw.agent.as_deref());
     }
 
-    fn check_text(&mut self, at: &str, name: &str, text: Option<&Text>) {
-        if let Some(Text(text)) = text
+    fn check_text(&mut self, at: &str, name: &str, text: Option<&str>) {
+        if let Some(text) = text
             && !is_plain(text)
         {
             let what = "must be 1 to 256 bytes without control characters";
@@ -161,11 +157,11 @@ impl Reader<'_> {
     }
 
     fn check_grants(&mut self, at: &str, raw: &Raw) {
-        if raw.roles.len() > MAX_GRANTS || !raw.roles.iter().all(|role| is_plain(&role.0)) {
+        if raw.roles.len() > MAX_GRANTS || !raw.roles.iter().all(|role| is_plain(role)) {
             let what = "must be at most 256 texts without control characters";
             self.error(&["keys", at, "roles"], what, "shorten it");
         }
-        let are_scopes = raw.scopes.iter().all(|scope| lockgate_authn::is_scope(&scope.0));
+        let are_scopes = raw.scopes.iter().all(|scope| lockgate_authn::is_scope(scope));
         if raw.scopes.len() > MAX_GRANTS || !are_scopes {
             let what = "must be at most 256 scopes";
             let hint = "a scope is ASCII without blanks and quotes";
@@ -173,18 +169,14 @@ impl Reader<'_> {
         }
     }
 
-    fn read_time(&mut self, at: &str, name: &str, text: Option<&Text>) -> Option<u64> {
-        let time = parse_time(&text?.0);
+    fn read_time(&mut self, at: &str, name: &str, text: Option<&str>) -> Option<u64> {
+        let time = parse_time(text?);
         if time.is_none() {
             let hint = "write 2027-01-31 or 2027-01-31T12:00:00Z";
             self.error(&["keys", at, name], "is not a time", hint);
         }
         time
     }
-}
-
-fn take_texts(all: Vec<Text>) -> Vec<String> {
-    all.into_iter().map(|Text(text)| text).collect()
 }
 
 fn is_plain(text: &str) -> bool {

@@ -27,7 +27,7 @@ pub struct RunningAddresses {
 pub fn find_addresses(sources: &Sources) -> Result<RunningAddresses, Report> {
     let root = load::read_root(sources, NEEDED)?;
     let scheme = if root.http.tls.is_some() { "https" } else { "http" };
-    let listen = root.listen.as_ref().map_or(validate::LISTEN, |text| text.0.as_str());
+    let listen = root.listen.as_deref().unwrap_or(validate::LISTEN);
     let clients = url_of(scheme, listen);
     let beside_clients = match root.admin.api {
         ApiPlace::Auto => root.profile == Profile::Development,
@@ -35,7 +35,7 @@ pub fn find_addresses(sources: &Sources) -> Result<RunningAddresses, Report> {
         ApiPlace::Off => false,
     };
     let api = match &root.admin.listen {
-        Some(listen) if !beside_clients => url_of(scheme, &listen.0),
+        Some(listen) if !beside_clients => url_of(scheme, listen),
         _ => clients.clone(),
     };
     Ok(RunningAddresses { clients, api })

@@ -21,9 +21,7 @@ use lockgate_telemetry::Format as LogFormat;
 
 use crate::loaded::{Config, Sources};
 use crate::problem::{Problem, Problems, Severity, ValuePlace};
-use crate::raw::leaf::Text;
 use crate::raw::{Profile, Root};
-use crate::raw::{text_of, text_or};
 use crate::source::layer::Layers;
 use crate::suggest;
 pub use egress::{NO_PROXY_VARIABLES, PROXY_VARIABLES};
@@ -51,7 +49,7 @@ pub fn config(
         problems,
         wrong: false,
         production: root.profile == Profile::Production,
-        privileged: root.http.privileged_ports.0,
+        privileged: root.http.privileged_ports,
     };
     let mut proxy = check.proxy(root);
     proxy.limits.bytes_in_flight = check.bytes_in_flight(root);
@@ -62,7 +60,7 @@ pub fn config(
     authn.role_holders = admin.api.role_holders.clone();
     authn.sign_in = check.sign_in(root, &authn, &admin);
     authn.signer = check.identity(root, authn.public_url.as_ref());
-    admin.webhook = check.webhook(&root.approvals, root.http.public_url.as_ref());
+    admin.webhook = check.webhook(&root.approvals, root.http.public_url.as_deref());
     proxy.discovery = check.discovery(&root.discovery, authn.public_url.as_ref());
     let accounts = check.accounts(root, authn.public_url.as_ref());
     if let Some(listener) = &mut listener {
@@ -223,28 +221,27 @@ impl Check<'_> {
     }
 
     /// Checks that a file exists.
-    fn file(&mut self, path: &[&str], text: &Text) -> PathBuf {
-        let file = Path::new(&text.0).to_path_buf();
+    fn file(&mut self, path: &[&str], file: &Path) -> PathBuf {
         if !file.is_file() {
             let hint = "paths are relative to the file that contains them";
             self.wrong_value(path, "there is no such file", hint);
         }
-        file
+        file.to_path_buf()
     }
 
     fn proxy(&mut self, root: &Root) -> lockgate_proxy::Config {
-        let name = text_or(&root.name, NAME);
+        let name = root.name.as_deref().unwrap_or(NAME);
         if !is_slug(name) {
             let what = format!("must be 1 to {NAME_CHARS} of a-z, 0-9 and -");
             self.wrong_value(&["name"], &what, "set the display name in `title`");
         }
         self.check_groups(root);
-        self.short(&["title"], root.title.as_ref(), TITLE_CHARS);
-        self.short(&["instructions"], root.instructions.as_ref(), INSTRUCTIONS_BYTES);
+        self.short(&["title"], root.title.as_deref(), TITLE_CHARS);
+        self.short(&["instructions"], root.instructions.as_deref(), INSTRUCTIONS_BYTES);
         lockgate_proxy::Config {
             name: name.to_string(),
-            title: text_of(&root.title),
-            instructions: text_of(&root.instructions),
+            title: root.title.clone(),
+            instructions: root.instructions.clone(),
             names: root.names.clone(),
             limits: root.limits.clone(),
             connections_per_address: root.http.most_of_address(),
@@ -253,16 +250,16 @@ impl Check<'_> {
             endpoints: self.endpoints(root),
             discovery: None,
             methods: self.methods(&root.methods),
-            extensions: root.extensions.0.iter().cloned().collect(),
-            secret: self.secret(root.secret.as_ref()),
+            extensions: root.extensions.iter().cloned().collect(),
+            secret: self.secret(root.secret.as_deref()),
             old_secrets: self.old_secrets(root),
             pins: self.pins(&root.pins),
             replicas: None,
         }
     }
 
-    fn short(&mut self, path: &[&str], text: Option<&Text>, most: usize) {
-        if let Some(Text(text)) = text
+    fn short(&mut self, path: &[&str], text: Option<&str>, most: usize) {
+        if let Some(text) = text
             && text.len() > most
         {
             self.error(path, format!("must not be longer than {most} bytes"), "shorten it");
@@ -278,19 +275,19 @@ impl Check<'_> {
             (None, false) => LogFormat::Text,
         };
         lockgate_telemetry::Config {
-            level: self.level(&log.level),
+            level: self.level(log.level.as_deref()),
             format,
-            otlp: self.collector("otlp", &telemetry.otlp, "traces"),
-            otlp_logs: self.collector("otlp_logs", &telemetry.otlp_logs, "logs"),
+            otlp: self.collector("otlp", telemetry.otlp.as_deref(), "traces"),
+            otlp_logs: self.collector("otlp_logs", telemetry.otlp_logs.as_deref(), "logs"),
             export: self.export(telemetry),
-            tools: telemetry.tools.size(),
+            tools: telemetry.tools,
             audit,
         }
     }
 
     /// Returns the log filter, with other programs' level names translated.
-    fn level(&mut self, level: &Option<Text>) -> String {
-        let given = text_or(level, "info");
+    fn level(&mut self, level: Option<&str>) -> String {
+        let given = level.unwrap_or("info");
         let words: Vec<_> = given.split(',').map(|part| level_word(part.trim())).collect();
         let path = ["log", "level"];
         for word in &words {

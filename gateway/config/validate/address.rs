@@ -2,7 +2,7 @@
 //! while callers cannot authenticate.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 use lockgate_admin::ClientsAddress;
@@ -11,8 +11,6 @@ use lockgate_egress::parse_network;
 
 use super::{Check, LISTEN};
 use crate::problem::ValuePlace;
-use crate::raw::leaf::Text;
-use crate::raw::text_or;
 use crate::raw::{self, Root};
 
 /// Maximum length of a role name, in bytes.
@@ -20,11 +18,11 @@ const MAX_ROLE: usize = 256;
 
 impl Check<'_> {
     pub fn listener(&mut self, root: &Root, has_key: bool) -> Option<lockgate_listener::Config> {
-        let listen = self.address(&["listen"], text_or(&root.listen, LISTEN), has_key);
+        let listen = self.address(&["listen"], root.listen.as_deref().unwrap_or(LISTEN), has_key);
         let http = &root.http;
         let tls = self.tls(http);
-        let hosts = self.hosts(&http.hosts.0);
-        let origins = self.origins(&http.origins.0);
+        let hosts = self.hosts(&http.hosts);
+        let origins = self.origins(&http.origins);
         // Without a credential the address is not bound, and only that mistake matters.
         if let Some(listen) = listen
             && has_key
@@ -37,22 +35,22 @@ impl Check<'_> {
             hosts,
             origins,
             trusted_proxies: lockgate_listener::TrustedProxies {
-                networks: self.networks(&["http", "trusted_proxies"], &http.trusted_proxies.0),
+                networks: self.networks(&["http", "trusted_proxies"], &http.trusted_proxies),
                 header: http.forwarded_header,
             },
             tls,
-            sse: http.sse.0,
-            keep_alive: http.keep_alive.duration(),
-            drain: http.drain.duration(),
+            sse: http.sse,
+            keep_alive: http.keep_alive,
+            drain: http.drain,
             // A gateway on a development machine has no load balancer in front.
             drains_when_idle: self.production || self.layers.get(&["http", "drain"]).is_some(),
             limits: lockgate_listener::Limits {
-                body_bytes: http.body_bytes.size(),
-                header_bytes: http.header_bytes.size(),
-                read_timeout: http.read_timeout.duration(),
+                body_bytes: http.body_bytes,
+                header_bytes: http.header_bytes,
+                read_timeout: http.read_timeout,
                 unfinished: body_limits(http),
-                write_timeout: http.write_timeout.duration(),
-                connections: http.connections.size(),
+                write_timeout: http.write_timeout,
+                connections: http.connections,
                 connections_per_address: http.most_of_address(),
             },
         })
@@ -66,7 +64,7 @@ impl Check<'_> {
     ) -> lockgate_admin::Config {
         let raw = &root.admin;
         let path = ["admin", "listen"];
-        let listen = raw.listen.as_ref().and_then(|text| self.address(&path, &text.0, has_key));
+        let listen = raw.listen.as_ref().and_then(|text| self.address(&path, text, has_key));
         if let Some(listen) = listen
             && listen.port() != 0
             && main == Some(listen)
@@ -90,26 +88,25 @@ impl Check<'_> {
             on_own_address: raw.api != raw::ApiPlace::Off,
             role_holders: RoleHolders {
                 trusts_local,
-                operators: self.holders("operators", raw.operators.as_ref(), "operator"),
-                admins: self.holders("admins", raw.admins.as_ref(), "admin"),
+                operators: self.holders("operators", raw.operators.as_deref(), "operator"),
+                admins: self.holders("admins", raw.admins.as_deref(), "admin"),
             },
-            grants: self.grants(raw.grants.as_ref()),
+            grants: self.grants(raw.grants.as_deref().unwrap_or_default()),
             clients_address: ClientsAddress::default(),
             import_registry: raw
                 .import_registry
                 .as_ref()
                 .and_then(|url| self.remote_url(&["admin", "import_registry"], url)),
         };
-        let scrape_token = self.scrape_token(raw.scrape_token.as_ref());
+        let scrape_token = self.scrape_token(raw.scrape_token.as_deref());
         lockgate_admin::Config { listen, webhook: None, api, ready: raw.ready, scrape_token }
     }
 
     /// Returns the roles that administrators may give to keys. Keys with a higher role than their
     /// creator are refused regardless of this setting.
-    fn grants(&mut self, raw: Option<&raw::leaf::List>) -> Vec<String> {
-        let Some(raw) = raw else { return Vec::new() };
+    fn grants(&mut self, raw: &[String]) -> Vec<String> {
         let wrong = ("is not the name of a role", "write the name of a role, of 1 to 256 bytes");
-        self.items(&["admin", "grants"], &raw.0, wrong, |role| {
+        self.items(&["admin", "grants"], raw, wrong, |role| {
             let is_wrong =
                 role.is_empty() || role.len() > MAX_ROLE || role.contains(char::is_control);
             (!is_wrong).then(|| role.to_owned())
@@ -117,11 +114,11 @@ impl Check<'_> {
     }
 
     /// Returns the holders of an API role; by default, API keys with the role named `default`.
-    fn holders(&mut self, key: &str, raw: Option<&raw::leaf::List>, default: &str) -> Vec<Holder> {
+    fn holders(&mut self, key: &str, raw: Option<&[String]>, default: &str) -> Vec<Holder> {
         let Some(raw) = raw else { return vec![Holder::of_key(default)] };
         let what = "is not a valid role, principal or certificate";
         let hint = "write role:NAME, principal:ISSUER|SUBJECT or certificate:dns:NAME";
-        self.items(&["admin", key], &raw.0, (what, hint), Holder::parse)
+        self.items(&["admin", key], raw, (what, hint), Holder::parse)
     }
 
     fn address(&mut self, path: &[&str], text: &str, has_key: bool) -> Option<SocketAddr> {
@@ -171,8 +168,8 @@ impl Check<'_> {
 
     fn tls(&mut self, http: &raw::Http) -> Option<lockgate_listener::Tls> {
         let raw = http.tls.as_ref()?;
-        let cert = self.tls_file("cert", raw.cert.as_ref());
-        let key = self.tls_file("key", raw.key.as_ref());
+        let cert = self.tls_file("cert", raw.cert.as_deref());
+        let key = self.tls_file("key", raw.key.as_deref());
         let clients = raw.client_ca.as_ref().map(|file| lockgate_listener::Clients {
             ca: self.file(&["http", "tls", "client_ca"], file),
             required: raw.client_auth == raw::ClientAuth::Required,
@@ -196,7 +193,7 @@ impl Check<'_> {
         }
     }
 
-    fn tls_file(&mut self, name: &str, file: Option<&Text>) -> Option<PathBuf> {
+    fn tls_file(&mut self, name: &str, file: Option<&Path>) -> Option<PathBuf> {
         let path = ["http", "tls", name];
         if let Some(file) = file {
             return Some(self.file(&path, file));
@@ -230,18 +227,18 @@ impl Check<'_> {
 
 /// Returns whether the configuration implies a reverse proxy in front.
 fn is_behind_proxy(http: &raw::Http) -> bool {
-    !http.hosts.0.is_empty() || http.public_url.is_some() || !http.trusted_proxies.0.is_empty()
+    !http.hosts.is_empty() || http.public_url.is_some() || !http.trusted_proxies.is_empty()
 }
 
 /// Returns the body limits, raised to admit a single body of the maximum size.
 fn body_limits(http: &raw::Http) -> lockgate_listener::BodyLimits {
-    let largest = http.body_bytes.size();
+    let largest = http.body_bytes;
     lockgate_listener::BodyLimits {
-        rate: http.body_rate.size(),
-        slow_per_connection: http.slow_bodies_per_connection.size(),
-        slow_per_principal: http.slow_bodies_per_principal.size(),
-        bytes_per_connection: http.unfinished_bytes_per_connection.size().max(largest),
-        bytes_per_principal: http.unfinished_bytes_per_principal.size().max(largest),
+        rate: http.body_rate,
+        slow_per_connection: http.slow_bodies_per_connection,
+        slow_per_principal: http.slow_bodies_per_principal,
+        bytes_per_connection: http.unfinished_bytes_per_connection.max(largest),
+        bytes_per_principal: http.unfinished_bytes_per_principal.max(largest),
     }
 }
 

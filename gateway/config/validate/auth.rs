@@ -7,9 +7,7 @@ use url::Url;
 
 use super::Check;
 use super::server_auth::{exchanges_tokens, has_users};
-use crate::raw::leaf::{List, Text};
 use crate::raw::{self, Root};
-use crate::raw::{list_or, path_of, text_or};
 use crate::{keys, suggest};
 
 const MAX_ISSUERS: usize = 32;
@@ -33,11 +31,11 @@ impl Check<'_> {
         self.check_scopes(&raw.scopes);
         let config = authn::Config {
             role_holders: authn::RoleHolders::default(),
-            key: self.key(raw.key.as_ref()),
+            key: self.key(raw.key.as_deref()),
             keys: self.keys(root),
-            keys_file: path_of(&raw.keys_file),
+            keys_file: raw.keys_file.clone(),
             issuers: self.issuers(raw),
-            token_cache: raw.token_cache.size(),
+            token_cache: raw.token_cache,
             public_url: self.public_url(root),
             certificates: matches!(&root.http.tls, Some(tls) if tls.client_ca.is_some()),
             anonymous: raw.anonymous.unwrap_or_default(),
@@ -100,13 +98,13 @@ impl Check<'_> {
     }
 
     fn keys(&mut self, root: &Root) -> Option<Vec<authn::key::Key>> {
-        let file = path_of(&root.auth.keys_file)?;
+        let file = root.auth.keys_file.as_deref()?;
         if !file.exists() {
             let shown = self.shown(&["auth", "keys_file"]);
             let hint = "create the first key with `lockgate keys create NAME`";
             self.warning(&["auth", "keys_file"], format!("there is no such file yet{shown}"), hint);
         }
-        let read = keys::read(&file, &self.sources.cwd, self.problems);
+        let read = keys::read(file, &self.sources.cwd, self.problems);
         self.wrong |= read.is_none();
         read
     }
@@ -130,34 +128,37 @@ impl Check<'_> {
         let path = ["auth", "issuers", name, "issuer"];
         let hint = "set it to the `iss` of its tokens, such as https://login.example.com";
         let issuer = self.required(&path, raw.issuer.as_ref(), hint)?;
-        self.secure_url(&path, &issuer.0, hint);
+        self.secure_url(&path, issuer, hint);
         let jwks = match &raw.jwks_uri {
-            Some(Text(text)) => {
+            Some(text) => {
                 let path = ["auth", "issuers", name, "jwks_uri"];
                 self.secure_url(&path, text, "it is the address of its keys")
             }
             None => None,
         };
-        if let Some(at) = raw.audiences.0.iter().position(String::is_empty) {
+        if let Some(at) = raw.audiences.iter().position(String::is_empty) {
             let what = "is empty, so a token without an audience would be accepted everywhere";
             let hint = "use the value that the issuer puts into `aud`";
             self.item_error(&["auth", "issuers", name, "audiences"], at, what, hint);
         }
         Some(authn::Issuer {
-            issuer: issuer.0.clone(),
+            issuer: issuer.clone(),
             jwks,
-            audiences: raw.audiences.0.clone(),
-            algorithms: self.algorithms(name, &raw.algorithms),
+            audiences: raw.audiences.clone(),
+            algorithms: self.algorithms(name, raw.algorithms.as_deref()),
             claims: raw.claims.clone(),
-            refresh: raw.refresh.duration(),
-            cooldown: raw.cooldown.duration(),
-            stale: raw.stale.duration(),
-            skew: raw.clock_skew.duration(),
+            refresh: raw.refresh,
+            cooldown: raw.cooldown,
+            stale: raw.stale,
+            skew: raw.clock_skew,
         })
     }
 
-    fn algorithms(&mut self, name: &str, raw: &Option<List>) -> Vec<authn::Algorithm> {
-        let named = list_or(raw, &DEFAULT);
+    fn algorithms(&mut self, name: &str, raw: Option<&[String]>) -> Vec<authn::Algorithm> {
+        let named = match raw {
+            Some(named) => named.iter().map(String::as_str).collect(),
+            None => DEFAULT.to_vec(),
+        };
         let path = ["auth", "issuers", name, "algorithms"];
         if named.is_empty() {
             self.error(&path, "must not be empty", "remove it for the default");
@@ -201,7 +202,7 @@ impl Check<'_> {
         let path = ["http", "public_url"];
         let hint = "such as https://mcp.example.com; it is part of the audience of tokens";
         if let Some(text) = &root.http.public_url {
-            let url = super::parse_open_url(&text.0)
+            let url = super::parse_open_url(text)
                 .filter(|url| url.query().is_none() && url.fragment().is_none());
             if !matches!(&url, Some(url) if has_plain_path(url)) {
                 self.wrong_value(&path, "must be an http:// or https:// address", hint);
@@ -212,7 +213,8 @@ impl Check<'_> {
         if needs_none && !has_users(root) {
             return None;
         }
-        let listen = text_or(&root.listen, super::LISTEN).replace("localhost:", "127.0.0.1:");
+        let listen = root.listen.as_deref().unwrap_or(super::LISTEN);
+        let listen = listen.replace("localhost:", "127.0.0.1:");
         match listen.parse::<SocketAddr>() {
             Ok(listen) if listen.ip().is_loopback() && listen.port() != 0 => {
                 let scheme = if root.http.tls.is_some() { "https" } else { "http" };

@@ -12,20 +12,19 @@ use lockgate_tools::{File, FileRoot, Shell, ShellRoot, Web, content};
 use super::Check;
 use crate::expand::is_variable_name;
 use crate::raw::Root;
-use crate::raw::leaf::Toggle;
 use crate::source::node::{Node, Value, as_words};
 
 impl Check<'_> {
     pub fn tools(&mut self, root: &Root) -> lockgate_tools::Config {
         let example = &root.builtin.example;
-        let is_wanted = matches!(example, Some(Toggle(true)));
+        let is_wanted = *example == Some(true);
         if self.production && is_wanted {
             let path = ["builtin", "example"];
             let hint = "remove it, or use `profile: development`";
             self.error(&path, "the example server is not for production", hint);
         }
         let mut tools = lockgate_tools::Config {
-            system: root.builtin.system.0,
+            system: root.builtin.system,
             example: is_wanted,
             ..lockgate_tools::Config::default()
         };

@@ -12,8 +12,7 @@ use url::Url;
 
 use super::receivers::is_framing;
 use super::{Check, is_local};
-use crate::raw::leaf::{List, Text};
-use crate::raw::{self, AuthMethod, Root, text_of};
+use crate::raw::{self, AuthMethod, Root};
 
 /// Groups, and likewise endpoints.
 const MAX_ENTRIES: usize = 100;
@@ -59,10 +58,10 @@ impl Check<'_> {
         endpoints
     }
 
-    pub fn methods(&mut self, raw: &List) -> BTreeSet<String> {
+    pub fn methods(&mut self, raw: &[String]) -> BTreeSet<String> {
         let mut methods = BTreeSet::new();
-        self.at_most(&["methods"], raw.0.len(), MAX_ENTRIES, "remove some");
-        for method in &raw.0 {
+        self.at_most(&["methods"], raw.len(), MAX_ENTRIES, "remove some");
+        for method in raw {
             let is_plain = method.contains('/') && method.split('/').all(is_name);
             if !is_plain || Config::knows_method(method) {
                 let what = "has an entry that is not the name of an unknown method";
@@ -136,10 +135,8 @@ impl Check<'_> {
             let path = ["tool_search", "embeddings", "model"];
             self.absent(&path, "is required", "set it to the name of a model of this server");
         }
-        let headers = given.headers.clone().into_iter();
-        let headers = headers.map(|(name, value)| (name, Text(value))).collect();
         let path = ["tool_search", "embeddings", "headers"];
-        let headers = self.headers_for_receiver(&path, &headers, is_own_header);
+        let headers = self.headers_for_receiver(&path, &given.headers, is_own_header);
         EmbeddingServer { headers, ..given.clone() }
     }
 }
@@ -180,13 +177,13 @@ impl Check<'_> {
     }
 
     fn catalogue_entry(&mut self, slug: &str, raw: &raw::CatalogueEntry) -> Option<CatalogueEntry> {
-        let title = raw.title.as_ref().map_or(slug, |Text(title)| title.trim());
+        let title = raw.title.as_deref().map_or(slug, str::trim);
         if title.is_empty() || title.chars().count() > TITLE_CHARS {
             let what = format!("must have 1 to {TITLE_CHARS} characters");
             self.error(&["catalogue", slug, "title"], what, "use a short display name");
         }
         let path = ["catalogue", slug, "description"];
-        self.short(&path, raw.description.as_ref(), DESCRIPTION_BYTES);
+        self.short(&path, raw.description.as_deref(), DESCRIPTION_BYTES);
         let auth = self.catalogue_auth(slug, raw);
         let Some(url) = &raw.url else {
             let hint = "such as https://mcp.example.com/mcp";
@@ -196,7 +193,7 @@ impl Check<'_> {
         let url = self.remote_url(&["catalogue", slug, "url"], url)?;
         Some(CatalogueEntry {
             title: title.to_owned(),
-            description: text_of(&raw.description),
+            description: raw.description.clone(),
             url,
             auth: auth?,
         })
@@ -208,8 +205,8 @@ impl Check<'_> {
             (AuthMethod::None, None) => Auth::None,
             (AuthMethod::BearerToken, None) => Auth::BearerToken,
             (AuthMethod::User, None) => Auth::User,
-            (AuthMethod::UserHeaders, header) => Auth::UserHeaders { header: text_of(header) },
-            (AuthMethod::ApiKey, Some(header)) => Auth::ApiKey { header: header.0.clone() },
+            (AuthMethod::UserHeaders, header) => Auth::UserHeaders { header: header.clone() },
+            (AuthMethod::ApiKey, Some(header)) => Auth::ApiKey { header: header.clone() },
             (AuthMethod::ApiKey, None) => {
                 let key = ["catalogue", slug, "auth"];
                 self.error(&key, "`api_key` requires `header`", "such as X-Api-Key");

@@ -1,6 +1,6 @@
 //! `egress`: connections to other hosts, and the operator's HTTP proxies.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use lockgate_egress::{Config, Direct, Policy, Proxy, Route};
 use lockgate_text::percent;
@@ -8,7 +8,6 @@ use url::Url;
 
 use super::{Check, is_http};
 use crate::raw;
-use crate::raw::leaf::Text;
 use crate::source::environment::find_set;
 
 /// Conventional variables for the proxy of `https` URLs; the first that is set is used.
@@ -18,27 +17,26 @@ pub const NO_PROXY_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
 impl Check<'_> {
     /// Returns the settings; organisations may use local addresses if `is_local`.
     pub(super) fn egress(&mut self, raw: &raw::Egress, is_local: bool) -> Config {
-        let from_environment = raw.from_environment.0;
+        let from_environment = raw.from_environment;
         let proxy = match &raw.proxy {
             Some(given) => {
-                let user = given.user.as_ref().map(|Text(user)| user.as_str());
-                let password = given.password.as_ref().map(|Text(password)| password.as_str());
-                self.http_proxy(&["egress", "proxy"], &given.url.0, (user, password))
+                let credentials = (given.user.as_deref(), given.password.as_deref());
+                self.http_proxy(&["egress", "proxy"], &given.url, credentials)
             }
             None if from_environment => self.proxy_of_environment(),
             None => None,
         };
         let direct = self.direct(raw);
-        if proxy.is_none() && !raw.no_proxy.0.is_empty() && !from_environment {
+        if proxy.is_none() && !raw.no_proxy.is_empty() && !from_environment {
             self.error(&["egress", "no_proxy"], "has no effect without `proxy`", "remove it");
         }
         Config {
             ca_file: raw.ca_file.as_ref().map(|file| self.authorities(file)),
             from_environment,
             route: proxy.map(|proxy| Route::new(proxy, direct)),
-            connect_timeout: raw.connect_timeout.duration(),
-            idle_connections: raw.idle_connections.size(),
-            idle_timeout: raw.idle_timeout.duration(),
+            connect_timeout: raw.connect_timeout,
+            idle_connections: raw.idle_connections,
+            idle_timeout: raw.idle_timeout,
             organisations: Policy::Organisation {
                 private: raw.organisations != raw::Reach::Public,
                 loopback: is_local || raw.organisations == raw::Reach::Local,
@@ -47,7 +45,7 @@ impl Check<'_> {
     }
 
     /// Checks that a file contains CA certificates.
-    fn authorities(&mut self, file: &Text) -> PathBuf {
+    fn authorities(&mut self, file: &Path) -> PathBuf {
         let path = ["egress", "ca_file"];
         let file = self.file(&path, file);
         if file.is_file()
@@ -110,8 +108,8 @@ impl Check<'_> {
         let what = "must be a host, an address, a network or `*`";
         let hint = "such as corp.example.com, 10.0.0.0/8 or db.example.com:8443";
         let path = ["egress", "no_proxy"];
-        let mut all = self.items(&path, &raw.no_proxy.0, (what, hint), Direct::parse);
-        if !raw.from_environment.0 {
+        let mut all = self.items(&path, &raw.no_proxy, (what, hint), Direct::parse);
+        if !raw.from_environment {
             return all;
         }
         let Some((name, text)) = self.variable(NO_PROXY_VARIABLES) else { return all };

@@ -8,8 +8,7 @@ use lockgate_authn::signer::{self, SigningKey};
 use url::Url;
 
 use super::Check;
-use crate::raw::leaf::{List, Text};
-use crate::raw::{Root, Server, SignIn, text_of};
+use crate::raw::{Root, Server, SignIn};
 use crate::suggest;
 
 /// Maximum keys of a ring: one signs, and others are being introduced or retired.
@@ -42,8 +41,8 @@ impl Check<'_> {
         Some(signer::Config { public_url: public_url?.clone(), keys })
     }
 
-    fn signing_key(&mut self, path: &[&str], key: &Text) -> Option<SigningKey> {
-        match SigningKey::from_pem(&key.0) {
+    fn signing_key(&mut self, path: &[&str], key: &str) -> Option<SigningKey> {
+        match SigningKey::from_pem(key) {
             Ok(key) => {
                 self.warn_of_literal(path);
                 Some(key)
@@ -69,8 +68,7 @@ impl Check<'_> {
     pub fn audience(&mut self, slug: &str, raw: &Server) -> Option<Arc<str>> {
         let path = ["servers", slug, "identity", "audience"];
         let hint = "it is the `aud` that the server expects, such as its own address";
-        let Text(audience) =
-            self.required(&path, raw.identity.as_ref()?.audience.as_ref(), hint)?;
+        let audience = self.required(&path, raw.identity.as_ref()?.audience.as_ref(), hint)?;
         let is_plain = audience.bytes().all(|byte| byte.is_ascii_graphic());
         if !(1..=AUDIENCE_BYTES).contains(&audience.len()) || !is_plain {
             let what = format!("must be 1 to {AUDIENCE_BYTES} ASCII characters without blanks");
@@ -121,9 +119,9 @@ impl Check<'_> {
             self.warning(&["admin", "sign_in"], "there is no console to sign in to", hint);
         }
         let issuer = self.sign_in_issuer(root, raw);
-        let client_id = self.client_id(raw.client_id.as_ref());
-        let client_secret = self.client_secret(raw.client_secret.as_ref());
-        let scopes = self.sign_in_scopes(raw.scopes.as_ref());
+        let client_id = self.client_id(raw.client_id.as_deref());
+        let client_secret = self.client_secret(raw.client_secret.as_deref());
+        let scopes = self.sign_in_scopes(raw.scopes.as_deref());
         let mut redirect = self.console_url(root, raw, authn, admin)?;
         redirect.set_path(CALLBACK);
         Some(authn::SignIn {
@@ -139,7 +137,7 @@ impl Check<'_> {
     fn sign_in_issuer(&mut self, root: &Root, raw: &SignIn) -> Option<String> {
         let path = ["admin", "sign_in", "issuer"];
         let hint = "add the provider to `auth.issuers`, and use its name there";
-        let Text(name) = self.required(&path, raw.issuer.as_ref(), hint)?;
+        let name = self.required(&path, raw.issuer.as_ref(), hint)?;
         let Some(issuer) = root.auth.issuers.get(name) else {
             let names: Vec<_> = root.auth.issuers.keys().map(|name| name.as_str()).collect();
             let hint = suggest::for_word(name, &names)
@@ -148,41 +146,41 @@ impl Check<'_> {
             return None;
         };
         // An invalid issuer is reported in `auth.issuers`.
-        text_of(&issuer.issuer)
+        issuer.issuer.clone()
     }
 
-    fn client_id(&mut self, raw: Option<&Text>) -> Option<String> {
+    fn client_id(&mut self, raw: Option<&str>) -> Option<String> {
         let path = ["admin", "sign_in", "client_id"];
         let hint = "it is the id that the provider assigned to the gateway at registration";
-        let Text(id) = self.required(&path, raw, hint)?;
+        let id = self.required(&path, raw, hint)?;
         let is_plain = id.bytes().all(|byte| (0x20..0x7f).contains(&byte));
         if id.is_empty() || id.len() > MAX_CREDENTIAL || !is_plain {
             self.wrong_value(&path, "is not a valid client id", hint);
         }
-        Some(id.clone())
+        Some(id.to_owned())
     }
 
-    fn client_secret(&mut self, raw: Option<&Text>) -> Option<String> {
+    fn client_secret(&mut self, raw: Option<&str>) -> Option<String> {
         let path = ["admin", "sign_in", "client_secret"];
-        let Text(secret) = raw?;
+        let secret = raw?;
         if secret.is_empty() || secret.len() > MAX_CREDENTIAL {
             let hint = "remove it for a public client";
             self.error(&path, format!("must have 1 to {MAX_CREDENTIAL} bytes"), hint);
         } else {
             self.warn_of_literal(&path);
         }
-        Some(secret.clone())
+        Some(secret.to_owned())
     }
 
-    fn sign_in_scopes(&mut self, raw: Option<&List>) -> Vec<String> {
+    fn sign_in_scopes(&mut self, raw: Option<&[String]>) -> Vec<String> {
         let path = ["admin", "sign_in", "scopes"];
-        let Some(List(scopes)) = raw else { return vec![OPENID.to_owned()] };
+        let Some(scopes) = raw else { return vec![OPENID.to_owned()] };
         self.check_scope_list(&path, scopes);
         if !scopes.contains(&OPENID.to_owned()) {
             let hint = "without it the provider does not identify the user";
             self.error(&path, "must contain `openid`", hint);
         }
-        scopes.clone()
+        scopes.to_vec()
     }
 
     /// Returns the console's address for browsers: the configured one, or the one derived from the
@@ -196,7 +194,7 @@ impl Check<'_> {
     ) -> Option<Url> {
         let path = ["admin", "sign_in", "console_url"];
         let hint = "such as https://console.example.com; the provider sends browsers back there";
-        if let Some(Text(text)) = &raw.console_url {
+        if let Some(text) = &raw.console_url {
             let url = self.secure_url(&path, text, hint)?;
             if url.path() != "/" || url.query().is_some() {
                 let what = "must have no path, because the console adds its own";

@@ -27,7 +27,7 @@ impl Check<'_> {
             return share;
         }
         let path = ["limits", "bytes_in_flight"];
-        if given < root.http.body_bytes.size() {
+        if given < root.http.body_bytes {
             self.error(
                 &path,
                 "must not be less than `http.body_bytes`",

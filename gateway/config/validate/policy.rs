@@ -11,7 +11,7 @@ use lockgate_policy::{Config, Document, Lists, Policy, PolicyError, pin};
 
 use super::Check;
 use crate::policies::{self, Read};
-use crate::raw::{self, Root};
+use crate::raw::Root;
 use crate::source::node::as_words;
 use crate::source::reason;
 
@@ -31,7 +31,7 @@ impl Check<'_> {
             let hint = "list the allowed tools, such as allow: [\"time__*\"]; or set policy.files";
             self.missing(&["policy", "tools", "allow"], hint);
         }
-        let files = self.policy_files(&raw.files.0);
+        let files = self.policy_files(&raw.files);
         let read = policies::read(&files, &self.sources.cwd, self.problems);
         self.wrong |= read.damaged;
         let lists = Lists {
@@ -39,8 +39,8 @@ impl Check<'_> {
             tools: raw.tools.clone(),
             prompts: raw.prompts.clone(),
             resources: raw.resources.clone(),
-            calls_per_minute: raw.calls_per_minute.as_ref().map(raw::leaf::Bounded::small),
-            completions_per_minute: Some(raw.completions_per_minute.small()),
+            calls_per_minute: raw.calls_per_minute,
+            completions_per_minute: Some(raw.completions_per_minute),
         };
         let config = Config { lists, documents: read.documents() };
         if let Err(mistakes) = Policy::compile(&config) {

@@ -3,7 +3,7 @@
 //! header's value.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,8 +13,7 @@ use url::Url;
 
 use super::{Check, is_local, parse_open_url};
 use crate::raw::audit::{Audit, Output, Syslog, Webhook};
-use crate::raw::leaf::Text;
-use crate::raw::{self, Approvals, path_of, text_or, texts_of};
+use crate::raw::{self, Approvals};
 
 /// Ports of syslog over TLS (RFC 5425) and over plain TCP (RFC 6587).
 const TLS_PORT: u16 = 6514;
@@ -25,7 +24,7 @@ const OWN_HEADERS: [&str; 5] =
 
 impl Check<'_> {
     pub fn audit(&mut self, raw: &Audit) -> Option<audit::Config> {
-        let key = self.long_secret(&["audit", "key"], raw.key.as_ref());
+        let key = self.long_secret(&["audit", "key"], raw.key.as_deref());
         let output = self.audit_output(raw);
         let forward = self.audit_forward(raw);
         let output = output?;
@@ -33,11 +32,11 @@ impl Check<'_> {
             output,
             key,
             on_full: raw.on_full,
-            queue: raw.queue.size(),
-            rotate_bytes: raw.rotate_size.get(),
-            rotate_age: raw.rotate_age.duration(),
-            keep: raw.keep.size(),
-            anchor: raw.anchor.duration(),
+            queue: raw.queue,
+            rotate_bytes: raw.rotate_size,
+            rotate_age: raw.rotate_age,
+            keep: raw.keep,
+            anchor: raw.anchor,
             forward,
             arguments: raw.arguments,
         })
@@ -49,14 +48,14 @@ impl Check<'_> {
             (None, None) if !self.production => None,
             (Some(Output::Stdout) | None, None) => Some(audit::Output::Stdout),
             (Some(Output::File) | None, Some(file)) => {
-                if let Some(folder) = Path::new(&file.0).parent()
+                if let Some(folder) = file.parent()
                     && !folder.as_os_str().is_empty()
                     && !folder.is_dir()
                 {
                     let hint = "create it; the gateway creates the file but not its folder";
                     self.error(&["audit", "file"], "its folder does not exist", hint);
                 }
-                Some(audit::Output::File(Path::new(&file.0).to_path_buf()))
+                Some(audit::Output::File(file.clone()))
             }
             (Some(Output::Stdout), Some(_)) => {
                 let what = "is not used with `output: stdout`";
@@ -88,8 +87,8 @@ impl Check<'_> {
 
     fn audit_webhook(&mut self, raw: &Webhook) -> Option<audit::Webhook> {
         let path = ["audit", "webhook"];
-        let url = self.webhook_url(&path, raw.url.as_ref(), "https://siem.example.com/lockgate");
-        let secret = self.webhook_secret(&path, raw.secret.as_ref());
+        let url = self.webhook_url(&path, raw.url.as_deref(), "https://siem.example.com/lockgate");
+        let secret = self.webhook_secret(&path, raw.secret.as_deref());
         let path = ["audit", "webhook", "headers"];
         let headers = self.headers_for_receiver(&path, &raw.headers, is_own_header);
         let url = url?;
@@ -104,7 +103,7 @@ impl Check<'_> {
 
     fn syslog(&mut self, raw: &Syslog) -> Option<audit::Syslog> {
         let path = ["audit", "syslog", "address"];
-        let Some(address) = parse_address(text_or(&raw.address, "")) else {
+        let Some(address) = parse_address(raw.address.as_deref().unwrap_or("")) else {
             let what = "must be tls:// or tcp:// with a host and a port alone";
             self.absent(&path, what, "such as tls://logs.example.com:6514");
             return None;
@@ -121,8 +120,8 @@ impl Check<'_> {
     fn client_files(
         &mut self,
         receiver: &str,
-        cert: &Option<Text>,
-        key: &Option<Text>,
+        cert: &Option<PathBuf>,
+        key: &Option<PathBuf>,
         is_tls: bool,
     ) -> Option<audit::ClientFiles> {
         let missing = match (cert, key) {
@@ -134,7 +133,7 @@ impl Check<'_> {
             let what = "is required: `client_cert` and `client_key` go together";
             self.absent(&["audit", receiver, missing], what, "set it to a PEM file");
         }
-        let files = ClientCertificate { cert: path_of(cert)?, key: path_of(key)? };
+        let files = ClientCertificate { cert: cert.clone()?, key: key.clone()? };
         if !is_tls {
             let what = "is not used without TLS";
             let hint = "use tls:// or https://, or remove it";
@@ -197,17 +196,18 @@ impl Check<'_> {
     pub fn webhook(
         &mut self,
         raw: &Approvals,
-        public_url: Option<&Text>,
+        public_url: Option<&str>,
     ) -> Option<lockgate_admin::Webhook> {
         let raw = raw.webhook.as_ref()?;
-        let url = self.webhook_url(&PATH, raw.url.as_ref(), "https://hooks.example.com/approvals");
-        let secret = self.webhook_secret(&PATH, raw.secret.as_ref());
+        let url =
+            self.webhook_url(&PATH, raw.url.as_deref(), "https://hooks.example.com/approvals");
+        let secret = self.webhook_secret(&PATH, raw.secret.as_deref());
         if public_url.is_none() {
             let hint = "messages link to the gateway: set the address that approvers use";
             self.absent(&["http", "public_url"], "is required for `approvals.webhook`", hint);
         }
         // An invalid URL is reported elsewhere.
-        let link_base = Url::parse(&public_url?.0).ok()?;
+        let link_base = Url::parse(public_url?).ok()?;
         Some(lockgate_admin::Webhook { url: url?, secret: secret?, link_base })
     }
 
@@ -215,12 +215,11 @@ impl Check<'_> {
     pub fn webhook_url(
         &mut self,
         [section, webhook]: &[&str; 2],
-        text: Option<&Text>,
+        text: Option<&str>,
         example: &str,
     ) -> Option<Url> {
         let path = [*section, *webhook, "url"];
-        let text = text.map_or("", |Text(text)| text);
-        self.open_url(&path, text, example)
+        self.open_url(&path, text.unwrap_or(""), example)
     }
 
     /// Checks an http or https address without user and password.
@@ -236,11 +235,11 @@ impl Check<'_> {
     pub fn webhook_secret(
         &mut self,
         [section, webhook]: &[&str; 2],
-        text: Option<&Text>,
+        text: Option<&str>,
     ) -> Option<Vec<u8>> {
         let path = [*section, *webhook, "secret"];
         let hint = "generate one with `echo whsec_$(openssl rand -base64 32)`";
-        let Some(Text(text)) = text else {
+        let Some(text) = text else {
             self.absent(&path, "is required: messages are signed with it", hint);
             return None;
         };
@@ -248,7 +247,7 @@ impl Check<'_> {
             self.error(&path, "must be `whsec_` and 24 to 64 bytes in base64", hint);
             return None;
         };
-        self.long_secret(&path, Some(&Text(text.clone())));
+        self.long_secret(&path, Some(text));
         Some(bytes)
     }
 }
@@ -267,14 +266,14 @@ const MAX_ATTRIBUTES: usize = 32;
 impl Check<'_> {
     pub(super) fn export(&mut self, raw: &raw::Telemetry) -> Export {
         let service_name = match &raw.service_name {
-            Some(name) if name.0.is_empty() => {
+            Some(name) if name.is_empty() => {
                 self.error(&["telemetry", "service_name"], "is empty", "such as lockgate-eu");
                 String::new()
             }
-            Some(name) => name.0.clone(),
+            Some(name) => name.clone(),
             None => Export::default().service_name,
         };
-        self.short(&["telemetry", "service_name"], raw.service_name.as_ref(), MAX_TEXT);
+        self.short(&["telemetry", "service_name"], raw.service_name.as_deref(), MAX_TEXT);
         for (name, value) in &raw.resource {
             self.short(&["telemetry", "resource", name], Some(value), MAX_TEXT);
             if name == "service.name" {
@@ -287,8 +286,8 @@ impl Check<'_> {
         Export {
             headers: self.collector_headers(raw),
             service_name,
-            resource: texts_of(&raw.resource),
-            sampled: u16::try_from(raw.samples_per_thousand.size()).unwrap_or(1000),
+            resource: raw.resource.clone(),
+            sampled: raw.samples_per_thousand,
         }
     }
 
@@ -297,7 +296,7 @@ impl Check<'_> {
         let headers = self.headers_for_receiver(&path, &raw.headers, is_framing);
         for (key, address) in [("otlp", &raw.otlp), ("otlp_logs", &raw.otlp_logs)] {
             if !raw.headers.is_empty()
-                && let Ok(url) = Url::parse(text_or(address, ""))
+                && let Ok(url) = Url::parse(address.as_deref().unwrap_or(""))
                 && url.scheme() == "http"
                 && !is_local(&url)
             {
@@ -314,10 +313,10 @@ impl Check<'_> {
     pub(super) fn collector(
         &mut self,
         key: &str,
-        address: &Option<Text>,
+        address: Option<&str>,
         signal: &str,
     ) -> Option<Url> {
-        let Text(address) = address.as_ref()?;
+        let address = address?;
         let example = format!("http://127.0.0.1:4318/v1/{signal}");
         self.open_url(&["telemetry", key], address, &example)
     }
@@ -352,11 +351,11 @@ impl Check<'_> {
     pub(super) fn headers(
         &mut self,
         path: &[&str],
-        raw: &BTreeMap<String, Text>,
+        raw: &BTreeMap<String, String>,
         is_own: fn(&str) -> bool,
     ) -> BTreeMap<String, String> {
         let mut headers = BTreeMap::new();
-        for (name, Text(value)) in raw {
+        for (name, value) in raw {
             let path = [path, &[name]].concat();
             let lower = name.to_ascii_lowercase();
             if !is_token(name) {
@@ -379,7 +378,7 @@ impl Check<'_> {
     pub(super) fn headers_for_receiver(
         &mut self,
         path: &[&str],
-        raw: &BTreeMap<String, Text>,
+        raw: &BTreeMap<String, String>,
         is_own: fn(&str) -> bool,
     ) -> BTreeMap<String, String> {
         self.at_most(path, raw.len(), MAX_HEADERS, "remove some");

@@ -8,7 +8,6 @@ use lockgate_admin::ScrapeToken;
 use super::Check;
 use crate::problem::ValuePlace;
 use crate::raw::Root;
-use crate::raw::leaf::Text;
 
 const KEY_CHARS: usize = 16;
 const SECRET_CHARS: usize = 32;
@@ -22,8 +21,8 @@ const PLACEHOLDERS: [&str; 7] =
 const MAKE_ONE: &str = "generate one with `openssl rand -hex 32`";
 
 impl Check<'_> {
-    pub fn key(&mut self, key: Option<&Text>) -> Option<String> {
-        let Text(key) = key?;
+    pub fn key(&mut self, key: Option<&str>) -> Option<String> {
+        let key = key?;
         let path = ["auth", "key"];
         self.shown_key(&path, key);
         // This key would stay valid here after its revocation in the keys file.
@@ -33,12 +32,12 @@ impl Check<'_> {
                 LOCKGATE_CLIENT_KEY";
             self.error(&path, what, hint);
         }
-        Some(key.clone())
+        Some(key.to_owned())
     }
 
     /// Checks the token that grants access to metrics.
-    pub fn scrape_token(&mut self, token: Option<&Text>) -> Option<ScrapeToken> {
-        let Text(token) = token?;
+    pub fn scrape_token(&mut self, token: Option<&str>) -> Option<ScrapeToken> {
+        let token = token?;
         self.shown_key(&["admin", "scrape_token"], token);
         Some(ScrapeToken::new(token))
     }
@@ -52,7 +51,7 @@ impl Check<'_> {
         }
     }
 
-    pub fn secret(&mut self, secret: Option<&Text>) -> Option<String> {
+    pub fn secret(&mut self, secret: Option<&str>) -> Option<String> {
         self.long_secret(&["secret"], secret)
     }
 
@@ -68,7 +67,7 @@ impl Check<'_> {
     }
 
     /// Checks a list of secrets.
-    pub fn long_secrets(&mut self, path: &[&str], secrets: &[Text]) -> Vec<String> {
+    pub fn long_secrets(&mut self, path: &[&str], secrets: &[String]) -> Vec<String> {
         let mut checked = Vec::with_capacity(secrets.len());
         for (at, secret) in secrets.iter().enumerate() {
             let at = at.to_string();
@@ -79,10 +78,10 @@ impl Check<'_> {
     }
 
     /// Checks a secret from which keys are derived.
-    pub fn long_secret(&mut self, path: &[&str], secret: Option<&Text>) -> Option<String> {
-        let Text(secret) = secret?;
+    pub fn long_secret(&mut self, path: &[&str], secret: Option<&str>) -> Option<String> {
+        let secret = secret?;
         self.random(path, secret, SECRET_CHARS);
-        Some(secret.clone())
+        Some(secret.to_owned())
     }
 
     fn random(&mut self, path: &[&str], value: &str, least: usize) {

@@ -11,9 +11,7 @@ use lockgate_upstream::{
 
 use super::receivers::is_framing;
 use super::{Check, is_http, is_slug};
-use crate::raw::leaf::Text;
 use crate::raw::{self, Server};
-use crate::raw::{path_of, texts_of};
 
 const MAX_SERVERS: usize = 256;
 const MAX_ARGUMENTS: usize = 1000;
@@ -79,19 +77,19 @@ impl Check<'_> {
             has_authorization: raw.auth.is_some(),
             addresses: lockgate_egress::Policy::Operator,
             era: raw.era,
-            validates_arguments: raw.validate_arguments.0,
-            enabled: raw.enabled.0,
+            validates_arguments: raw.validate_arguments,
+            enabled: raw.enabled,
             sessions: raw.sessions,
-            call_timeout: raw.timeout.duration(),
-            tool_timeouts: tool_timeouts(raw),
-            stall_timeout: raw.stall_timeout.duration(),
-            start_timeout: raw.start_timeout.duration(),
+            call_timeout: raw.timeout,
+            tool_timeouts: raw.tool_timeouts.clone(),
+            stall_timeout: raw.stall_timeout,
+            start_timeout: raw.start_timeout,
             limits: Limits {
                 depth,
-                concurrency: raw.concurrency.size(),
-                queue: raw.queue.size(),
-                client_connections: match &raw.client_connections {
-                    Some(most) => most.size(),
+                concurrency: raw.concurrency,
+                queue: raw.queue,
+                client_connections: match raw.client_connections {
+                    Some(most) => most,
                     None if raw.command.is_some() => CLIENT_PROCESSES,
                     None => CLIENT_CONNECTIONS,
                 },
@@ -133,7 +131,7 @@ impl Check<'_> {
         }
     }
 
-    fn stdio(&mut self, slug: &str, command: &Text, raw: &Server) -> Option<Transport> {
+    fn stdio(&mut self, slug: &str, command: &str, raw: &Server) -> Option<Transport> {
         let remote = [("headers", !raw.headers.is_empty()), ("identity", raw.identity.is_some())];
         self.misplaced(slug, &remote, "url");
         if matches!(raw.transport, Some(raw::Transport::Http | raw::Transport::Sse)) {
@@ -144,26 +142,26 @@ impl Check<'_> {
             return None;
         }
         Some(Transport::Stdio {
-            command: command.0.clone(),
-            args: raw.args.iter().map(|argument| argument.0.clone()).collect(),
-            env: texts_of(&raw.env),
-            cwd: path_of(&raw.cwd),
+            command: command.to_owned(),
+            args: raw.args.clone(),
+            env: raw.env.clone(),
+            cwd: raw.cwd.clone(),
             has_network: raw.inherit.contains(&raw::Inherited::Network),
         })
     }
 
     /// Checks a program and its settings; returns false if it has no name.
-    fn program(&mut self, slug: &str, command: &Text, raw: &Server) -> bool {
+    fn program(&mut self, slug: &str, command: &str, raw: &Server) -> bool {
         self.variables(slug, raw);
-        let named = !command.0.trim().is_empty();
+        let named = !command.trim().is_empty();
         if named {
-            self.found(slug, &command.0, raw);
+            self.found(slug, command, raw);
         } else {
             self.error(&["servers", slug, "command"], "must not be empty", "set a program");
         }
-        if let Some(Text(cwd)) = &raw.cwd
-            && raw.enabled.0
-            && !Path::new(cwd).is_dir()
+        if let Some(cwd) = &raw.cwd
+            && raw.enabled
+            && !cwd.is_dir()
         {
             let hint = "paths are relative to the file that contains them";
             self.warning(&["servers", slug, "cwd"], "there is no such folder", hint);
@@ -195,7 +193,7 @@ impl Check<'_> {
     /// Warns of a program that is not installed, which may be installed later.
     fn found(&mut self, slug: &str, command: &str, raw: &Server) {
         let path = match (raw.env.get("PATH"), self.sources.env.get("PATH")) {
-            (Some(Text(path)), _) | (None, Some(path)) => path,
+            (Some(path), _) | (None, Some(path)) => path,
             (None, None) => "",
         };
         let there = if command.contains('/') {
@@ -203,7 +201,7 @@ impl Check<'_> {
         } else {
             std::env::split_paths(path).any(|folder| folder.join(command).is_file())
         };
-        if raw.enabled.0 && !there {
+        if raw.enabled && !there {
             let hint = if command.contains(' ') {
                 "put arguments into `args`"
             } else {
@@ -213,7 +211,7 @@ impl Check<'_> {
         }
     }
 
-    fn remote(&mut self, slug: &str, url: &Text, raw: &Server) -> Option<Transport> {
+    fn remote(&mut self, slug: &str, url: &str, raw: &Server) -> Option<Transport> {
         let stdio = [
             ("args", !raw.args.is_empty()),
             ("env", !raw.env.is_empty()),
@@ -239,8 +237,8 @@ impl Check<'_> {
     }
 
     /// Checks a server's address, which must not contain credentials.
-    pub(super) fn remote_url(&mut self, key: &[&str], url: &Text) -> Option<url::Url> {
-        let url = match url::Url::parse(&url.0) {
+    pub(super) fn remote_url(&mut self, key: &[&str], url: &str) -> Option<url::Url> {
+        let url = match url::Url::parse(url) {
             Ok(url) if is_http(&url) => url,
             _ => {
                 let what = "must be an http:// or https:// address";
@@ -259,19 +257,15 @@ impl Check<'_> {
     }
 }
 
-fn tool_timeouts(raw: &Server) -> BTreeMap<String, Duration> {
-    raw.tool_timeouts.iter().map(|(tool, time)| (tool.clone(), time.duration())).collect()
-}
-
 /// Returns the health check: by default only child processes are checked.
 fn health(raw: &Server) -> Option<Health> {
-    let interval = match &raw.health.interval {
-        Some(interval) => interval.duration(),
+    let interval = match raw.health.interval {
+        Some(interval) => interval,
         None if raw.command.is_some() => Duration::from_secs(15),
         None => return None,
     };
     if interval.is_zero() {
         return None;
     }
-    Some(Health { interval, timeout: raw.health.timeout.duration() })
+    Some(Health { interval, timeout: raw.health.timeout })
 }

@@ -15,7 +15,6 @@ use url::Url;
 use super::server::is_own_header;
 use super::{Check, is_local};
 use crate::raw::{AuthMethod, AuthProvider, Root, Server, ServerAuth};
-use crate::raw::{path_of, text_of};
 
 /// Maximum length of a client's id and secret in bytes.
 const MAX_CREDENTIAL: usize = 4096;
@@ -66,7 +65,7 @@ impl Check<'_> {
             }
         }
         let secrets = root.secret.iter().chain(&root.old_secrets);
-        let link_secrets = secrets.map(|secret| Secret::new(secret.0.clone())).collect();
+        let link_secrets = secrets.map(|secret| Secret::new(secret.clone())).collect();
         Config { public_url: public_url.cloned(), link_secrets, servers }
     }
 
@@ -83,7 +82,7 @@ impl Check<'_> {
             self.error(&auth_key(slug, "type"), "is required", hint);
             return None;
         };
-        let Some(url) = server.url.as_ref().and_then(|url| Url::parse(&url.0).ok()) else {
+        let Some(url) = server.url.as_ref().and_then(|url| Url::parse(url).ok()) else {
             if server.url.is_none() {
                 self.error(&path, "is only valid with `url`", "remove it");
             }
@@ -108,19 +107,19 @@ impl Check<'_> {
         }
         let header = self.key_header(slug, kind, raw);
         if let Some(scopes) = &raw.scopes {
-            self.check_scope_list(&auth_key(slug, "scopes"), &scopes.0);
+            self.check_scope_list(&auth_key(slug, "scopes"), scopes);
         }
         Some(ServerConfig {
             method: kind,
             url,
             issuer,
             client,
-            scopes: raw.scopes.as_ref().map(|scopes| scopes.0.clone()),
+            scopes: raw.scopes.clone(),
             listing: raw.discovery,
-            waits: raw.waits.duration(),
-            audience: text_of(&raw.audience),
+            waits: raw.waits,
+            audience: raw.audience.clone(),
             provider: raw.provider.as_ref().and_then(|provider| self.auth_provider(slug, provider)),
-            token_file: path_of(&raw.token_file),
+            token_file: raw.token_file.clone(),
             header,
             addresses: Policy::Operator,
         })
@@ -132,7 +131,7 @@ impl Check<'_> {
         let is_first = raw.discovery == Listing::FirstUser;
         let is_wif = kind == Method::Wif;
         for (key, is_wrong, types) in [
-            ("waits", !has_page && !raw.waits.duration().is_zero(), "user` and `user_headers"),
+            ("waits", !has_page && !raw.waits.is_zero(), "user` and `user_headers"),
             ("discovery", !has_page && is_first, "user` and `user_headers"),
             ("audience", kind != Method::Exchange && raw.audience.is_some(), "exchange"),
             ("provider", kind != Method::IdJag && raw.provider.is_some(), "id_jag"),
@@ -171,25 +170,25 @@ impl Check<'_> {
 
     fn auth_provider(&mut self, slug: &str, raw: &AuthProvider) -> Option<(String, PreRegistered)> {
         let path = ["servers", slug, "auth", "provider"];
-        let issuer = text_of(&raw.issuer);
+        let issuer = raw.issuer.clone();
         let url = issuer.as_deref().and_then(|issuer| Url::parse(issuer).ok());
         if !url.is_some_and(|url| url.scheme() == "https" || is_local(&url)) {
             self.error(&path, "requires an `issuer` with https://", "add it");
         }
-        let id = text_of(&raw.client_id);
-        let secret = raw.client_secret.as_ref().filter(|secret| !secret.0.is_empty());
+        let id = raw.client_id.clone();
+        let secret = raw.client_secret.as_ref().filter(|secret| !secret.is_empty());
         let Some((id, secret)) = id.zip(secret) else {
             self.error(&path, "requires `client_id` and `client_secret`", "add them");
             return None;
         };
         self.warn_of_literal(&["servers", slug, "auth", "provider", "client_secret"]);
-        let authentication = Authentication::Secret(Secret::new(secret.0.clone()));
+        let authentication = Authentication::Secret(Secret::new(secret.clone()));
         Some((issuer?, PreRegistered { id, authentication }))
     }
 
     /// Returns the header of users' keys, and `Authorization` for tokens.
     fn key_header(&mut self, slug: &str, kind: Method, raw: &ServerAuth) -> HeaderName {
-        let Some(name) = text_of(&raw.header) else { return AUTHORIZATION };
+        let Some(name) = raw.header.clone() else { return AUTHORIZATION };
         let path = auth_key(slug, "header");
         if kind != Method::UserKey {
             self.error(&path, "is only valid with `type: user_headers`", "remove it");
@@ -233,7 +232,7 @@ impl Check<'_> {
         let path = auth_key(slug, "issuer");
         let hint = "it is the `issuer` in the metadata of the authorization server, such as \
             https://login.example.com";
-        let Some(issuer) = text_of(&raw.issuer) else {
+        let Some(issuer) = raw.issuer.clone() else {
             if raw.client_id.is_some() {
                 let what = "is required with `client_id`, so that the client is used there alone";
                 self.error(&path, what, hint);
@@ -254,7 +253,7 @@ impl Check<'_> {
             ("client_key", raw.client_key.is_some()),
             ("client_key_id", raw.client_key_id.is_some()),
         ];
-        let Some(id) = text_of(&raw.client_id) else {
+        let Some(id) = raw.client_id.clone() else {
             for (key, is_given) in secrets {
                 if is_given {
                     self.error(&auth_key(slug, key), "requires `client_id`", "add it");
@@ -275,16 +274,16 @@ impl Check<'_> {
         }
         let authentication = match (&raw.client_secret, &raw.client_key) {
             (Some(secret), _) => {
-                if secret.0.is_empty() || secret.0.len() > MAX_CREDENTIAL {
+                if secret.is_empty() || secret.len() > MAX_CREDENTIAL {
                     let what = format!("must have 1 to {MAX_CREDENTIAL} bytes");
                     let hint = "remove it for a public client";
                     self.error(&auth_key(slug, "client_secret"), what, hint);
                 }
                 self.warn_of_literal(&auth_key(slug, "client_secret"));
-                Authentication::Secret(Secret::new(secret.0.clone()))
+                Authentication::Secret(Secret::new(secret.clone()))
             }
             (None, Some(key)) => {
-                let Ok(key) = ClientKey::from_pem(&key.0, text_of(&raw.client_key_id)) else {
+                let Ok(key) = ClientKey::from_pem(key, raw.client_key_id.clone()) else {
                     let what = "is not a P-256 private key in PEM (PKCS #8)";
                     self.error(&auth_key(slug, "client_key"), what, MAKE_KEY);
                     return None;

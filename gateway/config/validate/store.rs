@@ -9,8 +9,7 @@ use url::Host;
 
 use super::Check;
 use crate::loaded::Sources;
-use crate::raw::leaf::Text;
-use crate::raw::{Redis, Root, Store, text_of, text_or};
+use crate::raw::{Redis, Root, Store};
 use crate::source::environment::find_set;
 use crate::suggest;
 
@@ -42,31 +41,31 @@ impl Check<'_> {
                 StorePlace::File(PathBuf::new())
             }
             (Some(url), None) => self.store_url(url),
-            (None, Some(file)) => StorePlace::File(PathBuf::from(&file.0)),
+            (None, Some(file)) => StorePlace::File(file.clone()),
             (None, None) => StorePlace::File(default_file(self.sources, own)),
         };
         let own_key = match &place {
             StorePlace::File(file) if raw.keys.is_empty() => Some(file.with_file_name(KEY)),
             _ => None,
         };
-        let is_required = raw.required.0;
+        let is_required = raw.required;
         lockgate_store::Config { place, keys: Keys(keys), own_key, makes_key, is_required }
     }
 
-    fn store_url(&mut self, text: &Text) -> StorePlace {
-        let Some(url) = parse_postgres(&text.0) else {
+    fn store_url(&mut self, text: &str) -> StorePlace {
+        let Some(url) = parse_postgres(text) else {
             let hint = "for example postgres://USER:PASSWORD@HOST/DATABASE; for a SQLite file use \
                 `store.file`";
             self.error(&["store", "url"], "must be a PostgreSQL address", hint);
-            return StorePlace::Postgres(text.0.clone());
+            return StorePlace::Postgres(text.to_owned());
         };
         let mode = find_parameter(&url, &["sslmode", "ssl-mode"]);
         if let Some(mode) = &mode {
             self.ssl_mode(mode, is_on_this_machine(&url));
         }
         StorePlace::Postgres(match mode {
-            None if !is_on_this_machine(&url) => demand_certificate(&text.0),
-            _ => text.0.clone(),
+            None if !is_on_this_machine(&url) => demand_certificate(text),
+            _ => text.to_owned(),
         })
     }
 
@@ -155,22 +154,22 @@ impl Check<'_> {
             }
             return None;
         };
-        let prefix = text_or(prefix, PREFIX);
+        let prefix = prefix.as_deref().unwrap_or(PREFIX);
         if !(1..=PREFIX_BYTES).contains(&prefix.len()) || !prefix.bytes().all(is_plain) {
             let what = format!("must be 1 to {PREFIX_BYTES} letters, digits and -_.:");
             self.error(&["redis", "prefix"], what, "for example lockgate-production");
         }
         // The oldest of the ring: a new secret reaches all gateways before it is first anywhere.
         let secret = match root.old_secrets.last() {
-            Some(Text(oldest)) => oldest,
-            None => text_or(&root.secret, ""),
+            Some(oldest) => oldest,
+            None => root.secret.as_deref().unwrap_or(""),
         };
         if root.secret.is_none() {
             let hint = "add `secret`, with the same value on every gateway";
             let what = "requires `secret`, which is used to hash callers in the store";
             self.error(&["redis", "url"], what, hint);
         }
-        match lockgate_limits::Config::new(&url.0, prefix, secret) {
+        match lockgate_limits::Config::new(url, prefix, secret) {
             Ok(config) => Some(config),
             Err(error) => {
                 let hint = "for example redis://:PASSWORD@HOST:6379/0, with TLS rediss://";
@@ -216,7 +215,7 @@ impl Check<'_> {
             self.error(&["replicas", "address"], what, hint);
         }
         let path = ["replicas", "peers"];
-        let names = &given.peers.0;
+        let names = &given.peers;
         if names.is_empty() {
             let hint = "add the name that resolves to all gateways, such as a headless Service";
             self.error(&path, "is required by `replicas.address`", hint);
@@ -226,13 +225,13 @@ impl Check<'_> {
         let wrong = ("is not a name or address", hint);
         let peers = self.items(&path, names, wrong, |text| parse_peer(text, port));
         self.check_peer_tls(given.tls_name.is_some(), listener);
-        let Some(address) = parse_address(&address.0, port) else {
+        let Some(address) = parse_address(address, port) else {
             let hint = "for example 10.0.0.7, 10.0.0.7:3001 or [2001:db8::7]:3001";
             let what = "is not a valid address of this gateway";
             self.wrong_value(&["replicas", "address"], what, hint);
             return None;
         };
-        Some(Replicas { address, peers, tls_name: text_of(&given.tls_name) })
+        Some(Replicas { address, peers, tls_name: given.tls_name.clone() })
     }
 
     fn check_peer_tls(&mut self, has_name: bool, listener: &lockgate_listener::Config) {

@@ -2,7 +2,7 @@
 //! message shows a URL.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use lockgate_text::percent;
 use lockgate_tools::{
@@ -12,7 +12,6 @@ use lockgate_tools::{
 use url::{Host, Url};
 
 use super::super::Check;
-use crate::raw::leaf::Text;
 use crate::source::environment::find_set;
 
 const MAX_CONNECTIONS: usize = 64;
@@ -101,8 +100,8 @@ impl Check<'_> {
     ) -> Option<DatabasePlace> {
         match (&given.url, &given.file) {
             (None, Some(file)) => {
-                let file = Text(file.clone());
-                Some(DatabasePlace::Sqlite(self.file(&[key, &["file"]].concat(), &file)))
+                let file = self.file(&[key, &["file"]].concat(), Path::new(file));
+                Some(DatabasePlace::Sqlite(file))
             }
             (Some(url), None) => match network(url, given) {
                 Ok(place) => Some(place),
