@@ -3,29 +3,23 @@
 //! values may be secrets.
 
 pub mod audit;
-mod auth;
-pub mod builtin;
-mod egress;
 mod http;
 mod server;
-mod store;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
 
 pub use audit::Audit;
-pub use auth::{Auth, Identity, Issuer};
-pub use builtin::Builtin;
-pub use egress::{Egress, Reach};
 pub use http::{Admin, ApiPlace, Approvals, ClientAuth, Http, SignIn};
-use leaf::{List, Text, Whole};
+use leaf::{List, Seconds, Text, Toggle, Whole};
+use lockgate_authn::{Anonymous, Claims, Scopes};
 use lockgate_policy::Allow;
 use lockgate_policy::pin::Pins;
 use lockgate_proxy::{Discovery, Group, Items, Limits, Names, ToolSearch};
 use lockgate_telemetry::Format;
 pub use lockgate_text::setting as leaf;
-pub use server::{AuthProvider, ServerAuth};
-pub use server::{Inherited, Server, Transport};
-pub use store::{Redis, Replicas, Store};
+pub use server::{AuthProvider, Inherited, Server, ServerAuth, Transport};
 
 lockgate_text::settings! {
     /// Configuration of Lockgate.
@@ -199,5 +193,164 @@ lockgate_text::settings! {
         /// Distinct tools counted individually in metrics, 1–100000; further ones are counted as
         /// `other`.
         pub tools: usize = Whole<1, 100_000, 1000>,
+    }
+
+    // `builtin`: the list of built-in servers.
+
+    pub struct Builtin as "Builtin" {
+        /// Reports the state of the gateway and its servers.
+        pub system: bool = Toggle<true>,
+        /// A few harmless tools to try a client with. By default on in development when neither a
+        /// server nor another category is configured.
+        pub example: Option<bool> = Option<Toggle<false>>,
+        /// Reads and changes files in folders; off until it is configured.
+        pub file: Option<lockgate_tools::File>,
+        /// Resources and prompts that the gateway itself offers; off until it is configured.
+        pub content: Option<lockgate_tools::content::Config>,
+        /// Reads databases; off until it is configured.
+        pub database: Option<lockgate_tools::DatabaseSettings>,
+        /// Runs allowed programs, confined; off until it is configured.
+        pub shell: Option<lockgate_tools::Shell>,
+        /// Requests to web servers and pages as text; off until it is configured.
+        pub web: Option<lockgate_tools::Web>,
+    }
+
+    // `egress`: connections to other hosts.
+
+    pub struct Egress as "Egress" {
+        /// PEM file of certificate authorities, in addition to the system's; relative to this file.
+        pub ca_file: Option<PathBuf> = Option<Text>,
+        /// The HTTP proxy for servers, key sets, webhooks and the collector of spans, and for the
+        /// `web` tools unless they have their own. Never used for databases and Redis.
+        pub proxy: Option<Proxy>,
+        /// Hosts reached without the proxy: `name` (with all names below it), `.name` (only those
+        /// below it), an address, a network such as `10.0.0.0/8`, or `*`; each with or without
+        /// `:port`. This machine is always reached directly.
+        pub no_proxy: Vec<String> = List,
+        /// Read settings that are missing here from the environment: `HTTPS_PROXY`, `NO_PROXY`,
+        /// `SSL_CERT_FILE` and `SSL_CERT_DIR`.
+        pub from_environment: bool = Toggle<false>,
+        /// Time for name lookup, connect and TLS handshake together, 1–300 s.
+        pub connect_timeout: Duration = Seconds<1, 300, 10>,
+        /// Idle connections kept per server, 0–1024.
+        pub idle_connections: usize = Whole<0, 1024, 64>,
+        /// How long an idle connection is kept, 1–300 s. Should be shorter than the servers' own
+        /// timeout, often 5 s, so that no call uses a connection that is being closed.
+        pub idle_timeout: Duration = Seconds<1, 300, 4>,
+        /// Permitted addresses of servers that organisations add: `public`, also `private`
+        /// networks, or also this machine (`local`); never link-local and metadata addresses. On a
+        /// development gateway of a single machine, this machine is always permitted.
+        pub organisations: Reach,
+    }
+
+    pub struct Proxy as "EgressProxy" {
+        /// `http://host:port`. Required.
+        pub url: String = Text,
+        /// User name, if the proxy requires one.
+        pub user: Option<String> = Option<Text>,
+        /// Password. A reference: `${PROXY_PASSWORD}` or `file:PATH`.
+        pub password: Option<String> = Option<Text>,
+    }
+
+    /// The addresses that organisations may reach; each includes the previous ones.
+    #[derive(Default)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Reach { #[default] Public, Private, Local }
+
+    // `auth` and `identity`: authentication of callers, and signing of their identities.
+
+    pub struct Auth as "Auth" {
+        /// The bearer key that every caller must send, 16–4096 characters. A reference:
+        /// `${LOCKGATE_KEY}` or `file:PATH`.
+        pub key: Option<String> = Option<Text>,
+        /// File of API keys (YAML or JSON), read again when it changes; `lockgate keys` writes it.
+        /// Relative to this file.
+        pub keys_file: Option<PathBuf> = Option<Text>,
+        /// Callers accepted without a credential: `never` none, `loopback` those on this machine,
+        /// `everywhere` all. By default those on this machine, unless an authentication method is
+        /// configured.
+        pub anonymous: Option<Anonymous>,
+        /// Issuers of OAuth access tokens (JWT), by a name of your choice; at most 32.
+        pub issuers: BTreeMap<String, Issuer>,
+        /// Verified tokens that are cached for at most a minute, 0–1000000.
+        pub token_cache: usize = Whole<0, 1_000_000, 10_000>,
+        /// Scopes that tokens and keys must have.
+        pub scopes: Scopes,
+    }
+
+    /// Tokens are accepted if they are signed by this issuer for the endpoint that is called.
+    pub struct Issuer as "Issuer" {
+        /// The `iss` of its tokens, exactly: an https:// URL.
+        pub issuer: Option<String> = Option<Text>,
+        /// Address of its keys; by default taken from its metadata.
+        pub jwks_uri: Option<String> = Option<Text>,
+        /// Audiences accepted at every endpoint, besides the URL of the endpoint itself. Default
+        /// none.
+        pub audiences: Vec<String> = List,
+        /// Of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384 and EdDSA. Default `RS256,
+        /// PS256, ES256, ES384, EdDSA`.
+        pub algorithms: Option<Vec<String>> = Option<List>,
+        /// Names of its claims.
+        pub claims: Claims,
+        /// How often its keys are fetched, 10–86400 s.
+        pub refresh: Duration = Seconds<10, 86_400, 300>,
+        /// Least time between two fetches because of unknown keys, 1–3600 s.
+        pub cooldown: Duration = Seconds<1, 3600, 30>,
+        /// How long its keys are used while they cannot be fetched, 0–604800 s.
+        pub stale: Duration = Seconds<0, 604_800, 86_400>,
+        /// Tolerated difference between its clock and the gateway's, 0–300 s.
+        pub clock_skew: Duration = Seconds<0, 300, 30>,
+    }
+
+    pub struct Identity as "Identity" {
+        /// Private keys (P-256, PEM, PKCS #8), 8 at most, for `servers.NAME.identity`: the first
+        /// signs, all are published at `/.well-known/jwks.json`. References: `file:PATH` or
+        /// `${IDENTITY_KEY}`. The same on every replica.
+        pub keys: Vec<String> = Vec<Text>,
+    }
+
+    // `store`, `redis` and `replicas`: state that gateways share.
+
+    pub struct Store as "Store" {
+        /// PostgreSQL, for gateways that share changes made at run time:
+        /// `postgres://USER:PASSWORD@HOST/DATABASE`. A reference: `${STORE_URL}` or `file:PATH`.
+        /// Without it a SQLite file is used.
+        pub url: Option<String> = Option<Text>,
+        /// The SQLite file; relative to this file. Default `.lockgate/lockgate.db` next to this
+        /// file. Created by the first change or counted call.
+        pub file: Option<PathBuf> = Option<Text>,
+        /// Secrets of at least 32 characters, 8 at most: the first encrypts the credentials of
+        /// integrations, all decrypt them. Without one no credential can be stored. References:
+        /// `${STORE_KEY}` or `file:PATH`.
+        pub keys: Vec<String> = Vec<Text>,
+        /// `false`: a gateway that starts while the store is unavailable is ready without the
+        /// stored data.
+        pub required: bool = Toggle<true>,
+    }
+
+    pub struct Redis as "Redis" {
+        /// Redis or Valkey, for gateways that share the rates of their policies:
+        /// `redis://USER:PASSWORD@HOST:PORT/DATABASE`, with TLS `rediss://`. Requires `secret`, the
+        /// same on every gateway. A reference: `${REDIS_URL}` or `file:PATH`. Without it each
+        /// gateway counts separately.
+        pub url: Option<String> = Option<Text>,
+        /// Prefix of keys, for several groups of gateways in one database: 1 to 64 letters, digits
+        /// and `-_.:`. Default `lockgate`.
+        pub prefix: Option<String> = Option<Text>,
+    }
+
+    pub struct Replicas as "Replicas" {
+        /// Address at which the other gateways with this `secret` reach this one, with a port if it
+        /// differs from that of `listen`, such as `${POD_IP}`. Answers to questions and the ends of
+        /// sessions are then sent to the gateway that holds the call. Requires `replicas.peers` and
+        /// `secret`.
+        pub address: Option<String> = Option<Text>,
+        /// Names or addresses that resolve to all gateways, including this one, each with a port if
+        /// it differs from that of `listen`; at most 64. A name is resolved for each message, and
+        /// nothing is sent to any other address.
+        pub peers: Vec<String> = List,
+        /// The name in the certificate of all gateways; required with `http.tls`. `http.hosts` must
+        /// accept it.
+        pub tls_name: Option<String> = Option<Text>,
     }
 }
