@@ -1,6 +1,7 @@
 //! Faults of servers and calls: one table of sentences and fixes, by the stage that failed. The
 //! API, the console and the command line all read it.
 
+use std::sync::LazyLock;
 use std::time::SystemTime;
 
 use lockgate_proxy::{FailingCalls, Gateway};
@@ -37,235 +38,20 @@ struct Row {
     fix: &'static str,
 }
 
-const fn row(
-    stage: &'static str,
-    mark: &'static str,
-    summary: &'static str,
-    fix: &'static str,
-) -> Row {
-    Row { stage, mark, summary, fix }
-}
-
 /// The first row that matches counts.
-const TABLE: &[Row] = &[
-    row(
-        "start",
-        "exit",
-        "{} exited while it was starting.",
-        "Read the last lines of its standard error, then check its command, arguments and \
-         environment variables.",
-    ),
-    row(
-        "start",
-        "does not exist",
-        "The program of {} was not found.",
-        "Check `command` in the configuration.",
-    ),
-    row(
-        "start",
-        "",
-        "{} could not be started.",
-        "Check its command, its arguments and its standard error.",
-    ),
-    row(
-        "dns",
-        "",
-        "The host name of {} was not found.",
-        "Check the address for a typing error, then the DNS resolver of this machine.",
-    ),
-    row(
-        "connect",
-        "refused",
-        "{} refused the connection.",
-        "Check that the server is running, and the port of its address. Lockgate retries \
-         automatically.",
-    ),
-    row(
-        "connect",
-        "not allowed",
-        "The address of {} is not allowed.",
-        "Use a public address, or ask an operator to change `egress.organisations`.",
-    ),
-    row("connect", "proxy", "The proxy on the way to {} failed.", "Check `egress.proxy`."),
-    row(
-        "connect",
-        "",
-        "{} could not be reached.",
-        "Check the address, that the server is running, and the network in between. Lockgate \
-         retries automatically.",
-    ),
-    row(
-        "tls",
-        "not speak TLS",
-        "{} does not accept TLS at this address.",
-        "Use an http:// address, or the port of the server that accepts TLS.",
-    ),
-    row(
-        "tls",
-        "",
-        "The TLS connection to {} failed.",
-        "Check the server's certificate: its name, its expiry, and that this gateway trusts its \
-         authority (`egress.ca_file`).",
-    ),
-    row(
-        "http",
-        "404",
-        "There is no MCP endpoint at the address of {}.",
-        "Check the path of the address: it often ends in /mcp.",
-    ),
-    row(
-        "http",
-        "status 5",
-        "{} answered with a server error.",
-        "Look for the request in the log of the server. Lockgate retries automatically.",
-    ),
-    row(
-        "http",
-        "",
-        "{} rejected the request.",
-        "Check the path of the address, and look for the request in the log of the server.",
-    ),
-    row(
-        "auth",
-        "403",
-        "{} denies access to Lockgate's credential.",
-        "Give this credential access at the server, or use another one.",
-    ),
-    row(
-        "auth",
-        "",
-        "{} requires a valid credential.",
-        "Set a valid credential for this server. Lockgate then connects automatically.",
-    ),
-    row(
-        "handshake",
-        "HTML page",
-        "{} is not an MCP server: it returned an HTML page.",
-        "Check the path of the address: it must be the MCP endpoint, which often ends in /mcp.",
-    ),
-    row(
-        "handshake",
-        "JSON-RPC",
-        "{} is not an MCP server: its answer is not JSON-RPC.",
-        "Check the path of the address: it must be the MCP endpoint, which often ends in /mcp.",
-    ),
-    row(
-        "handshake",
-        "not answer",
-        "{} did not answer in time.",
-        "Check that the server is not overloaded. It has 5 s for the handshake, and \
-         `start_timeout` in all.",
-    ),
-    row(
-        "handshake",
-        "exit",
-        "{} exited during the handshake.",
-        "Read the last lines of its standard error, then check its command and arguments.",
-    ),
-    row(
-        "handshake",
-        "",
-        "{} did not complete the MCP handshake.",
-        "Check the path of the address: it must be the MCP endpoint, which often ends in /mcp.",
-    ),
-    row(
-        "list",
-        "offers no",
-        "{} offers no tools, prompts or resources.",
-        "Check the configuration of the server: it may require a credential to list its tools.",
-    ),
-    row(
-        "list",
-        "not enough memory",
-        "The lists of {} need more memory than there is.",
-        "Earlier lists stay in use. Remove tools from the server, or give the gateway more memory.",
-    ),
-    row("list", "", "{} did not list its tools.", "Look for the request in the log of the server."),
-    row(
-        "run",
-        "exit",
-        "{} exited while it was in use.",
-        "Read the last lines of its standard error. Lockgate restarts it.",
-    ),
-    row(
-        "run",
-        "not answer",
-        "{} stopped answering.",
-        "Check that the server is not overloaded. Calls wait until their time limit.",
-    ),
-    row(
-        "run",
-        "",
-        "The connection to {} was lost.",
-        "Check that the server is running. Lockgate reconnects automatically.",
-    ),
-    row(
-        "call",
-        "isError",
-        "{} returned an error.",
-        "Read its message below, then change the arguments.",
-    ),
-    row(
-        "call",
-        "input_required",
-        "{} needs an answer from its caller.",
-        "Call it from an MCP client that can show the question: a page cannot answer it.",
-    ),
-    row(
-        "call",
-        "",
-        "Calls to {} fail.",
-        "Call one of its tools and read the error, then look into the log of the server.",
-    ),
-    row(
-        "schema",
-        "",
-        "The arguments of {} are not valid.",
-        "Correct the arguments and call again. Nothing was sent to the server.",
-    ),
-    row(
-        "policy",
-        "",
-        "A policy denies this call of {}.",
-        "Nothing was sent to the server. Ask the authors of the policies to allow the call.",
-    ),
-    row(
-        "approval",
-        "it was denied by ",
-        "A person denied this call of {}.",
-        "Nothing was sent to the server. Ask that person for the reason before you call again.",
-    ),
-    row(
-        "approval",
-        "not approved in time",
-        "This call of {} was not approved in time.",
-        "Nothing was sent to the server. Call again, and ask an approver to decide meanwhile.",
-    ),
-    row(
-        "approval",
-        "",
-        "This call of {} was not approved.",
-        "Nothing was sent to the server. Call again once the cause is removed.",
-    ),
-    row(
-        "pin",
-        "",
-        "{} is no longer available.",
-        "Its server removed it, or its definition changed and is waiting for approval.",
-    ),
-    row(
-        "limit",
-        "",
-        "A limit was reached before {} was called.",
-        "Nothing was sent to the server. Try again later, or ask an operator for a higher limit.",
-    ),
-    row(
-        "answer",
-        "",
-        "The answer of {} is too large for a page.",
-        "The call was made. Use the API or an MCP client to get the whole answer.",
-    ),
-];
+static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
+    let blocks = include_str!("fault/faults.txt").split("\n\n").skip(1);
+    blocks.filter_map(Row::read).collect()
+});
+
+impl Row {
+    /// Reads a block: the stage and the mark, the summary, the fix.
+    fn read(block: &'static str) -> Option<Self> {
+        let mut lines = block.lines();
+        let (stage, mark) = lines.next()?.split_once(':')?;
+        Some(Self { stage, mark: mark.trim(), summary: lines.next()?, fix: lines.next()? })
+    }
+}
 
 impl Fault {
     /// Returns the fault of a stage. `words` is the error text that selects the row, `cause` the
