@@ -39,8 +39,7 @@ impl Command {
             Self::Approve { id } => (Method::POST, vec!["approvals", checked(id)?, "approve"]),
             Self::Deny { id } => (Method::POST, vec!["approvals", checked(id)?, "deny"]),
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let answer = runtime.block_on(gateway.send(method, &path, None))?;
+        let answer = gateway.send(method, &path, None)?;
         let text = match self {
             _ if json => serde_json::to_string_pretty(&answer)?,
             Self::List => show_list(&answer),

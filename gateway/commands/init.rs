@@ -201,8 +201,7 @@ fn read(registry: &str, name: &str, sources: &Sources) -> anyhow::Result<(PathBu
     let (name, version) = name.split_once('@').unwrap_or((name, "latest"));
     let client = GatewayClient::new(registry, None, sources.clone())?;
     let path = ["v0.1", "servers", name, "versions", version];
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let found = runtime.block_on(client.send(Method::GET, &path, None));
+    let found = client.send(Method::GET, &path, None);
     let found = found.with_context(|| format!("{name} of {registry}"))?;
     let (version, entry) = convert(name, &found["server"])?;
     Ok((PathBuf::from(format!("the registry: {name} {version}")), entry))

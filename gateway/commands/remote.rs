@@ -18,6 +18,7 @@ use lockgate_proxy::transport::Endpoint;
 use lockgate_text::count::count;
 use lockgate_upstream::UpstreamState;
 use serde_json::{Map, Value};
+use tokio::runtime::{Builder, Runtime};
 use url::Url;
 
 use crate::commands::{ask, show};
@@ -178,6 +179,7 @@ const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(40);
 const MAX_ANSWER: usize = 64 << 20;
 
 pub(crate) struct GatewayClient {
+    runtime: Runtime,
     connector: Arc<Connector>,
     egress: Config,
     base: Url,
@@ -200,11 +202,13 @@ impl GatewayClient {
             header.set_sensitive(true);
             value = Some(header);
         }
-        Ok(Self { connector: Arc::new(Connector::new(&egress)?), egress, base, key: value })
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let connector = Arc::new(Connector::new(&egress)?);
+        Ok(Self { runtime, connector, egress, base, key: value })
     }
 
     /// Sends one request, escaping path segments. Returns null for a response without a body.
-    pub(crate) async fn send(
+    pub(crate) fn send(
         &self,
         method: Method,
         path: &[&str],
@@ -214,17 +218,17 @@ impl GatewayClient {
         if let Ok(mut segments) = target.path_segments_mut() {
             segments.pop_if_empty().extend(path);
         }
-        self.send_to(method, &target, body).await
+        self.runtime.block_on(self.send_to(method, &target, body))
     }
 
     /// Returns the items of a list with `text` in their names.
-    pub(crate) async fn search(&self, list: &str, text: &str) -> anyhow::Result<Value> {
+    fn search(&self, list: &str, text: &str) -> anyhow::Result<Value> {
         let mut target = self.base.clone();
         if let Ok(mut segments) = target.path_segments_mut() {
             segments.pop_if_empty().extend(["api", list]);
         }
         target.query_pairs_mut().append_pair("search", text).append_pair("limit", "200");
-        self.send_to(Method::GET, &target, None).await
+        self.runtime.block_on(self.send_to(Method::GET, &target, None))
     }
 
     async fn send_to(
@@ -303,14 +307,9 @@ impl<'a> Question<'a> {
         gateway: &GatewayClient,
         json: bool,
     ) -> anyhow::Result<(String, ExitCode)> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(self.ask(gateway, json))
-    }
-
-    async fn ask(self, gateway: &GatewayClient, json: bool) -> anyhow::Result<(String, ExitCode)> {
-        let path = self.find_ids(gateway).await?;
+        let path = self.find_ids(gateway)?;
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
-        let answer = gateway.send(self.method, &path, self.body.as_ref()).await?;
+        let answer = gateway.send(self.method, &path, self.body.as_ref())?;
         let text = match (&answer, json) {
             (Value::Null, true) => "null".to_owned(),
             (Value::Null, false) => "done".to_owned(),
@@ -322,7 +321,7 @@ impl<'a> Question<'a> {
     }
 
     /// Returns the path with names replaced by ids.
-    async fn find_ids(&self, gateway: &GatewayClient) -> anyhow::Result<Vec<String>> {
+    fn find_ids(&self, gateway: &GatewayClient) -> anyhow::Result<Vec<String>> {
         let mut path: Vec<String> = Vec::with_capacity(self.path.len());
         for segment in &self.path {
             let prefix = match path.last().map(String::as_str) {
@@ -332,7 +331,7 @@ impl<'a> Question<'a> {
             };
             let is_id = segment.starts_with(prefix) || *segment == "available";
             path.push(match path.last() {
-                Some(list) if self.takes_names && !is_id => find_id(gateway, list, segment).await?,
+                Some(list) if self.takes_names && !is_id => find_id(gateway, list, segment)?,
                 _ => (*segment).to_owned(),
             });
         }
@@ -341,8 +340,8 @@ impl<'a> Question<'a> {
 }
 
 /// Returns the id of the item called `name`.
-async fn find_id(gateway: &GatewayClient, list: &str, name: &str) -> anyhow::Result<String> {
-    let found = gateway.search(list, name).await?;
+fn find_id(gateway: &GatewayClient, list: &str, name: &str) -> anyhow::Result<String> {
+    let found = gateway.search(list, name)?;
     let mut ids = Vec::new();
     for item in show::list(&found, "items") {
         let is_called_so = ["name", "slug"].iter().any(|member| item[*member] == *name);
