@@ -14,6 +14,7 @@ mod trpc;
 
 use std::collections::BTreeMap;
 
+pub use api::call::{Params, compose_request};
 pub use api::{
     ApprovalError, ApprovedPin, AuditReport, Candidate, EffectiveSetting, KeyChange,
     KeyChangeError, Offered, Operations, ProbeFailure, ProbeStage, Switch,

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use http::{HeaderMap, HeaderValue};
+use http::HeaderMap;
+use lockgate_admin::{Params, compose_request};
 use lockgate_authn::{Credentials, Peer};
 use lockgate_config::Loaded;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::modern::{METHOD_HEADER, NAME_HEADER, VERSION_HEADER};
-use lockgate_protocol::{header, meta, revision::Revision};
-use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, ReplyBody, Transport};
+use lockgate_proxy::transport::{Endpoint, ReplyBody, Transport};
 use lockgate_proxy::{Gateway, ToolSearch};
 use lockgate_upstream::UpstreamState;
-use serde_json::{Map, Value, json};
+use serde_json::value::to_raw_value;
+use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::trail;
@@ -122,39 +122,19 @@ async fn ask(
     gateway: &Arc<Gateway>,
     at: &Endpoint,
     method: Method,
-    mut params: Map<String, Value>,
+    params: Map<String, Value>,
 ) -> anyhow::Result<Value> {
-    let revision = Revision::NEWEST_MODERN.as_str();
-    let mut headers = HeaderMap::new();
-    headers.insert(VERSION_HEADER, HeaderValue::from_static(revision));
-    headers.insert(METHOD_HEADER, HeaderValue::from_static(method.as_str()));
-    if let Some(key) = method.target()
-        && let Some(Value::String(name)) = params.get(key.as_str())
-    {
-        headers.insert(NAME_HEADER, HeaderValue::from_str(&header::encode_value(name))?);
-    }
-    params.insert(
-        "_meta".into(),
-        json!({meta::PROTOCOL_VERSION: revision, meta::CLIENT_CAPABILITIES: {}}),
-    );
-    let message = json!({"jsonrpc": "2.0", "id": 1, "method": method.as_str(), "params": params});
-    let endpoint = at.clone();
-    let peer = Peer::Stdio;
-    let credentials = Credentials { peer, bearer: None, certificate: None };
-    let Ok(principal) = gateway.identify(&endpoint, &credentials).await else {
+    let credentials = Credentials { peer: Peer::Stdio, bearer: None, certificate: None };
+    let Ok(principal) = gateway.identify(at, &credentials).await else {
         bail!("the local user is not admitted")
     };
-    let kind = ExchangeKind::Post(message.to_string().into());
-    let exchange = Exchange {
-        endpoint,
-        transport: Transport::Mcp,
-        peer,
-        credentials: None,
-        principal,
-        kind,
-        headers,
-        takes_streamed_body: false,
-    };
+    let mut written = Params::new();
+    for (name, value) in params {
+        written.insert(name, to_raw_value(&value)?);
+    }
+    let place = (at.clone(), Transport::Mcp);
+    let exchange = compose_request(place, principal, method, written, HeaderMap::new(), false);
+    let exchange = exchange.context("the request cannot be written")?;
     let ReplyBody::Message(text) = gateway.receive(&exchange).await.body else {
         bail!("the gateway did not respond")
     };

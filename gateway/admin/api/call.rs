@@ -12,7 +12,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
-use lockgate_authn::Peer;
+use lockgate_authn::{Peer, Principal};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::modern::{METHOD_HEADER, NAME_HEADER, VERSION_HEADER};
 use lockgate_protocol::revision::{Era, Revision};
@@ -29,7 +29,44 @@ use super::answer::{CountsItself, GatewayAnswer, read_answer};
 use super::operation::*;
 
 /// Parameters of a request, each as it was written.
-pub(crate) type Params = BTreeMap<String, Box<RawValue>>;
+pub type Params = BTreeMap<String, Box<RawValue>>;
+
+/// Composes a request of this process, with headers that continue a trace. With `has_reader`, the
+/// progress and the log of the call are requested. `None` if the request cannot be written.
+pub fn compose_request(
+    (endpoint, transport): (Endpoint, Transport),
+    principal: Principal,
+    method: Method,
+    mut params: Params,
+    mut headers: HeaderMap,
+    has_reader: bool,
+) -> Option<Exchange> {
+    let revision = Revision::NEWEST_MODERN.as_str();
+    headers.insert(VERSION_HEADER, HeaderValue::from_static(revision));
+    headers.insert(METHOD_HEADER, HeaderValue::from_static(method.as_str()));
+    if let Some(target) = read_target(method, &params) {
+        let target = HeaderValue::from_str(&header::encode_value(&target));
+        headers.insert(NAME_HEADER, target.ok()?);
+    }
+    let mut own = json!({meta::PROTOCOL_VERSION: revision, meta::CLIENT_CAPABILITIES: {}});
+    if has_reader {
+        own[meta::PROGRESS_TOKEN] = 1.into();
+        own[meta::LOG_LEVEL] = LogLevel::Info.as_str().into();
+    }
+    params.insert("_meta".to_owned(), to_raw_value(&own).ok()?);
+    let message = Message { jsonrpc: "2.0", id: 1, method: method.as_str(), params: &params };
+    Some(Exchange {
+        endpoint,
+        transport,
+        // Like stdio, the request has no headers for the tool's parameters.
+        peer: Peer::Stdio,
+        credentials: None,
+        principal,
+        kind: ExchangeKind::Post(serde_json::to_vec(&message).ok()?.into()),
+        headers,
+        takes_streamed_body: false,
+    })
+}
 
 /// Headers that continue the caller's trace.
 const TRACE_HEADERS: [HeaderName; 2] =
@@ -116,30 +153,20 @@ pub(crate) async fn send(
     origin: &CallOrigin,
     transport: Transport,
     method: Method,
-    mut params: Params,
+    params: Params,
 ) -> Result<CallResult, CallError> {
     let target = read_target(method, &params);
-    let headers = write_headers(&origin.headers, method, target.as_deref())?;
-    let revision = Revision::NEWEST_MODERN.as_str();
-    let mut own = json!({meta::PROTOCOL_VERSION: revision, meta::CLIENT_CAPABILITIES: {}});
-    if origin.messages.is_some() {
-        own[meta::PROGRESS_TOKEN] = 1.into();
-        own[meta::LOG_LEVEL] = LogLevel::Info.as_str().into();
+    let mut headers = HeaderMap::new();
+    for name in TRACE_HEADERS {
+        if let Some(value) = origin.headers.get(&name) {
+            headers.insert(name, value.clone());
+        }
     }
-    params.insert("_meta".to_owned(), param(&own)?);
-    let message = Message { jsonrpc: "2.0", id: 1, method: method.as_str(), params: &params };
-    let Ok(message) = serde_json::to_vec(&message) else { return Err(broken().into()) };
-    let exchange = Exchange {
-        endpoint: Endpoint::All,
-        transport,
-        // Like stdio, the request has no headers for the tool's parameters.
-        peer: Peer::Stdio,
-        credentials: None,
-        principal: caller.principal.clone(),
-        kind: ExchangeKind::Post(message.into()),
-        headers,
-        takes_streamed_body: false,
-    };
+    let place = (Endpoint::All, transport);
+    let has_reader = origin.messages.is_some();
+    let principal = caller.principal.clone();
+    let exchange = compose_request(place, principal, method, params, headers, has_reader);
+    let exchange = exchange.ok_or_else(broken)?;
     let reply = state.gateway.receive_boxed(&exchange).await;
     let challenge = reply.header(&WWW_AUTHENTICATE).cloned();
     let status = reply.status;
@@ -196,28 +223,6 @@ fn name_integration(state: &ApiState, caller: &Caller, problem: Problem, slug: &
         }
         None => problem,
     }
-}
-
-fn write_headers(
-    sent: &HeaderMap,
-    method: Method,
-    target: Option<&str>,
-) -> Result<HeaderMap, Problem> {
-    let mut headers = HeaderMap::new();
-    let revision = Revision::NEWEST_MODERN.as_str();
-    headers.insert(VERSION_HEADER, HeaderValue::from_static(revision));
-    headers.insert(METHOD_HEADER, HeaderValue::from_static(method.as_str()));
-    for name in TRACE_HEADERS {
-        if let Some(value) = sent.get(&name) {
-            headers.insert(name, value.clone());
-        }
-    }
-    if let Some(name) = target {
-        let value = HeaderValue::from_str(&header::encode_value(name));
-        let Ok(value) = value else { return Err(broken()) };
-        headers.insert(NAME_HEADER, value);
-    }
-    Ok(headers)
 }
 
 /// Returns the target of a request, such as a tool's name, if its method has one.
