@@ -36,29 +36,12 @@ pub(crate) mod table;
 pub(crate) mod tools;
 pub(crate) mod usage;
 
-use std::sync::Arc;
-
-use axum::Router;
-use lockgate_proxy::Gateway;
-
+pub(crate) use routes::make_router;
 pub use state::{
     ApprovalError, ApprovedPin, AuditReport, EffectiveSetting, KeyChange, KeyChangeError,
     Operations, Switch,
 };
 pub use state::{Candidate, Offered, ProbeFailure, ProbeStage};
-
-use crate::console::sessions::Sessions;
-use state::ApiState;
-
-/// Creates the router of the API, and the state that it shares with tRPC and the console. Requests
-/// carry their caller as an extension, unless [`is_public`].
-pub(crate) fn make_router(
-    gateway: Arc<Gateway>,
-    operations: Arc<dyn Operations>,
-    sessions: Arc<Sessions>,
-) -> (Router, Arc<ApiState>) {
-    routes::make_router(gateway, operations, sessions)
-}
 
 /// Returns whether a path needs no authentication: it describes the API, not this gateway.
 pub(crate) fn is_public(path: &str) -> bool {

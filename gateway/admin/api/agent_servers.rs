@@ -13,7 +13,6 @@ use super::agents::Agent;
 use super::figures::may_see_figures;
 use super::integrations::{Integration, States};
 use super::operation::*;
-use super::page::Part;
 use super::servers::{unknown_server, visible_servers};
 use crate::fault::Fault;
 
@@ -292,7 +291,7 @@ impl Paged<AssignedQuery> {
         mut found: Vec<StoredIntegration>,
         show: impl FnMut(StoredIntegration) -> Integration,
     ) -> Result<Page<Integration>, Problem> {
-        let part = Part::read(self.part.limit, self.part.cursor.as_deref())?;
+        let part = self.part.read()?;
         if let Some(search) = self.filter.search.as_deref().map(str::to_lowercase) {
             found.retain(|one| {
                 one.name.to_lowercase().contains(&search) || one.slug.contains(&search)

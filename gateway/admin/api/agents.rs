@@ -118,12 +118,6 @@ pub(crate) struct AgentListQuery {
     sort: Option<StoredSort>,
     #[cfg_attr(test, param(inline))]
     order: Option<SortOrder>,
-    /// The maximum number of items per page.
-    #[serde(default, deserialize_with = "number")]
-    #[cfg_attr(test, param(minimum = 1, maximum = 200))]
-    limit: Option<usize>,
-    /// The start of the page: `nextCursor` of the previous page.
-    cursor: Option<String>,
 }
 
 impl Agent {
@@ -166,20 +160,20 @@ fn answer_changed(
 
 /// Lists the caller's agents; for administrators, all agents of the organisation.
 #[cfg_attr(test, utoipa::path(
-    get, path = "/agents", tag = "agents", params(AgentListQuery, OrganisationQuery),
+    get, path = "/agents", tag = "agents", params(AgentListQuery, PartQuery, OrganisationQuery),
     responses((status = 200, body = Page<Agent>)),
 ))]
 pub(crate) async fn list_agents(
     By { state, caller, .. }: By<User>,
-    Query(query): Query<AgentListQuery>,
+    Query(Paged { part, filter }): Query<Paged<AgentListQuery>>,
 ) -> Result<Json<Page<Agent>>, Problem> {
     let actor = make_actor(&caller);
-    let part = Part::read(query.limit, query.cursor.as_deref())?;
+    let part = part.read()?;
     let Part { offset, limit } = part;
     let asked = AgentQuery {
-        search: query.search,
-        sort: query.sort.unwrap_or_default().into(),
-        is_descending: SortOrder::is_descending(query.order),
+        search: filter.search,
+        sort: filter.sort.unwrap_or_default().into(),
+        is_descending: SortOrder::is_descending(filter.order),
         offset,
         limit,
     };

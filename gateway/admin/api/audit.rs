@@ -21,13 +21,6 @@ const MAX_RECORDS: usize = 200;
 #[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct AuditQuery {
-    /// The maximum number of records per page.
-    #[serde(default, deserialize_with = "number")]
-    #[cfg_attr(test, param(minimum = 1, maximum = 200))]
-    limit: Option<usize>,
-    /// The start of the page: `nextCursor` of the previous page.
-    #[cfg_attr(test, param(max_length = 1024))]
-    cursor: Option<String>,
     /// Not before this time: RFC 3339 in UTC, such as `2026-11-23T06:00:00Z`.
     #[cfg_attr(test, param(max_length = 32))]
     from: Option<String>,
@@ -214,7 +207,7 @@ impl Reader {
 /// A search reads at most 64 MiB of the trail, including rotated files, for at most 2 s. `complete`
 /// reports whether that was enough.
 #[cfg_attr(test, utoipa::path(
-    get, path = "/audit", tag = "audit", params(AuditQuery, OrganisationQuery),
+    get, path = "/audit", tag = "audit", params(PartQuery, AuditQuery, OrganisationQuery),
     responses(
         (status = 200, body = AuditPage),
         (status = 409, description = "The audit trail is not written to a file"),
@@ -222,9 +215,9 @@ impl Reader {
 ))]
 pub(crate) async fn search_audit(
     By { state, caller, .. }: By<Admin>,
-    Query(mut query): Query<AuditQuery>,
+    Query(Paged { part, filter: mut query }): Query<Paged<AuditQuery>>,
 ) -> Result<Json<AuditPage>, Problem> {
-    let limit = query.limit.unwrap_or(DEFAULT_RECORDS);
+    let limit = part.limit.unwrap_or(DEFAULT_RECORDS);
     if !(1..=MAX_RECORDS).contains(&limit) {
         return Err(Problem::in_query("`limit`: must be from 1 to 200"));
     }
@@ -243,7 +236,7 @@ pub(crate) async fn search_audit(
             its output is collected";
         return Err(Problem::new(StatusCode::CONFLICT, "NO_AUDIT_FILE", detail));
     };
-    let before = read_cursor(&state, &caller, query.cursor.as_deref())?;
+    let before = read_cursor(&state, &caller, part.cursor.as_deref())?;
     let filter = Filter { query, reader: Reader::new(&caller), organisation };
     let place = enter_search(&state, &caller)?;
     let reader = Reader::new(&caller);

@@ -26,16 +26,17 @@ pub(crate) use view::{Integration, States, Warning, write_time};
 
 /// Lists the integrations of the caller's organisation.
 #[cfg_attr(test, utoipa::path(
-    get, path = "/mcp-integrations", tag = "integrations", params(ListQuery, OrganisationQuery),
+    get, path = "/mcp-integrations", tag = "integrations",
+    params(ListQuery, PartQuery, OrganisationQuery),
     responses((status = 200, body = Page<Integration>)),
 ))]
 pub(crate) async fn list_integrations(
     By { state, caller, .. }: By<User>,
-    Query(query): Query<ListQuery>,
+    Query(query): Query<Paged<ListQuery>>,
 ) -> Result<Json<Page<Integration>>, Problem> {
     let actor = make_actor(&caller);
-    let part = query.part()?;
-    let found = state.registry()?.list_integrations(&actor, &query.read(&part));
+    let part = query.part.read()?;
+    let found = state.registry()?.list_integrations(&actor, &query.filter.read(&part));
     let states = States::of(&state, &actor.organisation);
     Ok(Json(part.make_page(found, |stored| Integration::new(&states, stored, caller.role))))
 }

@@ -164,20 +164,23 @@ pub(crate) struct Part {
     pub(crate) limit: Option<usize>,
 }
 
-impl Part {
-    /// Parses the limit and the cursor of a request.
-    pub(crate) fn read(limit: Option<usize>, cursor: Option<&str>) -> Result<Self, Problem> {
+impl PartQuery {
+    /// Returns the requested part of a list that the registry pages itself.
+    pub(crate) fn read(&self) -> Result<Part, Problem> {
+        let limit = self.limit;
         if matches!(limit, Some(limit) if !(1..=MAX_ITEMS).contains(&limit)) {
             return Err(Problem::in_query("`limit`: must be from 1 to 200"));
         }
-        let offset = match cursor.map(str::parse) {
+        let offset = match self.cursor.as_deref().map(str::parse) {
             None => 0,
             Some(Ok(offset)) => offset,
             Some(Err(_)) => return Err(Problem::in_query("`cursor`: is not from a response")),
         };
-        Ok(Self { offset, limit })
+        Ok(Part { offset, limit })
     }
+}
 
+impl Part {
     pub(crate) fn make_page<T, U>(&self, found: Found<T>, show: impl FnMut(T) -> U) -> Page<U> {
         let items: Vec<U> = found.items.into_iter().map(show).collect();
         let next = self.offset.saturating_add(items.len());

@@ -143,7 +143,8 @@ operations! {
     Operator me::list_settings,
 }
 
-/// Builds the router from the table, and the state that its requests share.
+/// Creates the router of the API, and the state that it shares with tRPC and the console. Requests
+/// carry their caller as an extension, unless [`super::is_public`].
 pub(crate) fn make_router(
     gateway: Arc<Gateway>,
     operations: Arc<dyn Operations>,

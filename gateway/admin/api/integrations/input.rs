@@ -33,12 +33,6 @@ pub(crate) struct ListQuery {
     sort: Option<StoredSort>,
     #[cfg_attr(test, param(inline))]
     order: Option<SortOrder>,
-    /// The maximum number of items per page.
-    #[serde(default, deserialize_with = "number")]
-    #[cfg_attr(test, param(minimum = 1, maximum = 200))]
-    limit: Option<usize>,
-    /// The start of the page: `nextCursor` of the previous page.
-    cursor: Option<String>,
 }
 
 /// The origin of an integration.
@@ -134,10 +128,6 @@ pub(crate) enum AuthMethod {
 }
 
 impl ListQuery {
-    pub(super) fn part(&self) -> Result<Part, Problem> {
-        Part::read(self.limit, self.cursor.as_deref())
-    }
-
     pub(super) fn read(&self, part: &Part) -> IntegrationQuery {
         let kind = self.kind.map(|kind| match kind {
             IntegrationType::Custom => IntegrationKind::Custom,
