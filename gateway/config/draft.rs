@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 pub use secrets::RequiredVariable;
-use secrets::Secrets;
+use secrets::{Secrets, WrittenAt};
 
 use crate::problem::{Problem, Problems, Report, ValuePlace};
 use crate::source::node::{Node, Value};
@@ -173,10 +173,10 @@ pub fn write_server(slug: &str, server: &Node, secrets: &mut Secrets) -> String 
     for key in ["command", "url", "transport", "cwd"] {
         let Some(node) = server.get(&[key]) else { continue };
         let Some(text) = node.as_text() else { continue };
-        let path = format!("servers.{slug}.{key}");
+        let of = WrittenAt { slug, key: &format!("servers.{slug}.{key}"), place: &node.place };
         let text = match key {
-            "url" => secrets.address(text, slug, &path, &node.place),
-            _ => secrets.plain(text, &path, &node.place),
+            "url" => secrets.address(text, of),
+            _ => secrets.plain(text, of),
         };
         let _ = writeln!(out, "    {key}: {}", scalar(&text));
     }
@@ -200,8 +200,9 @@ fn write_arguments(out: &mut String, slug: &str, server: &Node, secrets: &mut Se
     let mut before = String::new();
     for (at, item) in list.iter().enumerate() {
         let Some(text) = item.as_text() else { continue };
-        let path = format!("servers.{slug}.args.{at}");
-        words.push(scalar(&secrets.argument(text, &before, slug, &path, &item.place)));
+        let key = format!("servers.{slug}.args.{at}");
+        let of = WrittenAt { slug, key: &key, place: &item.place };
+        words.push(scalar(&secrets.argument(text, &before, of)));
         before = text.to_string();
     }
     let line = words.join(", ");
@@ -230,10 +231,11 @@ fn write_section(
             continue;
         }
         out.push_str(&std::mem::take(&mut head));
-        let path = format!("servers.{slug}.{section}.{name}");
+        let key = format!("servers.{slug}.{section}.{name}");
+        let of = WrittenAt { slug, key: &key, place: &entry.node.place };
         let text = match section {
-            "env" => secrets.variable(text, name, slug, &path, &entry.node.place),
-            _ => secrets.header(text, name, slug, &path, &entry.node.place),
+            "env" => secrets.variable(text, name, of),
+            _ => secrets.header(text, name, of),
         };
         let _ = writeln!(out, "      {}: {}", scalar(name), scalar(&text));
     }

@@ -59,6 +59,14 @@ pub struct RequiredVariable {
     pub place: ValuePlace,
 }
 
+/// A value in a client's file: the name of its server, its key and its location.
+#[derive(Clone, Copy)]
+pub struct WrittenAt<'a> {
+    pub slug: &'a str,
+    pub key: &'a str,
+    pub place: &'a ValuePlace,
+}
+
 /// The references created so far.
 #[derive(Default)]
 pub struct Secrets {
@@ -113,7 +121,7 @@ impl Secrets {
     }
 
     /// Converts a value that is not secret: only the editor's variables in it are translated.
-    pub fn plain(&mut self, text: &str, key: &str, place: &ValuePlace) -> String {
+    pub fn plain(&mut self, text: &str, of: WrittenAt<'_>) -> String {
         let mut out = String::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("${") {
@@ -123,7 +131,7 @@ impl Secrets {
                 rest = after;
                 continue;
             };
-            out.push_str(&self.reference(inside, key, place));
+            out.push_str(&self.reference(inside, of));
             rest = tail;
         }
         out.push_str(rest);
@@ -131,158 +139,123 @@ impl Secrets {
     }
 
     /// Converts the value of a child process's variable.
-    pub fn variable(
-        &mut self,
-        text: &str,
-        name: &str,
-        slug: &str,
-        key: &str,
-        place: &ValuePlace,
-    ) -> String {
+    pub fn variable(&mut self, text: &str, name: &str, of: WrittenAt<'_>) -> String {
         if is_secret_name(name) || is_secret_value(text) {
-            self.secret(text, name, slug, key, place)
+            self.secret(text, name, of)
         } else {
-            self.plain(text, key, place)
+            self.plain(text, of)
         }
     }
 
-    pub fn header(
-        &mut self,
-        text: &str,
-        name: &str,
-        slug: &str,
-        key: &str,
-        place: &ValuePlace,
-    ) -> String {
+    pub fn header(&mut self, text: &str, name: &str, of: WrittenAt<'_>) -> String {
         if OPEN_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
-            return self.plain(text, key, place);
+            return self.plain(text, of);
         }
         let name = if name.eq_ignore_ascii_case("authorization") {
-            format!("{slug}_token")
+            format!("{}_token", of.slug)
         } else {
-            format!("{slug}_{name}")
+            format!("{}_{name}", of.slug)
         };
-        self.after_scheme(text, &name, slug, key, place)
+        self.after_scheme(text, &name, of)
     }
 
     /// Converts an argument of a program; `before` may be the option that the argument belongs to.
-    pub fn argument(
-        &mut self,
-        text: &str,
-        before: &str,
-        slug: &str,
-        key: &str,
-        place: &ValuePlace,
-    ) -> String {
+    pub fn argument(&mut self, text: &str, before: &str, of: WrittenAt<'_>) -> String {
         if let Some((name, value)) = text.split_once('=')
             && !name.contains(['/', ':', '?'])
             && (is_secret_name(name) || is_secret_value(value))
         {
-            let made = self.secret(value, name.trim_start_matches('-'), slug, key, place);
+            let made = self.secret(value, name.trim_start_matches('-'), of);
             return format!("{name}={made}");
         }
         let option = before.strip_prefix('-').unwrap_or("").trim_start_matches('-');
         if !option.contains('=') && is_secret_name(option) && !text.starts_with('-') {
-            return self.secret(text, option, slug, key, place);
+            return self.secret(text, option, of);
         }
         if text.contains("://") {
-            return self.address(text, slug, key, place);
+            return self.address(text, of);
         }
         if SCHEMES.iter().any(|scheme| text.contains(scheme)) {
-            return self.after_scheme(text, &format!("{slug}_token"), slug, key, place);
+            return self.after_scheme(text, &format!("{}_token", of.slug), of);
         }
         if is_secret_value(text) {
-            self.secret(text, &format!("{slug}_secret"), slug, key, place)
+            self.secret(text, &format!("{}_secret", of.slug), of)
         } else {
-            self.plain(text, key, place)
+            self.plain(text, of)
         }
     }
 
     /// Converts an address, in which user, path or query may be secret.
-    pub fn address(&mut self, text: &str, slug: &str, key: &str, place: &ValuePlace) -> String {
+    pub fn address(&mut self, text: &str, of: WrittenAt<'_>) -> String {
         let Ok(url) = url::Url::parse(text) else {
-            return self.plain(text, key, place);
+            return self.plain(text, of);
         };
         let has_user = !url.username().is_empty() || url.password().is_some();
         let in_path = url.path().split('/').any(is_secret_value);
         if has_user || in_path {
-            return self.secret(text, &format!("{slug}_url"), slug, key, place);
+            return self.secret(text, &format!("{}_url", of.slug), of);
         }
         let Some((address, query)) = text.split_once('?') else {
-            return self.plain(text, key, place);
+            return self.plain(text, of);
         };
         let mut pairs = Vec::new();
         for pair in query.split('&') {
             pairs.push(match pair.split_once('=') {
                 Some((name, value)) => {
-                    let variable = format!("{slug}_{name}");
+                    let variable = format!("{}_{name}", of.slug);
                     let made = if is_secret_name(name) || is_secret_value(value) {
-                        self.secret(value, &variable, slug, key, place)
+                        self.secret(value, &variable, of)
                     } else {
-                        self.plain(value, key, place)
+                        self.plain(value, of)
                     };
                     format!("{name}={made}")
                 }
-                None => self.plain(pair, key, place),
+                None => self.plain(pair, of),
             });
         }
-        format!("{}?{}", self.plain(address, key, place), pairs.join("&"))
+        format!("{}?{}", self.plain(address, of), pairs.join("&"))
     }
 
     /// Replaces the secret after `Bearer` or another scheme.
-    fn after_scheme(
-        &mut self,
-        text: &str,
-        name: &str,
-        slug: &str,
-        key: &str,
-        place: &ValuePlace,
-    ) -> String {
+    fn after_scheme(&mut self, text: &str, name: &str, of: WrittenAt<'_>) -> String {
         for scheme in SCHEMES {
             if let Some((before, secret)) = text.split_once(scheme) {
-                let made = self.secret(secret, name, slug, key, place);
+                let made = self.secret(secret, name, of);
                 return format!("{before}{scheme}{made}");
             }
         }
-        self.secret(text, name, slug, key, place)
+        self.secret(text, name, of)
     }
 
     /// Replaces a secret by a reference, unless the value is a reference already.
-    fn secret(
-        &mut self,
-        text: &str,
-        name: &str,
-        slug: &str,
-        key: &str,
-        place: &ValuePlace,
-    ) -> String {
+    fn secret(&mut self, text: &str, name: &str, of: WrittenAt<'_>) -> String {
         if text.is_empty() || text.contains("${") {
-            return self.plain(text, key, place);
+            return self.plain(text, of);
         }
         let mut name = variable_name(name);
         // Such names have a meaning for the gateway.
         let is_ours = name.starts_with("LOCKGATE_") || name.starts_with("MCP_");
         if is_ours || self.is_taken(&name, text) {
-            name = variable_name(&format!("{slug}_{name}"));
+            name = variable_name(&format!("{}_{name}", of.slug));
         }
-        self.refer(&name, text, key, place)
+        self.refer(&name, text, of)
     }
 
-    fn input(&mut self, id: &str, inside: &str, key: &str, place: &ValuePlace) -> String {
-        let reference = self.refer(&variable_name(id), inside, key, place);
+    fn input(&mut self, id: &str, inside: &str, of: WrittenAt<'_>) -> String {
+        let reference = self.refer(&variable_name(id), inside, of);
         self.inputs.insert(reference.clone(), id.to_string());
         reference
     }
 
     /// Returns a reference by this name, or by the next free one.
-    fn refer(&mut self, first: &str, value: &str, key: &str, place: &ValuePlace) -> String {
+    fn refer(&mut self, first: &str, value: &str, of: WrittenAt<'_>) -> String {
         let mut name = first.to_string();
         let mut number = 2;
         while self.is_taken(&name, value) {
             name = format!("{first}_{number}");
             number += 1;
         }
-        self.want(&name, Some(value), key, place);
+        self.want(&name, Some(value), of);
         format!("${{{name}}}")
     }
 
@@ -293,19 +266,19 @@ impl Secrets {
         }
     }
 
-    fn want(&mut self, name: &str, value: Option<&str>, key: &str, place: &ValuePlace) {
+    fn want(&mut self, name: &str, value: Option<&str>, of: WrittenAt<'_>) {
         if !self.made.contains_key(name) {
             let wanted = RequiredVariable {
                 name: name.to_string(),
-                key: key.to_string(),
-                place: place.clone(),
+                key: of.key.to_string(),
+                place: of.place.clone(),
             };
             self.made.insert(name.to_string(), (value.map(str::to_string), wanted));
         }
     }
 
     /// Translates the reference between `${` and `}` in a client's file.
-    fn reference(&mut self, inside: &str, key: &str, place: &ValuePlace) -> String {
+    fn reference(&mut self, inside: &str, of: WrittenAt<'_>) -> String {
         match inside {
             "userHome" => return self.home.clone(),
             "workspaceFolder" => return self.workspace.display().to_string(),
@@ -314,12 +287,12 @@ impl Secrets {
         }
         let name = match inside.split_once(':') {
             Some(("env", name)) => name.to_string(),
-            Some(("input", id)) => return self.input(id, inside, key, place),
+            Some(("input", id)) => return self.input(id, inside, of),
             Some((_, default)) if default.starts_with('-') => return format!("${{{inside}}}"),
             Some(_) => variable_name(inside),
             None => variable_name_as_is(inside),
         };
-        self.want(&name, None, key, place);
+        self.want(&name, None, of);
         format!("${{{name}}}")
     }
 }
