@@ -44,35 +44,17 @@ impl Read {
         self.files.iter().map(|file| file.document.clone()).collect()
     }
 
-    /// Adds the place to a mistake found by the policy layer. `at` are the indices of the file and
-    /// of its policy, `path` is the key in the policy.
-    pub fn problem(
+    /// Returns the place and the whole key of a part of a policy. `at` are the indices of the file
+    /// and of its policy, `path` is the key in the policy.
+    pub fn locate(
         &self,
-        at: (usize, usize),
-        path: &[String],
-        what: &str,
-        hint: &str,
-    ) -> Option<Problem> {
-        let (place, key) = self.place(at, path)?;
-        Some(Problem::error(place, key, what).hint(hint))
-    }
-
-    pub fn warning(
-        &self,
-        at: (usize, usize),
-        path: &[String],
-        what: &str,
-        hint: &str,
-    ) -> Option<Problem> {
-        let (place, key) = self.place(at, path)?;
-        Some(Problem::warning(place, key, what).hint(hint))
-    }
-
-    fn place(&self, (file, at): (usize, usize), path: &[String]) -> Option<(ValuePlace, String)> {
+        (file, at): (usize, usize),
+        path: &[impl AsRef<str>],
+    ) -> Option<(ValuePlace, String)> {
         let Source { node, places, .. } = self.files.get(file)?;
         let at = places.get(at)?;
         let mut full = vec!["policies".to_owned(), at.to_string()];
-        full.extend_from_slice(path);
+        full.extend(path.iter().map(|part| part.as_ref().to_owned()));
         Some((node.nearest_place(&full), full.join(".")))
     }
 }
@@ -105,12 +87,10 @@ pub fn load(paths: &[PathBuf], cwd: &Path) -> Result<Config, Report> {
 
 fn describe(mistake: PolicyError, read: &Read) -> Problem {
     let PolicyError { at, path, what, hint } = mistake;
-    if let Some(at) = at
-        && let Some(problem) = read.problem(at, &path, &what, &hint)
-    {
-        return problem;
+    match at.and_then(|at| read.locate(at, &path)) {
+        Some((place, key)) => Problem::error(place, key, what).hint(hint),
+        None => Problem::error(ValuePlace::Nowhere, path.join("."), what),
     }
-    Problem::error(ValuePlace::Nowhere, path.join("."), what)
 }
 
 /// Reads the cases of a file.

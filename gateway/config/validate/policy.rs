@@ -11,6 +11,7 @@ use lockgate_policy::{Config, Document, Lists, Policy, PolicyError, pin};
 
 use super::Check;
 use crate::policies::{self, Read};
+use crate::problem::Problem;
 use crate::raw::Root;
 use crate::source::node::as_words;
 use crate::source::reason;
@@ -82,9 +83,8 @@ impl Check<'_> {
                         all - 1
                     ),
                 };
-                let path = ["who".to_owned(), key.to_owned()];
-                if let Some(problem) = read.warning((file, asking[0]), &path, &what, hint) {
-                    self.problems.push(problem);
+                if let Some((place, key)) = read.locate((file, asking[0]), &["who", key]) {
+                    self.problems.push(Problem::warning(place, key, what).hint(hint));
                 }
             }
         }
@@ -111,10 +111,10 @@ impl Check<'_> {
     fn mistake(&mut self, mistake: PolicyError, read: &Read) {
         let PolicyError { at, path, what, hint } = mistake;
         if let Some(at) = at
-            && let Some(problem) = read.problem(at, &path, &what, &hint)
+            && let Some((place, key)) = read.locate(at, &path)
         {
             self.wrong = true;
-            return self.problems.push(problem);
+            return self.problems.push(Problem::error(place, key, what).hint(hint));
         }
         let path = as_words(&path);
         if let [list @ .., item] = path.as_slice()
@@ -174,9 +174,8 @@ impl Check<'_> {
         for (file, document) in config.documents.iter().enumerate() {
             for (at, entry) in document.policies.iter().enumerate() {
                 let Some(key) = names.find_unfit_list(&entry.policy.what) else { continue };
-                let path = ["what".to_owned(), key.to_owned()];
-                if let Some(problem) = read.warning((file, at), &path, UNKNOWN, HINT) {
-                    self.problems.push(problem);
+                if let Some((place, key)) = read.locate((file, at), &["what", key]) {
+                    self.problems.push(Problem::warning(place, key, UNKNOWN).hint(HINT));
                 }
             }
         }
