@@ -7,7 +7,6 @@ pub mod environment;
 pub mod json;
 pub mod layer;
 pub mod node;
-mod position;
 mod toml;
 mod yaml;
 

@@ -10,8 +10,7 @@ use std::sync::Arc;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::node::{MAX_NESTING, Node, NodeEntry, STOPPED, Value};
-use super::position::Lines;
+use super::node::{Lines, MAX_NESTING, Node, NodeEntry, STOPPED, Value};
 use crate::problem::{Problem, ValuePlace};
 
 pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {

@@ -2,6 +2,8 @@
 //! `Display`, so that a value which may be a secret can only be shown through `shown`.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use figment::value::{Dict, Empty, Num, Tag, Value as Figment};
 
@@ -332,4 +334,32 @@ pub fn as_words(path: &[String]) -> Vec<&str> {
 pub fn starts_with<S: AsRef<str>>(path: &[S], keys: &[&str]) -> bool {
     path.len() >= keys.len()
         && path.iter().zip(keys).all(|(have, want)| *want == "*" || have.as_ref() == *want)
+}
+
+// Places from byte offsets. Columns count characters.
+
+pub struct Lines<'a> {
+    path: &'a Arc<PathBuf>,
+    text: &'a str,
+    /// Offset of each line's first byte.
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    pub fn new(path: &'a Arc<PathBuf>, text: &'a str) -> Self {
+        let mut starts = vec![0];
+        starts.extend(text.match_indices('\n').map(|(at, _)| at + 1));
+        Self { path, text, starts }
+    }
+
+    pub fn place(&self, offset: usize) -> ValuePlace {
+        let line = self.starts.partition_point(|start| *start <= offset);
+        let start = self.starts[line.saturating_sub(1)];
+        let before = self.text.get(start..offset).unwrap_or("");
+        self.at(line, before.chars().count() + 1)
+    }
+
+    pub fn at(&self, line: usize, column: usize) -> ValuePlace {
+        ValuePlace::File { path: self.path.clone(), line, column }
+    }
 }

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::node::{MAX_NESTING, Node, NodeEntry, STOPPED, Value};
-use super::position::Lines;
+use super::node::{Lines, MAX_NESTING, Node, NodeEntry, STOPPED, Value};
 use crate::problem::{Problem, ValuePlace};
 
 pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
