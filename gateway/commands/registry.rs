@@ -242,14 +242,9 @@ impl NewIntegration {
 
     fn describe_place(&self, body: &mut Value) {
         body["serverUrl"] = self.server_url.as_deref().into();
-        let method = match self.auth {
-            AuthMethod::None => "none",
-            AuthMethod::ApiKey => "api_key",
-            AuthMethod::BearerToken => "bearer_token",
-            AuthMethod::User => "user",
-            AuthMethod::UserHeaders => "user_headers",
-        };
-        body["authMethod"] = method.into();
+        if let Some(method) = self.auth.to_possible_value() {
+            body["authMethod"] = method.get_name().replace('-', "_").into();
+        }
         if let Some(header) = &self.header {
             body["headerName"] = header.as_str().into();
         }

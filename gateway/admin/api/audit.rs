@@ -43,13 +43,15 @@ pub(crate) struct AuditQuery {
     kind: Option<String>,
 }
 
-/// The decision.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum DecisionName {
-    Allow,
-    Deny,
+lockgate_text::words! {
+    /// The decision.
+    #[derive(Deserialize)]
+    #[cfg_attr(test, derive(utoipa::ToSchema))]
+    #[serde(rename_all = "lowercase")]
+    pub(crate) enum DecisionName {
+        Allow = "allow",
+        Deny = "deny",
+    }
 }
 
 /// A page of the audit trail.
@@ -93,16 +95,11 @@ struct Filter {
 impl Filter {
     fn fits(&self, record: &Members) -> bool {
         let query = &self.query;
-        let decision = match query.decision {
-            Some(DecisionName::Allow) => Some("allow"),
-            Some(DecisionName::Deny) => Some("deny"),
-            None => None,
-        };
         let wanted = [
             ("kind", query.kind.as_deref()),
             ("name", query.tool.as_deref()),
             ("server", query.server.as_deref()),
-            ("decision", decision),
+            ("decision", query.decision.map(DecisionName::as_str)),
         ];
         for (name, wanted) in wanted {
             if let Some(wanted) = wanted

@@ -39,7 +39,6 @@ struct Exchange {
     state: Arc<ApiState>,
     caller: Arc<Caller>,
     parts: Parts,
-    is_batch: bool,
     inputs: Result<Inputs, TrpcError>,
     /// The id of the last event that a subscription has received.
     last_event_id: Option<String>,
@@ -57,7 +56,7 @@ pub(crate) async fn answer(State(state): State<Arc<ApiState>>, request: Request)
     };
     let is_event_source = is_event_source(&parts);
     match open(state, parts, &body).await {
-        Ok(opened) => opened.answer().await,
+        Ok((envelope, exchange)) => answer_calls(envelope, exchange).await,
         // An `EventSource` exposes the content of streams only.
         Err(failure) if is_event_source => refuse_subscription(&failure, None),
         Err(failure) => refuse(&failure),
@@ -70,13 +69,12 @@ fn is_event_source(parts: &Parts) -> bool {
     parts.method == Method::GET && matches!(accepted, Some(kind) if kind == "text/event-stream")
 }
 
-/// A request that is valid as a whole.
-struct Opened {
-    envelope: Envelope,
-    exchange: Arc<Exchange>,
-}
-
-async fn open(state: Arc<ApiState>, mut parts: Parts, body: &Bytes) -> Result<Opened, TrpcError> {
+/// Parses a request. Returns an error if it is invalid as a whole.
+async fn open(
+    state: Arc<ApiState>,
+    mut parts: Parts,
+    body: &Bytes,
+) -> Result<(Envelope, Arc<Exchange>), TrpcError> {
     let caller = Arc::new(Caller::from_request_parts(&mut parts, &state).await?);
     if parts.uri.to_string().len() > MAX_URL {
         let words = "the path and the query together exceed 16384 bytes: set `maxURLLength` of the \
@@ -95,38 +93,35 @@ async fn open(state: Arc<ApiState>, mut parts: Parts, body: &Bytes) -> Result<Op
     }
     let envelope = Envelope::parse(&parts.method, &parts.uri, &query, &parts.headers)?;
     let inputs = envelope.read_inputs(&parts.method, &query, body);
-    let is_batch = envelope.is_batch;
     let last_event_id = match read_header(&parts.headers, "last-event-id") {
         Some(id) => Some(id.to_owned()),
         None => query.last_event_id,
     };
-    let exchange = Arc::new(Exchange { state, caller, parts, is_batch, inputs, last_event_id });
-    Ok(Opened { envelope, exchange })
+    let exchange = Arc::new(Exchange { state, caller, parts, inputs, last_event_id });
+    Ok((envelope, exchange))
 }
 
-impl Opened {
-    async fn answer(self) -> Response {
-        if let [call] = &*self.envelope.calls
-            && let Some(procedure) = call.procedure
-            && procedure.kind == ProcedureKind::Subscription
-            && !self.exchange.is_batch
-        {
-            return self.exchange.subscribe(procedure, &call.path);
-        }
-        let takes_lines = self.envelope.takes_lines;
-        let mut calls: Vec<BoxFuture<'static, Answered>> = Vec::new();
-        for (at, call) in self.envelope.calls.into_iter().enumerate() {
-            let exchange = Arc::clone(&self.exchange);
-            calls.push(async move { exchange.run_call(at, call).await }.boxed());
-        }
-        if takes_lines {
-            return answer_lines(calls);
-        }
-        let answered = join_all(calls).await;
-        match answered.first() {
-            Some(only) if !self.exchange.is_batch => answer_one(only),
-            _ => answer_batch(&answered),
-        }
+async fn answer_calls(envelope: Envelope, exchange: Arc<Exchange>) -> Response {
+    let Envelope { calls: given, is_batch, takes_lines } = envelope;
+    if let [call] = &*given
+        && let Some(procedure) = call.procedure
+        && procedure.kind == ProcedureKind::Subscription
+        && !is_batch
+    {
+        return exchange.subscribe(procedure, &call.path);
+    }
+    let mut calls: Vec<BoxFuture<'static, Answered>> = Vec::new();
+    for (at, call) in given.into_iter().enumerate() {
+        let exchange = Arc::clone(&exchange);
+        calls.push(async move { exchange.run_call(at, call).await }.boxed());
+    }
+    if takes_lines {
+        return answer_lines(calls);
+    }
+    let answered = join_all(calls).await;
+    match answered.first() {
+        Some(only) if !is_batch => answer_one(only),
+        _ => answer_batch(&answered),
     }
 }
 

@@ -19,7 +19,6 @@ use crate::api::access::{By, Caller};
 use crate::api::answer::{count, estimate_tree};
 use crate::api::call::{CallError, CallOrigin, CallResult, Params, param, send};
 use crate::api::page::{Paged, PartQuery, Query};
-use crate::api::problem::Problem;
 use crate::api::servers::{Server, visible_servers};
 use crate::api::state::ApiState;
 use crate::api::tools::{self, ToolsQuery, find_spellings, is_category};
@@ -42,11 +41,7 @@ pub(crate) async fn run(
         && held.hold(estimate_tree(input.get().as_bytes())).await.is_err()
     {
         let words = "not enough memory for this input (limits.bytes_in_flight): retry";
-        return Err(TrpcError::from(Problem::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "OVERLOADED",
-            words,
-        )));
+        return Err(TrpcError::new(StatusCode::SERVICE_UNAVAILABLE, words));
     }
     let given = parse_input(input)?;
     let members = match procedure.action {
