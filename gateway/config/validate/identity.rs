@@ -8,6 +8,7 @@ use lockgate_authn::signer::{self, SigningKey};
 use url::Url;
 
 use super::Check;
+use super::secret::MAX_CREDENTIAL;
 use crate::raw::{Root, Server, SignIn};
 use crate::suggest;
 
@@ -103,8 +104,6 @@ impl Check<'_> {
 const CALLBACK: &str = "/console/sign-in/callback";
 /// The scope that makes a request one of OpenID Connect.
 const OPENID: &str = "openid";
-/// Maximum length of a client's name and secret in bytes.
-const MAX_CREDENTIAL: usize = 4096;
 
 impl Check<'_> {
     pub fn sign_in(
@@ -120,7 +119,8 @@ impl Check<'_> {
         }
         let issuer = self.sign_in_issuer(root, raw);
         let client_id = self.client_id(raw.client_id.as_deref());
-        let client_secret = self.client_secret(raw.client_secret.as_deref());
+        let path = ["admin", "sign_in", "client_secret"];
+        let client_secret = self.client_secret(&path, raw.client_secret.as_deref());
         let scopes = self.sign_in_scopes(raw.scopes.as_deref());
         let mut redirect = self.console_url(root, raw, authn, admin)?;
         redirect.set_path(CALLBACK);
@@ -158,18 +158,6 @@ impl Check<'_> {
             self.wrong_value(&path, "is not a valid client id", hint);
         }
         Some(id.to_owned())
-    }
-
-    fn client_secret(&mut self, raw: Option<&str>) -> Option<String> {
-        let path = ["admin", "sign_in", "client_secret"];
-        let secret = raw?;
-        if secret.is_empty() || secret.len() > MAX_CREDENTIAL {
-            let hint = "remove it for a public client";
-            self.error(&path, format!("must have 1 to {MAX_CREDENTIAL} bytes"), hint);
-        } else {
-            self.warn_of_literal(&path);
-        }
-        Some(secret.to_owned())
     }
 
     fn sign_in_scopes(&mut self, raw: Option<&[String]>) -> Vec<String> {

@@ -12,6 +12,8 @@ use crate::raw::Root;
 const KEY_CHARS: usize = 16;
 const SECRET_CHARS: usize = 32;
 const MAX_SECRET: usize = 4096;
+/// Maximum length of a client's id and secret in bytes.
+pub const MAX_CREDENTIAL: usize = 4096;
 /// The maximum of a ring of keys, minus the sealing key.
 const OLD_SECRETS: usize = 7;
 /// Minimum number of distinct characters of a random value.
@@ -81,6 +83,18 @@ impl Check<'_> {
     pub fn long_secret(&mut self, path: &[&str], secret: Option<&str>) -> Option<String> {
         let secret = secret?;
         self.random(path, secret, SECRET_CHARS);
+        Some(secret.to_owned())
+    }
+
+    /// Checks the secret of a client at an authorization server.
+    pub fn client_secret(&mut self, path: &[&str], secret: Option<&str>) -> Option<String> {
+        let secret = secret?;
+        if (1..=MAX_CREDENTIAL).contains(&secret.len()) {
+            self.warn_of_literal(path);
+        } else {
+            let hint = "remove it for a public client";
+            self.error(path, format!("must have 1 to {MAX_CREDENTIAL} bytes"), hint);
+        }
         Some(secret.to_owned())
     }
 

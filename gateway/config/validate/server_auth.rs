@@ -12,12 +12,11 @@ use lockgate_egress::Policy;
 use lockgate_store::Secret;
 use url::Url;
 
+use super::secret::MAX_CREDENTIAL;
 use super::server::is_own_header;
 use super::{Check, is_local};
 use crate::raw::{AuthMethod, AuthProvider, Root, Server, ServerAuth};
 
-/// Maximum length of a client's id and secret in bytes.
-const MAX_CREDENTIAL: usize = 4096;
 const MAKE_KEY: &str = "generate one with `openssl genpkey -algorithm EC -pkeyopt \
     ec_paramgen_curve:P-256 -out client.pem`, and use a reference: file:client.pem";
 
@@ -274,12 +273,7 @@ impl Check<'_> {
         }
         let authentication = match (&raw.client_secret, &raw.client_key) {
             (Some(secret), _) => {
-                if secret.is_empty() || secret.len() > MAX_CREDENTIAL {
-                    let what = format!("must have 1 to {MAX_CREDENTIAL} bytes");
-                    let hint = "remove it for a public client";
-                    self.error(&auth_key(slug, "client_secret"), what, hint);
-                }
-                self.warn_of_literal(&auth_key(slug, "client_secret"));
+                self.client_secret(&auth_key(slug, "client_secret"), Some(secret.as_str()));
                 Authentication::Secret(Secret::new(secret.clone()))
             }
             (None, Some(key)) => {
