@@ -58,7 +58,7 @@ pub fn approvals_router<A: Approvals>(approvals: Arc<A>) -> Router {
     Router::new()
         .route("/approvals", get(list::<A>))
         .route("/approvals/{id}", get(find::<A>))
-        .route("/approvals/{id}/{decision}", post(answer_one::<A>))
+        .route("/approvals/{id}/{decision}", post(answer::<A>))
         .with_state(approvals)
 }
 
@@ -116,26 +116,17 @@ async fn list<A: Approvals>(
     json_response(StatusCode::OK, json!({"approvals": waiting}).to_string())
 }
 
-async fn answer_one<A: Approvals>(
+async fn answer<A: Approvals>(
     State(approvals): State<Arc<A>>,
     Extension(approver): Extension<A::Approver>,
     Path((id, decision)): Path<(String, String)>,
 ) -> Response {
-    answer(&*approvals, &approver, &id, &decision)
-}
-
-fn answer<A: Approvals>(
-    approvals: &A,
-    approver: &A::Approver,
-    id: &str,
-    decision: &str,
-) -> Response {
-    let approve = match decision {
+    let approve = match decision.as_str() {
         "approve" => true,
         "deny" => false,
         _ => return refuse(StatusCode::NOT_FOUND, "the decision must be `approve` or `deny`"),
     };
-    match approvals.answer(approver, id, approve) {
+    match approvals.answer(&approver, &id, approve) {
         Ok(state) => json_response(StatusCode::OK, state.to_string()),
         Err(error) if error.is_unknown => refuse(StatusCode::NOT_FOUND, &error.words),
         Err(error) => refuse(StatusCode::CONFLICT, &error.words),

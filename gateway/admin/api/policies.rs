@@ -139,38 +139,37 @@ impl Explain {
     }
 }
 
-/// Returns the caller of the explained request, and whether it has a key or console session.
+/// Returns the caller of the explained request, out of the callers that are known by name.
 fn find_subject(
-    state: &ApiState,
+    known: &[(String, Subject)],
     caller: &Caller,
     question: &Explain,
-) -> Result<(Subject, bool), Problem> {
+) -> Result<Subject, Problem> {
     if let Some(subject) = &question.subject {
         if question.caller.is_some() {
             return Err(Problem::in_body("/caller", "use either `caller` or `as`"));
         }
-        let known = known_callers(state, caller);
-        let is_known = known.iter().any(|(_, one)| is_same(one, subject));
-        return Ok((subject.clone(), is_known));
+        return Ok(subject.clone());
     }
-    let Some(wanted) = &question.caller else { return Ok((read_subject(&caller.principal), true)) };
-    let mut found: Vec<Subject> = Vec::new();
-    for (name, subject) in known_callers(state, caller) {
-        let is_wanted = name == *wanted
+    let Some(wanted) = &question.caller else { return Ok(read_subject(&caller.principal)) };
+    let mut found: Vec<&Subject> = Vec::new();
+    for (name, subject) in known {
+        let is_wanted = name == wanted
             || subject.subject == *wanted
             || format!("{}|{}", subject.issuer, subject.subject) == *wanted;
-        if is_wanted && !found.iter().any(|one| is_same(one, &subject)) {
+        if is_wanted && !found.iter().any(|one| is_same(one, subject)) {
             found.push(subject);
         }
     }
-    match found.len() {
-        1 => Ok((found.remove(0), true)),
-        0 => {
+    match found.as_slice() {
+        [one] => Ok((*one).clone()),
+        [] => {
             let detail = "no key and no console session has this name: use another name, or \
                 describe the caller";
             Err(Problem::in_body("/caller", detail))
         }
-        count => {
+        all => {
+            let count = all.len();
             let detail = format!("{count} callers have this name: use the id of one of them");
             Err(Problem::in_body("/caller", detail))
         }
@@ -216,8 +215,7 @@ fn known_callers(state: &ApiState, caller: &Caller) -> Vec<(String, Subject)> {
 }
 
 /// Describes a caller for the response: its name and the properties that policies use.
-fn describe_subject(state: &ApiState, caller: &Caller, subject: &Subject) -> AskedCaller {
-    let known = known_callers(state, caller);
+fn describe_subject(known: &[(String, Subject)], subject: &Subject) -> AskedCaller {
     let name = known.iter().find(|(_, one)| is_same(one, subject)).map(|(name, _)| name);
     AskedCaller {
         name: name.cloned(),
@@ -297,8 +295,11 @@ pub(crate) async fn explain_decision(
 ) -> Result<Json<Explanation>, Problem> {
     let (kind, name) = question.asked()?;
     let arguments = question.arguments.as_ref().map(ToString::to_string);
-    let (subject, knows_caller) = find_subject(&state, &caller, &question)?;
-    let shown = describe_subject(&state, &caller, &subject);
+    let known = known_callers(&state, &caller);
+    let subject = find_subject(&known, &caller, &question)?;
+    let shown = describe_subject(&known, &subject);
+    // A caller that is described may have neither a key nor a session.
+    let knows_caller = question.subject.is_none() || shown.name.is_some();
     let principal = make_principal(&subject);
     let at = match (&question.at, principal.only_agent()) {
         (Some(at), _) => at.clone(),

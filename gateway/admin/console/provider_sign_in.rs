@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, Method};
 use axum::response::Response;
 use lockgate_authn::{Answer, Authenticator, Principal, SignIn, SignInError};
 
-use super::redirect::{SIGN_IN, find_next, own_address, redirect, set_cookie, set_session_cookie};
+use super::redirect::{SIGN_IN, begin_session, find_next, own_address, redirect, set_cookie};
 use super::sessions::Sessions;
 use super::sign_in::{self, Attempts, Begun, cookie_name};
 
@@ -129,11 +129,9 @@ async fn take_back(
 impl Arrival {
     /// Starts the session. Returns `None` if the system provides no random bytes.
     pub fn begin(&self, sessions: &Sessions, headers: &HeaderMap) -> Option<Response> {
-        let id = sessions.begin(self.principal.clone()).ok()?;
-        sessions.replace(headers);
-        let mut response = redirect(own_address(&self.next));
+        let page = (self.is_secure, own_address(&self.next));
+        let mut response = begin_session(sessions, self.principal.clone(), headers, page)?;
         forbid_traces(&mut response);
-        set_session_cookie(&mut response, self.is_secure, &id);
         set_cookie(&mut response, &self.attempt, "", 0);
         Some(response)
     }

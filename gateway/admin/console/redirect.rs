@@ -1,12 +1,13 @@
 //! Redirects, which lead to this origin or the identity provider, and cookies for this host only.
 
 use axum::http::header::{HeaderValue, LOCATION, SET_COOKIE};
-use axum::http::{StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use lockgate_authn::Principal;
 use url::Url;
 
 use super::form::Fields;
-use super::sessions::{LOOPBACK_COOKIE, MAX_AGE, SECURE_COOKIE};
+use super::sessions::{LOOPBACK_COOKIE, MAX_AGE, SECURE_COOKIE, Sessions};
 
 /// Address and target of the sign-in form.
 pub(crate) const SIGN_IN: &str = "/console/sign-in";
@@ -42,9 +43,20 @@ pub(crate) fn redirect(address: &str) -> Response {
     response
 }
 
-pub(crate) fn set_session_cookie(response: &mut Response, is_secure: bool, id: &str) {
+/// Starts the session of a visitor, in place of the one in the request, and redirects to a page.
+/// Returns `None` if the system provides no random bytes.
+pub(crate) fn begin_session(
+    sessions: &Sessions,
+    principal: Principal,
+    headers: &HeaderMap,
+    (is_secure, next): (bool, &str),
+) -> Option<Response> {
+    let id = sessions.begin(principal).ok()?;
+    sessions.replace(headers);
+    let mut response = redirect(next);
     let name = if is_secure { SECURE_COOKIE } else { LOOPBACK_COOKIE };
-    set_cookie(response, name, id, MAX_AGE.as_secs());
+    set_cookie(&mut response, name, &id, MAX_AGE.as_secs());
+    Some(response)
 }
 
 /// Sets a host-only cookie, with `Secure` if its name has the prefix `__Host-`.

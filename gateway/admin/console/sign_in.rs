@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use url::{Position, Url};
 
 use super::form::{Fields, SentForms, is_form, is_of_own_page};
-use super::redirect::{SIGN_IN, find_next, own_address, redirect, set_cookie, set_session_cookie};
+use super::redirect::{SIGN_IN, begin_session, find_next, own_address, redirect, set_cookie};
 use super::render::{PageError, PageResult, render, show};
 use super::sessions::{
     LOOPBACK_COOKIE, NoRandomness, SECURE_COOKIE, Sessions, Visitor, cookies,
@@ -141,13 +141,8 @@ impl SignIn {
         if *principal.issuer != *KEY {
             return Err("This is not an API key of this gateway.".into());
         }
-        let Ok(id) = sessions.begin(principal) else {
-            return Err("The gateway has no random numbers now. Try again.".into());
-        };
-        sessions.replace(headers);
-        let mut response = redirect(&self.next);
-        set_session_cookie(&mut response, self.is_secure, &id);
-        Ok(response)
+        let begun = begin_session(sessions, principal, headers, (self.is_secure, &self.next));
+        begun.ok_or_else(|| "The gateway has no random numbers now. Try again.".into())
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lockgate_admission::{CallerId, Permit};
 use lockgate_authn::key::{Key, write_time};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::api::change::wait_until;
@@ -25,12 +26,8 @@ pub(super) enum Effect {
 /// Checks whether the keys file can be changed.
 pub(super) async fn rehearse(state: &ApiState, change: KeyChange) -> Result<(), Problem> {
     let operations = Arc::clone(&state.operations);
-    let tried = tokio::task::spawn_blocking(move || operations.rehearse_key_change(&change)).await;
-    match tried {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(describe(error)),
-        Err(_) => Err(describe(KeyChangeError::Unwritable("reading it failed".to_owned()))),
-    }
+    let tried = spawn_blocking(move || operations.rehearse_key_change(&change)).await;
+    tried.unwrap_or_else(|_| Err(unwritable("reading it failed"))).map_err(describe)
 }
 
 /// Changes the keys file, records the change, and waits until it is in force.
@@ -48,15 +45,8 @@ pub(super) async fn change_keys(
         // The permit is kept until the change is made, even if the client disconnects.
         let _turn = turn;
         let record = describe_change(&key, &written);
-        let made = tokio::task::spawn_blocking(move || operations.change_keys(&written)).await;
-        match made {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(describe(error)),
-            Err(_) => {
-                let error = KeyChangeError::Unwritable("writing it failed".to_owned());
-                return Err(describe(error));
-            }
-        }
+        let made = spawn_blocking(move || operations.change_keys(&written)).await;
+        made.unwrap_or_else(|_| Err(unwritable("writing it failed"))).map_err(describe)?;
         Ok(((), Some(record)))
     })
     .await?;
@@ -103,6 +93,10 @@ fn is_in_force(keys: &[Key], change: &KeyChange) -> bool {
             keys.iter().all(|key| key.id != *id || key.revoked.is_some())
         }
     }
+}
+
+fn unwritable(words: &str) -> KeyChangeError {
+    KeyChangeError::Unwritable(words.to_owned())
 }
 
 fn describe(error: KeyChangeError) -> Problem {
