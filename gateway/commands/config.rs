@@ -57,10 +57,9 @@ fn as_json(effective: &Effective, settings: &[&Setting]) -> String {
 }
 
 fn as_table(settings: &[&Setting]) -> String {
-    let mut rows = Vec::with_capacity(settings.len());
-    for setting in settings {
-        rows.push(vec![setting.key.clone(), value(setting), origin(&setting.origin)]);
-    }
+    let rows = settings.iter();
+    let rows = rows.map(|one| vec![one.key.clone(), value(one), origin(&one.origin)]);
+    let rows: Vec<_> = rows.collect();
     show::table(&["key", "value", "from"], &rows)
 }
 

@@ -30,11 +30,9 @@ pub(crate) struct Servers(Vec<Value>);
 impl Servers {
     pub(crate) fn of(gateway: &Arc<Gateway>) -> Self {
         let flagged_tools = gateway.flagged_tools();
-        let mut servers = Vec::new();
-        for server in gateway.servers() {
-            servers.push(describe_server(gateway, &*server, &flagged_tools));
-        }
-        Self(servers)
+        let servers = gateway.servers();
+        let described = servers.iter().map(|one| describe_server(gateway, &**one, &flagged_tools));
+        Self(described.collect())
     }
 
     /// Takes over the descriptions sent by another gateway.
@@ -118,12 +116,8 @@ fn describe_server(
 ) -> Value {
     let status = server.status();
     let catalog = server.catalog();
-    let mut flagged = Vec::new();
-    for flagged_tool in flagged_tools {
-        if flagged_tool.server == server.slug() {
-            flagged.push(describe_flagged_tool(flagged_tool));
-        }
-    }
+    let own = flagged_tools.iter().filter(|flagged_tool| flagged_tool.server == server.slug());
+    let flagged: Vec<_> = own.map(describe_flagged_tool).collect();
     let mut described = json!({
         "name": server.slug(),
         "state": status.state.as_str(),

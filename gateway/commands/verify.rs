@@ -98,12 +98,8 @@ fn report(command: &Command, configured: Option<String>, cwd: &Path) -> anyhow::
             }
         }
     }
-    let mut parts = Vec::new();
-    for file in files {
-        if trail(file).is_some() {
-            parts.push(source(file, cwd));
-        }
-    }
+    let trails = files.into_iter().filter(|file| trail(file).is_some());
+    let parts = trails.map(|file| source(file, cwd)).collect();
     let mut report = verify(parts, key.as_deref().map(str::trim_end), &anchors, extent)?;
     for file in others {
         if trail(file).is_some() {

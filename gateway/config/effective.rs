@@ -12,7 +12,7 @@ use crate::load::load_with_layers;
 use crate::loaded::{Config, Loaded, Sources};
 use crate::problem::{Report, ValuePlace};
 use crate::schema::{choices, resolve};
-use crate::source::environment::find_set;
+use crate::source::environment::find_first;
 use crate::source::layer::Layers;
 use crate::source::node::{Node, Value, as_words, is_at_or_below, is_sensitive};
 use crate::validate::{NO_PROXY_VARIABLES, PROXY_VARIABLES};
@@ -349,10 +349,10 @@ fn add_environment(config: &Config, sources: &Sources, settings: &mut Vec<Settin
     let mut taken = Vec::new();
     if let Some(route) = &config.egress.route {
         let is_given = settings.iter().any(|setting| setting.key == "egress.proxy.url");
-        if let Some(name) = first_set(sources, PROXY_VARIABLES).filter(|_| !is_given) {
+        if let (Some((name, _)), false) = (find_first(&sources.env, PROXY_VARIABLES), is_given) {
             taken.extend(proxy_settings(route, name));
         }
-        if let Some(name) = first_set(sources, NO_PROXY_VARIABLES) {
+        if let Some((name, _)) = find_first(&sources.env, NO_PROXY_VARIABLES) {
             let direct: Vec<&str> = route.direct().collect();
             taken.push(setting_of_variable("egress.no_proxy", json!(direct), name));
         }
@@ -361,10 +361,9 @@ fn add_environment(config: &Config, sources: &Sources, settings: &mut Vec<Settin
     settings.extend(taken);
     settings.sort_by(|a, b| a.key.split('.').cmp(b.key.split('.')));
     let ca_file = settings.iter_mut().find(|setting| setting.key == "egress.ca_file");
-    if let (Some(name), Some(ca_file)) = (first_set(sources, AUTHORITIES), ca_file)
+    if let (Some((name, place)), Some(ca_file)) = (find_first(&sources.env, AUTHORITIES), ca_file)
         && ca_file.value.is_null()
     {
-        let place = sources.env.get(name).map_or("", String::as_str);
         ca_file.otherwise = Some(format!("the authorities of {name}: {place}"));
         ca_file.origin = ValuePlace::Variable(name.to_owned());
     }
@@ -380,10 +379,6 @@ fn proxy_settings(route: &Route, name: &str) -> Vec<Setting> {
         }
     }
     settings
-}
-
-fn first_set(sources: &Sources, names: [&'static str; 2]) -> Option<&'static str> {
-    names.into_iter().find(|name| find_set(&sources.env, name).is_some())
 }
 
 fn setting_of_variable(key: &str, value: Json, name: &str) -> Setting {

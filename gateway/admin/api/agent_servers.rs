@@ -167,11 +167,8 @@ fn list_stored(
     caller: &Caller,
     id: &str,
 ) -> Result<HashMap<String, Stored>, Problem> {
-    let mut stored = HashMap::new();
-    for server in state.registry()?.list_agent_servers(&make_actor(caller), id)? {
-        stored.insert(server.server.clone(), server);
-    }
-    Ok(stored)
+    let stored = state.registry()?.list_agent_servers(&make_actor(caller), id)?;
+    Ok(stored.into_iter().map(|server| (server.server.clone(), server)).collect())
 }
 
 /// Lists the servers that an agent has or could have: those of the configuration, as far as policy

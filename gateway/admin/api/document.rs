@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use askama::Template;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::IntoResponse;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// The page may load nothing but its own style.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
@@ -65,11 +65,8 @@ pub(crate) async fn show_page() -> impl IntoResponse {
 /// Renames parameters that match the rest of a path, which OpenAPI does not have.
 fn rename_wildcards(document: &mut Value) {
     let Some(Value::Object(paths)) = document.get_mut("paths") else { return };
-    let mut renamed = Map::new();
-    for (path, item) in std::mem::take(paths) {
-        renamed.insert(path.replace("{*", "{"), item);
-    }
-    *paths = renamed;
+    let renamed = std::mem::take(paths).into_iter();
+    *paths = renamed.map(|(path, item)| (path.replace("{*", "{"), item)).collect();
 }
 
 #[cfg(test)]

@@ -240,10 +240,8 @@ impl Follower {
         let decisions = None;
         let approvals = state.gateway.approval_changes();
         let waiting = list_waiting(&state, &caller);
-        let mut known = HashSet::new();
-        for server in visible_servers(&state, &caller) {
-            known.insert(ServerId::of(&*server));
-        }
+        let visible = visible_servers(&state, &caller);
+        let known = visible.iter().map(|server| ServerId::of(&**server)).collect();
         Ok(Self {
             state,
             caller,

@@ -2,7 +2,7 @@
 //! would reveal the activity of other organisations.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use lockgate_authn::Role;
 use lockgate_proxy::Gateway;
@@ -86,7 +86,7 @@ impl From<RecentCalls> for RecentStep {
 impl From<ServerFigures> for ServerMetrics {
     fn from(figures: ServerFigures) -> Self {
         Self {
-            since: write_time(figures.since),
+            since: date::of_time(figures.since),
             calls: figures.calls,
             errors: figures.errors,
             p50_ms: to_ms(figures.p50),
@@ -97,9 +97,9 @@ impl From<ServerFigures> for ServerMetrics {
 
 impl From<ToolFigures> for ToolMetrics {
     fn from(figures: ToolFigures) -> Self {
-        let last_invoked_at = figures.last.map(write_time);
+        let last_invoked_at = figures.last.map(date::of_time);
         Self {
-            since: write_time(figures.since),
+            since: date::of_time(figures.since),
             invocations: figures.invocations,
             successes: figures.successes,
             failures: figures.failures,
@@ -115,12 +115,6 @@ impl From<ToolFigures> for ToolMetrics {
 pub(crate) fn may_see_figures(caller: &Caller, server: &dyn Upstream) -> bool {
     let is_own = matches!(server.organisation(), Some(own) if **own == *caller.organisation());
     caller.role == Role::Operator || is_own
-}
-
-/// Formats a time as RFC 3339.
-pub(crate) fn write_time(time: SystemTime) -> String {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    date::of_seconds(i64::try_from(since.as_secs()).unwrap_or(0))
 }
 
 /// Converts a duration, with a precision of microseconds.

@@ -43,13 +43,9 @@ pub(crate) async fn list_keys(
 /// Returns all keys that the caller may see.
 pub(crate) fn list_visible(by: &By<Admin>) -> Vec<ApiKey> {
     let now = read_clock();
-    let mut keys = Vec::new();
-    for key in &*by.state.operations.keys() {
-        if by.caller.sees(key.organisation_or_default()) {
-            keys.push(ApiKey::new(key.clone(), now));
-        }
-    }
-    keys
+    let keys = by.state.operations.keys();
+    let visible = keys.iter().filter(|key| by.caller.sees(key.organisation_or_default()));
+    visible.map(|key| ApiKey::new(key.clone(), now)).collect()
 }
 
 /// Creates a key, and returns it once.
@@ -147,13 +143,9 @@ pub(crate) struct KeyNames(HashMap<String, String>);
 
 impl KeyNames {
     pub(crate) fn of(state: &ApiState, caller: &Caller) -> Self {
-        let mut names = HashMap::new();
-        for key in &*state.operations.keys() {
-            if caller.sees(key.organisation_or_default()) {
-                names.insert(key.id.clone(), key.name.clone());
-            }
-        }
-        Self(names)
+        let keys = state.operations.keys();
+        let visible = keys.iter().filter(|key| caller.sees(key.organisation_or_default()));
+        Self(visible.map(|key| (key.id.clone(), key.name.clone())).collect())
     }
 
     /// Returns the name of a key by its issuer and subject.

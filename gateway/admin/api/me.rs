@@ -120,7 +120,7 @@ pub(crate) async fn list_settings(
 ) -> Result<Json<Page<Setting>>, Problem> {
     let operations = Arc::clone(&state.operations);
     let read = tokio::task::spawn_blocking(move || operations.effective_settings()).await;
-    let all = match read {
+    let mut all = match read {
         Ok(Ok(all)) => all,
         Ok(Err(mistakes)) => {
             return Err(Problem::new(StatusCode::CONFLICT, "CONFIGURATION_BROKEN", mistakes));
@@ -130,12 +130,7 @@ pub(crate) async fn list_settings(
             return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail));
         }
     };
-    let mut settings = Vec::new();
-    for setting in all {
-        if query.filter.only.is_none() || setting.origin.is_some() {
-            settings.push(setting);
-        }
-    }
+    all.retain(|setting| query.filter.only.is_none() || setting.origin.is_some());
     let search = query.filter.search.as_deref();
-    Ok(Json(query.part.cut(search, settings, |setting| &setting.key)?))
+    Ok(Json(query.part.cut(search, all, |setting| &setting.key)?))
 }

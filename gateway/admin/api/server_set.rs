@@ -188,10 +188,7 @@ fn describe_change(change: &Change, changed: Changed<IntegrationSet>) -> ServerS
         }
         servers.push(server);
     }
-    let mut warnings = Vec::with_capacity(changed.warnings.len());
-    for said in changed.warnings {
-        warnings.push(name_place(said));
-    }
+    let warnings = changed.warnings.into_iter().map(name_place).collect();
     ServerSetChange { servers, warnings, dry_run: is_dry_run }
 }
 

@@ -5,10 +5,11 @@
 use std::time::{Duration, SystemTime};
 
 use lockgate_telemetry::RecentCalls;
+use lockgate_text::date;
 use lockgate_upstream::{ListKind, Upstream, UpstreamState as ServerState};
 
 use super::figures::{
-    RecentStep, ServerMetrics, list_recent, may_see_figures, rank_ms, rank_number, write_time,
+    RecentStep, ServerMetrics, list_recent, may_see_figures, rank_ms, rank_number,
 };
 use super::operation::*;
 use super::state::Switch;
@@ -113,7 +114,7 @@ impl Server {
                 Some(heard) => Some(heard.clone()),
                 None => Some(status.since_text()),
             },
-            _ => status.last_good.map(write_time),
+            _ => status.last_good.map(date::of_time),
         };
         let operator = if is_operator { Some(Internals::new(server)) } else { None };
         let stage = fault.as_ref().map(|fault| fault.stage.clone());
@@ -190,7 +191,7 @@ impl Internals {
 
 fn last_heard(server: &dyn Upstream) -> Option<String> {
     let at = SystemTime::now().checked_sub(server.stats()?.silent)?;
-    Some(write_time(at))
+    Some(date::of_time(at))
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -318,12 +319,9 @@ pub(crate) async fn list_servers(
 ) -> Result<Reply<Page<Server>>, Problem> {
     let registry = state.operations.registry();
     let version = registry.map(|registry| registry.set_version(caller.organisation()));
-    let mut all = Vec::new();
-    for server in visible_servers(&state, &caller) {
-        if query.filter.admits(&*server) {
-            all.push(Server::new(&state, &caller, &*server));
-        }
-    }
+    let mut servers = visible_servers(&state, &caller);
+    servers.retain(|server| query.filter.admits(&**server));
+    let all = servers.iter().map(|server| Server::new(&state, &caller, &**server)).collect();
     Ok(Reply { value: query.cut(all)?, status: StatusCode::OK, version })
 }
 
@@ -390,14 +388,10 @@ impl Sum {
     responses((status = 200, body = Figures)),
 ))]
 pub(crate) async fn show_figures(By { state, caller, .. }: By<User>) -> Json<Figures> {
-    let servers: Vec<Arc<dyn Upstream>> = visible_servers(&state, &caller);
-    let mut counted = Vec::new();
-    for server in &servers {
-        if may_see_figures(&caller, &**server) {
-            counted.push(state.gateway.recent_calls_of(&**server));
-        }
-    }
-    let servers = counted.len();
+    let mut servers = visible_servers(&state, &caller);
+    servers.retain(|server| may_see_figures(&caller, &**server));
+    let counted = servers.iter().map(|server| state.gateway.recent_calls_of(&**server)).collect();
+    let servers = servers.len();
     let recent: Vec<_> = add_up(counted).into_iter().map(RecentStep::from).collect();
     Json(Figures { servers, recent })
 }

@@ -61,12 +61,9 @@ pub(crate) async fn list_sessions(
     By { state, caller, .. }: By<Admin>,
     Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<ConsoleSession>>, Problem> {
-    let mut sessions = Vec::new();
-    for session in state.sessions.list() {
-        if caller.sees(session.principal.organisation()) {
-            sessions.push(ConsoleSession::new(session));
-        }
-    }
+    let mut open = state.sessions.list();
+    open.retain(|session| caller.sees(session.principal.organisation()));
+    let sessions = open.into_iter().map(ConsoleSession::new).collect();
     Ok(Json(query.cut(sessions, |session| &session.place)?))
 }
 

@@ -28,11 +28,7 @@ pub(crate) struct Fields(Vec<(String, String)>);
 
 impl Fields {
     pub(crate) fn parse(text: &[u8]) -> Self {
-        let mut fields = Vec::new();
-        for (name, value) in form_urlencoded::parse(text) {
-            fields.push((name.into_owned(), value.into_owned()));
-        }
-        Self(fields)
+        Self(form_urlencoded::parse(text).into_owned().collect())
     }
 
     /// Returns the first value of this name, trimmed; empty if there is none.
@@ -42,12 +38,7 @@ impl Fields {
 
     /// Returns the first value of this name, untrimmed; empty if there is none.
     pub(crate) fn get_exact(&self, name: &str) -> &str {
-        for (key, value) in &self.0 {
-            if key == name {
-                return value;
-            }
-        }
-        ""
+        self.all(name).next().unwrap_or("")
     }
 
     /// Returns the memory that the fields occupy, in bytes.

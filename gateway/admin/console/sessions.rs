@@ -357,12 +357,7 @@ pub(crate) fn is_loopback_authority(authority: &str) -> bool {
 }
 
 fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    for (key, value) in cookies(headers) {
-        if key == name {
-            return Some(value);
-        }
-    }
-    None
+    cookies(headers).find(|(key, _)| *key == name).map(|(_, value)| value)
 }
 
 /// Returns the names and values of all cookies of a request.

@@ -79,12 +79,8 @@ impl Input {
 }
 
 fn find_unknown(given: &Map<String, Value>, fields: &[Field]) -> Option<Value> {
-    let mut unknown = Vec::new();
-    for name in given.keys() {
-        if !fields.iter().any(|field| field.name == name) {
-            unknown.push(name.as_str());
-        }
-    }
+    let mut unknown: Vec<&str> = given.keys().map(String::as_str).collect();
+    unknown.retain(|name| !fields.iter().any(|field| field.name == *name));
     let quoted = quote(&unknown);
     let message = match unknown.len() {
         0 => return None,

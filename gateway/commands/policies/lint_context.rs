@@ -146,12 +146,8 @@ impl LintContext {
         if caller.issuer != "key" || name == "default" || is_id(&name) {
             return Ok(());
         }
-        let mut named = Vec::new();
-        for key in self.keys() {
-            if key.name == name {
-                named.push(key.id.as_str());
-            }
-        }
+        let named = self.keys().iter().filter(|key| key.name == name);
+        let named: Vec<&str> = named.map(|key| key.id.as_str()).collect();
         match named.as_slice() {
             [] => Ok(()),
             [id] => {

@@ -88,6 +88,14 @@ pub fn find_set<'a>(env: &'a BTreeMap<String, String>, name: &str) -> Option<&'a
     env.get(name).filter(|value| !value.is_empty())
 }
 
+/// Returns the first of these variables that is set, and not empty.
+pub fn find_first<'a>(
+    env: &'a BTreeMap<String, String>,
+    names: [&'static str; 2],
+) -> Option<(&'static str, &'a str)> {
+    names.into_iter().find_map(|name| Some((name, find_set(env, name)?.as_str())))
+}
+
 /// Reads `MCP_…` variables into a layer. `listen` is the address from weaker layers, of which host
 /// and port can be set separately.
 pub fn conventional(env: &BTreeMap<String, String>, listen: &str, problems: &mut Problems) -> Node {

@@ -8,7 +8,7 @@ use url::Url;
 
 use super::{Check, is_http};
 use crate::raw;
-use crate::source::environment::find_set;
+use crate::source::environment::find_first;
 
 /// Conventional variables for the proxy of `https` URLs; the first that is set is used.
 pub const PROXY_VARIABLES: [&str; 2] = ["HTTPS_PROXY", "https_proxy"];
@@ -93,9 +93,9 @@ impl Check<'_> {
     }
 
     fn proxy_of_environment(&mut self) -> Option<Proxy> {
-        let (name, text) = self.variable(PROXY_VARIABLES)?;
-        let text = if text.contains("://") { text } else { format!("http://{text}") };
-        let proxy = read_proxy(&text);
+        let (name, text) = find_first(&self.sources.env, PROXY_VARIABLES)?;
+        let scheme = if text.contains("://") { "" } else { "http://" };
+        let proxy = read_proxy(&format!("{scheme}{text}"));
         if proxy.is_none() {
             let what = format!("{name} is not http://host:port or http://user:password@host:port");
             let hint = "correct the variable, or set the proxy in `egress.proxy`";
@@ -112,7 +112,9 @@ impl Check<'_> {
         if !raw.from_environment {
             return all;
         }
-        let Some((name, text)) = self.variable(NO_PROXY_VARIABLES) else { return all };
+        let Some((name, text)) = find_first(&self.sources.env, NO_PROXY_VARIABLES) else {
+            return all;
+        };
         for entry in text.split(',') {
             let entry = entry.trim();
             if entry.is_empty() {
@@ -128,15 +130,6 @@ impl Check<'_> {
             }
         }
         all
-    }
-
-    fn variable(&self, names: [&'static str; 2]) -> Option<(&'static str, String)> {
-        for name in names {
-            if let Some(value) = find_set(&self.sources.env, name) {
-                return Some((name, value.clone()));
-            }
-        }
-        None
     }
 }
 

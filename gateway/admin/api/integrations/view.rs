@@ -89,10 +89,8 @@ pub(crate) struct States<'a> {
 
 impl<'a> States<'a> {
     pub(crate) fn of(state: &'a ApiState, organisation: &str) -> Self {
-        let mut servers = HashMap::new();
-        for server in state.gateway.servers_of(organisation) {
-            servers.insert(server.slug().to_owned(), server);
-        }
+        let servers = state.gateway.servers_of(organisation).into_iter();
+        let servers = servers.map(|server| (server.slug().to_owned(), server)).collect();
         let snapshot = match state.operations.registry() {
             Some(registry) => registry.snapshot(organisation),
             None => Arc::default(),

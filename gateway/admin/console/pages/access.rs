@@ -148,12 +148,9 @@ const MAX_SUGGESTED: usize = 200;
 
 /// Returns the names of active keys and of signed-in accounts.
 async fn list_callers(visit: &Visit) -> Result<Vec<String>, Problem> {
-    let mut callers = Vec::new();
-    for key in list_visible(&visit.by()?) {
-        if key.state == "active" {
-            callers.push(key.name);
-        }
-    }
+    let mut keys = list_visible(&visit.by()?);
+    keys.retain(|key| key.state == "active");
+    let mut callers: Vec<_> = keys.into_iter().map(|key| key.name).collect();
     let Json(sessions) = list_sessions(visit.by()?, Query(PageQuery::default())).await?;
     for session in sessions.items {
         if session.issuer != KEY {

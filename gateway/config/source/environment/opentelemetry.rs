@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use lockgate_text::percent;
 
-use super::find_set;
+use super::{find_first, find_set};
 use crate::problem::{Problem, Problems, ValuePlace};
 use crate::source::node::Node;
 
@@ -74,16 +74,6 @@ fn put(root: &mut Node, path: &[&str], value: &str, variable: &str) {
     root.put(path, Node::text(value, ValuePlace::Variable(variable.to_owned())));
 }
 
-/// Returns the first variable that is set.
-fn first<'a>(env: &'a Environment, names: [&'static str; 2]) -> Option<(&'static str, &'a str)> {
-    for name in names {
-        if let Some(value) = find_set(env, name) {
-            return Some((name, value.as_str()));
-        }
-    }
-    None
-}
-
 /// Puts the endpoint: the signal's own variable is the whole address, the common variable its base.
 fn put_endpoint(
     env: &Environment,
@@ -92,12 +82,12 @@ fn put_endpoint(
     problems: &mut Problems,
 ) -> bool {
     let names = [signal.endpoint, "OTEL_EXPORTER_OTLP_ENDPOINT"];
-    let Some((name, address)) = first(env, names) else { return false };
+    let Some((name, address)) = find_first(env, names) else { return false };
     if says(env, signal.exporter, "none") {
         return false;
     }
     let protocols = [signal.protocol, "OTEL_EXPORTER_OTLP_PROTOCOL"];
-    if let Some((variable, protocol)) = first(env, protocols)
+    if let Some((variable, protocol)) = find_first(env, protocols)
         && protocol != "http/protobuf"
     {
         let place = ValuePlace::Variable(variable.to_owned());
@@ -117,7 +107,7 @@ fn put_endpoint(
 }
 
 fn find_headers<'a>(env: &'a Environment, signal: &Signal) -> Option<(&'static str, &'a str)> {
-    first(env, [signal.headers, "OTEL_EXPORTER_OTLP_HEADERS"])
+    find_first(env, [signal.headers, "OTEL_EXPORTER_OTLP_HEADERS"])
 }
 
 fn put_headers(env: &Environment, signal: &Signal, root: &mut Node) {
@@ -130,7 +120,7 @@ fn put_headers(env: &Environment, signal: &Signal, root: &mut Node) {
 /// Warns that logs are not exported, because their headers differ from those of traces.
 fn refuse_logs(env: &Environment, problems: &mut Problems) {
     let names = [LOGS.endpoint, "OTEL_EXPORTER_OTLP_ENDPOINT"];
-    let Some((name, _)) = first(env, names) else { return };
+    let Some((name, _)) = find_first(env, names) else { return };
     if says(env, LOGS.exporter, "none") {
         return;
     }
