@@ -146,8 +146,5 @@ async fn ask(
             if message.starts_with("unknown tool") { "; `lockgate tools` lists them" } else { "" };
         return Err(anyhow!("{message}{hint}"));
     }
-    match answer.get_mut("result") {
-        Some(result) => Ok(result.take()),
-        None => Ok(Value::Null),
-    }
+    Ok(answer.get_mut("result").map(Value::take).unwrap_or_default())
 }

@@ -183,10 +183,8 @@ fn describe(file: &Path, draft: &Draft, sources: &Sources) -> String {
             text.push_str(&format!("  {name:<width$}  for {key}, currently at {place}\n"));
         }
     }
-    let config = match sources.config {
-        Some(_) => format!(" --config {}", file.display()),
-        None => String::new(),
-    };
+    let config = sources.config.as_ref();
+    let config = config.map(|_| format!(" --config {}", file.display())).unwrap_or_default();
     text.push_str(&format!("\nNext:\n  lockgate check{config}    lists every mistake\n"));
     text.push_str(&format!("  lockgate tools{config}    lists the tools that clients see\n"));
     text.push_str(&format!("  lockgate{config}          serves http://127.0.0.1:3001/mcp"));

@@ -141,10 +141,7 @@ impl Grants {
 }
 
 fn moment(text: &str, now: u64) -> anyhow::Result<u64> {
-    let when = match in_days(text) {
-        Some(days) => Some(now + days * 86_400),
-        None => key::parse_time(text),
-    };
+    let when = in_days(text).map(|days| now + days * 86_400).or_else(|| key::parse_time(text));
     let when = when.with_context(|| format!("{text:?} is not a time: use 2027-01-31 or 90d"))?;
     if when <= now {
         bail!("{text} is in the past");

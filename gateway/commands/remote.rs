@@ -33,17 +33,11 @@ pub(crate) const KEY_REFUSED: &str =
     "the gateway requires a valid key; pass one with --key or LOCKGATE_CLIENT_KEY";
 
 pub(crate) fn find_key(given: Option<&str>, sources: &Sources) -> Option<String> {
-    match given {
-        Some(key) => Some(key.to_owned()),
-        None => find_variable(sources, "LOCKGATE_CLIENT_KEY"),
-    }
+    given.map(str::to_owned).or_else(|| find_variable(sources, "LOCKGATE_CLIENT_KEY"))
 }
 
 pub(crate) fn find_url(given: Option<&str>, sources: &Sources) -> Option<String> {
-    match given {
-        Some(url) => Some(url.to_owned()),
-        None => find_variable(sources, "LOCKGATE_URL"),
-    }
+    given.map(str::to_owned).or_else(|| find_variable(sources, "LOCKGATE_URL"))
 }
 
 /// Returns the address of a running gateway: the given address, that in the environment, or an
@@ -67,10 +61,7 @@ pub(crate) fn describe_failure(url: &str, what: &str) -> String {
 }
 
 fn find_variable(sources: &Sources, name: &str) -> Option<String> {
-    match sources.env.get(name) {
-        Some(value) if !value.is_empty() => Some(value.clone()),
-        _ => None,
-    }
+    sources.env.get(name).filter(|value| !value.is_empty()).cloned()
 }
 
 /// Returns the sources for the requested gateway, and whether the gateway runs elsewhere.

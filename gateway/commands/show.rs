@@ -215,10 +215,8 @@ fn bounds(server: &Value) -> [String; 2] {
         (Some(running), Some(all)) => format!("{running}/{all}"),
         _ => "-".into(),
     };
-    let timeout = match load["timeoutMs"].as_u64() {
-        Some(ms) => format!("{} s", ms / 1000),
-        None => "-".into(),
-    };
+    let timeout = load["timeoutMs"].as_u64();
+    let timeout = timeout.map_or_else(|| "-".into(), |ms| format!("{} s", ms / 1000));
     [calls, timeout]
 }
 
@@ -262,10 +260,8 @@ pub(crate) fn tools(tools: &[Value], json: bool) -> String {
     for tool in tools {
         longest = longest.max(cell(tool, "name").chars().count());
     }
-    let width = match terminal_width() {
-        Some(columns) => columns.saturating_sub(longest + 3).max(MIN_WIDTH),
-        None => DEFAULT_WIDTH,
-    };
+    let width = terminal_width().map(|columns| columns.saturating_sub(longest + 3).max(MIN_WIDTH));
+    let width = width.unwrap_or(DEFAULT_WIDTH);
     let mut rows = Vec::new();
     for tool in tools {
         let name = tool["name"].as_str().unwrap_or("");

@@ -150,13 +150,8 @@ impl<'a> Walk<'a> {
 
     /// Returns the strongest value at this path. Null counts as not set.
     fn given(&self) -> Option<&'a Node> {
-        for layer in self.layers.0.iter().rev() {
-            match layer.root.get(&self.path) {
-                Some(node) if !matches!(node.value, Value::Null) => return Some(node),
-                _ => {}
-            }
-        }
-        None
+        let mut given = self.layers.0.iter().rev().filter_map(|layer| layer.root.get(&self.path));
+        given.find(|node| !matches!(node.value, Value::Null))
     }
 
     fn given_names(&self) -> BTreeSet<String> {
@@ -293,10 +288,7 @@ fn show_secret(text: &str, place: &ValuePlace, path: &[String]) -> String {
 fn show_address(text: &str) -> Option<String> {
     let url = url::Url::parse(text).ok()?;
     let host = url.host_str()?;
-    let port = match url.port() {
-        Some(port) => format!(":{port}"),
-        None => String::new(),
-    };
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     let rest = if matches!(url.path(), "" | "/") { "" } else { "/…" };
     Some(format!("{}://{host}{port}{rest}", url.scheme()))
 }

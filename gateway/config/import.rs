@@ -71,12 +71,7 @@ pub fn layer(file: &Node, problems: &mut Problems) -> Node {
 
 /// Returns the path of the servers in a client's file, and their node.
 pub fn find_servers(file: &Node) -> Option<(&'static [&'static str], &Node)> {
-    for shape in SHAPES {
-        if let Some(servers) = file.get(shape) {
-            return Some((shape, servers));
-        }
-    }
-    None
+    SHAPES.iter().find_map(|shape| Some((*shape, file.get(shape)?)))
 }
 
 fn insert(root: &mut Node, slug: &str, place: ValuePlace, node: Node) {

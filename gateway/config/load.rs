@@ -94,10 +94,7 @@ fn read_layers(sources: &Sources) -> (Loading<'_>, Layers, Option<PathBuf>) {
     layers.0.extend(imports);
     layers.0.extend([key, file]);
     loading.twice(&layers);
-    let listen = match layers.get(&["listen"]) {
-        Some(node) => node.as_text().unwrap_or(validate::LISTEN),
-        None => validate::LISTEN,
-    };
+    let listen = layers.get(&["listen"]).and_then(Node::as_text).unwrap_or(validate::LISTEN);
     let conventional = environment::conventional(&sources.env, listen, &mut loading.problems);
     let conventional = loading.layer(conventional, &sources.cwd, false);
     layers.0.extend([conventional, env, flags]);

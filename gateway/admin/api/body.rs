@@ -38,10 +38,8 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<ApiState>> for Body<T
 
     async fn from_request(request: Request, state: &Arc<ApiState>) -> Result<Self, Problem> {
         let headers = request.headers().clone();
-        let caller = match request.extensions().get::<Principal>() {
-            Some(caller) => caller.caller_id(),
-            None => CallerId::alone(0),
-        };
+        let caller = request.extensions().get::<Principal>();
+        let caller = caller.map_or_else(|| CallerId::alone(0), |caller| caller.caller_id());
         // The composition root has already read the body within its limits.
         let Ok(text) = to_bytes(request.into_body(), usize::MAX).await else {
             return Err(Problem::in_body("", "the body is incomplete"));

@@ -248,10 +248,7 @@ async fn take_answer(mut events: Events, messages: Option<&CallMessages>) -> Tex
 
 /// Converts a JSON-RPC error and its status to a problem.
 pub(crate) fn describe_failure(status: StatusCode, error: &Value) -> Problem {
-    let code = match error.get("code") {
-        Some(code) => code.as_i64().unwrap_or(code::INTERNAL),
-        None => code::INTERNAL,
-    };
+    let code = error["code"].as_i64().unwrap_or(code::INTERNAL);
     let message = match error.get("message") {
         Some(Value::String(message)) => message,
         _ => "the call failed",

@@ -129,8 +129,5 @@ pub(crate) fn rank_number(number: u64) -> String {
 
 /// Returns a rank that sorts milliseconds as text; missing values come first.
 pub(crate) fn rank_ms(ms: Option<f64>) -> String {
-    match ms {
-        Some(ms) => format!("{ms:020.3}"),
-        None => String::new(),
-    }
+    ms.map(|ms| format!("{ms:020.3}")).unwrap_or_default()
 }

@@ -260,10 +260,8 @@ fn hidden() -> Explained {
 fn read_subject(principal: &Principal) -> Subject {
     let organisation = Some(principal.organisation().to_owned());
     let agent = principal.agent.as_deref().map(str::to_owned);
-    let certificates = match principal.certificate() {
-        Some(certificate) => certificate.names.to_vec(),
-        None => Vec::new(),
-    };
+    let certificate = principal.certificate();
+    let certificates = certificate.map(|one| one.names.to_vec()).unwrap_or_default();
     Subject {
         issuer: principal.issuer.to_string(),
         subject: principal.subject.to_string(),

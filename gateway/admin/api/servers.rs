@@ -284,10 +284,7 @@ pub(crate) fn find_server(
     name: &str,
 ) -> Result<Arc<dyn Upstream>, Problem> {
     let mut servers = visible_servers(state, caller).into_iter();
-    match servers.find(|server| server.slug() == name) {
-        Some(server) => Ok(server),
-        None => Err(unknown_server()),
-    }
+    servers.find(|server| server.slug() == name).ok_or_else(unknown_server)
 }
 
 pub(crate) fn unknown_server() -> Problem {

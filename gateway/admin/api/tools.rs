@@ -189,10 +189,7 @@ async fn find_tool(state: &ApiState, caller: &Caller, name: &str) -> Result<Seen
 
 fn show(tool: SeenTool) -> Result<Json<Tool>, Problem> {
     let detail = "the definition of this tool cannot be read";
-    match Tool::new(tool) {
-        Some(tool) => Ok(Json(tool)),
-        None => Err(Problem::not_found("TOOL_NOT_FOUND", detail)),
-    }
+    Tool::new(tool).map(Json).ok_or_else(|| Problem::not_found("TOOL_NOT_FOUND", detail))
 }
 
 /// Lists the tools that the caller may use.
@@ -206,10 +203,8 @@ pub(crate) async fn list_tools(
 ) -> Result<Json<Page<Tool>>, Problem> {
     let mut all = Vec::new();
     let visible = state.gateway.visible_tools(&caller.principal).await;
-    let no_category = match &query.filter.category {
-        Some(category) => is_category(&state, &caller, category) != Some(true),
-        None => false,
-    };
+    let category = query.filter.category.as_ref();
+    let no_category = category.is_some_and(|one| is_category(&state, &caller, one) != Some(true));
     for tool in visible {
         let named = [&query.filter.server, &query.filter.category].into_iter().flatten();
         if no_category || named.into_iter().any(|slug| slug != tool.server.slug()) {

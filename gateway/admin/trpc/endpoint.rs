@@ -93,10 +93,8 @@ async fn open(
     }
     let envelope = Envelope::parse(&parts.method, &parts.uri, &query, &parts.headers)?;
     let inputs = envelope.read_inputs(&parts.method, &query, body);
-    let last_event_id = match read_header(&parts.headers, "last-event-id") {
-        Some(id) => Some(id.to_owned()),
-        None => query.last_event_id,
-    };
+    let last_event_id = read_header(&parts.headers, "last-event-id").map(str::to_owned);
+    let last_event_id = last_event_id.or(query.last_event_id);
     let exchange = Arc::new(Exchange { state, caller, parts, inputs, last_event_id });
     Ok((envelope, exchange))
 }

@@ -177,10 +177,7 @@ fn find_arguments(input: Option<&RawValue>) -> Result<Box<RawValue>, TrpcError> 
     struct Execution {
         arguments: Option<Box<RawValue>>,
     }
-    let given = match input {
-        Some(input) => input.get(),
-        None => "{}",
-    };
+    let given = input.map_or("{}", RawValue::get);
     match serde_json::from_str(given) {
         Ok(Execution { arguments: Some(arguments) }) => Ok(arguments),
         Ok(Execution { arguments: None }) => Ok(param(&json!({}))?),
@@ -273,14 +270,11 @@ impl ToolCalls<'_> {
         if self.caller.role == Role::Operator {
             all.extend(gateway.flagged_tools());
         }
-        for flagged_tool in &all {
-            let is_meant = flagged_tool.exposed == name
-                || name == lockgate_policy::pin::name(&flagged_tool.slug, &flagged_tool.tool);
-            if flagged_tool.quarantined && is_meant {
-                return true;
-            }
-        }
-        false
+        all.retain(|flagged_tool| flagged_tool.quarantined);
+        all.iter().any(|flagged_tool| {
+            flagged_tool.exposed == name
+                || name == lockgate_policy::pin::name(&flagged_tool.slug, &flagged_tool.tool)
+        })
     }
 }
 

@@ -99,10 +99,8 @@ impl EventStream {
 
     /// Returns whether the client has subscribed to a kind. `missed` is always sent.
     fn wants(&self, kind: &str) -> bool {
-        match &self.kinds {
-            Some(kinds) => kind == "missed" || kinds.iter().any(|wanted| wanted == kind),
-            None => true,
-        }
+        let Some(kinds) = &self.kinds else { return true };
+        kind == "missed" || kinds.iter().any(|wanted| wanted == kind)
     }
 }
 

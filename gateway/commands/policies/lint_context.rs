@@ -203,10 +203,7 @@ impl LintContext {
     ) -> Result<Option<T>, String> {
         let mut known = self.built_in.borrow_mut();
         if !known.contains_key(server) {
-            let tools = match self.config() {
-                Some(context) => builtin::tools(context, server),
-                None => Ok(None),
-            };
+            let tools = self.config().map_or(Ok(None), |config| builtin::tools(config, server));
             match tools {
                 Ok(tools) => known.insert(server.to_owned(), tools),
                 Err(error) => {

@@ -252,12 +252,7 @@ impl Layers {
 
     /// Returns the value at `path` from the strongest layer that contains it.
     pub fn get<S: AsRef<str>>(&self, path: &[S]) -> Option<&Node> {
-        for layer in self.0.iter().rev() {
-            if let Some(node) = layer.root.get(path) {
-                return Some(node);
-            }
-        }
-        None
+        self.0.iter().rev().find_map(|layer| layer.root.get(path))
     }
 
     /// Returns the place to report for `path`, or for the nearest section above that exists.

@@ -58,10 +58,7 @@ fn needs_quotes(text: &str, at: Location) -> bool {
     let mut quote = None;
     let mut fresh = true;
     for (at, &c) in read.iter().enumerate() {
-        let before_blank = match read.get(at + 1) {
-            Some(next) => next.is_whitespace(),
-            None => true,
-        };
+        let before_blank = read.get(at + 1).is_none_or(|next| next.is_whitespace());
         match quote {
             Some(open) if c == open => quote = None,
             Some(_) => {}

@@ -160,10 +160,8 @@ impl Check<'_> {
             self.error(&["redis", "prefix"], what, "for example lockgate-production");
         }
         // The oldest of the ring: a new secret reaches all gateways before it is first anywhere.
-        let secret = match root.old_secrets.last() {
-            Some(oldest) => oldest,
-            None => root.secret.as_deref().unwrap_or(""),
-        };
+        let secret = root.old_secrets.last().or(root.secret.as_ref());
+        let secret = secret.map_or("", String::as_str);
         if root.secret.is_none() {
             let hint = "add `secret`, with the same value on every gateway";
             let what = "requires `secret`, which is used to hash callers in the store";

@@ -91,10 +91,8 @@ impl<'a> States<'a> {
     pub(crate) fn of(state: &'a ApiState, organisation: &str) -> Self {
         let servers = state.gateway.servers_of(organisation).into_iter();
         let servers = servers.map(|server| (server.slug().to_owned(), server)).collect();
-        let snapshot = match state.operations.registry() {
-            Some(registry) => registry.snapshot(organisation),
-            None => Arc::default(),
-        };
+        let registry = state.operations.registry();
+        let snapshot = registry.map(|one| one.snapshot(organisation)).unwrap_or_default();
         Self { gateway: &state.gateway, servers, snapshot }
     }
 

@@ -113,10 +113,7 @@ async fn name_caller(visit: &Visit, view: &View<'_>) -> String {
     let Some((_, subject)) = view.principal.split_once('|') else { return String::new() };
     let filters = [("window", view.window), ("by", "caller"), ("principal", view.principal)];
     let usage = load_usage(visit, &filters).await.unwrap_or_default();
-    match usage.items.first() {
-        Some(item) => item.caller_text().to_owned(),
-        None => subject.to_owned(),
-    }
+    usage.items.first().map_or(subject, UsageItem::caller_text).to_owned()
 }
 
 /// Returns the chosen value if it is one of the options.
