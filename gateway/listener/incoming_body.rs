@@ -69,9 +69,17 @@ impl Drop for IncomingBody {
     }
 }
 
+/// What happens with a wake of a connection.
+#[derive(Default)]
+enum Wakes {
+    #[default]
+    Pass,
+    Hold,
+    Held(Waker),
+}
+
 thread_local! {
-    /// Whether wakes of connections are held back, and whether there was one.
-    static HELD: Cell<Option<bool>> = const { Cell::new(None) };
+    static WAKES: Cell<Wakes> = const { Cell::new(Wakes::Pass) };
 }
 
 /// Polls for a frame. hyper then wakes its connection, to read the next frame: after the last one,
@@ -84,16 +92,18 @@ fn take_frame(
     struct EndOfHold;
     impl Drop for EndOfHold {
         fn drop(&mut self) {
-            HELD.set(None);
+            WAKES.take();
         }
     }
-    HELD.set(Some(false));
+    WAKES.set(Wakes::Hold);
     let end = EndOfHold;
     let polled = Pin::new(&mut *body).poll_frame(cx);
-    let is_woken = HELD.get() == Some(true);
+    let wakes = WAKES.take();
     drop(end);
-    if is_woken && !body.is_end_stream() {
-        cx.waker().wake_by_ref();
+    if !body.is_end_stream()
+        && let Wakes::Held(task) = wakes
+    {
+        task.wake();
     }
     polled
 }
@@ -113,9 +123,10 @@ impl Wake for ConnectionWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        match HELD.get() {
-            Some(_) => HELD.set(Some(true)),
-            None => self.task.wake_by_ref(),
+        // A thread that ends holds nothing back.
+        match WAKES.try_with(Cell::take).unwrap_or_default() {
+            Wakes::Pass => self.task.wake_by_ref(),
+            Wakes::Hold | Wakes::Held(_) => WAKES.set(Wakes::Held(self.task.clone())),
         }
     }
 }
