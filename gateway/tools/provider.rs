@@ -157,6 +157,7 @@ impl<M: PartialEq + Copy> Watched<M> {
 }
 
 /// The changes that a poll has found.
+#[derive(Default)]
 pub(crate) struct Changed {
     pub(crate) resources: Vec<String>,
     /// Whether a list has changed.
@@ -174,7 +175,8 @@ pub(crate) async fn follow<P: Send + Sync + 'static, M>(
 ) {
     while let Some(provider) = provider.upgrade() {
         let polled = tokio::task::spawn_blocking(move || poll(&provider)).await;
-        let Ok(changes) = polled else { return };
+        // A poll that panicked has logged why; the next one may succeed.
+        let changes = polled.unwrap_or_default();
         let Some(server) = server.upgrade() else { return };
         for uri in &changes.resources {
             server.resource_updated(uri);
