@@ -25,14 +25,16 @@ fn health() -> Request {
 /// Returns a free loopback port, below those that the kernel chooses for other sockets meanwhile.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
+    const BLOCK: u16 = 64;
     // Test processes run side by side: each has a block of ports.
-    let block = 10_000 + u16::try_from(std::process::id() % 343).unwrap() * 64;
-    loop {
-        let port = block + NEXT.fetch_add(1, Ordering::Relaxed) % 64;
+    let block = 10_000 + u16::try_from(std::process::id() % 343).unwrap() * BLOCK;
+    for _ in 0..BLOCK {
+        let port = block + NEXT.fetch_add(1, Ordering::Relaxed) % BLOCK;
         if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }
     }
+    panic!("no free port in {block}–{}", block + BLOCK);
 }
 
 async fn silent(address: SocketAddr, count: usize) -> Vec<TcpStream> {
