@@ -211,7 +211,11 @@ async fn call_fallback<H: Handler>(
     let mut request = Request::from_parts(std::mem::replace(head, empty), body);
     request.extensions_mut().insert(Remote::of(context));
     match context.fallback.clone().oneshot(request).await {
-        Ok(response) => response.map(|body| ResponseBody::Fallback { body, _active: active }),
+        Ok(response) => {
+            let kind = response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+            let is_events = kind.is_some_and(|kind| kind.starts_with(b"text/event-stream"));
+            response.map(|body| ResponseBody::Fallback { body, active, is_events })
+        }
         Err(never) => match never {},
     }
 }

@@ -34,11 +34,27 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// The body of any response.
 pub(crate) enum ResponseBody {
-    Whole { bytes: Bytes, held: Option<Hold<ActiveRequest>> },
-    Spliced { chunks: Box<[Bytes; 3]>, held: Option<Hold<ActiveRequest>> },
-    Streamed { body: StreamedBody, active: ActiveRequest },
-    Events { stream: Box<EventStream> },
-    Fallback { body: FallbackBody, _active: ActiveRequest },
+    Whole {
+        bytes: Bytes,
+        held: Option<Hold<ActiveRequest>>,
+    },
+    Spliced {
+        chunks: Box<[Bytes; 3]>,
+        held: Option<Hold<ActiveRequest>>,
+    },
+    Streamed {
+        body: StreamedBody,
+        active: ActiveRequest,
+    },
+    Events {
+        stream: Box<EventStream>,
+    },
+    /// `is_events`: the frames are whole events.
+    Fallback {
+        body: FallbackBody,
+        active: ActiveRequest,
+        is_events: bool,
+    },
 }
 
 /// Bytes on their way to a client. The last chunk of a body holds the memory of the whole body.
@@ -144,9 +160,7 @@ impl EventStream {
     }
 
     fn comment(&self) -> Chunk {
-        let mut out = BytesMut::with_capacity(3);
-        sse::comment(&mut out);
-        self.sign(out.freeze())
+        self.sign(write_comment())
     }
 
     /// Returns a chunk that holds no memory but reports write progress.
@@ -184,6 +198,12 @@ impl EventStream {
         self.rest.extend([middle, Chunk::new(last, Some(held))]);
         first
     }
+}
+
+fn write_comment() -> Bytes {
+    let mut out = BytesMut::with_capacity(3);
+    sse::comment(&mut out);
+    out.freeze()
 }
 
 /// Returns the chunks of an event with a large part that can be written without a copy. Data with
@@ -265,13 +285,18 @@ impl Body for ResponseBody {
                 None => None,
             },
             Self::Events { stream } => ready!(stream.poll(cx)),
-            Self::Fallback { body, .. } => {
-                return Poll::Ready(match ready!(Pin::new(body).poll_frame(cx)) {
-                    Some(Ok(frame)) => Some(Ok(frame.map_data(|bytes| Chunk::new(bytes, None)))),
-                    Some(Err(error)) => Some(Err(error)),
-                    None => None,
-                });
-            }
+            Self::Fallback { body, active, is_events } => match Pin::new(body).poll_frame(cx) {
+                Poll::Ready(frame) => {
+                    let frame = frame.map(|frame| {
+                        frame.map(|frame| frame.map_data(|bytes| Chunk::new(bytes, None)))
+                    });
+                    return Poll::Ready(frame);
+                }
+                Poll::Pending if *is_events && active.take_comment_request() => {
+                    Some(Chunk::new(write_comment(), None))
+                }
+                Poll::Pending => return Poll::Pending,
+            },
         };
         Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
     }

@@ -2,6 +2,7 @@
 //! behave as over MCP.
 
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use crate::connections::free_port;
 use crate::principals::{By, key};
@@ -294,6 +295,24 @@ async fn a_reconnected_server_is_told_of_on_the_stream_of_events() {
     assert_eq!(gate.call("a__t").await.status, 200);
     let unknown = post("/api/servers/b/reconnect", &json!({})).send(gate.address).await;
     assert_eq!(problem(&unknown), (404, "SERVER_NOT_FOUND".into()));
+}
+
+/// A client that has closed its connection is noticed without the next event.
+#[tokio::test]
+async fn a_closed_stream_of_events_makes_room_for_another() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let limits = json!({"streams_per_principal": 1});
+    let gate = Gate::start(json!({"servers": {"a": server.config()}, "limits": limits})).await;
+    let open = async || get("/api/events").open(gate.address).await;
+    let stream = open().await;
+    assert_eq!(stream.head.status, 200);
+    assert_eq!(open().await.head.status, 503);
+    drop(stream);
+    let closed = Instant::now();
+    while open().await.head.status != 200 {
+        assert!(closed.elapsed() < Duration::from_secs(5), "the stream still counts");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// In production the API is served only on the operator's address, with the same checks as MCP:
