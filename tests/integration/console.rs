@@ -212,6 +212,46 @@ async fn a_new_key_has_a_name_of_its_own_in_its_organisation_and_an_agent_that_e
     }
 }
 
+/// Returns the hidden fields of the form with this text.
+fn hidden_fields(page: &str, part: &str) -> Vec<(String, String)> {
+    let form = page.split("<form").find(|form| form.contains(part)).unwrap();
+    let mut fields = Vec::new();
+    for field in form.split("<input type=\"hidden\" name=\"").skip(1) {
+        let (name, rest) = field.split_once("\" value=\"").unwrap();
+        fields.push((name.to_owned(), rest.split('"').next().unwrap().to_owned()));
+    }
+    fields
+}
+
+#[tokio::test]
+async fn a_switched_tool_keeps_its_page_of_the_list() {
+    let names: Vec<String> = (0..150).map(|number| format!("tool_{number:03}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let server = Upstream::http(modern(&names)).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let at = gate.address;
+    until("all tools are there", async || {
+        let found = get("/api/tools?limit=1").send(at).await.json();
+        (found["total"] == 150).then_some(())
+    })
+    .await;
+    let made = Request::bare("POST", "/api/agents", r#"{"name":"Desk"}"#).send(at).await.json();
+    let id = made["id"].as_str().unwrap();
+    let assign = format!("/api/agents/{id}/servers/a");
+    Request::bare("PATCH", &assign, r#"{"assigned":true}"#).send(at).await;
+    let second = format!("/console/agents/{id}?server=a&page=2");
+    let page = get(&second).send(at).await.text();
+    let tool = "name=\"tool\" value=\"tool_102\"";
+    let fields = hidden_fields(&page, tool);
+    let fields: Vec<_> = fields.iter().map(|(name, value)| (&**name, &**value)).collect();
+    let answer = form(at, &format!("/console/agents/{id}/servers/a"), &fields).send(at).await;
+    assert_eq!(answer.header("location"), Some(&*format!("{second}#tool-3")));
+    let page = get(&second).send(at).await.text();
+    let form = page.split("<form").find(|form| form.contains(tool)).unwrap();
+    assert!(form.contains("id=\"tool-3\" role=\"switch\" aria-checked=\"false\""), "{form}");
+}
+
+
 /// Page permissions match those of the API's routes.
 #[tokio::test]
 async fn pages_are_for_the_roles_that_the_configuration_gives() {

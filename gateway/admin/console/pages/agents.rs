@@ -230,7 +230,8 @@ pub(crate) async fn switch_server(
     let patch = AgentServerPatch { assigned, tools };
     let Json(_) = change_agent_server(visit.by()?, Path(names), Body(patch)).await?;
     let page = tools_path(&id, visit.form.get("open"), visit.form.get("q"));
-    let page = page.with("page", visit.form.get("page"));
+    // `page` of a form is its unique number.
+    let page = page.with("page", visit.form.get("part"));
     let mark = match tool {
         "" => format!("switch-{server}"),
         _ => format!("tool-{}", visit.form.get("at").parse::<u16>().unwrap_or(1)),
