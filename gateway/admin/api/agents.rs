@@ -213,6 +213,21 @@ pub(crate) async fn show_agent(
     Ok(Reply { version: Some(value.version), value, status: StatusCode::OK })
 }
 
+/// Returns ids with the names of their agents; the id again for agents that the caller may not see.
+pub(crate) fn name_agents(
+    By { state, caller, .. }: &By<User>,
+    ids: Vec<String>,
+) -> Result<Vec<(String, String)>, Problem> {
+    let actor = make_actor(caller);
+    let registry = state.registry()?;
+    let mut named = Vec::new();
+    for id in ids {
+        let name = registry.agent(&actor, &id).map_or_else(|_| id.clone(), |agent| agent.name);
+        named.push((id, name));
+    }
+    Ok(named)
+}
+
 /// Renames an agent, sets the form of its list of tools, or chooses its items.
 #[cfg_attr(test, utoipa::path(
     patch, path = "/agents/{id}", tag = "agents",

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::api::Offered;
 use crate::api::access::{By, LeastRole};
+use crate::api::agents::name_agents;
 use crate::api::answer::broken;
 use crate::api::body::body;
 use crate::api::change::Deletion;
@@ -37,8 +38,10 @@ struct IntegrationPage<'a> {
 struct DeletePage<'a> {
     visit: &'a Visit,
     integration: Integration,
-    /// Ids of the agents that lose it.
-    agents: Vec<String>,
+    /// Ids and names of the agents that lose it.
+    agents: Vec<(String, String)>,
+    /// The visitor has pages of these agents: they are of its own organisation.
+    has_pages: bool,
 }
 
 impl Integration {
@@ -208,8 +211,12 @@ pub(crate) async fn show_deletion(visit: Visit, Path(id): Path<String>) -> PageR
     let by = act(&visit).await?.trying();
     let Deletion(integration) = integrations::delete_integration(by, Path(id)).await?;
     let mut integration = integration.ok_or_else(broken)?;
-    let agents = integration.affected_agents.take().unwrap_or_default();
-    show(&DeletePage { visit: &visit, integration, agents })
+    let affected = integration.affected_agents.take().unwrap_or_default();
+    let agents = name_agents(&act(&visit).await?, affected)?;
+    let organisation = visit.query.get("organisation");
+    let is_own = matches!(&visit.who, Some(who) if who.organisation == organisation);
+    let has_pages = organisation.is_empty() || is_own;
+    show(&DeletePage { visit: &visit, integration, agents, has_pages })
 }
 
 /// Removes an integration, also from all agents.
