@@ -251,6 +251,54 @@ async fn a_switched_tool_keeps_its_page_of_the_list() {
     assert!(form.contains("id=\"tool-3\" role=\"switch\" aria-checked=\"false\""), "{form}");
 }
 
+#[tokio::test]
+async fn a_disabled_integration_is_listed_and_names_the_agents_that_lose_it() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = gate(&server, json!({})).await;
+    let at = gate.address;
+    let boss = key(&gate, "boss", &["--role", "operator"]).await;
+    let lead = key(&gate, "lead", &["--organisation", "acme", "--role", "admin"]).await;
+    let user = key(&gate, "user", &["--organisation", "acme"]).await;
+    let send = async |method: &'static str, path: &str, body: &str| {
+        let request = Request::bare(method, path, body.to_owned());
+        request.with("Content-Type", "application/json").by(&lead).send(at).await.json()
+    };
+    let url = format!("http://{}/mcp", server.address);
+    let body = json!({"name": "Notes", "serverUrl": url, "authMethod": "none"}).to_string();
+    let made = send("POST", "/api/mcp-integrations/custom", &body).await;
+    let id = made["id"].as_str().unwrap();
+    let agent = send("POST", "/api/agents", r#"{"name":"Desk"}"#).await;
+    let agent = agent["id"].as_str().unwrap();
+    let assign = format!("/api/agents/{agent}/servers/notes");
+    let assigned = send("PATCH", &assign, r#"{"assigned":true}"#).await;
+    assert_eq!(assigned["assigned"], true, "{assigned}");
+    send("POST", &format!("/api/mcp-integrations/{id}/disable"), "").await;
+
+    let (boss, lead, user) =
+        (sign_in(&gate, &boss).await, sign_in(&gate, &lead).await, sign_in(&gate, &user).await);
+    let open = async |path: &str, cookie: &str| {
+        let page = get(path).with("Cookie", cookie).send(at).await;
+        assert_eq!(page.status, 200, "{path}: {}", page.text());
+        page.text()
+    };
+    let link = format!("href=\"/console/integrations/{id}\">notes<");
+    for path in ["/console/servers", "/console/servers?state=off", "/console/servers?q=ote"] {
+        let page = open(path, &lead).await;
+        assert!(page.contains(&link), "{path}: {page}");
+        assert!(page.contains("Disabled <span class=\"count\">1<"), "{path}: {page}");
+        assert!(!open(path, &user).await.contains("notes"), "{path}");
+    }
+    let failing = open("/console/servers?state=bad", &lead).await;
+    assert!(!failing.contains(&link), "{failing}");
+    assert!(failing.contains("<input type=\"hidden\" name=\"state\" value=\"bad\">"), "{failing}");
+
+    let removal = format!("/console/integrations/{id}/delete");
+    let own = open(&removal, &lead).await;
+    assert!(own.contains(&format!("<a href=\"/console/agents/{agent}\">Desk</a>")), "{own}");
+    let others = open(&format!("{removal}?organisation=acme"), &boss).await;
+    assert!(others.contains("<li>Desk</li>") && !others.contains(agent), "{others}");
+}
+
 
 /// Page permissions match those of the API's routes.
 #[tokio::test]

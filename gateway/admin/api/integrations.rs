@@ -7,7 +7,7 @@ pub(crate) mod validate;
 mod view;
 
 use input::{IntegrationChange, ListQuery, NewCustomIntegration};
-use lockgate_registry::RegistryError;
+use lockgate_registry::{IntegrationQuery, RegistryError};
 use validate::create;
 use view::{answer_changed, answer_deleted};
 
@@ -39,6 +39,29 @@ pub(crate) async fn list_integrations(
     let found = state.registry()?.list_integrations(&actor, &query.filter.read(&part));
     let states = States::of(&state, &actor.organisation);
     Ok(Json(part.make_page(found, |stored| Integration::new(&states, stored, caller.role))))
+}
+
+/// Returns the integrations of the caller's organisation that are disabled or cannot be connected,
+/// and therefore have no server; none without a registry.
+pub(crate) fn list_unserved(By { state, caller, .. }: &By<Admin>) -> Vec<Integration> {
+    let Ok(registry) = state.registry() else { return Vec::new() };
+    let actor = make_actor(caller);
+    let states = States::of(state, &actor.organisation);
+    let mut unserved = Vec::new();
+    let mut query = IntegrationQuery { limit: Some(200), ..IntegrationQuery::default() };
+    loop {
+        let found = registry.list_integrations(&actor, &query);
+        query.offset += found.items.len();
+        let is_last = found.items.is_empty() || query.offset >= found.total;
+        for stored in found.items {
+            if !states.serves(&stored) {
+                unserved.push(Integration::new(&states, stored, caller.role));
+            }
+        }
+        if is_last {
+            return unserved;
+        }
+    }
 }
 
 /// Adds an integration by its address.

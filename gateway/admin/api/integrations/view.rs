@@ -96,6 +96,13 @@ impl<'a> States<'a> {
         Self { gateway: &state.gateway, servers, snapshot }
     }
 
+    /// Returns whether the integration has a server, or gets one at its first use.
+    pub(super) fn serves(&self, stored: &Stored) -> bool {
+        let is_reachable = stored.enabled && !self.gateway.has_shared(&stored.slug);
+        let has_server = self.servers.contains_key(&stored.slug);
+        is_reachable && (has_server || self.describe(stored).state == "pending")
+    }
+
     fn describe(&self, stored: &Stored) -> Described {
         if !stored.enabled {
             return Described::new("disabled", "it is switched off");

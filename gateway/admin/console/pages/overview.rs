@@ -16,7 +16,7 @@ use lockgate_text::date;
 
 use super::approvals::load_approvals;
 use super::pins::find_pins;
-use super::servers::count_states;
+use super::servers::{count_states, load_unserved};
 use super::usage::load_usage;
 use crate::api::agents::list_agents;
 use crate::api::events;
@@ -115,6 +115,7 @@ impl Matter {
 
 pub(crate) async fn show_overview(visit: Visit) -> PageResult {
     let servers = servers::list_visible(&visit.by()?, "");
+    let unserved = load_unserved(&visit)?;
     let mut matters = Vec::new();
     add_approvals(&mut matters, &visit).await?;
     add_servers(&mut matters, &servers, visit.is_operator());
@@ -139,9 +140,9 @@ pub(crate) async fn show_overview(visit: Visit) -> PageResult {
         plots: plot_calls(&now.recent),
         now,
         usage,
-        counts: count_states(&servers),
+        counts: count_states(&servers, &unserved),
         matters,
-        server_count: servers.len(),
+        server_count: servers.len() + unserved.len(),
         tool_count: servers.iter().map(|server| server.capabilities.tools).sum(),
         visit: &visit,
         steps,

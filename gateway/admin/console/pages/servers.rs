@@ -11,7 +11,7 @@ use super::integration::find_integration;
 use super::pins::find_pins;
 use super::tool::{load_prompts, load_resources};
 use super::usage::load_usage;
-use crate::api::integrations::Integration;
+use crate::api::integrations::{Integration, list_unserved};
 use crate::api::offers::{Prompt, Resource};
 use crate::api::page::{Page, query};
 use crate::api::pins::Pin;
@@ -40,7 +40,7 @@ const STATES: [(&str, &str); 5] = [
 struct ServersPage<'a> {
     visit: &'a Visit,
     filters: Vec<Filter>,
-    part: ListPart<Server>,
+    part: ListPart<Row>,
 }
 
 struct Filter {
@@ -50,40 +50,91 @@ struct Filter {
     is_chosen: bool,
 }
 
+/// A server, or an integration without a server.
+struct Row {
+    name: String,
+    address: String,
+    severity: Severity,
+    state: String,
+    stage: String,
+    cause: String,
+    /// Empty if unknown.
+    since: String,
+    tools: usize,
+}
+
+impl Row {
+    fn of_server(server: &Server) -> Self {
+        Self {
+            name: server.name.clone(),
+            address: PagePath::new(&["console", "servers", &server.name]).into_text(),
+            severity: server.severity(),
+            state: server.state_text().to_owned(),
+            stage: server.stage().to_owned(),
+            cause: server.cause(),
+            since: server.failing_since().to_owned(),
+            tools: server.capabilities.tools,
+        }
+    }
+
+    fn of_integration(integration: &Integration) -> Self {
+        Self {
+            name: integration.slug.clone(),
+            address: integration.address(""),
+            severity: integration.severity(),
+            state: integration.state_text().to_owned(),
+            stage: integration.stage().to_owned(),
+            cause: integration.cause(),
+            since: String::new(),
+            tools: 0,
+        }
+    }
+
+    /// Returns whether it has the state of a filter, which is empty for all states.
+    fn has_state(&self, state: &str) -> bool {
+        state.is_empty() || self.severity.as_str() == state
+    }
+}
+
 pub(crate) async fn list_servers(visit: Visit) -> PageResult {
     let search = visit.query.get("q");
     let chosen = visit.query.get("state");
-    let mut servers = servers::list_visible(&visit.by()?, search);
-    let filters = make_filters(&servers, search, chosen);
-    servers.retain(|server| has_state(server, chosen));
-    servers.sort_by_key(Server::severity);
+    let servers = servers::list_visible(&visit.by()?, search);
+    let mut unserved = load_unserved(&visit)?;
+    unserved.retain(|integration| integration.slug.contains(search));
+    let mut rows: Vec<Row> = servers.iter().map(Row::of_server).collect();
+    rows.extend(unserved.iter().map(Row::of_integration));
+    let filters = make_filters(&rows, search, chosen);
+    rows.retain(|row| row.has_state(chosen));
+    rows.sort_by(|one, other| (one.severity, &one.name).cmp(&(other.severity, &other.name)));
     let path = PagePath::new(&["console", "servers"]).with("q", search).with("state", chosen);
-    let part = ListPart::cut(servers, visit.query.get("page"), &path);
+    let part = ListPart::cut(rows, visit.query.get("page"), &path);
     show(&ServersPage { visit: &visit, filters, part })
 }
 
-fn make_filters(servers: &[Server], search: &str, chosen: &str) -> Vec<Filter> {
+/// Returns the integrations without a server, for administrators.
+pub(crate) fn load_unserved(visit: &Visit) -> Result<Vec<Integration>, Problem> {
+    if visit.is_admin() { Ok(list_unserved(&visit.by()?)) } else { Ok(Vec::new()) }
+}
+
+fn make_filters(rows: &[Row], search: &str, chosen: &str) -> Vec<Filter> {
     let page = PagePath::new(&["console", "servers"]).with("q", search);
     let mut filters = Vec::new();
     for (state, label) in STATES {
-        let count = servers.iter().filter(|server| has_state(server, state)).count();
+        let count = rows.iter().filter(|row| row.has_state(state)).count();
         let address = page.clone().with("state", state).into_text();
         filters.push(Filter { label, count, address, is_chosen: chosen == state });
     }
     filters
 }
 
-/// Returns whether a server has the state of a filter, which is empty for all servers.
-fn has_state(server: &Server, state: &str) -> bool {
-    state.is_empty() || server.severity().as_str() == state
-}
-
-/// Counts the servers by state, the worst first.
-pub(crate) fn count_states(servers: &[Server]) -> Vec<(Severity, usize)> {
+/// Counts the servers, and the integrations without a server, by state, the worst first.
+pub(crate) fn count_states(servers: &[Server], unserved: &[Integration]) -> Vec<(Severity, usize)> {
     let all = [Severity::Bad, Severity::Waiting, Severity::Good, Severity::Off];
     let counts = all.map(|severity| {
         let of_same = servers.iter().filter(|server| server.severity() == severity);
-        (severity, of_same.count())
+        let others = unserved.iter().filter(|integration| integration.severity() == severity);
+        (severity, of_same.count() + others.count())
     });
     counts.to_vec()
 }
