@@ -299,6 +299,23 @@ async fn a_disabled_integration_is_listed_and_names_the_agents_that_lose_it() {
     assert!(others.contains("<li>Desk</li>") && !others.contains(agent), "{others}");
 }
 
+#[tokio::test]
+async fn an_unlisted_resource_has_a_page_that_reveals_nothing() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let at = gate.address;
+    let path = "/console/resources/wiki%3A%2F%2Fnowhere";
+    let page = get(path).send(at).await;
+    assert_eq!(page.status, 200, "{}", page.text());
+    assert!(page.text().contains("Read wiki://nowhere</button>"), "{}", page.text());
+    let (token, number) = (hidden_field(&page, "token"), hidden_field(&page, "page"));
+    let read = form(at, path, &[("token", &token), ("page", &number)]).send(at).await;
+    assert_eq!(read.status, 303, "{}", read.text());
+    let result = get(read.header("location").unwrap()).send(at).await.text();
+    assert!(result.contains("class=\"verdict bad\"") && !result.contains("Open the server"));
+    assert_eq!(get("/console/prompts/nothing").send(at).await.status, 404);
+}
+
 
 /// Page permissions match those of the API's routes.
 #[tokio::test]

@@ -362,7 +362,11 @@ impl Called<'_> {
         self.can_explain.then(|| (path.into_text(), "Explain the decision"))
     }
 
+    /// Returns the page of the server, if it is known.
     fn server_page(&self) -> Option<(String, &'static str)> {
+        if self.server.is_empty() {
+            return None;
+        }
         let path = PagePath::new(&["console", "servers", self.server]);
         Some((path.into_text(), "Open the server"))
     }

@@ -285,7 +285,9 @@ async fn load(visit: &Visit, kind: Callable, name: &str) -> Result<ToolDefinitio
         }
         Callable::Resource => {
             let resource = find_offer(visit.by()?, ListKind::Resources, name, Resource::new).await;
-            let resource = resource.ok_or_else(|| PageError::not_found(missing))?;
+            // Results may link to resources that are not listed. The page is the same for all of
+            // them, and reading decides.
+            let resource = resource.unwrap_or_else(|| Resource::unlisted(name));
             let Resource { uri: name, server, title, description, .. } = resource;
             ToolDefinition { name, server, title, description, input_schema: text_schema(&[]) }
         }
