@@ -86,7 +86,7 @@ pub(crate) fn find_cause(reason: &str) -> &str {
 }
 
 /// Returns the label of a state.
-pub(crate) fn say_state(state: &str) -> &str {
+fn say_state(state: &str) -> &str {
     match state {
         "needs-auth" => "needs a credential",
         "unresponsive" => "not answering",

@@ -16,7 +16,7 @@ use crate::api::change::Deletion;
 use crate::api::integrations::{self, Integration};
 use crate::api::page::query;
 use crate::api::problem::Problem;
-use crate::console::diagnosis::{Severity, find_cause, say_state};
+use crate::console::diagnosis::{Severity, find_cause, say_server_state};
 use crate::console::form::{Fields, FormError};
 use crate::console::redirect::PagePath;
 use crate::console::render::{PageError, PageResult, render, show};
@@ -46,11 +46,11 @@ struct DeletePage<'a> {
 
 impl Integration {
     pub(crate) fn severity(&self) -> Severity {
-        Severity::of(self.state)
+        Severity::of_server(self.state, self.fault.as_ref())
     }
 
     pub(crate) fn state_text(&self) -> &str {
-        say_state(self.state)
+        say_server_state(self.state, self.fault.as_ref())
     }
 
     /// Returns the stage that failed; empty if none did.
@@ -228,4 +228,41 @@ pub(crate) async fn delete_integration(visit: Visit, Path(id): Path<String>) -> 
         name => PagePath::new(&["console", "organisations", name]),
     };
     Ok(visit.redirect_with(page, Severity::Good, "The server was removed."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_integration_that_fails_is_not_good() {
+        let mut integration = Integration {
+            id: "int_1".to_owned(),
+            name: "Search".to_owned(),
+            r#type: "custom",
+            slug: "search".to_owned(),
+            server_url: None,
+            predefined: None,
+            source: None,
+            auth_method: "none",
+            header_name: None,
+            has_credentials: false,
+            enabled: true,
+            organization_id: "acme".to_owned(),
+            version: 1,
+            created_at: String::new(),
+            updated_at: String::new(),
+            state: "resting",
+            stage: None,
+            reason: String::new(),
+            fault: None,
+            warnings: Vec::new(),
+            dry_run: false,
+            affected_agents: None,
+        };
+        assert_eq!((integration.severity(), integration.state_text()), (Severity::Good, "idle"));
+        integration.fault = Some(Fault::new("call", "search", "", "it is so"));
+        let shown = (integration.severity(), integration.state_text());
+        assert_eq!(shown, (Severity::Bad, "calls fail"));
+    }
 }
