@@ -185,8 +185,8 @@ pub(crate) async fn explain(visit: Visit) -> PageResult {
     }
     let mut asked = match write_question(&visit.query) {
         Ok(asked) => asked,
-        Err(mistake) => {
-            page.mistake = FormError::new("arguments", &mistake);
+        Err((field, mistake)) => {
+            page.mistake = FormError::new(field, &mistake);
             return render(StatusCode::UNPROCESSABLE_ENTITY, &page);
         }
     };
@@ -219,8 +219,12 @@ async fn ask(visit: &Visit, asked: &Value) -> Result<Explanation, Problem> {
     Ok(explain_decision(visit.by()?, body(asked.clone())?).await?.0)
 }
 
+/// Fields that describe a caller, in addition to its subject.
+const DESCRIBED: [&str; 4] = ["issuer", "organisation", "roles", "scopes"];
+
 /// Returns the question in the format of the API. Without a caller it concerns the visitor.
-fn write_question(question: &Fields) -> Result<Value, String> {
+/// Fails with the field of a mistake and a sentence about it.
+fn write_question(question: &Fields) -> Result<Value, (&'static str, String)> {
     let mut asked = json!({"call": question.get("call")});
     if !question.get("at").is_empty() {
         asked["at"] = question.get("at").into();
@@ -228,12 +232,16 @@ fn write_question(question: &Fields) -> Result<Value, String> {
     let arguments = question.get("arguments");
     if !arguments.is_empty() {
         let arguments: Result<Value, _> = serde_json::from_str(arguments);
-        asked["arguments"] = arguments.map_err(|error| format!("This must be JSON: {error}."))?;
+        asked["arguments"] =
+            arguments.map_err(|error| ("arguments", format!("This must be JSON: {error}.")))?;
     }
     if !question.get("caller").is_empty() {
         asked["caller"] = question.get("caller").into();
     } else if !question.get("subject").is_empty() {
         asked["as"] = describe_caller(question);
+    } else if DESCRIBED.iter().any(|name| !question.get(name).is_empty()) {
+        let words = "Enter the subject of the caller, or clear the other fields.";
+        return Err(("subject", words.to_owned()));
     }
     Ok(asked)
 }
