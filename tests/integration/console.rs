@@ -300,6 +300,28 @@ async fn a_disabled_integration_is_listed_and_names_the_agents_that_lose_it() {
 }
 
 #[tokio::test]
+async fn first_steps_end_for_users_of_shared_servers() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = gate(&server, json!({})).await;
+    let at = gate.address;
+    let user = key(&gate, "user", &[]).await;
+    let cookie = sign_in(&gate, &user).await;
+    let open = async || get("/console").with("Cookie", &cookie).send(at).await.text();
+    until("the server is connected", async || {
+        let found = get("/api/servers").by(&user).send(at).await.json();
+        (found["items"][0]["state"] == "connected").then_some(())
+    })
+    .await;
+    let page = open().await;
+    assert!(page.contains("First steps") && !page.contains("Connect a client"), "{page}");
+    let create = Request::bare("POST", "/api/agents", r#"{"name":"Desk"}"#);
+    let made = create.with("Content-Type", "application/json").by(&user).send(at).await;
+    assert_eq!(made.status, 201, "{}", made.text());
+    let page = open().await;
+    assert!(!page.contains("First steps"), "{page}");
+}
+
+#[tokio::test]
 async fn an_unlisted_resource_has_a_page_that_reveals_nothing() {
     let server = Upstream::http(modern(&["t"])).await;
     let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;

@@ -62,6 +62,8 @@ struct Step {
     title: &'static str,
     detail: &'static str,
     is_done: bool,
+    /// The configuration of clients is shown with it.
+    has_snippets: bool,
     /// The address and the label of the link.
     link: Option<(&'static str, &'static str)>,
 }
@@ -154,30 +156,40 @@ fn list_steps(visit: &Visit, servers: &[Server], has_agent: bool) -> Vec<Step> {
     let mut others = servers.iter().filter(|one| one.transport != Some("builtin"));
     let has_server = others.any(|one| one.state == "connected" || one.state == "resting");
     let has_calls = servers.iter().any(|one| one.metrics.as_ref().is_some_and(|m| m.calls > 0));
-    if has_server && has_calls && has_agent {
+    // The calls of shared servers are counted for operators only.
+    let is_shared = servers.iter().all(|one| one.organization_id.is_none());
+    let is_unknown = has_server && is_shared && !visit.is_operator();
+    if has_server && (has_calls || is_unknown) && has_agent {
         return Vec::new();
     }
     let add = ("/console/integrations/new", "Add a server");
-    vec![
+    let mut steps = vec![
         Step {
             title: "Add a server",
             detail: "Connect an MCP server by its address. Its tools appear here.",
             is_done: has_server,
+            has_snippets: false,
             link: visit.is_admin().then_some(add),
         },
         Step {
             title: "Connect a client",
             detail: "Copy the configuration for your MCP client, then call a tool from it.",
             is_done: has_calls,
+            has_snippets: true,
             link: visit.creates_keys().then_some(("/console/keys/new", "Create a key")),
         },
         Step {
             title: "Create an agent",
             detail: "Give an agent an endpoint of its own, with the servers that it needs.",
             is_done: has_agent,
+            has_snippets: false,
             link: Some(("/console/agents#new", "Create an agent")),
         },
-    ]
+    ];
+    if is_unknown {
+        steps.retain(|step| !step.has_snippets);
+    }
+    steps
 }
 
 /// Adds failed servers: a line for each server that the visitor can repair, and a single line for
