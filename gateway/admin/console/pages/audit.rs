@@ -324,6 +324,8 @@ struct ActivityPage<'a> {
     missing: &'a str,
     /// The address of the same page, paused or live.
     other: String,
+    /// The address of the page without filters.
+    all: String,
 }
 
 pub(crate) async fn show_activity(visit: Visit) -> PageResult {
@@ -340,7 +342,8 @@ pub(crate) async fn show_activity(visit: Visit) -> PageResult {
         is_live,
         now: date::of_time(SystemTime::now()),
         missing: "",
-        other: write_other(server, decision, is_live),
+        other: write_activity(server, decision, !is_live),
+        all: write_activity("", "", is_live),
     };
     match search_records(&visit, &filters).await {
         Ok(found) => page.calls = view_records(found.items),
@@ -352,11 +355,11 @@ pub(crate) async fn show_activity(visit: Visit) -> PageResult {
     show(&page)
 }
 
-fn write_other(server: &str, decision: &str, is_live: bool) -> String {
+fn write_activity(server: &str, decision: &str, is_live: bool) -> String {
     PagePath::new(&["console", "activity"])
         .with("server", server)
         .with("decision", decision)
-        .with("live", if is_live { "no" } else { "" })
+        .with("live", if is_live { "" } else { "no" })
         .into_text()
 }
 
