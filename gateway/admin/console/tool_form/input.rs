@@ -97,9 +97,9 @@ impl Rules {
     pub(crate) fn check_count(&self, count: usize) -> Result<(), String> {
         match (self.min_items, self.max_items) {
             (Some(least), _) if count < least && (self.is_required || count > 0) => {
-                Err(format!("At least {least} items are required."))
+                Err(say_limit("At least", least, " items", "required"))
             }
-            (_, Some(most)) if count > most => Err(format!("At most {most} items are allowed.")),
+            (_, Some(most)) if count > most => Err(say_limit("At most", most, " items", "allowed")),
             _ => Ok(()),
         }
     }
@@ -123,10 +123,10 @@ impl Rules {
         let length = text.chars().count();
         match (self.min_length, self.max_length) {
             (Some(least), _) if length < least => {
-                return Err(format!("At least {least} characters are required."));
+                return Err(say_limit("At least", least, " characters", "required"));
             }
             (_, Some(most)) if length > most => {
-                return Err(format!("At most {most} characters are allowed."));
+                return Err(say_limit("At most", most, " characters", "allowed"));
             }
             _ => {}
         }
@@ -152,11 +152,26 @@ fn add_range<T: std::fmt::Display>(
     unit: &str,
 ) {
     match range {
-        (Some(least), Some(most)) => hints.push(format!("{least} to {most}{unit}")),
-        (Some(least), None) => hints.push(format!("at least {least}{unit}")),
-        (None, Some(most)) => hints.push(format!("at most {most}{unit}")),
+        (Some(least), Some(most)) => {
+            hints.push(format!("{least} to {}", write_count(most, unit)));
+        }
+        (Some(least), None) => hints.push(format!("at least {}", write_count(least, unit))),
+        (None, Some(most)) => hints.push(format!("at most {}", write_count(most, unit))),
         (None, None) => {}
     }
+}
+
+/// Returns a number with its unit, which is singular after 1.
+fn write_count(number: impl std::fmt::Display, unit: &str) -> String {
+    let number = number.to_string();
+    let unit = if number == "1" { unit.trim_end_matches('s') } else { unit };
+    format!("{number}{unit}")
+}
+
+/// Returns a sentence about a limit, as `At least 2 items are required.`
+fn say_limit(start: &str, limit: usize, unit: &str, end: &str) -> String {
+    let verb = if limit == 1 { "is" } else { "are" };
+    format!("{start} {} {verb} {end}.", write_count(limit, unit))
 }
 
 /// Returns the value of an input, or `None` if it is empty.

@@ -86,6 +86,22 @@ fn each_rule_that_is_broken_is_said_beside_its_field() {
 }
 
 #[test]
+fn limits_of_one_are_in_the_singular() {
+    let rules = |least, most| Rules {
+        min_items: least,
+        max_items: most,
+        is_required: true,
+        ..Rules::default()
+    };
+    let one = rules(Some(1), None);
+    assert_eq!(one.check_count(0), Err("At least 1 item is required.".to_owned()));
+    assert_eq!(one.hint(), "at least 1 item");
+    let one = rules(None, Some(1));
+    assert_eq!(one.check_count(2), Err("At most 1 item is allowed.".to_owned()));
+    assert_eq!(rules(Some(2), Some(3)).hint(), "2 to 3 items");
+}
+
+#[test]
 fn empty_fields_are_left_out_and_defaults_are_there_from_the_start() {
     let (arguments, mistakes) = read("arg.text=x&count.arg.tags=0");
     assert_eq!((arguments, mistakes), (Some(json!({"text": "x", "count": 10})), vec![]));
