@@ -338,6 +338,29 @@ async fn an_unlisted_resource_has_a_page_that_reveals_nothing() {
     assert_eq!(get("/console/prompts/nothing").send(at).await.status, 404);
 }
 
+/// Mistakes in a query are shown at their fields.
+#[tokio::test]
+async fn a_mistake_in_a_search_is_shown_at_its_field() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let audit = json!({"file": "audit.jsonl"});
+    let gate = Gate::start(json!({"servers": {"a": server.config()}, "audit": audit})).await;
+    let newest = "href=\"/console/audit?tool=a__t#list\">Show the newest records<";
+    for (path, status, part) in [
+        ("/console/audit?after=x&tool=a__t", 422, newest),
+        ("/console/audit?to=x", 422, "id=\"to-mistake\">`to`: must be a time"),
+        ("/console/audit?from=x", 422, "id=\"from-mistake\">`from`: must be a time"),
+        ("/console/audit?decision=x", 422, "id=\"form-mistake\">"),
+        ("/console/access?call=a__t&roles=x", 422, "id=\"subject-mistake\">Enter the subject"),
+        ("/console/access?call=a__t&roles=x&subject=y", 200, "id=\"answer\""),
+        ("/console/activity?server=none", 200, "No calls match."),
+        ("/console/activity", 200, "No calls yet."),
+        ("/console/activity?live=no", 200, "<input type=\"hidden\" name=\"live\" value=\"no\">"),
+    ] {
+        let page = get(path).send(gate.address).await;
+        assert_eq!(page.status, status, "{path}: {}", page.text());
+        assert!(page.text().contains(part), "{path}: {}", page.text());
+    }
+}
 
 /// Page permissions match those of the API's routes.
 #[tokio::test]

@@ -218,9 +218,10 @@ pub(crate) async fn search_audit(
     if !(1..=MAX_RECORDS).contains(&limit) {
         return Err(Problem::in_query("`limit`: must be from 1 to 200"));
     }
-    for time in [&mut query.from, &mut query.to].into_iter().flatten() {
+    for (name, time) in [("from", &mut query.from), ("to", &mut query.to)] {
+        let Some(time) = time else { continue };
         if !is_time(time) {
-            let detail = "`from`, `to`: must be times in UTC such as 2026-11-23T06:00:00Z";
+            let detail = format!("`{name}`: must be a time in UTC such as 2026-11-23T06:00:00Z");
             return Err(Problem::in_query(detail));
         }
         // Record times within the same second begin with the remaining text.

@@ -19,6 +19,7 @@ use crate::api::audit::{self, Integrity};
 use crate::api::page::query;
 use crate::api::problem::Problem;
 use crate::console::diagnosis::Severity;
+use crate::console::form::FormError;
 use crate::console::redirect::PagePath;
 use crate::console::render::{PageError, PageResult, render, show, show_json};
 use crate::console::visit::Visit;
@@ -28,6 +29,9 @@ use crate::fault::sentence;
 const PART: &str = "50";
 /// Fields of the form, under the names of the API.
 const FILTERS: [&str; 7] = ["principal", "tool", "server", "decision", "kind", "from", "to"];
+
+/// The field of the start of a page.
+const CURSOR: &str = "cursor";
 
 /// Rarely used filters.
 const SELDOM: [&str; 4] = ["kind", "from", "to", ORGANISATION];
@@ -45,7 +49,9 @@ struct AuditPage<'a> {
     /// Set for operators only.
     integrity: Option<Integrity>,
     next: Option<String>,
-    mistake: &'a str,
+    mistake: FormError,
+    /// The same search from the newest records.
+    newest: String,
     /// A rarely used filter is set.
     fields_more: bool,
     /// The reason that the trail cannot be searched; empty if it can.
@@ -62,6 +68,14 @@ struct RecordPage<'a> {
     agent_name: String,
     json: String,
     explain: Option<String>,
+}
+
+impl AuditPage<'_> {
+    /// Returns a mistake that is not shown at its field.
+    fn other_mistake(&self) -> &str {
+        let is_shown = ["from", "to", CURSOR].iter().any(|name| !self.mistake.at(name).is_empty());
+        if is_shown { "" } else { &self.mistake.words }
+    }
 }
 
 impl AuditRecord {
@@ -227,7 +241,7 @@ pub(crate) fn view_records(records: Vec<Members>) -> Vec<AuditRecord> {
 /// Shows the search and its results.
 pub(crate) async fn list_records(visit: Visit) -> PageResult {
     let organisation = visit.query.get(ORGANISATION);
-    let mut filters = vec![("limit", PART), ("cursor", visit.query.get("after"))];
+    let mut filters = vec![("limit", PART), (CURSOR, visit.query.get("after"))];
     let mut again = PagePath::new(&["console", "audit"]).with(ORGANISATION, organisation);
     for name in FILTERS {
         filters.push((name, visit.query.get(name)));
@@ -239,7 +253,8 @@ pub(crate) async fn list_records(visit: Visit) -> PageResult {
         is_complete: false,
         integrity: None,
         next: None,
-        mistake: "",
+        mistake: FormError::default(),
+        newest: again.as_str().to_owned(),
         fields_more: SELDOM.iter().any(|name| !visit.query.get(name).is_empty()),
         missing: "",
     };
@@ -256,8 +271,9 @@ pub(crate) async fn list_records(visit: Visit) -> PageResult {
             show(&page)
         }
         Err(problem) if problem.is_of_form() => {
-            let mistake = sentence(problem.detail());
-            page.mistake = &mistake;
+            // The error begins with the name of the field, as `from`.
+            let field = problem.detail().split('`').nth(1).unwrap_or("");
+            page.mistake = FormError::new(field, &sentence(problem.detail()));
             render(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }
         Err(problem) => Err(problem.into()),
