@@ -386,7 +386,17 @@ fn show_validation(answer: &Value, is_valid: bool) -> String {
 fn show_table(items: &[Value], columns: &[&str]) -> String {
     let mut rows = Vec::new();
     for item in items {
-        rows.push(columns.iter().map(|column| show::cell(item, column)).collect());
+        rows.push(columns.iter().map(|column| show_cell(item, column)).collect());
     }
     show::table(columns, &rows)
+}
+
+/// Formats a member as a cell: an object as JSON, and the items of an agent without a choice as
+/// `all`.
+fn show_cell(item: &Value, column: &str) -> String {
+    match (column, item.get(column)) {
+        ("items", Some(Value::Null)) => "all".to_owned(),
+        (_, Some(Value::Object(members))) => Value::Object(members.clone()).to_string(),
+        _ => show::cell(item, column),
+    }
 }

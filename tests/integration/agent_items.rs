@@ -83,6 +83,9 @@ async fn an_agent_has_chosen_and_renamed_items() {
     choose(&gate, "", &id, Value::Null).await;
     let all = read(&gate, &["agents", "items", "Desk"]).await;
     assert_eq!(all["items"], Value::Null);
+    let shown = run(&gate, &["agents", "items", "Desk"], "").await;
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.trim_end().ends_with(" all"), "{shown}");
     send(&gate, "PATCH", &format!("/agents/{id}"), json!({"tools": "full"}), "").await;
     assert_eq!(client.tools().await, ["a__query", "a__other", "b__query", "b__t"]);
     assert_eq!(gate.tools("/mcp").await.0.len(), 5, "only for this agent");
@@ -97,6 +100,9 @@ async fn items_are_set_from_a_terminal_and_in_the_console() {
     let set = run(&gate, &["agents", "items", "Desk", "-"], r#"{"tools":["a/u"]}"#).await;
     assert!(set.status.success(), "{set:?}");
     assert_eq!(gate.tools(&path).await.0, ["a__u"]);
+    let shown = run(&gate, &["agents", "items", "Desk"], "").await;
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains(r#"{"tools":["a/u"],"#), "{shown}");
     let wrong = run(&gate, &["agents", "items", "Desk", "-"], r#"{"tolls":["a/u"]}"#).await;
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("unknown field `tolls`"), "{wrong:?}");
     let page = format!("/console/agents/{id}/items");
