@@ -152,6 +152,13 @@ pub(crate) fn change(
         _ => bail!("{}: a keys file must end in .yaml, .yml or .json", file.display()),
     }
     let target = target(file)?;
+    if let Some(folder) = target.parent()
+        && !folder.as_os_str().is_empty()
+        && !folder.is_dir()
+    {
+        let file = file.display();
+        bail!("{file} cannot be written: there is no folder {}", folder.display());
+    }
     let _lock = lock(&target)?;
     let mut keys = read(file)?;
     let mut known = keys.clone();

@@ -36,8 +36,10 @@ pub(crate) enum Command {
     },
     /// Revoke a key immediately
     Revoke {
-        /// The key's id, the first part of its text: lg_ID_…
-        id: String,
+        /// The key's id, the first part of its text: lg_ID_…; or its name, if all other keys
+        /// of this name are revoked
+        #[arg(value_name = "ID")]
+        key: String,
         #[command(flatten)]
         file: Named,
     },
@@ -98,15 +100,19 @@ pub(crate) fn run(command: &Command, file: &Path, json: bool) -> anyhow::Result<
                 file.display()
             ))
         }
-        Command::List { .. } => list(&read(file)?, now, json),
-        Command::Revoke { id, .. } => {
-            let id = id.strip_prefix(key::PREFIX).unwrap_or(id).split('_').next().unwrap_or("");
+        Command::List { file: named } => {
+            if named.file.is_some() && !file.exists() {
+                bail!("{} does not exist: `lockgate keys create` creates it", file.display());
+            }
+            list(&read(file)?, now, json)
+        }
+        Command::Revoke { key, .. } => {
+            let mut id = String::new();
             let mut revoked = now;
             change(file, |keys| {
-                let Some(key) = keys.iter_mut().find(|key| key.id == id) else {
-                    bail!("there is no key {id:.32} in {}", file.display());
-                };
-                revoked = *key.revoked.get_or_insert(now);
+                let found = find_key(keys, key, file)?;
+                id.clone_from(&found.id);
+                revoked = *found.revoked.get_or_insert(now);
                 Ok(())
             })?;
             if json {
@@ -116,6 +122,35 @@ pub(crate) fn run(command: &Command, file: &Path, json: bool) -> anyhow::Result<
             }
         }
     }
+}
+
+/// Returns the key with this text, id or name. Of keys with the same name, the one that is not
+/// revoked is meant.
+fn find_key<'a>(keys: &'a mut [Key], given: &str, file: &Path) -> anyhow::Result<&'a mut Key> {
+    let id = given.strip_prefix(key::PREFIX).unwrap_or(given).split('_').next().unwrap_or("");
+    let mut found: Vec<&mut Key> = Vec::new();
+    for key in keys {
+        if key.id == id {
+            return Ok(key);
+        }
+        if key.name == given {
+            found.push(key);
+        }
+    }
+    if found.iter().any(|key| key.revoked.is_none()) {
+        found.retain(|key| key.revoked.is_none());
+    }
+    if found.len() > 1 {
+        let ids: Vec<&str> = found.iter().map(|key| key.id.as_str()).collect();
+        bail!("several keys are named {given:.64}: use the id, one of {}", ids.join(", "));
+    }
+    found.pop().with_context(|| {
+        // The rest of a key's text is its secret.
+        let is_text = given.starts_with(key::PREFIX) || key::is_id(id);
+        let named = if is_text { id } else { given };
+        let file = file.display();
+        format!("there is no key {named:.64} in {file}; `lockgate keys list` shows ids and names")
+    })
 }
 
 impl Grants {

@@ -21,8 +21,42 @@ fn ask(command: &Command, file: &Path) -> Value {
 
 const LIST: Command = Command::List { file: Named { file: None } };
 
-fn revoke(id: &str) -> Command {
-    Command::Revoke { id: id.into(), file: Named { file: None } }
+fn revoke(key: &str) -> Command {
+    Command::Revoke { key: key.into(), file: Named { file: None } }
+}
+
+#[test]
+fn a_key_is_revoked_by_its_name_if_no_other_valid_key_has_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys.yaml");
+    let fail = |key: &str| run(&revoke(key), &file, false).unwrap_err().to_string();
+    let mut made = ["ci", "ci", "lg_a"].map(|name| ask(&create(name, &[], None), &file));
+    let ids = made.each_mut().map(|key| key["id"].as_str().unwrap().to_owned());
+    let several = fail("ci");
+    assert!(several.contains(&ids[0]) && several.contains(&ids[1]), "{several}");
+    assert_eq!(ask(&revoke("lg_a"), &file)["id"], ids[2].as_str());
+    assert_eq!(ask(&revoke(&ids[0]), &file)["id"], ids[0].as_str());
+    assert_eq!(ask(&revoke("ci"), &file)["id"], ids[1].as_str(), "the other one is revoked");
+    let none = fail("c_i");
+    assert!(none.contains("no key c_i in") && none.contains("`lockgate keys list`"), "{none}");
+    for secret in ["lg_0000000000000000_secret", "0000000000000000_secret"] {
+        let none = fail(secret);
+        assert!(none.contains("no key 0000000000000000 in"), "{none}");
+    }
+}
+
+#[test]
+fn a_missing_file_or_folder_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("none.yaml");
+    let list = Command::List { file: Named { file: Some(file.clone()) } };
+    let error = run(&list, &file, true).unwrap_err().to_string();
+    assert!(error.contains("none.yaml does not exist"), "{error}");
+    assert_eq!(ask(&LIST, &file)["keys"], json!([]), "the configured file may not exist yet");
+    let error = run(&create("a", &[], None), &folder.path().join("none/keys.yaml"), false);
+    let error = error.unwrap_err().to_string();
+    let missing = folder.path().join("none").display().to_string();
+    assert!(error.ends_with(&format!("there is no folder {missing}")), "{error}");
 }
 
 #[test]
