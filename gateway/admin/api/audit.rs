@@ -66,7 +66,7 @@ pub(crate) struct AuditPage {
     pub(crate) next_cursor: Option<String>,
     /// All records that could be on this page were searched; otherwise continue at `nextCursor`.
     pub(crate) complete: bool,
-    /// The integrity of the trail, for operators.
+    /// The integrity of the trail, for operators; other callers get none of its members.
     #[serde(flatten)]
     pub(crate) integrity: Option<Integrity>,
 }
@@ -77,10 +77,13 @@ pub(crate) struct AuditPage {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Integrity {
     /// In the searched part, every line is a record and no number is missing.
+    #[cfg_attr(test, schema(required = false))]
     pub(crate) whole: bool,
     /// Lines that are not records.
+    #[cfg_attr(test, schema(required = false))]
     pub(crate) unreadable: u64,
     /// Gaps in the record numbers.
+    #[cfg_attr(test, schema(required = false))]
     pub(crate) gaps: u64,
 }
 
