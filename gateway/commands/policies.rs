@@ -16,6 +16,7 @@ use lockgate_policy::{
     Annotations, Config, DEFAULT, Explanation, Overlap, Policy, Question, Target, TargetKind,
 };
 use lockgate_text::count::count;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 mod lint_context;
@@ -280,7 +281,7 @@ pub(crate) struct Explain {
     #[arg(long, value_name = "URI")]
     template: Option<String>,
     /// Arguments as a JSON object
-    #[arg(long, value_name = "JSON")]
+    #[arg(long, value_name = "JSON", value_parser = read_arguments)]
     arguments: Option<String>,
     /// The endpoint
     #[arg(long, value_name = "PATH", default_value = "/mcp")]
@@ -295,6 +296,16 @@ pub(crate) struct Explain {
     /// Policy files and folders [default: the policies of the configuration]
     #[arg(long, value_name = "FILE")]
     pub(crate) policies: Vec<PathBuf>,
+}
+
+/// Checks that the text is a JSON object, and returns it as it is: policies also judge JSON that no
+/// writer produces.
+fn read_arguments(text: &str) -> Result<String, String> {
+    let is_json = serde_json::from_str::<IgnoredAny>(text).is_ok();
+    if is_json && text.trim_start().starts_with('{') {
+        return Ok(text.to_owned());
+    }
+    Err("must be a JSON object, such as '{\"path\": \"/tmp\"}'".to_owned())
 }
 
 impl Explain {

@@ -185,6 +185,7 @@ async fn bad_input_gets_a_problem_that_names_it() {
         (post(explain, &json!({"call": "a/t", "other": 1})), 400, "INVALID_BODY"),
         (post(explain, &json!({"call": 1})), 400, "INVALID_BODY"),
         (post(explain, &json!({})), 400, "INVALID_BODY"),
+        (post(explain, &json!({"call": "a/t", "arguments": "x"})), 400, "INVALID_BODY"),
         (post(explain, &json!([])), 400, "INVALID_BODY"),
         (post(explain, &json!(null)).body("{"), 400, "INVALID_BODY"),
         (post(explain, &json!(null)).body(r#"{"call":"a/t","call":"a/u"}"#), 400, "INVALID_BODY"),

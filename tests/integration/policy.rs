@@ -206,6 +206,13 @@ fn an_explanation_names_what_the_gateway_does_not_have() {
         assert!(told.contains(words) && !told.contains("no policy allows it"), "{told}");
         assert!(!told.contains("notes"), "an unrelated policy: {told}");
     }
+    for wrong in ["x", "[1]", "{} {}"] {
+        let words = ["policy", "explain", "--call", "a/t", "--arguments", wrong];
+        let done = command().args(words).current_dir(folder.path()).output().unwrap();
+        let told = String::from_utf8_lossy(&done.stderr);
+        assert!(told.contains("must be a JSON object"), "{told}");
+        assert_eq!(done.status.code(), Some(2), "{told}");
+    }
     let other = explain("local|user", "a/t");
     assert!(other.contains("policy team would allow it, if this matched: who.roles"), "{other}");
     let gone = "key|0123456789abcdef";

@@ -292,6 +292,10 @@ pub(crate) async fn explain_decision(
     Body(question): Body<Explain>,
 ) -> Result<Json<Explanation>, Problem> {
     let (kind, name) = question.asked()?;
+    if question.arguments.as_ref().is_some_and(|arguments| !arguments.is_object()) {
+        let detail = "must be an object with the arguments by name, as in a call";
+        return Err(Problem::in_body("/arguments", detail));
+    }
     let arguments = question.arguments.as_ref().map(ToString::to_string);
     let known = known_callers(&state, &caller);
     let subject = find_subject(&known, &caller, &question)?;
