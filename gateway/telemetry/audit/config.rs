@@ -1,6 +1,7 @@
 //! The audit trail's validated configuration: outputs, contents, and the behaviour on failure.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -81,6 +82,16 @@ pub enum Output {
     Stderr,
     /// A file of mode 0600. An existing chain is continued.
     File(PathBuf),
+}
+
+impl fmt::Display for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdout => f.write_str("on stdout"),
+            Self::Stderr => f.write_str("on stderr"),
+            Self::File(path) => path.display().fmt(f),
+        }
+    }
 }
 
 settings! {

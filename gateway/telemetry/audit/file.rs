@@ -263,7 +263,9 @@ fn take(lock: &File) -> io::Result<()> {
         }
         std::thread::sleep(LOCK_PAUSE);
     }
-    Err(io::Error::other("another process is writing to it"))
+    Err(io::Error::other(
+        "another process is writing to it: stop that process, or set another `audit.file`",
+    ))
 }
 
 /// Removes the bytes after the last record, and adds a missing line break.

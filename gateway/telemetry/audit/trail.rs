@@ -32,7 +32,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The error of opening the trail.
 #[derive(Debug, thiserror::Error)]
-#[error("audit {output}: {error}")]
+#[error("the audit trail {output}: {error}")]
 pub struct StartError {
     output: String,
     error: std::io::Error,
@@ -101,7 +101,7 @@ impl Trail {
         redact: Redact,
     ) -> Result<Self, StartError> {
         Self::open(config, counters, redact)
-            .map_err(|error| StartError { output: format!("{:?}", config.output), error })
+            .map_err(|error| StartError { output: config.output.to_string(), error })
     }
 
     fn open(
