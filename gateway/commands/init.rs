@@ -197,7 +197,7 @@ fn describe(file: &Path, draft: &Draft, sources: &Sources) -> String {
 /// Reads `NAME` or `NAME@VERSION` from a registry. Returns its source and the text of the entry.
 fn read(registry: &str, name: &str, sources: &Sources) -> anyhow::Result<(PathBuf, String)> {
     let (name, version) = name.split_once('@').unwrap_or((name, "latest"));
-    let client = GatewayClient::new(registry, None, sources.clone())?;
+    let client = GatewayClient::of_registry(registry, sources.clone())?;
     let path = ["v0.1", "servers", name, "versions", version];
     let found = client.send(Method::GET, &path, None);
     let found = found.with_context(|| format!("{name} of {registry}"))?;

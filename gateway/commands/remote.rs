@@ -17,7 +17,7 @@ use lockgate_proxy::Gateway;
 use lockgate_proxy::transport::Endpoint;
 use lockgate_text::count::count;
 use lockgate_upstream::UpstreamState;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::runtime::{Builder, Runtime};
 use url::Url;
 
@@ -53,11 +53,6 @@ pub(crate) fn find_running(
     let found = lockgate_config::find_addresses(sources);
     let found = found.context("the gateway's address is unknown; pass it with --url");
     Ok(choose(found?))
-}
-
-/// Prefixes an error with the gateway's address.
-pub(crate) fn describe_failure(url: &str, what: &str) -> String {
-    format!("the gateway at {} {what}", url.trim_end_matches('/'))
 }
 
 fn find_variable(sources: &Sources, name: &str) -> Option<String> {
@@ -170,6 +165,8 @@ const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(40);
 const MAX_ANSWER: usize = 64 << 20;
 
 pub(crate) struct GatewayClient {
+    /// What is asked, for errors: `gateway` or `registry`.
+    noun: &'static str,
     runtime: Runtime,
     connector: Arc<Connector>,
     egress: Config,
@@ -195,7 +192,12 @@ impl GatewayClient {
         }
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let connector = Arc::new(Connector::new(&egress)?);
-        Ok(Self { runtime, connector, egress, base, key: value })
+        Ok(Self { noun: "gateway", runtime, connector, egress, base, key: value })
+    }
+
+    /// Creates a client for the registry at `url`.
+    pub(crate) fn of_registry(url: &str, sources: Sources) -> anyhow::Result<Self> {
+        Ok(Self { noun: "registry", ..Self::new(url, None, sources)? })
     }
 
     /// Sends one request, escaping path segments. Returns null for a response without a body.
@@ -240,26 +242,30 @@ impl GatewayClient {
         if let Some(key) = &self.key {
             headers.insert(AUTHORIZATION, key.clone());
         }
-        let url = self.base.as_str();
-        let answer = tokio::time::timeout(EXCHANGE_TIMEOUT, exchange(url, &origin, request)).await;
-        answer.context(describe_failure(url, "did not respond in time"))?
+        let answer = tokio::time::timeout(EXCHANGE_TIMEOUT, self.exchange(&origin, request)).await;
+        answer.context(self.describe_failure("did not respond in time"))?
     }
-}
 
-async fn exchange(url: &str, origin: &Origin, request: Request<Payload>) -> anyhow::Result<Value> {
-    let sent = origin.send(request).await;
-    let response = sent.context(describe_failure(url, "is unreachable"))?;
-    let status = response.status();
-    let body = response.into_body().collect_limited(MAX_ANSWER).await?;
-    let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
-    if status.is_success() {
-        return Ok(answer);
+    async fn exchange(&self, origin: &Origin, request: Request<Payload>) -> anyhow::Result<Value> {
+        let sent = origin.send(request).await;
+        let response = sent.context(self.describe_failure("is unreachable"))?;
+        let status = response.status();
+        let body = response.into_body().collect_limited(MAX_ANSWER).await?;
+        let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+        if status.is_success() {
+            return Ok(answer);
+        }
+        let words = answer.get("detail").or_else(|| answer.get("error")).and_then(Value::as_str);
+        match (status, words) {
+            (StatusCode::UNAUTHORIZED, _) if self.noun == "gateway" => bail!(KEY_REFUSED),
+            (_, Some(words)) => bail!("{words}"),
+            (status, None) => bail!("the {} responded with {status}", self.noun),
+        }
     }
-    let words = answer.get("detail").or_else(|| answer.get("error")).and_then(Value::as_str);
-    match (status, words) {
-        (StatusCode::UNAUTHORIZED, _) => bail!(KEY_REFUSED),
-        (_, Some(words)) => bail!("{words}"),
-        (status, None) => bail!("the gateway responded with {status}"),
+
+    /// Prefixes an error with the address.
+    fn describe_failure(&self, what: &str) -> String {
+        format!("the {} at {} {what}", self.noun, self.base.as_str().trim_end_matches('/'))
     }
 }
 
@@ -302,7 +308,7 @@ impl<'a> Question<'a> {
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let answer = gateway.send(self.method, &path, self.body.as_ref())?;
         let text = match (&answer, json) {
-            (Value::Null, true) => "null".to_owned(),
+            (Value::Null, true) => show::pretty(&json!({"done": true})),
             (Value::Null, false) => "done".to_owned(),
             (answer, true) => show::pretty(answer),
             (answer, false) => show_answer(answer, self.columns),

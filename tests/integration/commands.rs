@@ -76,6 +76,7 @@ async fn an_organisation_is_run_from_a_terminal() {
     assert!(organisations.lines().any(|line| line.starts_with("default ")), "{organisations}");
     assert_eq!(out(&run(&gate, &["agents", "unassign", agent, id], "").await).trim(), "done");
     assert_eq!(out(&run(&gate, &["integrations", "delete", id], "").await).trim(), "done");
+    assert_eq!(read(&gate, &["agents", "delete", agent]).await, json!({"done": true}));
     let gone = run(&gate, &["integrations", "show", id], "").await;
     let words = String::from_utf8_lossy(&gone.stderr).into_owned();
     assert!(!gone.status.success() && words.contains("there is no such integration"), "{words}");

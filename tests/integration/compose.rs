@@ -364,10 +364,13 @@ async fn a_server_is_imported_from_a_registry() {
     .await;
     let folder = tempfile::tempdir().unwrap();
     let registry = format!("http://{}", gate.address);
-    let init = |name: &str| {
-        let from = ["init", "--from", "registry", name, "--registry", &registry];
+    let init_from = |registry: &str, name: &str| {
+        let from = ["init", "--from", "registry", name, "--registry", registry];
         text(&command().args(from).current_dir(folder.path()).output().unwrap())
     };
+    let init = |name: &str| init_from(&registry, name);
+    let away = init_from("http://127.0.0.1:1", "com.example.mcp/mcp");
+    assert!(away.contains("the registry at http://127.0.0.1:1 is unreachable"), "{away}");
     let unknown = init("com.example.mcp/none");
     assert!(unknown.contains("com.example.mcp/none") && unknown.contains("not found"), "{unknown}");
     let done = init("com.example.mcp/mcp");
