@@ -110,9 +110,9 @@ fn describe_connect(error: &ConnectError) -> ProbeFailure {
         ConnectError::Proxy(error) => {
             fail(ProbeStage::Connect, format!("the gateway's proxy failed: {}", error.cause))
         }
-        ConnectError::Connect(_) | ConnectError::Timeout => {
-            fail(ProbeStage::Connect, error.to_string())
-        }
+        // Without `connect failed:`, which the stage says.
+        ConnectError::Connect(error) => fail(ProbeStage::Connect, error.to_string()),
+        ConnectError::Timeout => fail(ProbeStage::Connect, error.to_string()),
     }
 }
 
