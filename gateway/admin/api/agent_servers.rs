@@ -237,8 +237,7 @@ pub(crate) async fn change_agent_server(
         let known = list_tools(state, caller, &slug).await;
         for (tool, is_on) in &patch.tools {
             if !is_on && !known.iter().any(|known| **known == **tool) {
-                let detail = "there is no such tool; GET /api/agents/{id}/servers/{server} lists \
-                    them";
+                let detail = "there is no such tool; the tools of the agent's server show all";
                 return Err(Problem::not_found("TOOL_NOT_FOUND", detail));
             }
         }

@@ -332,6 +332,6 @@ impl From<AccountError> for Problem {
 }
 
 fn unknown_connection() -> Problem {
-    let detail = "there is no account of this id: GET /api/connections lists them";
+    let detail = "there is no account of this id: the list of connections shows all";
     Problem::not_found("CONNECTION_NOT_FOUND", detail)
 }
