@@ -9,7 +9,7 @@ use lockgate_policy::pin::Pins;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::name::Separator;
 use lockgate_protocol::{list, scan};
-use lockgate_text::setting::{List, Seconds, Size, Text, Toggle, Whole, list_or};
+use lockgate_text::setting::{List, Seconds, Size, Text, Toggle, Whole, Written, list_or};
 use lockgate_text::settings;
 
 use crate::items::Compose;
@@ -236,7 +236,7 @@ impl Limits {
 
 /// The value 0 is replaced according to `memory`.
 fn or_zero(given: Option<Size<0x10_0000, 0x4_0000_0000, 0>>) -> usize {
-    given.map_or(0, |given| given.size())
+    given.map_or(0, Written::plain)
 }
 
 fn or_empty(given: Option<Text>) -> String {

@@ -129,14 +129,6 @@ impl<U, const MIN: u64, const MAX: u64, const DEFAULT: u64> Bounded<U, MIN, MAX,
         self.value
     }
 
-    pub fn size(&self) -> usize {
-        usize::try_from(self.value).unwrap_or(usize::MAX)
-    }
-
-    pub fn small(&self) -> u32 {
-        u32::try_from(self.value).unwrap_or(u32::MAX)
-    }
-
     pub fn duration(&self) -> Duration {
         Duration::from_secs(self.value)
     }
