@@ -397,8 +397,10 @@ impl Announced {
 #[derive(Debug)]
 pub(crate) struct LastHeard {
     epoch: Instant,
-    /// Milliseconds from `epoch` to the last bytes of the server.
+    /// Milliseconds from `epoch` to the last bytes of the server, or its last start.
     at_ms: AtomicU64,
+    /// Milliseconds from `epoch` to the last bytes of the server, at least 1; 0 before the first.
+    said_ms: AtomicU64,
     /// The clock of the connection's server.
     server: Option<Arc<LastHeard>>,
 }
@@ -406,30 +408,42 @@ pub(crate) struct LastHeard {
 impl LastHeard {
     /// Creates the clock of a server: a start counts as a sign of life.
     pub(crate) fn new() -> Self {
-        Self { epoch: Instant::now(), at_ms: AtomicU64::new(0), server: None }
+        let epoch = Instant::now();
+        Self { epoch, at_ms: AtomicU64::new(0), said_ms: AtomicU64::new(0), server: None }
     }
 
     /// Creates the clock of a connection to the server with the clock `server`.
     pub(crate) fn of_connection(server: &Arc<Self>) -> Self {
-        server.record();
+        server.at_ms.store(server.ms_until(clock::now()), Ordering::Relaxed);
         Self { server: Some(Arc::clone(server)), ..Self::new() }
     }
 
     pub(crate) fn record(&self) {
         let now = clock::now();
-        self.store(now);
+        self.at_ms.store(self.ms_until(now), Ordering::Relaxed);
         if let Some(server) = &self.server {
-            server.store(now);
+            let ms = server.ms_until(now);
+            server.at_ms.store(ms, Ordering::Relaxed);
+            server.said_ms.store(ms.max(1), Ordering::Relaxed);
         }
     }
 
-    fn store(&self, now: Instant) {
+    fn ms_until(&self, now: Instant) -> u64 {
         let ms = u64::try_from(now.saturating_duration_since(self.epoch).as_millis());
-        self.at_ms.store(ms.unwrap_or(u64::MAX), Ordering::Relaxed);
+        ms.unwrap_or(u64::MAX)
     }
 
     pub(crate) fn get(&self) -> Instant {
         self.epoch + Duration::from_millis(self.at_ms.load(Ordering::Relaxed))
+    }
+
+    /// Returns how long a server has sent nothing, or `None` before its first bytes. Starts do not
+    /// count.
+    pub(crate) fn silent_for(&self) -> Option<Duration> {
+        match self.said_ms.load(Ordering::Relaxed) {
+            0 => None,
+            ms => Some((self.epoch + Duration::from_millis(ms)).elapsed()),
+        }
     }
 }
 

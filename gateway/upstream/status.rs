@@ -69,8 +69,8 @@ pub struct Stats {
     /// Waiting calls, and their limit.
     pub waiting: usize,
     pub queue: usize,
-    /// Time since the server last sent anything.
-    pub silent: Duration,
+    /// Time since the server last sent anything; `None` before it first did.
+    pub silent: Option<Duration>,
     pub breaker: BreakerState,
 }
 
@@ -119,7 +119,7 @@ impl Stats {
             "concurrency": self.concurrency,
             "waiting": self.waiting,
             "queue": self.queue,
-            "silentMs": to_ms(self.silent),
+            "silentMs": self.silent.map(to_ms),
             "breaker": breaker,
         })
     }

@@ -190,7 +190,7 @@ impl Internals {
 }
 
 fn last_heard(server: &dyn Upstream) -> Option<String> {
-    let at = SystemTime::now().checked_sub(server.stats()?.silent)?;
+    let at = SystemTime::now().checked_sub(server.stats()?.silent?)?;
     Some(date::of_time(at))
 }
 

@@ -189,7 +189,7 @@ impl Shared {
             concurrency: limits.concurrency,
             waiting: self.calls.waiting(),
             queue: limits.queue,
-            silent: self.last_heard.get().elapsed(),
+            silent: self.last_heard.silent_for(),
             breaker: self.breaker.state(Instant::now()),
         }
     }
