@@ -6,7 +6,7 @@ use crate::console::{form, hidden_field};
 use crate::principals::{By, key};
 use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern, modern_with, tool};
-use crate::rig::{Answer, Client, Gate, Upstream, Value, json};
+use crate::rig::{Answer, Client, Gate, Upstream, Value, json, until};
 
 async fn send(gate: &Gate, verb: &'static str, path: &str, body: Value, by: &str) -> Answer {
     let request = Request::bare(verb, &format!("/api{path}"), body.to_string());
@@ -70,8 +70,12 @@ async fn an_agent_has_chosen_and_renamed_items() {
     }
     let heard = a.heard_of("tools/call");
     assert!(heard.len() == 2 && heard.iter().all(|one| one.body["params"]["name"] == "query"));
-    let records = std::fs::read_to_string(gate.folder.path().join("audit.jsonl")).unwrap();
-    assert!(records.contains("a__query") && !records.contains("\"name\":\"ask_metrics\""));
+    let records = until("the calls of both clients are recorded", async || {
+        let records = std::fs::read_to_string(gate.folder.path().join("audit.jsonl")).unwrap();
+        (records.matches("a__query_").count() >= 2).then_some(records)
+    })
+    .await;
+    assert!(records.contains("\"a__query\"") && !records.contains("\"name\":\"ask_metrics\""));
     assert!(records.contains("Answers"), "the change is recorded: {records}");
     let searched = json!({"tools": "search"});
     send(&gate, "PATCH", &format!("/agents/{id}"), searched, "").await;
