@@ -238,7 +238,7 @@ async fn a_new_name_shadows_nothing() {
     let added = send(&gate, "POST", "/mcp-integrations/custom", new, "").await;
     assert_eq!(added.status, 201, "{}", added.text());
     send(&gate, "PATCH", &format!("/agents/{id}/servers/b"), json!({"assigned": true}), "").await;
-    let tools = crate::rig::until("the new server is listed", async || {
+    let tools = until("the new server is listed", async || {
         let tools = gate.tools(&path).await.0;
         (tools.len() == 3).then_some(tools)
     })
