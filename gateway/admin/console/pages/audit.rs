@@ -55,7 +55,7 @@ struct AuditPage<'a> {
     /// A rarely used filter is set.
     fields_more: bool,
     /// The reason that the trail cannot be searched; empty if it can.
-    missing: &'a str,
+    missing: String,
 }
 
 #[derive(Template)]
@@ -256,7 +256,7 @@ pub(crate) async fn list_records(visit: Visit) -> PageResult {
         mistake: FormError::default(),
         newest: again.as_str().to_owned(),
         fields_more: SELDOM.iter().any(|name| !visit.query.get(name).is_empty()),
-        missing: "",
+        missing: String::new(),
     };
     match search_in(&visit, organisation, &filters).await {
         Ok(found) => {
@@ -267,7 +267,7 @@ pub(crate) async fn list_records(visit: Visit) -> PageResult {
             show(&page)
         }
         Err(problem) if problem.status() == StatusCode::CONFLICT => {
-            page.missing = problem.detail();
+            page.missing = sentence(problem.detail());
             show(&page)
         }
         Err(problem) if problem.is_of_form() => {
