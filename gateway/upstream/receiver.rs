@@ -397,7 +397,7 @@ impl Announced {
 #[derive(Debug)]
 pub(crate) struct LastHeard {
     epoch: Instant,
-    /// Milliseconds from `epoch` to the last bytes of the server, or its last start.
+    /// Milliseconds from `epoch` to the last bytes of a connection, or the last start of a server.
     at_ms: AtomicU64,
     /// Milliseconds from `epoch` to the last bytes of the server, at least 1; 0 before the first.
     said_ms: AtomicU64,
@@ -422,9 +422,7 @@ impl LastHeard {
         let now = clock::now();
         self.at_ms.store(self.ms_until(now), Ordering::Relaxed);
         if let Some(server) = &self.server {
-            let ms = server.ms_until(now);
-            server.at_ms.store(ms, Ordering::Relaxed);
-            server.said_ms.store(ms.max(1), Ordering::Relaxed);
+            server.said_ms.store(server.ms_until(now).max(1), Ordering::Relaxed);
         }
     }
 
@@ -433,8 +431,10 @@ impl LastHeard {
         ms.unwrap_or(u64::MAX)
     }
 
+    /// Returns the last sign of life: bytes or a start.
     pub(crate) fn get(&self) -> Instant {
-        self.epoch + Duration::from_millis(self.at_ms.load(Ordering::Relaxed))
+        let at = self.at_ms.load(Ordering::Relaxed).max(self.said_ms.load(Ordering::Relaxed));
+        self.epoch + Duration::from_millis(at)
     }
 
     /// Returns how long a server has sent nothing, or `None` before its first bytes. Starts do not
