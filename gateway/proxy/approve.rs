@@ -14,7 +14,6 @@ use lockgate_authn::Principal;
 use lockgate_policy::ApprovalRule;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::revision::Era;
 use lockgate_protocol::sealed::Purpose;
 use lockgate_protocol::write::{self, Object};
 use lockgate_protocol::{meta, question};
@@ -154,11 +153,13 @@ impl Asking<'_> {
                 match answer.approves {
                     Some(true) => {}
                     Some(false) => self.deny(&self.context.principal)?,
-                    None => return self.ask_modern(),
+                    None => return self.ask_by_result(),
                 }
             }
-            (None, true) if self.context.era() == Era::Modern => return self.ask_modern(),
-            (None, true) => self.ask_legacy(channel).await?,
+            (None, true) if self.context.protocol().asks_by_result => {
+                return self.ask_by_result();
+            }
+            (None, true) => self.ask_in_session(channel).await?,
             (None, false) => {}
         }
         if own {
@@ -209,8 +210,8 @@ impl Asking<'_> {
         self.call.question(self.context, &self.permitted, &self.rules(true))
     }
 
-    /// Asks a modern caller, to answer with its next request.
-    fn ask_modern(&self) -> Result<Step, Stop> {
+    /// Asks a caller that answers with its next request.
+    fn ask_by_result(&self) -> Result<Step, Stop> {
         let Self { context, permitted, call, .. } = self;
         let params = self.question();
         let text = params.to_string();
@@ -268,7 +269,7 @@ impl Asking<'_> {
         Ok(())
     }
 
-    async fn ask_legacy(&self, channel: Option<&CallChannel>) -> Result<(), Stop> {
+    async fn ask_in_session(&self, channel: Option<&CallChannel>) -> Result<(), Stop> {
         let Some(channel) = channel else { return Err(ApprovalError::CannotAsk.into()) };
         let params = self.question().to_string();
         self.record("asked", &[])?;

@@ -7,13 +7,13 @@ mod task_support;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use http::StatusCode;
 use lockgate_policy::response::Response;
 use lockgate_policy::{ALWAYS_QUICK, Annotations, InputSchema, Target, TargetKind, Verdict};
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::name::Slug;
-use lockgate_protocol::revision::Era;
 use lockgate_protocol::sealed::Purpose;
 use lockgate_protocol::{code, scan, write};
 use lockgate_upstream::{Upstream, UpstreamState};
@@ -169,7 +169,7 @@ fn authorize_prompt(context: &RequestContext) -> Result<Permitted, RequestError>
 fn authorize_resource(context: &RequestContext) -> Result<Permitted, RequestError> {
     let uri = require_string(&context.request, Key::Uri)?;
     let Some(found) = context.view.resource(&uri, TargetKind::Resource) else {
-        let unknown = RequestError::unknown_resource(&uri, context.era());
+        let unknown = RequestError::unknown_resource(&uri, context.missing_resource());
         return Err(answer_missing(context, unknown));
     };
     let judged = evaluate(context, &found.verdict, &found.target(TargetKind::Resource))?;
@@ -183,7 +183,7 @@ fn authorize_skill(context: &RequestContext) -> Result<Permitted, RequestError> 
     let found = context.view.resource(&uri, TargetKind::Resource);
     let served = found.filter(|found| skills::is_offered(method, &found.server.catalog().offers));
     let Some(found) = served else {
-        let unknown = RequestError::unknown_resource(&uri, Era::Modern);
+        let unknown = RequestError::unknown_resource(&uri, context.missing_resource());
         return Err(answer_missing(context, unknown));
     };
     let judged = evaluate(context, &found.verdict, &found.target(TargetKind::Resource))?;
@@ -279,6 +279,7 @@ pub(crate) fn require_tasks(context: &RequestContext) -> Result<(), RequestError
     }
     let needed = serde_json::json!({"requiredCapabilities": {"extensions": {TASKS: {}}}});
     Err(RequestError::new(code::MISSING_CAPABILITY, "the request needs the tasks extension")
+        .status(StatusCode::BAD_REQUEST)
         .data(needed))
 }
 

@@ -27,7 +27,9 @@ use lockgate_upstream::{ListKind, Status, Upstream, UpstreamState};
 
 use crate::catalog::merge::keep_ms;
 pub(crate) use crate::catalog::tool_index::{Similar, ViewSearch};
-pub(crate) use entry::{Audience, CatalogEntry, ViewEntry, category, index, organisation_of};
+pub(crate) use entry::{
+    Audience, CatalogEntry, ViewEntry, category, index, is_legacy, organisation_of,
+};
 pub(crate) use groups::Groups;
 pub(crate) use layers::{Layers, Selection, Viewing};
 use merge::{Merger, ServerLists};

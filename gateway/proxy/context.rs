@@ -4,21 +4,24 @@
 use std::sync::Arc;
 
 use lockgate_authn::Principal;
+use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::revision::{Era, Revision};
+use lockgate_protocol::revision::Revision;
 use lockgate_telemetry::TraceContext;
 use lockgate_upstream::Caller;
 
-use crate::catalog::{CatalogEntry, View, ViewEntry, ViewSearch};
+use crate::catalog::{Audience, CatalogEntry, View, ViewEntry, ViewSearch};
+use crate::client_protocol::ClientProtocol;
 use crate::directory::Seeing;
+use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::server_operation::ServerOperation;
 use crate::session::{Running, Session};
 use crate::snapshot::Snapshot;
 use crate::trace_context;
-use crate::transport::{Endpoint, Transport};
+use crate::transport::{Endpoint, Reply, Transport};
 
 /// A request at an existing endpoint, its caller and its environment.
 pub(crate) struct RequestContext {
@@ -51,8 +54,32 @@ pub(crate) fn is_passed(request: &Request, view: &View, snapshot: &Snapshot) -> 
 }
 
 impl RequestContext {
-    pub(crate) fn era(&self) -> Era {
-        self.revision.era()
+    pub(crate) fn protocol(&self) -> &'static ClientProtocol {
+        ClientProtocol::of(self.revision)
+    }
+
+    /// Returns our server info, if results carry it.
+    pub(crate) fn info(&self) -> Option<&Arc<[u8]>> {
+        self.protocol().describes_results.then_some(&self.snapshot.info)
+    }
+
+    /// Returns the error code for a resource that does not exist. The skills extension has a code
+    /// of its own, for all revisions.
+    pub(crate) fn missing_resource(&self) -> i64 {
+        match self.request.method {
+            Method::SkillsGet | Method::DirectoryRead => code::INVALID_PARAMS,
+            _ => self.protocol().missing_resource,
+        }
+    }
+
+    /// Returns the reply with an error.
+    pub(crate) fn refuse(&self, problem: &RequestError) -> Reply {
+        problem.reply_in(self.protocol(), Some(self.request.id()))
+    }
+
+    /// Returns the text of an error.
+    pub(crate) fn write_error(&self, problem: &RequestError) -> Vec<u8> {
+        problem.text(self.protocol(), Some(self.request.id()))
     }
 
     /// Returns the context of another request of the same caller at the same endpoint.
@@ -107,14 +134,14 @@ impl RequestContext {
         }
     }
 
-    pub(crate) fn can_be_asked(&self) -> bool {
-        self.caller.interactive
+    /// Returns the narrowest audience that this caller belongs to.
+    pub(crate) fn audience(&self) -> Audience {
+        Audience::of(self.caller.interactive, self.session.is_some())
     }
 
     /// Returns whether an entry of the view is offered to this caller.
     pub(crate) fn sees(&self, entry: &CatalogEntry) -> bool {
-        let asked = if self.can_be_asked() { Some(self.era()) } else { None };
-        entry.audience.includes(asked)
+        entry.audience.includes(self.audience())
     }
 
     /// Returns whether the request has an unknown method that the endpoint's only server gets.

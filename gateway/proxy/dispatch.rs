@@ -71,10 +71,12 @@ pub(crate) async fn answer_request(gateway: &Arc<Gateway>, context: Box<RequestC
             return forward_request(gateway, context).await;
         }
         Method::Unknown if context.passes() => return forward_request(gateway, context).await,
-        method if task::is_asked_about(&context, method) => {
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel | Method::TasksResult
+            if task::are_served(&context) =>
+        {
             return forward_request(gateway, context).await;
         }
-        Method::TasksList if task::has_legacy_tasks(&context) => {
+        Method::TasksList if task::are_served(&context) => {
             let tasks = match admit_list(gateway, &context) {
                 Ok(()) => Box::pin(task::list(gateway, &context, forward_nested)).await,
                 Err(problem) => Err(problem),
@@ -119,7 +121,7 @@ fn write_reply(context: &RequestContext, answer: Result<Text, RequestError>) -> 
                 Transport::Mcp | Transport::Rest | Transport::Trpc => problem,
             };
             server_operation::refuse(context.operation.as_ref(), &problem);
-            problem.reply(Some(context.request.id()), context.era())
+            context.refuse(&problem)
         }
     }
 }
@@ -354,10 +356,7 @@ fn finish_stream(log: &Log, context: &RequestContext, answer: Result<Text, Reque
         Err(problem) if problem.is_withdrawn() => None,
         answer => Some(write_final_text(context, answer)),
     };
-    log.finish(
-        last,
-        RequestError::dropped().text(Some(context.request.id()), context.era()).into(),
-    );
+    log.finish(last, context.write_error(&RequestError::dropped()).into());
 }
 
 /// Handles a request of a built-in server on behalf of its caller: authorized and recorded like the

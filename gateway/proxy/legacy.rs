@@ -47,7 +47,7 @@ pub(crate) async fn receive(
         operation.refuse(&problem);
         gateway.record_refused_request(&problem, exchange);
         let id = if request.id().is_empty() { None } else { Some(request.id()) };
-        return problem.reply(id, Era::Legacy);
+        return problem.reply(id);
     }
     if request.id().is_empty() {
         gateway.record_refused_notification(&request, exchange);
@@ -129,7 +129,7 @@ async fn prepare_request(
         let problem = RequestError::no_endpoint();
         operation.refuse(&problem);
         gateway.record_refused_request(&problem, exchange);
-        return Err(Box::new(problem.reply(Some(request.id()), Era::Legacy)));
+        return Err(Box::new(problem.reply(Some(request.id()))));
     };
     let mut context = Box::new(RequestContext {
         view,
@@ -153,7 +153,7 @@ async fn prepare_request(
     {
         server_operation::refuse(context.operation.as_ref(), &problem);
         gateway.record_refused_request(&problem, exchange);
-        return Err(Box::new(problem.reply(Some(context.request.id()), Era::Legacy)));
+        return Err(Box::new(problem.reply(Some(context.request.id()))));
     }
     Ok(context)
 }
@@ -162,7 +162,7 @@ async fn prepare_request(
 fn write_done(id: &[u8], result: Result<(), RequestError>) -> Reply {
     match result {
         Ok(()) => Reply::message(write::result(id, b"{}")),
-        Err(problem) => problem.reply(Some(id), Era::Legacy),
+        Err(problem) => problem.reply(Some(id)),
     }
 }
 
@@ -184,7 +184,7 @@ fn refuse(
 ) -> Reply {
     operation.refuse(problem);
     gateway.record_refused_request(problem, exchange);
-    problem.reply(Some(id), Era::Legacy)
+    problem.reply(Some(id))
 }
 
 /// Waits for servers that are still starting and, if the client can be asked questions, for the
@@ -266,7 +266,7 @@ pub(crate) fn open_stream(
     };
     if let Some(problem) = check_version(&exchange.headers) {
         gateway.record_refused_request(&problem, exchange);
-        return problem.reply(None, Era::Legacy);
+        return problem.reply(None);
     }
     let counted = matches!(exchange.kind, ExchangeKind::Listen);
     let open = if counted { Ok(None) } else { gateway.stream(&exchange.principal).map(Some) };
@@ -276,7 +276,7 @@ pub(crate) fn open_stream(
             let problem = RequestError::too_many_streams(too_many);
             let problem = problem.status(StatusCode::SERVICE_UNAVAILABLE);
             gateway.record_refused_request(&problem, exchange);
-            return problem.reply(None, Era::Legacy);
+            return problem.reply(None);
         }
     };
     gateway.end_subscriptions(&session, snapshot);
@@ -313,13 +313,13 @@ fn refuse_without_session(
     if gateway.view(&exchange.endpoint, snapshot, &rights).is_none() {
         let problem = RequestError::no_endpoint();
         gateway.record_refused_request(&problem, exchange);
-        return problem.reply(None, Era::Legacy);
+        return problem.reply(None);
     }
     gateway.refuse_unknown_session(exchange, None, None);
     let words = format!("{verb} needs a session: send `initialize` by POST first");
     RequestError::new(code::INVALID_REQUEST, words)
         .status(StatusCode::METHOD_NOT_ALLOWED)
-        .reply(None, Era::Legacy)
+        .reply(None)
 }
 
 pub(crate) fn end_session(

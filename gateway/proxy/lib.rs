@@ -12,6 +12,7 @@ mod caller_view;
 mod canonical;
 mod catalog;
 mod client_channel;
+mod client_protocol;
 mod config;
 mod context;
 mod decisions;

@@ -22,9 +22,9 @@ use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use crate::catalog::View;
 use crate::catalog::entry::ListMarks;
 use crate::catalog::template::Steps;
+use crate::catalog::{Audience, View};
 use crate::context::RequestContext;
 use crate::directory::{Change, ChangeReceiver, Seeing};
 use crate::dispatch::{audit_denial, audit_listen};
@@ -83,7 +83,7 @@ pub(crate) fn open_stream(gateway: &Arc<Gateway>, context: &RequestContext) -> R
     match listener(gateway, context) {
         Err(problem) => {
             audit_denial(gateway, context, &problem);
-            problem.reply(Some(context.request.id()), context.era())
+            context.refuse(&problem)
         }
         Ok(listener) => {
             let events = futures_util::stream::unfold(listener, |mut listener| async move {
@@ -136,7 +136,7 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
         caller: context.caller.clone(),
         lane,
         revision: context.revision,
-        lists_notified: context.view.marks(false),
+        lists_notified: context.view.marks(Audience::Everybody),
         changes: gateway.directory.changes.subscribe(context.principal.organisation()),
         ready: VecDeque::new(),
         stage: Stage::Granting,
@@ -285,7 +285,8 @@ impl Listener {
     /// announced.
     fn compare_lists(&mut self, announced: &[Announcement]) {
         let after = self.current_view();
-        let lists = after.as_ref().map_or_else(ListMarks::none, |view| view.marks(false));
+        let lists =
+            after.as_ref().map_or_else(ListMarks::none, |view| view.marks(Audience::Everybody));
         let before = std::mem::replace(&mut self.lists_notified, lists);
         let lane = self.lane.as_ref();
         let announced = announced_lists(after.as_deref(), announced, |session| match session {

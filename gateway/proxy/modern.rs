@@ -19,6 +19,7 @@ use lockgate_upstream::{Caller, LogLevel};
 
 use crate::authorize::require_tasks;
 use crate::catalog::{Audience, View};
+use crate::client_protocol::MODERN;
 use crate::context::{RequestContext, is_passed};
 use crate::directory::About;
 use crate::dispatch;
@@ -67,7 +68,7 @@ pub(crate) async fn receive(
         Err(problem) => {
             operation.refuse(&problem);
             gateway.record_refused_request(&problem, exchange);
-            problem.reply(Some(&id), Era::Modern)
+            problem.reply_in(&MODERN, Some(&id))
         }
         Ok(mut context) => {
             operation.set_protocol(context.revision, None);

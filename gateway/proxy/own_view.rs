@@ -9,7 +9,6 @@ use lockgate_authn::Principal;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::revision::Era;
 use lockgate_upstream::ServerId;
 
 use crate::caller_view::identity_of;
@@ -37,7 +36,7 @@ impl Gateway {
     pub(crate) fn own_clients_of(&self, context: &RequestContext) -> OwnClients {
         match &context.session {
             Some(session) => session.own_clients(),
-            None if context.caller.interactive && context.era() == Era::Modern => {
+            None if context.caller.interactive => {
                 self.find_own_clients(&context.principal, &context.caller.capabilities)
             }
             None => OwnClients::new(),

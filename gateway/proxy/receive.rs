@@ -45,7 +45,7 @@ impl Gateway {
         authenticator.authenticate(credentials, endpoint.resource()).await.map_err(|refused| {
             self.unknown(&refused, endpoint);
             let challenge = authenticator.challenge(refused.why, endpoint.resource());
-            RequestError::unauthenticated(refused.why, &challenge).reply(None, Era::Legacy)
+            RequestError::unauthenticated(refused.why, &challenge).reply(None)
         })
     }
 
@@ -85,7 +85,7 @@ impl Gateway {
             Ok(parsed) => parsed,
             Err(problem) => {
                 self.record_refused_request(&problem, exchange);
-                return problem.reply(None, Era::Legacy);
+                return problem.reply(None);
             }
         };
         let message = match parsed {
@@ -321,7 +321,7 @@ fn event(data: Text) -> Outgoing {
 fn refuse_batch(gateway: &Gateway, exchange: &Exchange, words: &'static str) -> Reply {
     let problem = RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST);
     gateway.record_refused_request(&problem, exchange);
-    problem.reply(None, Era::Legacy)
+    problem.reply(None)
 }
 
 async fn answer_one(

@@ -7,7 +7,6 @@ use http::StatusCode;
 use lockgate_authn::{AuthnError, Principal};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{Request, Response};
-use lockgate_protocol::revision::Era;
 use lockgate_telemetry::Rejection;
 use lockgate_telemetry::audit::{Refused, RefusedToken};
 use serde_json::json;
@@ -101,7 +100,7 @@ impl Gateway {
                 let problem =
                     RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST);
                 self.record_refused_request(&problem, exchange);
-                problem.reply(None, Era::Legacy)
+                problem.reply(None)
             }
         }
     }
@@ -142,7 +141,7 @@ impl Gateway {
             }
         };
         server_operation::refuse(operation, &problem);
-        problem.reply(id, Era::Legacy)
+        problem.reply(id)
     }
 
     fn refused(

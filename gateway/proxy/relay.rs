@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use lockgate_admission::budget::{Budget, Hold};
 use lockgate_protocol::method::Method;
-use lockgate_protocol::revision::{Era, Revision};
+use lockgate_protocol::revision::Revision;
 use lockgate_protocol::scan::StreamScanner;
 use lockgate_telemetry::Outcome;
 use lockgate_upstream::{BoxFuture, ResponseSink, SinkError, Upstream};
@@ -92,10 +92,9 @@ impl Relay {
         let shape = Shape {
             client_id: context.request.id_bytes(),
             server_id: 0,
-            modern: context.era() == Era::Modern,
             has_ttl: permitted.method() == Method::ResourcesRead,
             slug: None,
-            info: Arc::clone(&context.snapshot.info),
+            info: context.info().cloned(),
         };
         let depth = context.snapshot.config.limits.depth;
         Some(Self {

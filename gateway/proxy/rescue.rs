@@ -15,7 +15,6 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use lockgate_admission::budget::DROPPED;
 use lockgate_authn::AuthnError;
 use lockgate_protocol::jsonrpc::MessageError;
-use lockgate_protocol::revision::Era;
 use lockgate_protocol::{code, modern, write};
 use lockgate_telemetry::audit::RecordError;
 use lockgate_telemetry::{Denial, Outcome, Rejection};
@@ -24,6 +23,7 @@ use serde_json::{Value, json};
 pub use failure::classify_failure;
 
 use crate::approvals::asked::NoRoom;
+use crate::client_protocol::{ClientProtocol, LEGACY};
 use crate::modern_clients::LaneError;
 use crate::session::TooMany;
 use crate::streams::TooManyStreams;
@@ -112,7 +112,7 @@ impl RequestError {
             MessageError::Invalid { id, .. } => (code::INVALID_REQUEST, *id),
         };
         let problem = Self::new(code, refusal.to_string()).status(StatusCode::BAD_REQUEST);
-        let reply = problem.reply(id.map(|span| span.of(body)), Era::Legacy);
+        let reply = problem.reply(id.map(|span| span.of(body)));
         (problem, reply)
     }
 
@@ -184,9 +184,10 @@ impl RequestError {
         Self::invalid("unknown task").unknown_name()
     }
 
-    pub(crate) fn unknown_resource(uri: &str, era: Era) -> Self {
+    /// Returns the error for a resource that does not exist or is hidden by policy, with the code
+    /// of `RequestContext::missing_resource`.
+    pub(crate) fn unknown_resource(uri: &str, code: i64) -> Self {
         let uri = format!("{uri:.256}");
-        let code = if era == Era::Modern { code::INVALID_PARAMS } else { code::RESOURCE_NOT_FOUND };
         Self::new(code, "resource not found").data(json!({"uri": uri})).unknown_name()
     }
 
@@ -208,11 +209,12 @@ impl RequestError {
     /// Returns the error for a standard header that is missing or contradicts the body (modern
     /// era).
     pub(crate) fn header(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(code::HEADER_MISMATCH, message)
+        Self::new(code::HEADER_MISMATCH, message).status(StatusCode::BAD_REQUEST)
     }
 
     pub(crate) fn version(requested: &str) -> Self {
         Self::new(code::UNSUPPORTED_VERSION, "unsupported protocol version")
+            .status(StatusCode::BAD_REQUEST)
             .data(modern::version_error(requested))
     }
 
@@ -336,32 +338,27 @@ impl RequestError {
         Self::dropped().status(StatusCode::SERVICE_UNAVAILABLE).data(json!({"reason": "memory"}))
     }
 
-    /// Returns the HTTP status of this error in the client's era.
-    pub(crate) fn http_status(&self, era: Era) -> StatusCode {
-        if let Some(status) = self.status {
-            return status;
-        }
-        if self.result.is_some() {
-            return StatusCode::OK;
-        }
-        match (era, self.code) {
-            (
-                Era::Modern,
-                code::HEADER_MISMATCH | code::UNSUPPORTED_VERSION | code::MISSING_CAPABILITY,
-            ) => StatusCode::BAD_REQUEST,
-            (Era::Modern, code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
-            _ => StatusCode::OK,
+    fn http_status(&self, client: &ClientProtocol) -> StatusCode {
+        match (self.status, self.code) {
+            (Some(status), _) => status,
+            (None, code::METHOD_NOT_FOUND) if self.result.is_none() => client.unknown_method,
+            (None, _) => StatusCode::OK,
         }
     }
 
-    pub(crate) fn text(&self, id: Option<&[u8]>, era: Era) -> Vec<u8> {
+    pub(crate) fn text(&self, client: &ClientProtocol, id: Option<&[u8]>) -> Vec<u8> {
         match (&self.result, id) {
-            (Some(result), Some(id)) => write_result(id, result.clone(), era),
+            (Some(result), Some(id)) => write_result(client, id, result.clone()),
             _ => write::error(id, self.code, &self.message, self.data.as_ref()),
         }
     }
 
-    pub(crate) fn reply(&self, id: Option<&[u8]>, era: Era) -> Reply {
+    /// Returns the reply to a message of a session, or of a client that is not known yet.
+    pub(crate) fn reply(&self, id: Option<&[u8]>) -> Reply {
+        self.reply_in(&LEGACY, id)
+    }
+
+    pub(crate) fn reply_in(&self, client: &ClientProtocol, id: Option<&[u8]>) -> Reply {
         let mut headers = HeaderMap::new();
         if let Some(challenge) = &self.challenge {
             headers.insert(WWW_AUTHENTICATE, challenge.clone());
@@ -375,13 +372,14 @@ impl RequestError {
         if self.status == Some(StatusCode::METHOD_NOT_ALLOWED) {
             headers.insert(ALLOW, HeaderValue::from_static(WITHOUT_SESSION));
         }
-        Reply::message(self.text(id, era)).with_status(self.http_status(era)).with_headers(headers)
+        let reply = Reply::message(self.text(client, id));
+        reply.with_status(self.http_status(client)).with_headers(headers)
     }
 }
 
 /// Writes a complete result of the gateway's own.
-pub(crate) fn write_result(id: &[u8], mut result: Value, era: Era) -> Vec<u8> {
-    if era == Era::Modern {
+pub(crate) fn write_result(client: &ClientProtocol, id: &[u8], mut result: Value) -> Vec<u8> {
+    if client.describes_results {
         result["resultType"] = "complete".into();
     }
     write::result(id, result.to_string().as_bytes())

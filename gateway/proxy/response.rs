@@ -1,4 +1,4 @@
-//! Rewriting of a server's result for the client's era: its id, its `_meta`, its URIs. Unchanged
+//! Rewriting of a server's result for the client: its id, its `_meta`, its URIs. Unchanged
 //! parts of large results are neither copied nor parsed into a tree.
 
 pub(crate) mod scrub;
@@ -11,7 +11,7 @@ use lockgate_admission::budget::{Budget, Hold};
 use lockgate_policy::response::Response;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::revision::{Era, Revision};
+use lockgate_protocol::revision::Revision;
 use lockgate_protocol::scan::{self, Member};
 use lockgate_protocol::write::{self, Object};
 use lockgate_protocol::{list, meta, question};
@@ -70,8 +70,8 @@ fn write_text(
     head.reserve(512 + if text.len() <= MAX_COPIED_BYTES { text.len() } else { 0 });
     write::result_head(head, context.request.id());
     let mut object = Object::open(head);
-    if context.era() == Era::Modern {
-        modern_head(&mut object, context, answer);
+    if context.protocol().describes_results {
+        describe_result(&mut object, context, answer);
     }
     meta(&mut object, context, answer, rule);
     let Members { kept, mut changed, requests } = rewrite_members(context, permitted, answer)?;
@@ -188,7 +188,8 @@ fn bytes_of_copies(context: &RequestContext, answer: &Answer, rule: Option<&Resp
     bytes
 }
 
-fn modern_head(object: &mut Object<'_>, context: &RequestContext, answer: &Answer) {
+/// Writes the type of the result, and its cache hints.
+fn describe_result(object: &mut Object<'_>, context: &RequestContext, answer: &Answer) {
     let kind: &[u8] = match answer.kind {
         AnswerKind::InputRequired => b"\"input_required\"",
         AnswerKind::Task => b"\"task\"",
@@ -200,16 +201,20 @@ fn modern_head(object: &mut Object<'_>, context: &RequestContext, answer: &Answe
         Method::ResourcesRead | Method::SkillsGet | Method::DirectoryRead
     );
     if is_cached && answer.kind == AnswerKind::Complete {
-        let ttl = match answer.member(Key::TtlMs) {
-            Some(ttl) if ttl.iter().all(u8::is_ascii_digit) => ttl,
-            _ => b"0",
-        };
-        object.raw("ttlMs", ttl);
-        object.raw("cacheScope", b"\"private\"");
+        write_cache_hints(object, answer.member(Key::TtlMs));
     }
 }
 
-/// Writes the server's end-to-end `_meta`, and in the modern era our server info.
+/// Writes how long a result may be cached: as long as its server says.
+pub(crate) fn write_cache_hints(object: &mut Object<'_>, ttl: Option<&[u8]>) {
+    let ttl = match ttl {
+        Some(ttl) if ttl.iter().all(u8::is_ascii_digit) => ttl,
+        _ => b"0",
+    };
+    object.raw("ttlMs", ttl);
+    object.raw("cacheScope", b"\"private\"");
+}
+
 fn meta(
     object: &mut Object<'_>,
     context: &RequestContext,
@@ -221,22 +226,32 @@ fn meta(
         (Some(rule), Some(own)) => scrub::form::texts(rule, "_meta", own),
         _ => None,
     };
-    let raw = clean.as_deref().or(own).unwrap_or(b"{}");
+    let task = related_task(context);
+    let info = context.info().map(|info| &**info);
+    write_meta(object, clean.as_deref().or(own), info, task.as_deref());
+}
+
+/// Writes the server's end-to-end `_meta`, our server info and the related task, if any.
+pub(crate) fn write_meta(
+    object: &mut Object<'_>,
+    own: Option<&[u8]>,
+    info: Option<&[u8]>,
+    task: Option<&str>,
+) {
+    let raw = own.unwrap_or(b"{}");
     let members = match own {
         Some(_) => meta::members(raw, scan::MAX_DEPTH).unwrap_or_default(),
         None => scan::Members::new(),
     };
-    let modern = context.era() == Era::Modern;
-    let task = related_task(context);
-    if !modern && task.is_none() && !meta::has_end_to_end(raw, &members) {
+    if info.is_none() && task.is_none() && !meta::has_end_to_end(raw, &members) {
         return;
     }
     let mut inner = Object::open(object.key("_meta"));
     if let Some(task) = task {
         inner.raw(meta::RELATED_TASK, task.as_bytes());
     }
-    if modern {
-        inner.raw(meta::SERVER_INFO, &context.snapshot.info);
+    if let Some(info) = info {
+        inner.raw(meta::SERVER_INFO, info);
     }
     meta::copy_end_to_end(&mut inner, raw, &members);
     inner.close();
@@ -256,7 +271,6 @@ fn rewrite(
     value: &[u8],
     slug: Option<&str>,
 ) -> Result<Change, RequestError> {
-    let modern = context.era() == Era::Modern;
     Ok(match key {
         Key::ResultType | Key::Meta => Change::Drop,
         Key::TtlMs if answer.kind == AnswerKind::Task || is_task(permitted.method()) => {
@@ -269,9 +283,7 @@ fn rewrite(
             }
             list::adapt_content(value, slug, context.revision).map_or(Change::Keep, Change::To)
         }
-        Key::StructuredContent if !modern && !takes_structured(context.revision, value) => {
-            Change::Drop
-        }
+        Key::StructuredContent if !takes_structured(context.revision, value) => Change::Drop,
         Key::TaskId if answer.kind == AnswerKind::Task => {
             let own = scan::as_str(value);
             let own = own.as_deref().unwrap_or("");
@@ -353,9 +365,11 @@ fn broken(permitted: &Permitted, what: &str) -> RequestError {
     RequestError::new(lockgate_protocol::code::INTERNAL, format!("server {slug} sent {what}"))
 }
 
-/// Returns whether a legacy revision accepts this structured content: objects, since 2025-06-18.
+/// Returns whether a revision accepts this structured content: objects since 2025-06-18, any value
+/// since 2026-07-28.
 fn takes_structured(revision: Revision, value: &[u8]) -> bool {
-    revision >= Revision::V2025_06_18 && value.starts_with(b"{")
+    revision >= Revision::V2026_07_28
+        || revision >= Revision::V2025_06_18 && value.starts_with(b"{")
 }
 
 /// Checks that the client declared support for each question, and labels the questions with the

@@ -134,7 +134,7 @@ fn look_up(
     };
     let content = result.map_err(RequestError::tool_error)?;
     let result = json!({"content": [{"type": "text", "text": content}]});
-    Ok(Text::Whole(write_result(context.request.id(), result, context.era()).into()))
+    Ok(Text::Whole(write_result(context.protocol(), context.request.id(), result).into()))
 }
 
 fn find_tools(context: &RequestContext, vector: Option<&[f32]>) -> Result<String, String> {

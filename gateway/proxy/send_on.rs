@@ -10,8 +10,8 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use http::{Method, StatusCode};
 use lockgate_protocol::jsonrpc::Message;
-use lockgate_protocol::revision::Era;
 
+use crate::client_protocol::{LEGACY, MODERN};
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, header};
 use crate::legacy;
@@ -55,11 +55,11 @@ pub(crate) async fn answer_elsewhere(
         Message::Response(response) => (&response.text, None),
         Message::Notification(_) => return None,
     };
-    let era = if id.is_some() { Era::Modern } else { Era::Legacy };
+    let client = if id.is_some() { &MODERN } else { &LEGACY };
     let Way::To(holder) = way else {
         let problem = peers::refuse(Sender::Forger);
         gateway.record_refused_request(&problem, exchange);
-        return Some(problem.reply(id.as_deref(), era));
+        return Some(problem.reply_in(client, id.as_deref()));
     };
     let own = peers.address();
     let sender = peers::find_sender(&snapshot.sealer, own, exchange, Method::POST, text.clone());
@@ -75,7 +75,7 @@ pub(crate) async fn answer_elsewhere(
         Ok(answer) => peers::relay(answer, id.is_some()).await,
         Err(problem) => {
             gateway.record_refused_request(&problem, exchange);
-            problem.reply(id.as_deref(), era)
+            problem.reply_in(client, id.as_deref())
         }
     })
 }
@@ -113,7 +113,7 @@ pub(crate) async fn end_session(
     if sender == Sender::Forger {
         let problem = peers::refuse(sender);
         gateway.record_refused_request(&problem, exchange);
-        return problem.reply(None, Era::Legacy);
+        return problem.reply(None);
     }
     let mut is_ended = legacy::end_named_session(gateway, exchange);
     if let Some(session) = header(&exchange.headers, &SESSION)

@@ -34,8 +34,8 @@ use members::Members;
 use portable::{Ended, Opening};
 pub(crate) use subscribed::{AtServer, NewSubscription, Subscribed, covers};
 
-use crate::catalog::View;
 use crate::catalog::entry::ListMarks;
+use crate::catalog::{Audience, View};
 use crate::own_lists::{OwnClient, OwnClients, OwnServers};
 use crate::quota::{Exhausted, QuotaPermit, Quotas};
 use crate::transport::Endpoint;
@@ -178,7 +178,7 @@ impl Sessions {
             interactive,
             roots_changes,
             defers_loading,
-            lists: Mutex::new(view.marks(interactive)),
+            lists: Mutex::new(view.marks(Audience::of(interactive, true))),
             interactive_awaited: AtomicBool::new(false),
             capabilities,
             level: AtomicU8::new(0),

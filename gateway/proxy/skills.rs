@@ -9,7 +9,6 @@ use lockgate_protocol::key::Key;
 use lockgate_protocol::list::{self, Form, RESOURCE, Raw, SKILL, Shown};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::name::Slug;
-use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan::{self, Scanner};
 use lockgate_protocol::sealed::Purpose;
 use lockgate_protocol::{code, uri, write};
@@ -60,7 +59,7 @@ pub(crate) fn rewrite_skill(
             skill = &*item.key,
             "skill quarantined; see `lockgate pins diff`"
         );
-        return Err(RequestError::unknown_resource(&asked, Era::Modern));
+        return Err(RequestError::unknown_resource(&asked, context.missing_resource()));
     }
     let mut out = Vec::with_capacity(item.text.len() + 256);
     show(context, permitted, &item.text, &asked, &mut out);

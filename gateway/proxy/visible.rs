@@ -9,7 +9,6 @@ use bytes::Bytes;
 use lockgate_authn::Principal;
 use lockgate_policy::TargetKind;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::revision::Era;
 use lockgate_telemetry::{RECENT_STEP, RecentCalls, ServerFigures, ToolMetrics};
 use lockgate_upstream::{ListKind, Upstream};
 use tokio::sync::{broadcast, watch};
@@ -17,7 +16,7 @@ use tokio::sync::{broadcast, watch};
 use crate::activity::ActivityPosition;
 use crate::caller_view::about;
 use crate::catalog::merge::{is_free, names_of};
-use crate::catalog::{View, organisation_of};
+use crate::catalog::{Audience, View, index, organisation_of};
 use crate::context::RequestContext;
 use crate::directory::About;
 use crate::dispatch;
@@ -152,7 +151,7 @@ impl Gateway {
         self.settle_for(caller).await;
         let Some(view) = self.view_for(caller) else { return Vec::new() };
         let mut tools = Vec::new();
-        for entry in view.entries(ListKind::Tools, None) {
+        for entry in view.entries(ListKind::Tools, Audience::Everybody) {
             tools.push(VisibleTool {
                 server: Arc::clone(&entry.server),
                 exposed: Arc::clone(view.shown(entry)),
@@ -174,7 +173,7 @@ impl Gateway {
         self.settle_for(caller).await;
         let Some(view) = self.view_for(caller) else { return Ok(()) };
         for kind in [ListKind::Tools, ListKind::Prompts] {
-            let entries = view.entries(kind, Some(Era::Legacy));
+            let entries = view.items[index(kind)].iter();
             let mut names = names_of(entries.map(|entry| &**entry), self.snapshot().naming);
             let known: HashSet<String> = names.values().cloned().collect();
             if kind == ListKind::Tools
@@ -264,7 +263,7 @@ impl Gateway {
         self.settle_for(caller).await;
         let Some(view) = self.view_for(caller) else { return Vec::new() };
         let mut items = Vec::new();
-        for entry in view.entries(kind, None) {
+        for entry in view.entries(kind, Audience::Everybody) {
             items.push(VisibleItem {
                 server: Arc::clone(&entry.server),
                 exposed: Arc::clone(view.shown(entry)),

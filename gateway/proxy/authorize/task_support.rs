@@ -5,9 +5,9 @@ use lockgate_protocol::capabilities::{TASKS, declares};
 use lockgate_protocol::code;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::list;
-use lockgate_protocol::revision::{Era, Revision};
+use lockgate_protocol::revision::Revision;
 
-use crate::catalog::CatalogEntry;
+use crate::catalog::{CatalogEntry, is_legacy};
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
 
@@ -46,9 +46,10 @@ pub(super) fn find_use(
     }
 }
 
-/// Returns whether a modern client supports the tasks extension.
+/// Returns whether the client supports the tasks extension.
 fn has_extension(context: &RequestContext) -> bool {
-    context.era() == Era::Modern && declares(&context.caller.capabilities, &["extensions", TASKS])
+    context.protocol().has_task_extension
+        && declares(&context.caller.capabilities, &["extensions", TASKS])
 }
 
 #[derive(PartialEq)]
@@ -60,9 +61,7 @@ enum Support {
 
 /// Reads the tool's task support, if its server supports legacy tasks.
 fn find_support(entry: &CatalogEntry) -> Support {
-    let status = entry.server.status();
-    let is_legacy = matches!(&status.peer, Some(peer) if peer.era == Era::Legacy);
-    if !is_legacy || !entry.server.catalog().offers.legacy_tasks {
+    if !is_legacy(&*entry.server) || !entry.server.catalog().offers.legacy_tasks {
         return Support::Forbidden;
     }
     let execution = list::member(&entry.item.text, "execution").unwrap_or(b"{}");

@@ -30,8 +30,8 @@ pub(crate) struct CatalogEntry {
     pub(super) annotations: Annotations,
 }
 
-/// The clients to which a server offers an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The clients to which a server offers an item; each variant is a part of the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub(crate) enum Audience {
     Everybody,
     /// Clients that the server can ask questions.
@@ -41,13 +41,20 @@ pub(crate) enum Audience {
 }
 
 impl Audience {
-    /// Returns whether a client is included; `asked` is its era if it can be asked questions.
-    pub(crate) fn includes(self, asked: Option<Era>) -> bool {
-        match self {
-            Self::Everybody => true,
-            Self::CanBeAsked => asked.is_some(),
-            Self::LegacyCanBeAsked => asked == Some(Era::Legacy),
+    pub(crate) const COUNT: usize = 3;
+
+    /// Returns the narrowest audience of a client.
+    pub(crate) fn of(is_interactive: bool, has_session: bool) -> Self {
+        match (is_interactive, has_session) {
+            (false, _) => Self::Everybody,
+            (true, false) => Self::CanBeAsked,
+            (true, true) => Self::LegacyCanBeAsked,
         }
+    }
+
+    /// Returns whether clients of a narrower or the same audience are included.
+    pub(crate) fn includes(self, client: Self) -> bool {
+        self <= client
     }
 }
 
@@ -126,6 +133,11 @@ pub(crate) fn category(server: &dyn Upstream) -> Option<Arc<str>> {
         Some(peer) if peer.transport == "builtin" => Some(server.slug().into()),
         _ => None,
     }
+}
+
+/// Returns whether the server is connected with a legacy revision.
+pub(crate) fn is_legacy(server: &dyn Upstream) -> bool {
+    matches!(&server.status().peer, Some(peer) if peer.era == Era::Legacy)
 }
 
 pub(crate) fn organisation_of(server: &dyn Upstream) -> Option<&str> {

@@ -5,9 +5,14 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use lockgate_upstream::ListKind;
 
-/// The pages of a view's lists, serialised on first use.
+use crate::catalog::entry::Audience;
+
+/// The pages of a list by audience and revision, serialised on first use.
+pub(crate) type RenderedList = [[OnceLock<Arc<Pages>>; 5]; Audience::COUNT];
+
+/// The pages of a view's lists.
 #[derive(Default)]
-pub(crate) struct Rendered(pub(crate) [[[OnceLock<Arc<Pages>>; 5]; ListKind::COUNT]; 2]);
+pub(crate) struct Rendered(pub(crate) [RenderedList; ListKind::COUNT]);
 
 /// A list as clients of one revision see it.
 pub(crate) struct Pages {

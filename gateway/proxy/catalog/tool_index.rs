@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::catalog::entry::CatalogEntry;
-use crate::catalog::rendered::Pages;
+use crate::catalog::rendered::RenderedList;
 
 /// Bytes of a text for a vector.
 pub(crate) const MAX_TEXT: usize = 1024;
@@ -160,8 +160,8 @@ pub(crate) struct ViewSearch {
     /// Names of tools for hosts only (MCP Apps), which models neither find nor call.
     for_hosts: HashSet<Arc<str>>,
     sources: Vec<Source>,
-    /// Pages of the short list, by whether a client accepts questions, and by revision.
-    pub(crate) pages: [[OnceLock<Arc<Pages>>; 5]; 2],
+    /// Pages of the short list.
+    pub(crate) pages: RenderedList,
 }
 
 /// The vector of a query.

@@ -8,13 +8,12 @@ use ahash::AHashMap;
 use lockgate_policy::{Annotations, Policy, Target, TargetKind};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::name::Slug;
-use lockgate_protocol::revision::Era;
 use lockgate_protocol::uri::{self, Form};
 use lockgate_upstream::{ListKind, ServerId, Upstream};
 use serde_json::{Map, Value};
 
 use crate::catalog::entry::{
-    CatalogEntry, FoundResource, ListMarks, ViewEntry, category, index, organisation_of,
+    Audience, CatalogEntry, FoundResource, ListMarks, ViewEntry, category, index, organisation_of,
 };
 use crate::catalog::groups::Groups;
 use crate::catalog::rendered::Rendered;
@@ -84,7 +83,7 @@ pub(crate) struct View {
     /// Shortest cache lifetime of the servers' lists, in milliseconds.
     pub(crate) keep_ms: u64,
     pub(crate) rendered: Rendered,
-    pub(super) marks: [OnceLock<ListMarks>; 2],
+    pub(super) marks: [OnceLock<ListMarks>; Audience::COUNT],
     /// The policy and rights of the class of callers that share the view.
     pub(super) policy: Arc<Policy>,
     pub(super) rights: CallerRights,
@@ -127,13 +126,13 @@ impl View {
         }
     }
 
-    /// Returns a list's entries for a client; `asked` is its era if it can be asked questions.
+    /// Returns a list's entries for clients of an audience.
     pub(crate) fn entries(
         &self,
         kind: ListKind,
-        asked: Option<Era>,
+        client: Audience,
     ) -> impl Iterator<Item = &Arc<CatalogEntry>> {
-        self.items[index(kind)].iter().filter(move |entry| entry.audience.includes(asked))
+        self.items[index(kind)].iter().filter(move |entry| entry.audience.includes(client))
     }
 
     /// Returns the server if it is visible here.
@@ -159,14 +158,13 @@ impl View {
         self.items[index(kind)].iter().any(|entry| entry.slug.as_str() == slug)
     }
 
-    /// Returns the marks of the lists, for clients that can be asked questions or for others.
-    pub(crate) fn marks(&self, asked: bool) -> ListMarks {
-        *self.marks[usize::from(asked)]
-            .get_or_init(|| ListMarks(ListKind::ALL.map(|kind| self.mark(kind, asked))))
+    /// Returns the marks of the lists of clients of an audience.
+    pub(crate) fn marks(&self, client: Audience) -> ListMarks {
+        *self.marks[client as usize]
+            .get_or_init(|| ListMarks(ListKind::ALL.map(|kind| self.mark(kind, client))))
     }
 
-    fn mark(&self, kind: ListKind, asked: bool) -> u64 {
-        let asked = if asked { Some(Era::Legacy) } else { None };
+    fn mark(&self, kind: ListKind, client: Audience) -> u64 {
         let mut hasher = blake3::Hasher::new();
         if kind == ListKind::Tools && self.search.is_some() {
             hasher.update(b"search");
@@ -181,7 +179,7 @@ impl View {
                 hasher.update(part.as_bytes());
             }
         }
-        for entry in self.entries(kind, asked) {
+        for entry in self.entries(kind, client) {
             for part in [self.shown(entry).as_bytes(), &entry.item.text] {
                 hasher.update(&part.len().to_le_bytes());
                 hasher.update(part);
@@ -274,7 +272,7 @@ impl View {
     /// Returns whether a resource or a template with this URI is listed.
     pub(crate) fn lists(&self, uri: &str) -> bool {
         for kind in [ListKind::Resources, ListKind::Templates] {
-            for entry in self.entries(kind, Some(Era::Legacy)) {
+            for entry in &self.items[index(kind)] {
                 if **self.shown(entry) == *uri {
                     return true;
                 }
@@ -290,7 +288,7 @@ impl View {
 
     /// Like [`Self::describes`], with a budget for many URIs. Returns `false` once it is used up.
     pub(crate) fn describes_within(&self, uri: &str, steps: &mut Steps) -> bool {
-        let mut templates = self.entries(ListKind::Templates, Some(Era::Legacy));
+        let mut templates = self.items[index(ListKind::Templates)].iter();
         self.lists(uri) || templates.any(|entry| template::describes(self.shown(entry), uri, steps))
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use lockgate_protocol::capabilities::{Offers, add_extensions};
 use lockgate_protocol::key::Key;
 use lockgate_protocol::list::{self, Shown};
-use lockgate_protocol::revision::{Era, Revision};
+use lockgate_protocol::revision::Revision;
 use lockgate_protocol::scan::{self, Keys, Scanner, Span};
 use lockgate_protocol::sealed::Purpose;
 use lockgate_protocol::write::{self, Object};
@@ -16,7 +16,7 @@ use lockgate_upstream::{Item, ListKind};
 use serde_json::{Value, json};
 
 use crate::catalog::rendered::Pages;
-use crate::catalog::{CatalogEntry, View, ViewSearch, index, management};
+use crate::catalog::{Audience, CatalogEntry, View, ViewSearch, index, management};
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
 use crate::search::first_sentence;
@@ -34,7 +34,6 @@ const MAX_PURPOSE: usize = 120;
 
 /// Writes a page of a merged list: a head and tail around the cached bytes of the items.
 pub(super) fn write_page(context: &RequestContext, kind: ListKind) -> Result<Text, RequestError> {
-    let limits = &context.snapshot.config.limits;
     if kind == ListKind::Tools
         && let Some(embeddings) = &context.snapshot.embeddings
         && let Some(search) = context.search()
@@ -42,14 +41,7 @@ pub(super) fn write_page(context: &RequestContext, kind: ListKind) -> Result<Tex
         // A search is likely to follow.
         embeddings.fill(search);
     }
-    let list = find_pages(
-        &context.view,
-        context.search(),
-        kind,
-        context.revision,
-        context.can_be_asked(),
-        limits.page_items,
-    );
+    let list = find_pages(context, kind);
     let Some((number, page)) = find_page(context, &list) else {
         return Err(RequestError::invalid(
             "the cursor is no longer valid; restart without a cursor",
@@ -58,7 +50,7 @@ pub(super) fn write_page(context: &RequestContext, kind: ListKind) -> Result<Tex
     let mut head = Vec::with_capacity(256);
     write::result_head(&mut head, context.request.id());
     let mut object = Object::open(&mut head);
-    if context.era() == Era::Modern {
+    if context.info().is_some() {
         write_cache_hints(&mut object, &context.view);
     }
     if number + 1 < list.pages.len() {
@@ -109,16 +101,16 @@ fn write_cache_hints(object: &mut Object<'_>, view: &View) {
     object.raw("cacheScope", b"\"private\"");
 }
 
-/// Writes the server info (modern era) and the degraded servers.
+/// Writes the server info, if results have it, and the degraded servers.
 fn write_list_meta(object: &mut Object<'_>, context: &RequestContext) {
     let missing = !context.view.degraded.is_empty();
-    let modern = context.era() == Era::Modern;
-    if !modern && !missing {
+    let info = context.info();
+    if info.is_none() && !missing {
         return;
     }
     let mut inner = Object::open(object.key("_meta"));
-    if modern {
-        inner.raw(meta::SERVER_INFO, &context.snapshot.info);
+    if let Some(info) = info {
+        inner.raw(meta::SERVER_INFO, info);
     }
     if missing {
         inner.raw(meta::DEGRADED, list_degraded(&context.view).to_string().as_bytes());
@@ -212,31 +204,26 @@ fn introduce_search(all: &mut String, view: &View) {
     }
 }
 
-/// Returns the pages of a list for a client's revision. `asked` includes the items for clients that
-/// accept questions.
-pub(crate) fn find_pages(
-    view: &View,
-    search: Option<&ViewSearch>,
-    kind: ListKind,
-    revision: Revision,
-    asked: bool,
-    page_items: usize,
-) -> Arc<Pages> {
-    let search = search.filter(|_| kind == ListKind::Tools);
+/// Returns the pages of a list for a client's revision and audience.
+fn find_pages(context: &RequestContext, kind: ListKind) -> Arc<Pages> {
+    let view = &*context.view;
+    let revision = context.revision;
+    let client = context.audience();
+    let page_items = context.snapshot.config.limits.page_items;
+    let search = context.search().filter(|_| kind == ListKind::Tools);
     let cells = match search {
-        Some(search) => &search.pages[usize::from(asked)],
-        None => &view.rendered.0[usize::from(asked)][index(kind)],
+        Some(search) => &search.pages,
+        None => &view.rendered.0[index(kind)],
     };
-    Arc::clone(cells[revision.index()].get_or_init(|| {
-        let asked = if asked { Some(revision.era()) } else { None };
+    Arc::clone(cells[client as usize][revision.index()].get_or_init(|| {
         let pages = match search {
-            Some(search) => render_short(view, search, revision, asked, page_items),
+            Some(search) => render_short(view, search, revision, client, page_items),
             None => {
                 let entries = match kind {
                     ListKind::Tools => view.listed_tools(),
                     _ => &view.items[index(kind)],
                 };
-                let entries = entries.iter().filter(|entry| entry.audience.includes(asked));
+                let entries = entries.iter().filter(|entry| entry.audience.includes(client));
                 let entries: Vec<_> = entries.collect();
                 render(view, kind, revision, &entries, page_items)
             }
@@ -292,11 +279,11 @@ fn render_short(
     view: &View,
     search: &ViewSearch,
     revision: Revision,
-    asked: Option<Era>,
+    client: Audience,
     page_items: usize,
 ) -> Vec<Bytes> {
     let entries: Vec<_> =
-        search.listed.iter().filter(|entry| entry.audience.includes(asked)).collect();
+        search.listed.iter().filter(|entry| entry.audience.includes(client)).collect();
     let mut pages = render(view, ListKind::Tools, revision, &entries, page_items);
     let mut first = vec![b'['];
     for (name, definition) in management::DEFINITIONS {

@@ -159,5 +159,5 @@ pub(super) fn write_final_text(
     context: &RequestContext,
     answer: Result<Text, RequestError>,
 ) -> Text {
-    answer.unwrap_or_else(|problem| problem.text(Some(context.request.id()), context.era()).into())
+    answer.unwrap_or_else(|problem| context.write_error(&problem).into())
 }

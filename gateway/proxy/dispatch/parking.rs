@@ -10,7 +10,6 @@ use lockgate_protocol::capabilities::declares;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::method::Method;
-use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan;
 use lockgate_telemetry::{CallTrace, ToolMetrics};
 use lockgate_upstream::{
@@ -74,7 +73,7 @@ pub(super) fn may_park(context: &RequestContext, permitted: &Permitted) -> bool 
         return true;
     }
     context.caller.interactive
-        && context.era() == Era::Modern
+        && context.protocol().asks_by_result
         && interact::is_pausable(permitted.method())
         // Tasks are followed on the shared connection.
         && !permitted.runs_task()
@@ -240,7 +239,7 @@ pub(super) fn ask_to_open(
 ) -> Option<Result<Answer, RequestError>> {
     let jsonrpc::Outcome::Error(error) = &answer.outcome else { return None };
     let capabilities = &context.caller.capabilities;
-    if context.era() != Era::Modern
+    if !context.protocol().asks_by_result
         || error.code != code::URL_ELICITATION
         || !declares(capabilities, &["elicitation", "url"])
     {

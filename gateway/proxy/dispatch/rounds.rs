@@ -6,10 +6,9 @@ use std::sync::Arc;
 use lockgate_protocol::jsonrpc::ErrorObject;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::write::{self, Object};
-use lockgate_protocol::{code, jsonrpc, list, meta, question, scan};
+use lockgate_protocol::{code, jsonrpc, list, question, scan};
 use lockgate_telemetry::Outcome;
 use lockgate_upstream::{
     Answer, AnswerKind, Call, ClientChannel, ConnectPrompt, ResponseSink, Upstream, UpstreamError,
@@ -19,6 +18,7 @@ use serde_json::{Map, Value, json};
 use crate::approve::open_round;
 use crate::authorize::Permitted;
 use crate::caller_view::{Forward, RequestCallerView, identity_of};
+use crate::catalog::is_legacy;
 use crate::client_channel::CallChannel;
 use crate::context::RequestContext;
 use crate::dispatch::parking::write_input_required;
@@ -30,7 +30,7 @@ use crate::interact::is_pausable;
 use crate::parked::new_handle;
 use crate::relay::Relay;
 use crate::rescue::RequestError;
-use crate::response::missing_content;
+use crate::response::{missing_content, write_meta};
 use crate::tokens::Resumption;
 use crate::transport::Text;
 use crate::{interact, response};
@@ -90,14 +90,14 @@ pub(super) async fn run_rounds(
             return Ok(Text::default());
         }
         interact::check_questions(permitted, &answer)?;
-        match (answer.kind, context.era(), &answer.outcome) {
-            (_, _, jsonrpc::Outcome::Error(_)) => {
+        match (&answer.outcome, answer.kind) {
+            (jsonrpc::Outcome::Error(_), _) => {
                 break match parking::ask_to_open(context, permitted, &answer) {
                     Some(asked) => asked?,
                     None => answer,
                 };
             }
-            (AnswerKind::InputRequired, Era::Legacy, _) => {
+            (_, AnswerKind::InputRequired) if !context.protocol().asks_by_result => {
                 rounds += 1;
                 if rounds > context.snapshot.config.limits.question_rounds {
                     return Err(RequestError::too_many_rounds(permitted.server().slug()));
@@ -270,9 +270,9 @@ async fn ask_to_connect(
     if !question::may_ask(declared, Method::Elicit, text.as_bytes(), context.revision) {
         return Err(plain);
     }
-    let is_accepted = match (context.era(), channel) {
-        (Era::Modern, _) if !is_pausable(permitted.method()) => return Err(plain),
-        (Era::Modern, _) => match find_action(context) {
+    let is_accepted = match channel {
+        _ if context.protocol().asks_by_result => match find_action(context) {
+            _ if !is_pausable(permitted.method()) => return Err(plain),
             Some(action) => action == ACCEPT,
             None => {
                 permitted.resume_at(Resumption::Anew);
@@ -281,12 +281,12 @@ async fn ask_to_connect(
                 return write_input_required(questions, MAX_DEPTH).map(Some);
             }
         },
-        (Era::Legacy, Some(channel)) if !prompt.waits.is_zero() => {
+        Some(channel) if !prompt.waits.is_zero() => {
             let answer = channel.ask_own(text.as_bytes(), prompt.waits).await;
             let answer = answer.ok().and_then(|text| serde_json::from_slice::<Value>(&text).ok());
             answer.is_some_and(|answer| answer["action"] == ACCEPT)
         }
-        (Era::Legacy, _) => return Err(url_elicitation_error(plain, params)),
+        _ => return Err(url_elicitation_error(plain, params)),
     };
     if !is_accepted || prompt.waits.is_zero() {
         return Err(plain);
@@ -315,15 +315,11 @@ fn url_elicitation_error(plain: RequestError, mut params: Value) -> RequestError
     problem
 }
 
-/// Returns whether a modern client's request is about a task of a legacy server.
+/// Returns whether a request of the tasks extension is about a task of a legacy server.
 pub(super) fn is_about_one(context: &RequestContext, permitted: &Permitted) -> bool {
     let is_about_task =
         matches!(permitted.method(), Method::TasksGet | Method::TasksUpdate | Method::TasksCancel);
-    if !is_about_task || context.era() == Era::Legacy {
-        return false;
-    }
-    let status = permitted.server().status();
-    matches!(&status.peer, Some(peer) if peer.era == Era::Legacy)
+    is_about_task && context.protocol().has_task_extension && is_legacy(&**permitted.server())
 }
 
 /// Converts the response that created a task.
@@ -439,15 +435,10 @@ fn write_result(out: &mut Vec<u8>, ended: &Answer, missing_content: Option<Vec<u
     }
     for member in ended.members() {
         let value = member.value.of(&ended.text);
-        if member.known != Key::Meta {
+        if member.known == Key::Meta {
+            write_meta(&mut object, Some(value), None, None);
+        } else {
             object.copy(member.key.of(&ended.text), value);
-            continue;
-        }
-        let members = meta::members(value, MAX_DEPTH).unwrap_or_default();
-        if meta::has_end_to_end(value, &members) {
-            let mut inner = Object::open(object.key("_meta"));
-            meta::copy_end_to_end(&mut inner, value, &members);
-            inner.close();
         }
     }
     object.close();

@@ -14,7 +14,7 @@ use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{self, Message, Outcome, Request, SentBy};
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::revision::{Era, Revision};
+use lockgate_protocol::revision::Revision;
 use lockgate_protocol::scan::{self, MAX_DEPTH};
 use lockgate_protocol::write;
 use lockgate_upstream::{
@@ -40,21 +40,11 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Concurrent polls for a list of tasks.
 const MAX_CONCURRENT_POLLS: usize = 8;
 
-/// Returns whether the method is a task request in the client's era.
-pub(super) fn is_asked_about(context: &RequestContext, method: Method) -> bool {
-    match method {
-        Method::TasksGet | Method::TasksCancel => {
-            context.era() == Era::Modern || has_legacy_tasks(context)
-        }
-        Method::TasksUpdate => context.era() == Era::Modern,
-        Method::TasksResult => has_legacy_tasks(context),
-        _ => false,
-    }
-}
-
-/// Returns whether the session supports tasks of 2025-11-25, and a server does too.
-pub(super) fn has_legacy_tasks(context: &RequestContext) -> bool {
-    context.revision == Revision::V2025_11_25 && context.view.offers.legacy_tasks
+/// Returns whether requests for tasks are served. The extension's are checked before; a session has
+/// the tasks of 2025-11-25, if a server does too.
+pub(super) fn are_served(context: &RequestContext) -> bool {
+    context.protocol().has_task_extension
+        || context.revision == Revision::V2025_11_25 && context.view.offers.legacy_tasks
 }
 
 /// Returns whether the gateway has to follow the task on behalf of the client.
@@ -63,7 +53,7 @@ pub(super) fn is_to_follow(
     permitted: &Permitted,
     answer: &Answer,
 ) -> bool {
-    answer.kind == AnswerKind::Task && context.era() == Era::Legacy
+    answer.kind == AnswerKind::Task && !context.protocol().has_task_extension
         || permitted.follows_task() && answer.member(Key::Task).is_some()
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn initialize(
         let problem = RequestError::new(code::INVALID_REQUEST, "`initialize` needs an id")
             .status(StatusCode::BAD_REQUEST);
         operation.refuse(&problem);
-        return problem.reply(None, Era::Legacy);
+        return problem.reply(None);
     }
     let principal = exchange.principal.clone();
     let rights = CallerRights::new(&snapshot.policy, principal.clone(), &exchange.endpoint);

@@ -61,7 +61,7 @@ async fn permit_subscription(
     let uri = uri.as_deref().unwrap_or("");
     if !context.view.describes(uri) && !hides_nothing(context, &**permitted.server()) {
         let Some(read) = make_read(context, uri) else {
-            return Err(RequestError::unknown_resource(uri, context.era()));
+            return Err(RequestError::unknown_resource(uri, context.missing_resource()));
         };
         check_readable(gateway, read).await?;
     }
@@ -115,7 +115,7 @@ async fn subscribe_to(
     match outcome.wait().await {
         Ok(()) => Ok(()),
         Err(failure) if failure.kind == UpstreamErrorKind::NotFound => {
-            Err(RequestError::unknown_resource(exposed, context.era()))
+            Err(RequestError::unknown_resource(exposed, context.missing_resource()))
         }
         Err(failure) => Err(RequestError::of_failure(context, &**server, &failure)),
     }

@@ -1,4 +1,4 @@
-//! Rewrites a server's response into the client's era while it arrives: our id, our `_meta`,
+//! Rewrites a server's response for the client while it arrives: our id, our `_meta`,
 //! namespaced URIs. This is the streaming counterpart of `response`; it rejects responses if the
 //! rewriting of a part depends on a later part.
 
@@ -8,11 +8,13 @@ use std::mem::take;
 
 use bytes::Bytes;
 use lockgate_protocol::scan::{self, Fault, MAX_MEMBERS, Visit, unescape};
+use lockgate_protocol::uri;
 use lockgate_protocol::write::{self, Object};
-use lockgate_protocol::{meta, uri};
 
 use plan::{Kept, Plan, plan_of_block, plan_of_envelope, plan_of_result};
 pub(super) use plan::{RewriteError, Shape};
+
+use crate::response::{write_cache_hints, write_meta};
 
 /// Maximum length of keys in objects that are inspected.
 const MAX_KEY: usize = 1024;
@@ -210,7 +212,7 @@ impl Rewriter {
     fn write_head(&mut self) {
         write::result_head(&mut self.out, &self.shape.client_id);
         let mut object = Object::open(&mut self.out);
-        if self.shape.modern {
+        if self.shape.info.is_some() {
             object.raw("resultType", b"\"complete\"");
         }
     }
@@ -221,11 +223,11 @@ impl Rewriter {
         let quoted = self.key.get(1..self.key.len().saturating_sub(1));
         let name = unescape(quoted.unwrap_or(b"")).into_owned();
         let namespaced = self.shape.slug.is_some();
-        let modern = self.shape.modern;
+        let is_described = self.shape.info.is_some();
         let Some(frame) = self.frames.last_mut() else { return Ok(()) };
         frame.plan = match &frame.place {
             RewritePlace::Envelope => plan_of_envelope(&name)?,
-            RewritePlace::Result => plan_of_result(&name, namespaced, modern)?,
+            RewritePlace::Result => plan_of_result(&name, namespaced, is_described)?,
             RewritePlace::Block { level, .. } => plan_of_block(&name, *level),
             RewritePlace::Blocks { .. } => Plan::Copy,
         };
@@ -397,26 +399,12 @@ struct HeldMembers {
 impl HeldMembers {
     /// Writes the members at the end of the result.
     fn write_tail(&self, shape: &Shape, is_empty: bool, out: &mut Vec<u8>) {
-        let raw = self.meta.as_deref().unwrap_or(b"{}");
-        let members = meta::members(raw, scan::MAX_DEPTH).unwrap_or_default();
         let mut tail = Vec::with_capacity(256);
         let mut object = Object::open(&mut tail);
-        if shape.modern && shape.has_ttl {
-            let ttl = match &self.ttl {
-                Some(ttl) if ttl.iter().all(u8::is_ascii_digit) => ttl,
-                _ => b"0".as_slice(),
-            };
-            object.raw("ttlMs", ttl);
-            object.raw("cacheScope", b"\"private\"");
+        if shape.info.is_some() && shape.has_ttl {
+            write_cache_hints(&mut object, self.ttl.as_deref());
         }
-        if shape.modern || meta::has_end_to_end(raw, &members) {
-            let mut inner = Object::open(object.key("_meta"));
-            if shape.modern {
-                inner.raw(meta::SERVER_INFO, &shape.info);
-            }
-            meta::copy_end_to_end(&mut inner, raw, &members);
-            inner.close();
-        }
+        write_meta(&mut object, self.meta.as_deref(), shape.info.as_deref(), None);
         object.close();
         let tail = tail.get(1..).unwrap_or(b"");
         if !is_empty && tail != b"}" {

@@ -1,16 +1,18 @@
-//! Translation of a server's errors into codes and messages of the client's era. Replaces errors
+//! Translation of a server's errors into codes and messages for the client. Replaces errors
 //! that would distinguish hidden from nonexistent items, and codes that have another meaning for
 //! clients.
 
+use http::StatusCode;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::ErrorObject;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::revision::{Era, Revision};
+use lockgate_protocol::revision::Revision;
 use serde_json::{Value, json};
 
 use super::RequestError;
 use crate::authorize::Permitted;
+use crate::catalog::is_legacy;
 use crate::context::RequestContext;
 use crate::response::scrub;
 
@@ -29,10 +31,11 @@ impl RequestError {
         error: ErrorObject,
         text: &[u8],
     ) -> Self {
-        let peer = permitted.server().status().peer.as_ref().map_or(Era::Modern, |peer| peer.era);
         match permitted.method() {
             // Must be identical to the error for a resource hidden by policy.
-            Method::ResourcesRead if is_missing(context, permitted, error.code) => {
+            Method::ResourcesRead | Method::SkillsGet | Method::DirectoryRead
+                if is_missing(context, permitted, error.code) =>
+            {
                 let server = permitted.server().slug();
                 tracing::debug!(
                     server,
@@ -41,13 +44,8 @@ impl RequestError {
                     "the server has no such resource"
                 );
                 let uri = context.request.param_str(Key::Uri);
-                return Self::unknown_resource(uri.as_deref().unwrap_or(""), context.era());
-            }
-            Method::SkillsGet | Method::DirectoryRead
-                if is_missing(context, permitted, error.code) =>
-            {
-                let uri = context.request.param_str(Key::Uri);
-                return Self::unknown_resource(uri.as_deref().unwrap_or(""), Era::Modern);
+                let uri = uri.as_deref().unwrap_or("");
+                return Self::unknown_resource(uri, context.missing_resource());
             }
             // The gateway has checked the method, so the server means that the tool no longer
             // exists.
@@ -61,7 +59,7 @@ impl RequestError {
             }
             _ => {}
         }
-        let mut problem = translated(context, error, text, peer);
+        let mut problem = translated(context, error, text, is_legacy(&**permitted.server()));
         if let Some(rule) = permitted.response() {
             scrub::problem(rule, &mut problem);
         }
@@ -106,23 +104,20 @@ fn translated(
     context: &RequestContext,
     error: ErrorObject,
     text: &[u8],
-    from: Era,
+    is_legacy: bool,
 ) -> RequestError {
-    let to = context.era();
     let data = read_data(error, text);
     if error.code == code::MISSING_CAPABILITY
-        && from == Era::Modern
+        && !is_legacy
         && let Some(required) = missing_capabilities(context, data.as_ref())
     {
         let problem = RequestError::new(error.code, short_message(error, text));
+        let problem = problem.status(StatusCode::BAD_REQUEST);
         return problem.data(json!({"requiredCapabilities": required}));
     }
     let code = match error.code {
-        code::RESOURCE_NOT_FOUND if to == Era::Modern => code::INVALID_PARAMS,
-        code::RESOURCE_NOT_FOUND => code::RESOURCE_NOT_FOUND,
-        code::URL_ELICITATION if from == Era::Legacy && knows_pages(context) => {
-            code::URL_ELICITATION
-        }
+        code::RESOURCE_NOT_FOUND => context.missing_resource(),
+        code::URL_ELICITATION if is_legacy && knows_pages(context) => code::URL_ELICITATION,
         // The gateway has checked the method, so the server lacks the feature.
         code::METHOD_NOT_FOUND => code::INTERNAL,
         other if code::is_relayable(other) => other,
@@ -158,11 +153,11 @@ fn knows_pages(context: &RequestContext) -> bool {
     context.revision == Revision::V2025_11_25
 }
 
-/// Returns the capabilities that a server requires and a modern client did not declare, empty if
-/// the server names none. Returns `None` if the client may have declared them: the gateway then
-/// withheld them, which is not the client's fault.
+/// Returns the capabilities that a server requires and that the client did not declare in its
+/// request, empty if the server names none. Returns `None` in a session, and if the client may have
+/// declared them: the gateway then withheld them, which is not the client's fault.
 fn missing_capabilities(context: &RequestContext, data: Option<&Value>) -> Option<Value> {
-    if context.era() != Era::Modern {
+    if context.session.is_some() {
         return None;
     }
     let mut declared = match context.request.meta(Key::MetaClientCapabilities) {

@@ -11,8 +11,8 @@ use lockgate_protocol::write;
 use lockgate_upstream::{ListKind, ServerId, Subscription, Upstream, UpstreamError};
 use tokio::sync::watch;
 
-use crate::catalog::View;
 use crate::catalog::entry::ListMarks;
+use crate::catalog::{Audience, View};
 use crate::session::{Log, Session};
 
 /// The result of a request to subscribe.
@@ -208,7 +208,8 @@ impl Session {
     /// Notifies the client of lists that differ from the last announced state, and of lists that a
     /// server announced.
     pub(crate) fn notify_changes(&self, view: Option<&View>, announced: &[ListKind]) {
-        let marks = view.map_or_else(ListMarks::none, |view| view.marks(self.interactive));
+        let audience = Audience::of(self.interactive, true);
+        let marks = view.map_or_else(ListMarks::none, |view| view.marks(audience));
         let before = std::mem::replace(&mut *self.lists.lock(), marks);
         for kind in before.changes(marks, announced) {
             self.list_changed(kind);

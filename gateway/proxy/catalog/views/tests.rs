@@ -14,7 +14,7 @@ use lockgate_upstream::{
 };
 
 use super::*;
-use crate::catalog::{Catalog, Layers, Selection, Servers, Viewing};
+use crate::catalog::{Audience, Catalog, Layers, Selection, Servers, Viewing};
 use crate::rights::CallerRights;
 use crate::{ToolSearch, ToolsMode};
 
@@ -148,14 +148,14 @@ fn nothing_of_a_catalog_outlives_its_last_reader() {
     for version in 2..=1001 {
         let views = [[1; 16], [2; 16]]
             .map(|class| catalog.views.keep(&Endpoint::All, class, rig.view(&catalog)));
-        let marks = views[0].marks(false);
+        let marks = views[0].marks(Audience::Everybody);
         let entry = Arc::downgrade(&views[0].items[0][0]);
         old.push((Arc::downgrade(&catalog), views.map(|view| Arc::downgrade(&view)), entry));
         assert!(catalog.reflects(&rig.servers), "nothing has changed");
         rig.server.offer(version, 20);
         assert!(!catalog.reflects(&rig.servers));
         catalog = Arc::new(rig.merge(Some(&catalog)));
-        assert_eq!(marks.changes(rig.view(&catalog).marks(false), &[]).len(), 1);
+        assert_eq!(marks.changes(rig.view(&catalog).marks(Audience::Everybody), &[]).len(), 1);
     }
     for (catalog, views, entry) in &old {
         assert!(catalog.upgrade().is_none() && entry.upgrade().is_none());

@@ -11,13 +11,12 @@ pub(in crate::relay) struct Shape {
     /// The client's request id as JSON text.
     pub(in crate::relay) client_id: Bytes,
     pub(in crate::relay) server_id: u64,
-    pub(in crate::relay) modern: bool,
     /// Set if the result has a `ttlMs`.
     pub(in crate::relay) has_ttl: bool,
     /// The server's slug, if URIs are namespaced.
     pub(in crate::relay) slug: Option<String>,
-    /// JSON text of our `Implementation`.
-    pub(in crate::relay) info: Arc<[u8]>,
+    /// Our server info, if the result has it, a type and cache hints.
+    pub(in crate::relay) info: Option<Arc<[u8]>>,
 }
 
 /// The reason why a response cannot be streamed.
@@ -74,7 +73,7 @@ pub(super) fn plan_of_envelope(name: &str) -> Result<Plan, RewriteError> {
 pub(super) fn plan_of_result(
     name: &str,
     namespaced: bool,
-    modern: bool,
+    is_described: bool,
 ) -> Result<Plan, RewriteError> {
     match name {
         "resultType" => Ok(Plan::Keep(Kept::ResultType)),
@@ -83,7 +82,7 @@ pub(super) fn plan_of_result(
         "cacheScope" => Ok(Plan::Drop),
         "isError" => Ok(Plan::Keep(Kept::IsError)),
         "content" | "contents" | "messages" if namespaced => Ok(Plan::Blocks { level: 0 }),
-        "structuredContent" if !modern => Ok(Plan::Structured),
+        "structuredContent" if !is_described => Ok(Plan::Structured),
         "inputRequests" | "requestState" | "taskId" => Err(RewriteError::OtherKind),
         _ => Ok(Plan::Copy),
     }

@@ -9,10 +9,9 @@ fn shape(modern: bool, slug: Option<&str>) -> Shape {
     Shape {
         client_id: Bytes::from_static(b"\"c\""),
         server_id: 7,
-        modern,
         has_ttl: false,
         slug: slug.map(Into::into),
-        info: br#"{"name":"gate"}"#.as_slice().into(),
+        info: modern.then(|| br#"{"name":"gate"}"#.as_slice().into()),
     }
 }
 
