@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio_util::sync::CancellationToken;
 
-use crate::approvals::asked::{AskedCall, Bounds, NoRoom, Nonce, TakeError};
+use crate::approvals::asked::{AskedCall, Bounds, Nonce, TakeError};
 use crate::approvals::waiting::{Ending, WaitingCall};
 use crate::approvals::{Announcement, WaitingApproval};
 use crate::approve::call::show_text;
@@ -33,6 +33,7 @@ use crate::client_channel::CallChannel;
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
 use crate::peers::{Waiting, add_holder};
+use crate::quota::Exhausted;
 use crate::rescue::{ApprovalError, RequestError};
 use crate::transport::Text;
 use answer::{CallerAnswer, KEY, is_approval};
@@ -117,9 +118,9 @@ impl From<ApprovalError> for Stop {
     }
 }
 
-impl From<NoRoom> for Stop {
-    fn from(no_room: NoRoom) -> Self {
-        Self::Approval(ApprovalError::NoRoom(no_room))
+impl From<Exhausted> for Stop {
+    fn from(limit: Exhausted) -> Self {
+        Self::Approval(ApprovalError::NoRoom(limit))
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use lockgate_policy::response::Response;
-use lockgate_policy::{ALWAYS_QUICK, Annotations, InputSchema, Target, TargetKind, Verdict};
+use lockgate_policy::{ALWAYS_QUICK, InputSchema, Target, TargetKind, Verdict};
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
@@ -19,7 +19,7 @@ use lockgate_protocol::{code, scan, write};
 use lockgate_upstream::{Upstream, UpstreamState};
 
 use crate::authorize::permitted::{answer_missing, evaluate};
-use crate::catalog::{category, organisation_of};
+use crate::catalog::{category, unlisted_target};
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
 use crate::tokens::{self, Resumption};
@@ -284,91 +284,74 @@ pub(crate) fn require_tasks(context: &RequestContext) -> Result<(), RequestError
 }
 
 fn authorize_completion(context: &RequestContext) -> Result<Permitted, RequestError> {
-    let Some(Reference { raw: reference, members, key, name }) = read_reference(context) else {
+    let Some(reference) = read_reference(&context.request) else {
         return Err(RequestError::invalid(
             "`params.ref` must be a ref/prompt with `name` or a ref/resource with `uri`",
         ));
     };
-    let Completed { server, own, judged } = match key {
-        "name" => authorize_prompt_values(context, &name)?,
-        _ => authorize_resource_values(context, &name)?,
+    let name = &*reference.name;
+    let found;
+    let (what, item) = if reference.is_prompt {
+        let seen = context.prompt(name).map(|seen| &seen.entry);
+        let kind = TargetKind::PromptCompletion;
+        ("prompt", seen.map(|entry| (&entry.server, entry.target(kind))))
+    } else {
+        // Only listed resources that the caller may read. Others are refused without asking the
+        // server, since its errors would distinguish hidden from missing resources.
+        found = context.view.resource(name, TargetKind::Resource);
+        let listed = found.as_ref().filter(|_| context.view.lists(name));
+        let kind = TargetKind::ResourceCompletion;
+        ("resource", listed.map(|found| (&found.server, found.target(kind))))
     };
-    let mut own_reference = Vec::with_capacity(reference.len());
+    let judged =
+        item.and_then(|(server, target)| Some((server, find_verdict(context, &target)?, target)));
+    let Some((server, verdict, target)) = judged else {
+        return Err(answer_missing(context, RequestError::unknown(what, name)));
+    };
+    let judged = evaluate(context, &verdict, &target)?;
+    let raw = reference.raw;
+    let mut own_reference = Vec::with_capacity(raw.len());
     let mut object = write::Object::open(&mut own_reference);
-    for m in &members {
-        if m.is(reference, key) {
-            object.string(key, &own)
+    for m in &reference.members {
+        if m.is(raw, reference.key()) {
+            object.string(reference.key(), target.own)
         } else {
-            object.copy(m.key.of(reference), m.value.of(reference))
+            object.copy(m.key.of(raw), m.value.of(raw))
         }
     }
     object.close();
     let replaced = vec![(Key::Ref, Some(own_reference))];
-    Ok(Permitted::new(server, Method::Complete, own.into(), replaced).with_judgement(judged))
+    let own = target.own.into();
+    Ok(Permitted::new(Arc::clone(server), Method::Complete, own, replaced).with_judgement(judged))
 }
 
 /// The prompt or resource in `params.ref`.
-struct Reference<'a> {
+pub(crate) struct Reference<'a> {
     raw: &'a [u8],
     members: scan::Members,
-    /// The member that holds the name or URI.
-    key: &'static str,
-    name: Cow<'a, str>,
+    pub(crate) is_prompt: bool,
+    /// The name or URI.
+    pub(crate) name: Cow<'a, str>,
 }
 
-fn read_reference(context: &RequestContext) -> Option<Reference<'_>> {
-    let raw = context.request.param(Key::Ref)?;
+impl Reference<'_> {
+    /// Returns the member that holds the name or URI.
+    fn key(&self) -> &'static str {
+        if self.is_prompt { "name" } else { "uri" }
+    }
+}
+
+pub(crate) fn read_reference(request: &Request) -> Option<Reference<'_>> {
+    let raw = request.param(Key::Ref)?;
     let mut scanner = scan::Scanner::new(raw, scan::MAX_DEPTH).ok()?;
     let (_, members) = scanner.members(scan::Keys::Strict).ok()?;
-    let key = match &*scan::find_str(&members, raw, "type")? {
-        "ref/prompt" => "name",
-        "ref/resource" => "uri",
+    let is_prompt = match &*scan::find_str(&members, raw, "type")? {
+        "ref/prompt" => true,
+        "ref/resource" => false,
         _ => return None,
     };
-    let name = scan::find_str(&members, raw, key)?;
-    Some(Reference { raw, members, key, name })
-}
-
-struct Completed {
-    server: Arc<dyn Upstream>,
-    /// The server's own name or URI.
-    own: String,
-    judged: Judgement,
-}
-
-fn authorize_prompt_values(
-    context: &RequestContext,
-    name: &str,
-) -> Result<Completed, RequestError> {
-    let Some(seen) = context.prompt(name) else {
-        return Err(answer_missing(context, RequestError::unknown("prompt", name)));
-    };
-    let target = seen.entry.target(TargetKind::PromptCompletion);
-    let Some(verdict) = find_verdict(context, &target) else {
-        return Err(answer_missing(context, RequestError::unknown("prompt", name)));
-    };
-    let judged = evaluate(context, &verdict, &target)?;
-    let own = seen.entry.item.key.to_string();
-    Ok(Completed { server: Arc::clone(&seen.entry.server), own, judged })
-}
-
-/// Authorizes completion for a listed resource that the caller may read. Others are refused without
-/// asking the server, since its errors would distinguish hidden from missing resources.
-fn authorize_resource_values(
-    context: &RequestContext,
-    uri: &str,
-) -> Result<Completed, RequestError> {
-    let found = match context.view.resource(uri, TargetKind::Resource) {
-        Some(found) if context.view.lists(uri) => found,
-        _ => return Err(answer_missing(context, RequestError::unknown("resource", uri))),
-    };
-    let target = found.target(TargetKind::ResourceCompletion);
-    let Some(verdict) = find_verdict(context, &target) else {
-        return Err(answer_missing(context, RequestError::unknown("resource", uri)));
-    };
-    let judged = evaluate(context, &verdict, &target)?;
-    let own = found.own.clone();
-    Ok(Completed { server: Arc::clone(&found.server), own, judged })
+    let name = scan::find_str(&members, raw, if is_prompt { "name" } else { "uri" })?;
+    Some(Reference { raw, members, is_prompt, name })
 }
 
 // Unknown names while a server has never been listed: the name may be that server's, as far as
@@ -390,15 +373,7 @@ fn find_server<'a>(
         let own = if context.view.namespaced { own_name(context, slug, name) } else { Some(name) };
         let Some(own) = own else { continue };
         let category = category(&**server);
-        let target = Target {
-            kind,
-            server: slug,
-            organisation: organisation_of(&**server),
-            exposed: name,
-            own,
-            category: category.as_deref(),
-            annotations: Annotations::default(),
-        };
+        let target = unlisted_target(kind, &**server, (name, own), category.as_deref());
         if find_verdict(context, &target).is_some() {
             return Some(server);
         }

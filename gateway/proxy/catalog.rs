@@ -18,7 +18,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use lockgate_policy::pin::Pins;
-use lockgate_policy::{Annotations, Policy, Target, TargetKind};
+use lockgate_policy::{Policy, Target, TargetKind};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_protocol::uri;
@@ -28,7 +28,7 @@ use lockgate_upstream::{ListKind, Status, Upstream, UpstreamState};
 use crate::catalog::merge::keep_ms;
 pub(crate) use crate::catalog::tool_index::{Similar, ViewSearch};
 pub(crate) use entry::{
-    Audience, CatalogEntry, ViewEntry, category, index, is_legacy, organisation_of,
+    Audience, CatalogEntry, ViewEntry, category, index, is_legacy, organisation_of, unlisted_target,
 };
 pub(crate) use groups::Groups;
 pub(crate) use layers::{Layers, Selection, Viewing};
@@ -432,15 +432,7 @@ impl Catalog {
         uri::validate(&own, uri::MAX_URI).ok()?;
         let exposed = uri::expose(slug, &own);
         let category = category(&**server);
-        let target = Target {
-            kind,
-            server: slug,
-            organisation: organisation_of(&**server),
-            exposed: &exposed,
-            own: &own,
-            category: category.as_deref(),
-            annotations: Annotations::default(),
-        };
+        let target = unlisted_target(kind, &**server, (&exposed, &own), category.as_deref());
         Some((server.qualified_name().into_owned(), asking.rule(&target)?))
     }
 }

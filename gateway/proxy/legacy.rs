@@ -45,9 +45,8 @@ pub(crate) async fn receive(
     operation.set_protocol(session.revision, Some(&session.id));
     if let Some(problem) = check_version(&exchange.headers) {
         operation.refuse(&problem);
-        gateway.record_refused_request(&problem, exchange);
         let id = if request.id().is_empty() { None } else { Some(request.id()) };
-        return problem.reply(id);
+        return gateway.refuse(&problem, exchange, id);
     }
     if request.id().is_empty() {
         gateway.record_refused_notification(&request, exchange);
@@ -127,9 +126,8 @@ async fn prepare_request(
     }
     let Some(view) = gateway.view_of_session(&session, &snapshot, &rights) else {
         let problem = RequestError::no_endpoint();
-        operation.refuse(&problem);
-        gateway.record_refused_request(&problem, exchange);
-        return Err(Box::new(problem.reply(Some(request.id()))));
+        let id = request.id();
+        return Err(Box::new(refuse(gateway, exchange, id, &problem, &operation)));
     };
     let mut context = Box::new(RequestContext {
         view,
@@ -152,8 +150,7 @@ async fn prepare_request(
         && let Err(problem) = search::unwrap_call(&mut context)
     {
         server_operation::refuse(context.operation.as_ref(), &problem);
-        gateway.record_refused_request(&problem, exchange);
-        return Err(Box::new(problem.reply(Some(context.request.id()))));
+        return Err(Box::new(gateway.refuse(&problem, exchange, Some(context.request.id()))));
     }
     Ok(context)
 }
@@ -183,8 +180,7 @@ fn refuse(
     operation: &ServerOperation,
 ) -> Reply {
     operation.refuse(problem);
-    gateway.record_refused_request(problem, exchange);
-    problem.reply(Some(id))
+    gateway.refuse(problem, exchange, Some(id))
 }
 
 /// Waits for servers that are still starting and, if the client can be asked questions, for the
@@ -265,8 +261,7 @@ pub(crate) fn open_stream(
         return gateway.refuse_unknown_session(exchange, None, None);
     };
     if let Some(problem) = check_version(&exchange.headers) {
-        gateway.record_refused_request(&problem, exchange);
-        return problem.reply(None);
+        return gateway.refuse(&problem, exchange, None);
     }
     let counted = matches!(exchange.kind, ExchangeKind::Listen);
     let open = if counted { Ok(None) } else { gateway.stream(&exchange.principal).map(Some) };
@@ -275,8 +270,7 @@ pub(crate) fn open_stream(
         Err(too_many) => {
             let problem = RequestError::too_many_streams(too_many);
             let problem = problem.status(StatusCode::SERVICE_UNAVAILABLE);
-            gateway.record_refused_request(&problem, exchange);
-            return problem.reply(None);
+            return gateway.refuse(&problem, exchange, None);
         }
     };
     gateway.end_subscriptions(&session, snapshot);
@@ -311,9 +305,7 @@ fn refuse_without_session(
     let rights =
         CallerRights::new(&snapshot.policy, exchange.principal.clone(), &exchange.endpoint);
     if gateway.view(&exchange.endpoint, snapshot, &rights).is_none() {
-        let problem = RequestError::no_endpoint();
-        gateway.record_refused_request(&problem, exchange);
-        return problem.reply(None);
+        return gateway.refuse(&RequestError::no_endpoint(), exchange, None);
     }
     gateway.refuse_unknown_session(exchange, None, None);
     let words = format!("{verb} needs a session: send `initialize` by POST first");

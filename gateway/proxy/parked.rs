@@ -97,7 +97,9 @@ impl ParkedCalls {
         let share = self.shares.take_of_all(principal, most, limits.parked_calls);
         share.map_err(|exhausted| match exhausted {
             Exhausted::Principal => RequestError::too_many_parked("parked_calls_per_principal"),
-            Exhausted::Organisation => RequestError::too_many_parked("parked_calls"),
+            Exhausted::All | Exhausted::Organisation => {
+                RequestError::too_many_parked("parked_calls")
+            }
         })
     }
 

@@ -27,11 +27,14 @@ pub(crate) struct QuotaPermit {
     _of_organisation: Option<Box<QuotaPermit>>,
 }
 
-/// The holder with an exhausted quota.
+/// The limit that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exhausted {
-    Principal,
+    /// That of all principals.
+    All,
+    /// An organisation may hold half of the limit on all.
     Organisation,
+    Principal,
 }
 
 impl Quotas {

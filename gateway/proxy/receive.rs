@@ -83,10 +83,7 @@ impl Gateway {
         };
         let parsed = match self.parse(&snapshot, &exchange.principal, body.clone()).await {
             Ok(parsed) => parsed,
-            Err(problem) => {
-                self.record_refused_request(&problem, exchange);
-                return problem.reply(None);
-            }
+            Err(problem) => return self.refuse(&problem, exchange, None),
         };
         let message = match parsed {
             Ok(message) => message,
@@ -320,8 +317,7 @@ fn event(data: Text) -> Outgoing {
 
 fn refuse_batch(gateway: &Gateway, exchange: &Exchange, words: &'static str) -> Reply {
     let problem = RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST);
-    gateway.record_refused_request(&problem, exchange);
-    problem.reply(None)
+    gateway.refuse(&problem, exchange, None)
 }
 
 async fn answer_one(

@@ -74,6 +74,17 @@ impl Gateway {
         );
     }
 
+    /// Records a rejected request and returns the response with the error.
+    pub(crate) fn refuse(
+        &self,
+        problem: &RequestError,
+        exchange: &Exchange,
+        id: Option<&[u8]>,
+    ) -> Reply {
+        self.record_refused_request(problem, exchange);
+        problem.reply(id)
+    }
+
     /// Records a notification only if its method is that of a request: it may be an attempt to run
     /// the request unseen.
     pub(crate) fn record_refused_notification(&self, note: &Request, exchange: &Exchange) {
@@ -99,8 +110,7 @@ impl Gateway {
             Err(words) => {
                 let problem =
                     RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST);
-                self.record_refused_request(&problem, exchange);
-                problem.reply(None)
+                self.refuse(&problem, exchange, None)
             }
         }
     }

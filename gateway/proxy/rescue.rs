@@ -22,10 +22,9 @@ use serde_json::{Value, json};
 
 pub use failure::classify_failure;
 
-use crate::approvals::asked::NoRoom;
 use crate::client_protocol::{ClientProtocol, LEGACY};
 use crate::modern_clients::LaneError;
-use crate::session::TooMany;
+use crate::quota::Exhausted;
 use crate::streams::TooManyStreams;
 use crate::transport::Reply;
 
@@ -157,12 +156,20 @@ impl RequestError {
         self.outcome == Outcome::Cancelled
     }
 
+    /// Returns the error for a reached limit. The client may retry in a few seconds.
+    fn overloaded(words: impl Into<Cow<'static, str>>, reason: &str) -> Self {
+        let mut problem = Self::new(code::OVERLOADED, words)
+            .status(StatusCode::SERVICE_UNAVAILABLE)
+            .data(json!({"reason": reason}));
+        problem.retry_after = Some(Duration::from_secs(5));
+        problem
+    }
+
     /// Returns the error for a full queue of CPU-bound work.
     pub(crate) fn too_many_judgements(wait: Duration) -> Self {
         let words = "too many large or expensive requests are waiting for evaluation \
             (limits.queued_judgements)";
-        let mut problem =
-            Self::new(code::OVERLOADED, words).status(StatusCode::SERVICE_UNAVAILABLE);
+        let mut problem = Self::overloaded(words, "judgements");
         let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         problem.data = Some(json!({"reason": "judgements", "retryAfterMs": ms}));
         problem.retry_after = Some(wait);
@@ -225,20 +232,17 @@ impl RequestError {
         problem
     }
 
-    pub(crate) fn too_many_sessions(too_many: TooMany) -> Self {
-        let (reason, words) = match too_many {
-            TooMany::All => ("sessions", "too many sessions (limits.sessions); retry later"),
-            TooMany::OfPrincipal => (
-                "sessions_per_principal",
+    pub(crate) fn too_many_sessions(limit: Exhausted) -> Self {
+        match limit {
+            Exhausted::All | Exhausted::Organisation => {
+                Self::overloaded("too many sessions (limits.sessions); retry later", "sessions")
+            }
+            Exhausted::Principal => Self::overloaded(
                 "too many sessions of this caller (limits.sessions_per_principal): end one, or \
                     retry later",
+                "sessions_per_principal",
             ),
-        };
-        let mut problem =
-            Self::new(code::OVERLOADED, words).status(StatusCode::SERVICE_UNAVAILABLE);
-        problem.data = Some(json!({"reason": reason}));
-        problem.retry_after = Some(Duration::from_secs(5));
-        problem
+        }
     }
 
     /// Returns the error for too many calls that wait for answers of their clients.
@@ -247,11 +251,7 @@ impl RequestError {
             "the server has a question, but too many calls are waiting for answers \
                 (limits.{limit}); answer or cancel some, or retry later"
         );
-        let mut problem =
-            Self::new(code::OVERLOADED, words).status(StatusCode::SERVICE_UNAVAILABLE);
-        problem.data = Some(json!({"reason": limit}));
-        problem.retry_after = Some(Duration::from_secs(5));
-        problem
+        Self::overloaded(words, limit)
     }
 
     /// Returns the error for a call of an interactive client that gets no lane.
@@ -267,11 +267,7 @@ impl RequestError {
                 ("client_calls", "1,024 calls of this client are running or queued")
             }
         };
-        let mut problem =
-            Self::new(code::OVERLOADED, words).status(StatusCode::SERVICE_UNAVAILABLE);
-        problem.data = Some(json!({"reason": limit}));
-        problem.retry_after = Some(Duration::from_secs(5));
-        problem
+        Self::overloaded(words, limit)
     }
 
     pub(crate) fn too_many_rounds(slug: &str) -> Self {
@@ -421,14 +417,14 @@ pub(crate) enum ApprovalError {
     #[error("the gateway is shutting down before its approval")]
     Stopping,
     #[error("too many calls are waiting for approval ({})", reason(*.0))]
-    NoRoom(NoRoom),
+    NoRoom(Exhausted),
 }
 
-fn reason(no_room: NoRoom) -> &'static str {
-    match no_room {
-        NoRoom::All => "limits.approvals",
-        NoRoom::OfOrganisation => "half of limits.approvals for one organisation",
-        NoRoom::OfPrincipal => "limits.approvals_per_principal",
+fn reason(limit: Exhausted) -> &'static str {
+    match limit {
+        Exhausted::All => "limits.approvals",
+        Exhausted::Organisation => "half of limits.approvals for one organisation",
+        Exhausted::Principal => "limits.approvals_per_principal",
     }
 }
 
@@ -444,11 +440,11 @@ impl RequestError {
             ApprovalError::Unknown | ApprovalError::Other | ApprovalError::StateExpired => {
                 Self::invalid(words)
             }
-            ApprovalError::NoRoom(no_room) => {
-                let name = match no_room {
-                    NoRoom::All => "approvals",
-                    NoRoom::OfOrganisation => "approvals_of_organisation",
-                    NoRoom::OfPrincipal => "approvals_per_principal",
+            ApprovalError::NoRoom(limit) => {
+                let name = match limit {
+                    Exhausted::All => "approvals",
+                    Exhausted::Organisation => "approvals_of_organisation",
+                    Exhausted::Principal => "approvals_per_principal",
                 };
                 Self::new(code::OVERLOADED, words)
                     .status(StatusCode::SERVICE_UNAVAILABLE)

@@ -112,8 +112,7 @@ pub(crate) async fn end_session(
     let sender = peers::find_sender(&snapshot.sealer, own, exchange, Method::DELETE, body);
     if sender == Sender::Forger {
         let problem = peers::refuse(sender);
-        gateway.record_refused_request(&problem, exchange);
-        return problem.reply(None);
+        return gateway.refuse(&problem, exchange, None);
     }
     let mut is_ended = legacy::end_named_session(gateway, exchange);
     if let Some(session) = header(&exchange.headers, &SESSION)

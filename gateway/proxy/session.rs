@@ -147,7 +147,7 @@ impl Sessions {
     /// Opens a session, or resumes a session under its id. `view` is the client's initial view.
     ///
     /// # Errors
-    /// [`TooMany`].
+    /// A limit on sessions is reached, or no random bytes are available.
     pub(crate) fn open(
         &self,
         principal: Principal,
@@ -156,13 +156,13 @@ impl Sessions {
         id: Option<Box<str>>,
         limits: &crate::Limits,
         view: &View,
-    ) -> Result<Arc<Session>, TooMany> {
+    ) -> Result<Arc<Session>, Exhausted> {
         if self.table.len() >= limits.sessions {
-            return Err(TooMany::All);
+            return Err(Exhausted::All);
         }
         let own = limits.of_principal();
         let share = self.shares.take_of_all(&principal, own, limits.sessions)?;
-        let Some(id) = id.or_else(random_id) else { return Err(TooMany::All) };
+        let Some(id) = id.or_else(random_id) else { return Err(Exhausted::All) };
         let Opening { revision, capabilities, defers_loading } = opening;
         let roots_changes = capabilities::declares(&capabilities, &["roots", "listChanged"]);
         // `carried` drops `roots.listChanged`, which applies only to the session's own connections.
@@ -429,22 +429,5 @@ impl Session {
 
     pub(crate) fn set_level(&self, level: LogLevel) {
         self.level.store(level as u8 + 1, Ordering::Relaxed);
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TooMany {
-    /// The total limit is reached, or no random bytes are available.
-    All,
-    /// The principal's limit is reached.
-    OfPrincipal,
-}
-
-impl From<Exhausted> for TooMany {
-    fn from(exhausted: Exhausted) -> Self {
-        match exhausted {
-            Exhausted::Principal => Self::OfPrincipal,
-            Exhausted::Organisation => Self::All,
-        }
     }
 }

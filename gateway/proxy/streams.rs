@@ -40,7 +40,7 @@ impl From<Exhausted> for TooManyStreams {
     fn from(exhausted: Exhausted) -> Self {
         match exhausted {
             Exhausted::Principal => Self::OfPrincipal,
-            Exhausted::Organisation => Self::OfOrganisation,
+            Exhausted::All | Exhausted::Organisation => Self::OfOrganisation,
         }
     }
 }

@@ -56,13 +56,18 @@ impl AskedCalls {
     ///
     /// # Errors
     /// The limit of all callers, or of the organisation, is reached.
-    pub(crate) fn ask(&self, nonce: Nonce, call: AskedCall, bounds: Bounds) -> Result<(), NoRoom> {
+    pub(crate) fn ask(
+        &self,
+        nonce: Nonce,
+        call: AskedCall,
+        bounds: Bounds,
+    ) -> Result<(), Exhausted> {
         let mut tables = self.tables.lock();
         let now = Instant::now();
         tables.asked.retain(|_, asked| asked.call.expires > now);
         tables.make_room(&call.owner, bounds.of_principal);
         if tables.asked.len() >= bounds.all {
-            return Err(NoRoom::All);
+            return Err(Exhausted::All);
         }
         let share = self.shares.take_of_all(&call.owner, bounds.of_principal, bounds.all)?;
         tables.asked.insert(nonce, Asked { call, _share: share });
@@ -129,23 +134,6 @@ impl Tables {
 pub(crate) struct Bounds {
     pub(crate) all: usize,
     pub(crate) of_principal: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoRoom {
-    All,
-    /// An organisation may hold at most half of the limit on all.
-    OfOrganisation,
-    OfPrincipal,
-}
-
-impl From<Exhausted> for NoRoom {
-    fn from(exhausted: Exhausted) -> Self {
-        match exhausted {
-            Exhausted::Principal => Self::OfPrincipal,
-            Exhausted::Organisation => Self::OfOrganisation,
-        }
-    }
 }
 
 #[cfg(test)]

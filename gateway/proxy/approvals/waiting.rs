@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 
-use super::asked::{Bounds, NoRoom};
-use crate::quota::{QuotaPermit, Quotas};
+use super::asked::Bounds;
+use crate::quota::{Exhausted, QuotaPermit, Quotas};
 use crate::rights::subject;
 
 /// Completed calls that are still listed to their approvers, of at most 64 KiB each.
@@ -287,11 +287,15 @@ impl WaitingCalls {
     ///
     /// # Errors
     /// The limit of all callers, of the requester or of its organisation is reached.
-    pub(crate) fn hold(&self, call: WaitingCall, bounds: Bounds) -> Result<WaitingPermit, NoRoom> {
+    pub(crate) fn hold(
+        &self,
+        call: WaitingCall,
+        bounds: Bounds,
+    ) -> Result<WaitingPermit, Exhausted> {
         let share = self.shares.take_of_all(&call.requester, bounds.of_principal, bounds.all)?;
         let mut calls = self.calls.waiting.lock();
         if calls.len() >= bounds.all {
-            return Err(NoRoom::All);
+            return Err(Exhausted::All);
         }
         let id = call.id.clone();
         calls.insert(id.clone(), Arc::new(call));

@@ -111,15 +111,26 @@ pub(crate) struct FoundResource {
 
 impl FoundResource {
     pub(crate) fn target(&self, kind: TargetKind) -> Target<'_> {
-        Target {
-            kind,
-            server: self.server.slug(),
-            organisation: organisation_of(&*self.server),
-            exposed: &self.exposed,
-            own: &self.own,
-            category: self.category.as_deref(),
-            annotations: Annotations::default(),
-        }
+        let category = self.category.as_deref();
+        unlisted_target(kind, &*self.server, (&self.exposed, &self.own), category)
+    }
+}
+
+/// Returns the target for an item that need not be listed, by its exposed and its own name.
+pub(crate) fn unlisted_target<'a>(
+    kind: TargetKind,
+    server: &'a dyn Upstream,
+    (exposed, own): (&'a str, &'a str),
+    category: Option<&'a str>,
+) -> Target<'a> {
+    Target {
+        kind,
+        server: server.slug(),
+        organisation: organisation_of(server),
+        exposed,
+        own,
+        category,
+        annotations: Annotations::default(),
     }
 }
 

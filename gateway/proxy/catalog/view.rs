@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use ahash::AHashMap;
-use lockgate_policy::{Annotations, Policy, Target, TargetKind};
+use lockgate_policy::{Policy, TargetKind};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::name::Slug;
 use lockgate_protocol::uri::{self, Form};
@@ -13,7 +13,7 @@ use lockgate_upstream::{ListKind, ServerId, Upstream};
 use serde_json::{Map, Value};
 
 use crate::catalog::entry::{
-    Audience, CatalogEntry, FoundResource, ListMarks, ViewEntry, category, index, organisation_of,
+    Audience, CatalogEntry, FoundResource, ListMarks, ViewEntry, category, index, unlisted_target,
 };
 use crate::catalog::groups::Groups;
 use crate::catalog::rendered::Rendered;
@@ -248,18 +248,7 @@ impl View {
             return None;
         }
         let category = category(&**server);
-        let server_name = slug.as_str();
-        let annotations = Annotations::default();
-        let category_name = category.as_deref();
-        let target = Target {
-            kind,
-            server: server_name,
-            organisation: organisation_of(&**server),
-            exposed: &exposed,
-            own: &own,
-            category: category_name,
-            annotations,
-        };
+        let target = unlisted_target(kind, &**server, (&exposed, &own), category.as_deref());
         let subject = self.rights.subject();
         let verdict =
             self.policy.verdict(&self.rights.class, &self.rights.question(&subject, &target));

@@ -9,13 +9,12 @@ use lockgate_admission::clock;
 use lockgate_policy::TargetKind;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::scan;
 use lockgate_telemetry::audit::{self, Decision, Record, Ticket};
 use lockgate_telemetry::{
     CallTrace, Denial, FailureType, Outcome, ToolMetrics, TraceContext, Unknown,
 };
 
-use crate::authorize::Permitted;
+use crate::authorize::{Permitted, read_reference};
 use crate::catalog::{Asking, organisation_of};
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
@@ -57,22 +56,35 @@ pub(crate) fn audit_denial(gateway: &Gateway, context: &RequestContext, problem:
     }
     gateway.activity.tell(context.principal.organisation());
     if Record::wanted(false) {
-        let who = format!("{}:{}", context.principal.issuer, context.principal.subject);
-        let name = find_name(context);
-        Record {
-            who: &who,
-            key: context.principal.key_name.as_deref(),
-            method: label(context.request.method),
-            name: name.as_deref(),
-            allowed: false,
-            rule: rule.as_deref(),
-            reason: Some(problem.recorded_reason()),
-            outcome: Outcome::Denied,
-            duration: Duration::ZERO,
-            trace: None,
-        }
-        .log();
+        let reason = Some(problem.recorded_reason());
+        let ended = (Outcome::Denied, Duration::ZERO);
+        write_log(context, (rule.as_deref(), reason), ended, None);
     }
+}
+
+/// Logs a decision, a denial if there is a reason, and the end of a call.
+fn write_log(
+    context: &RequestContext,
+    (rule, reason): (Option<&str>, Option<&str>),
+    (outcome, duration): (Outcome, Duration),
+    trace: Option<&TraceContext>,
+) {
+    let principal = &context.principal;
+    let who = format!("{}:{}", principal.issuer, principal.subject);
+    let name = find_name(context);
+    Record {
+        who: &who,
+        key: principal.key_name.as_deref(),
+        method: label(context.request.method),
+        name: name.as_deref(),
+        allowed: reason.is_none(),
+        rule,
+        reason,
+        outcome,
+        duration,
+        trace,
+    }
+    .log();
 }
 
 /// Counts a refused request by its cause.
@@ -116,8 +128,7 @@ fn count_denial(
 }
 
 fn completes_prompt(context: &RequestContext) -> bool {
-    let Some(raw) = context.request.param(Key::Ref) else { return false };
-    matches!(read_reference(raw), Some((true, _)))
+    read_reference(&context.request).is_some_and(|reference| reference.is_prompt)
 }
 
 /// Returns the metrics of the requested tool if the caller may see it.
@@ -325,25 +336,6 @@ impl<'a> CallRecord<'a> {
         };
         Some(self.failure.unwrap_or(usual))
     }
-
-    fn write_log(&self, duration: Duration) {
-        let principal = &self.context.principal;
-        let who = format!("{}:{}", principal.issuer, principal.subject);
-        let name = find_name(self.context);
-        Record {
-            who: &who,
-            key: principal.key_name.as_deref(),
-            method: label(self.context.request.method),
-            name: name.as_deref(),
-            allowed: true,
-            rule: self.rule.as_deref(),
-            reason: None,
-            outcome: self.outcome,
-            duration,
-            trace: self.trace.as_ref(),
-        }
-        .log();
-    }
 }
 
 impl Drop for CallRecord<'_> {
@@ -372,7 +364,8 @@ impl Drop for CallRecord<'_> {
             operation.end(self.outcome);
         }
         if Record::wanted(true) {
-            self.write_log(duration);
+            let ended = (self.outcome, duration);
+            write_log(self.context, (self.rule.as_deref(), None), ended, self.trace.as_ref());
         }
     }
 }
@@ -391,13 +384,13 @@ fn find_hiding_rule(gateway: &Gateway, context: &RequestContext) -> Option<(Stri
             hides(gateway, context, &[TargetKind::Resource], &request.param_str(Key::Uri)?)
         }
         Method::Complete => {
-            let (is_prompt, name) = read_reference(request.param(Key::Ref)?)?;
-            let kinds = if is_prompt {
+            let reference = read_reference(request)?;
+            let kinds = if reference.is_prompt {
                 [TargetKind::Prompt, TargetKind::PromptCompletion]
             } else {
                 [TargetKind::Resource, TargetKind::ResourceCompletion]
             };
-            hides(gateway, context, &kinds, &name)
+            hides(gateway, context, &kinds, &reference.name)
         }
         _ => None,
     }
@@ -427,13 +420,4 @@ fn hides(
         }
     }
     None
-}
-
-/// Reads the reference of a completion: whether it is a prompt, and the name or URI.
-fn read_reference(raw: &[u8]) -> Option<(bool, String)> {
-    let mut scanner = scan::Scanner::new(raw, scan::MAX_DEPTH).ok()?;
-    let (_, members) = scanner.members(scan::Keys::Strict).ok()?;
-    let is_prompt = scan::find_str(&members, raw, "type")? == "ref/prompt";
-    let name = scan::find_str(&members, raw, if is_prompt { "name" } else { "uri" })?;
-    Some((is_prompt, name.into_owned()))
 }

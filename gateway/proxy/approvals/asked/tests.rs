@@ -37,7 +37,7 @@ fn the_oldest_of_ones_own_makes_room_and_nobody_elses() {
         let after = MINUTE + Duration::from_secs(u64::from(at));
         calls.ask([at; 16], asked("ann", after), BOUNDS).unwrap();
     }
-    assert_eq!(calls.ask([10; 16], asked("eve", MINUTE), BOUNDS), Err(NoRoom::All));
+    assert_eq!(calls.ask([10; 16], asked("eve", MINUTE), BOUNDS), Err(Exhausted::All));
     let left = [9, 1, 2, 3].map(|at| calls.take(&[at; 16]).is_ok());
     assert_eq!(left, [true, false, true, true]);
 }
@@ -53,9 +53,9 @@ fn an_organisation_with_many_keys_leaves_half_of_the_questions_to_others() {
         calls.ask([nonce; 16], call, bounds)
     };
     assert!((0..4).all(|nonce| ask(nonce, "acme").is_ok()));
-    assert_eq!(ask(4, "acme"), Err(NoRoom::OfOrganisation));
+    assert_eq!(ask(4, "acme"), Err(Exhausted::Organisation));
     assert!((10..14).all(|nonce| ask(nonce, "other").is_ok()));
-    assert_eq!(ask(14, "third"), Err(NoRoom::All));
+    assert_eq!(ask(14, "third"), Err(Exhausted::All));
     calls.take(&[0; 16]).unwrap();
     assert_eq!(ask(5, "acme"), Ok(()), "an answer makes room");
     (1..14).for_each(|nonce| drop(calls.take(&[nonce; 16])));

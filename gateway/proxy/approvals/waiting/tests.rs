@@ -122,9 +122,9 @@ fn as_many_wait_as_may() {
     let hold = |id: &str, who: &Principal| calls.hold(call(id, who, needed()).0, BOUNDS);
     let one = hold("1", &ann).unwrap();
     let _two = hold("2", &ann).unwrap();
-    assert_eq!(hold("3", &ann).err(), Some(NoRoom::OfPrincipal));
+    assert_eq!(hold("3", &ann).err(), Some(Exhausted::Principal));
     let _three = hold("3", &bob).unwrap();
-    assert_eq!(hold("4", &bob).err(), Some(NoRoom::All));
+    assert_eq!(hold("4", &bob).err(), Some(Exhausted::All));
     drop(one);
     let _four = hold("4", &bob).unwrap();
 }
@@ -185,9 +185,9 @@ fn an_organisation_with_many_keys_leaves_half_of_the_approvals_to_others() {
         waiting.hold(call, bounds)
     };
     let mut held: Vec<_> = (0..4).map(|number| hold(number, "acme").unwrap()).collect();
-    assert_eq!(hold(4, "acme").err(), Some(NoRoom::OfOrganisation));
+    assert_eq!(hold(4, "acme").err(), Some(Exhausted::Organisation));
     let others: Vec<_> = (0..4).map(|number| hold(number, "other").unwrap()).collect();
-    assert_eq!(hold(0, "third").err(), Some(NoRoom::All));
+    assert_eq!(hold(0, "third").err(), Some(Exhausted::All));
     held.pop();
     held.push(hold(5, "acme").unwrap());
     drop((held, others));
