@@ -10,32 +10,41 @@ use lockgate_protocol::list;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::scan::{self, Keys, Members, ScanError, Scanner, Span};
 use lockgate_protocol::write::Object;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// Limit on the serialised questions in a sealed state, in bytes.
 const MAX_QUESTIONS: usize = 12 * 1024;
 
 /// The part of a question that its answer is checked against.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
 pub(crate) enum Question {
+    Plain(PlainQuestion),
     Form(Form),
+}
+
+/// A question without parameters that its answer depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum PlainQuestion {
     /// An elicitation by URL: its answer has no content.
     Url,
     Sample,
     Roots,
 }
 
-/// The questions of a round, by the server's own keys.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The questions of a round, by the server's own keys. Request states contain their JSON.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Questions(BTreeMap<String, Question>);
 
 impl Question {
     /// Returns the question of a request, or `None` for methods that clients cannot be asked.
     pub(crate) fn of(method: Method, params: &Value) -> Option<Self> {
         match method {
-            Method::Sample => Some(Self::Sample),
-            Method::Roots => Some(Self::Roots),
-            Method::Elicit if params["mode"] == "url" => Some(Self::Url),
+            Method::Sample => Some(Self::Plain(PlainQuestion::Sample)),
+            Method::Roots => Some(Self::Plain(PlainQuestion::Roots)),
+            Method::Elicit if params["mode"] == "url" => Some(Self::Plain(PlainQuestion::Url)),
             Method::Elicit => Some(Self::Form(Form::of(params.get("requestedSchema")))),
             _ => None,
         }
@@ -50,9 +59,11 @@ impl Question {
         let mut out = Vec::with_capacity(raw.len());
         let mut object = Object::open(&mut out);
         match self {
-            Self::Form(_) | Self::Url => self.take_elicited(&answer, &mut object)?,
-            Self::Sample => take_sampled(&answer, &mut object)?,
-            Self::Roots => take_roots(&answer, &mut object)?,
+            Self::Plain(PlainQuestion::Sample) => take_sampled(&answer, &mut object)?,
+            Self::Plain(PlainQuestion::Roots) => take_roots(&answer, &mut object)?,
+            Self::Form(_) | Self::Plain(PlainQuestion::Url) => {
+                self.take_elicited(&answer, &mut object)?
+            }
         }
         object.close();
         Ok(out)
@@ -83,25 +94,6 @@ impl Question {
         known.close();
         Ok(())
     }
-
-    fn sealed(&self) -> Value {
-        match self {
-            Self::Form(form) => form.sealed(),
-            Self::Url => "url".into(),
-            Self::Sample => "sample".into(),
-            Self::Roots => "roots".into(),
-        }
-    }
-
-    fn unsealed(value: Value) -> Option<Self> {
-        match value.as_str() {
-            Some("url") => Some(Self::Url),
-            Some("sample") => Some(Self::Sample),
-            Some("roots") => Some(Self::Roots),
-            Some(_) => None,
-            None => Some(Self::Form(Form::unsealed(value)?)),
-        }
-    }
 }
 
 impl Questions {
@@ -115,26 +107,10 @@ impl Questions {
             questions.insert(key, Question::of(method, &request["params"])?);
         }
         let questions = Self(questions);
-        if questions.sealed().to_string().len() > MAX_QUESTIONS {
+        if serde_json::to_vec(&questions).ok()?.len() > MAX_QUESTIONS {
             return None;
         }
         Some(questions)
-    }
-
-    /// Serialises the questions for a sealed state.
-    pub(crate) fn sealed(&self) -> Value {
-        let mut all = Map::new();
-        all.extend(self.0.iter().map(|(key, question)| (key.clone(), question.sealed())));
-        Value::Object(all)
-    }
-
-    pub(crate) fn unsealed(value: Value) -> Option<Self> {
-        let Value::Object(all) = value else { return None };
-        let mut questions = BTreeMap::new();
-        for (key, question) in all {
-            questions.insert(key, Question::unsealed(question)?);
-        }
-        Some(Self(questions))
     }
 
     /// Validates an `inputResponses` and keeps the answers to these questions. Missing answers are
@@ -166,9 +142,9 @@ pub(crate) fn take_unremembered(raw: &[u8]) -> Result<Vec<u8>, String> {
 fn guess_question(answer: &[u8]) -> Option<Question> {
     let answer = Answer::read(answer).ok()?;
     Some(if answer.member("role").is_some() {
-        Question::Sample
+        Question::Plain(PlainQuestion::Sample)
     } else if answer.member("roots").is_some() {
-        Question::Roots
+        Question::Plain(PlainQuestion::Roots)
     } else {
         Question::Form(Form::any())
     })
@@ -302,10 +278,12 @@ const KEYWORDS: [&str; 9] = [
 ];
 
 /// The fields of an elicitation that its answer is checked against.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Form {
     /// `None` if the schema is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
     fields: Option<Map<String, Value>>,
+    #[serde(default)]
     required: Vec<String>,
 }
 
@@ -315,29 +293,14 @@ impl Form {
         let Some(properties) = schema["properties"].as_object() else { return Self::any() };
         let mut fields = Map::new();
         fields.extend(properties.into_iter().map(|(name, field)| (name.clone(), field_of(field))));
-        let required = schema["required"].as_array().map_or(Vec::new(), |list| texts_of(list));
+        let required = schema["required"].as_array().into_iter().flatten();
+        let required = required.filter_map(|name| Some(name.as_str()?.to_owned())).collect();
         Self { fields: Some(fields), required }
     }
 
     /// Returns a form of unknown schema, which accepts any flat content.
     fn any() -> Self {
         Self { fields: None, required: Vec::new() }
-    }
-
-    fn sealed(&self) -> Value {
-        let mut all = Map::new();
-        if let Some(fields) = &self.fields {
-            all.insert("fields".into(), Value::Object(fields.clone()));
-            all.insert("required".into(), self.required.clone().into());
-        }
-        Value::Object(all)
-    }
-
-    fn unsealed(value: Value) -> Option<Self> {
-        let Value::Object(mut all) = value else { return None };
-        let Some(Value::Object(fields)) = all.remove("fields") else { return Some(Self::any()) };
-        let required = texts_of(all.remove("required")?.as_array()?);
-        Some(Self { fields: Some(fields), required })
     }
 
     /// Returns whether the form has a field of this name. Other members are left out of an answer.
@@ -360,16 +323,6 @@ impl Form {
         }
         Ok(())
     }
-}
-
-fn texts_of(list: &[Value]) -> Vec<String> {
-    let mut texts = Vec::with_capacity(list.len());
-    for text in list {
-        if let Some(text) = text.as_str() {
-            texts.push(text.to_owned());
-        }
-    }
-    texts
 }
 
 /// Keeps the keywords of a field that decide whether a value fits.

@@ -6,13 +6,13 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use lockgate_authn::{Principal, Role};
-use lockgate_protocol::jsonrpc::{self, Message, Outcome, SentBy};
+use lockgate_protocol::jsonrpc::{self, Message, Outcome, Request, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::scan::MAX_DEPTH;
-use lockgate_protocol::write::Object;
 use lockgate_upstream::{
     BoxFuture, CallerIdentity, CallerToken, CallerView, ListKind, Upstream, VisibleItem,
 };
+use serde_json::{Value, json};
 
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
@@ -44,24 +44,18 @@ pub(crate) fn identity_of(principal: &Principal) -> CallerIdentity<'_> {
     }
 }
 
+/// Builds a request of the gateway's own.
+pub(crate) fn make_request(method: Method, params: &Value) -> Option<Request> {
+    let text = json!({"jsonrpc": "2.0", "id": 0, "method": method.as_str(), "params": params});
+    match jsonrpc::parse(text.to_string().into(), MAX_DEPTH, SentBy::Client) {
+        Ok(Message::Request(request)) => Some(request),
+        _ => None,
+    }
+}
+
 /// Builds a request for a URI by the same caller at the same endpoint.
 pub(crate) fn about(context: &RequestContext, method: Method, uri: &str) -> Option<RequestContext> {
-    let mut params = Vec::new();
-    let mut object = Object::open(&mut params);
-    object.string("uri", uri);
-    object.close();
-    let mut text = Vec::new();
-    let mut object = Object::open(&mut text);
-    object.string("jsonrpc", "2.0");
-    object.raw("id", b"0");
-    object.string("method", method.as_str());
-    object.raw("params", &params);
-    object.close();
-    let Ok(Message::Request(request)) = jsonrpc::parse(text.into(), MAX_DEPTH, SentBy::Client)
-    else {
-        return None;
-    };
-    Some(context.instead(request))
+    Some(context.instead(make_request(method, &json!({"uri": uri}))?))
 }
 
 impl CallerView for RequestCallerView<'_> {

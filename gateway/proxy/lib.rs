@@ -42,6 +42,7 @@ mod pace;
 mod parked;
 mod peers;
 mod quota;
+mod random;
 mod receive;
 mod rejections;
 mod relay;

@@ -30,13 +30,14 @@ use crate::directory::{Change, ChangeReceiver, Seeing};
 use crate::dispatch::{audit_denial, audit_listen};
 use crate::gateway::Gateway;
 use crate::listen::tasks::Watched;
-use crate::modern_clients::{LaneError, Listening};
+use crate::modern_clients::{LaneError, ListeningLane};
 use crate::notify;
 use crate::notify::announced_lists;
 use crate::own_lists::OwnClients;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::session::covers;
+use crate::snapshot::Snapshot;
 use crate::streams::OpenStream;
 use crate::transport::{Endpoint, Outgoing, Reply, Transport};
 use tasks::Tasks;
@@ -44,10 +45,17 @@ use tasks::Tasks;
 /// Concurrent subscribe requests of a listen.
 const MAX_CONCURRENT_SUBSCRIBES: usize = 16;
 
-struct Listener {
+/// The client that listens.
+struct Listening {
     gateway: Arc<Gateway>,
     endpoint: Endpoint,
     principal: Principal,
+    caller: Caller,
+    revision: Revision,
+}
+
+struct Listener {
+    client: Arc<Listening>,
     /// Permits of the concurrency limits for open streams.
     _held: Vec<HeldPermit>,
     /// The listen's request id as JSON text.
@@ -56,11 +64,9 @@ struct Listener {
     resources: Vec<Watched>,
     wanted: Vec<Watched>,
     tasks: Tasks,
-    caller: Caller,
     /// Keeps connections for notifications that servers send to this client alone. `None` unless
     /// the client accepts questions.
-    lane: Option<Listening>,
-    revision: Revision,
+    lane: Option<ListeningLane>,
     /// Marks of the lists last announced to the client. Keeping the view instead would let a client
     /// that does not read pin its memory.
     lists_notified: ListMarks,
@@ -120,9 +126,13 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
     let wanted = authorize_resources(gateway, context, uris);
     let offers = &context.view.offers;
     Ok(Listener {
-        gateway: Arc::clone(gateway),
-        endpoint: context.endpoint.clone(),
-        principal: context.principal.clone(),
+        client: Arc::new(Listening {
+            gateway: Arc::clone(gateway),
+            endpoint: context.endpoint.clone(),
+            principal: context.principal.clone(),
+            caller: context.caller.clone(),
+            revision: context.revision,
+        }),
         _held: held,
         id: context.request.id_bytes(),
         lists: [
@@ -133,9 +143,7 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
         resources: Vec::new(),
         wanted,
         tasks,
-        caller: context.caller.clone(),
         lane,
-        revision: context.revision,
         lists_notified: context.view.marks(Audience::Everybody),
         changes: gateway.directory.changes.subscribe(context.principal.organisation()),
         ready: VecDeque::new(),
@@ -172,7 +180,10 @@ fn authorize_resources(
 }
 
 /// Returns the lane for the calls of a client that accepts questions.
-fn find_lane(gateway: &Gateway, context: &RequestContext) -> Result<Option<Listening>, LaneError> {
+fn find_lane(
+    gateway: &Gateway,
+    context: &RequestContext,
+) -> Result<Option<ListeningLane>, LaneError> {
     if !context.caller.interactive {
         return Ok(None);
     }
@@ -191,10 +202,10 @@ impl Listener {
                 Stage::Over => return None,
                 Stage::Granting => self.grant().await,
                 Stage::Open => {
-                    let requests = self.task_requests();
+                    let client = Arc::clone(&self.client);
                     let change = tokio::select! {
                         change = self.changes.recv() => change,
-                        task = self.tasks.next(|token| requests.make(token)) => {
+                        task = self.tasks.next(|token| client.read_task(token)) => {
                             if let Some(task) = task {
                                 self.push_task(&task);
                             }
@@ -211,7 +222,7 @@ impl Listener {
                             self.notify_updated(&server, &uri, on);
                         }
                         Ok(Change::Task { server, id }) => {
-                            self.tasks.read_changed(&server, &id, |token| requests.make(token))
+                            self.tasks.read_changed(&server, &id, |token| client.read_task(token))
                         }
                         Err(broadcast::error::RecvError::Lagged(_)) => self.notify_everything(),
                         Err(broadcast::error::RecvError::Closed) => self.finish(),
@@ -224,13 +235,14 @@ impl Listener {
     /// Subscribes at the servers, then acknowledges the granted subscriptions.
     async fn grant(&mut self) {
         let wanted = std::mem::take(&mut self.wanted);
-        let session = self.lane.as_ref().map(Listening::session);
-        let caller = Caller { session, ..self.caller.clone() };
+        let Listening { gateway, principal, caller, .. } = &*self.client;
+        let session = self.lane.as_ref().map(ListeningLane::session);
+        let caller = Caller { session, ..caller.clone() };
         let mut wanted = wanted.into_iter();
         while wanted.len() > 0 {
             let mut asking = Vec::with_capacity(wanted.len().min(MAX_CONCURRENT_SUBSCRIBES));
             for one in wanted.by_ref().take(MAX_CONCURRENT_SUBSCRIBES) {
-                asking.push(one.subscribe(&self.gateway, &self.principal, &caller));
+                asking.push(one.subscribe(gateway, principal, &caller));
             }
             for subscribed in join_all(asking).await {
                 self.resources.extend(subscribed);
@@ -264,27 +276,10 @@ impl Listener {
         self.stage = Stage::Open;
     }
 
-    fn own_clients(&self) -> OwnClients {
-        match self.lane {
-            Some(_) => self.gateway.find_own_clients(&self.principal, &self.caller.capabilities),
-            None => OwnClients::new(),
-        }
-    }
-
-    /// Returns the caller's current view, or `None` if the caller's key is no longer valid.
-    fn current_view(&self) -> Option<Arc<View>> {
-        let snapshot = self.gateway.snapshot();
-        let principal = snapshot.authenticator.current(&self.principal)?;
-        let rights = CallerRights::new(&snapshot.policy, principal, &self.endpoint);
-        let own = self.own_clients();
-        let seeing = Seeing { endpoint: &self.endpoint, snapshot: &snapshot, rights: &rights };
-        self.gateway.view_with(&own, seeing)
-    }
-
     /// Sends notifications for lists that changed for this caller, and for lists that servers
     /// announced.
     fn compare_lists(&mut self, announced: &[Announcement]) {
-        let after = self.current_view();
+        let after = self.client.current_view();
         let lists =
             after.as_ref().map_or_else(ListMarks::none, |view| view.marks(Audience::Everybody));
         let before = std::mem::replace(&mut self.lists_notified, lists);
@@ -324,13 +319,13 @@ impl Listener {
         });
         let Some(watched) = mine else { return };
         // A sub-resource is reported under its own URI.
-        let shown = match (watched.own == own, self.endpoint.is_namespaced()) {
+        let shown = match (watched.own == own, self.client.endpoint.is_namespaced()) {
             (true, _) => watched.shown.clone(),
             (false, true) => uri::expose(&server.slug, own).into_owned(),
             (false, false) => own.to_owned(),
         };
         // Check the current rules, for the sub-resource too.
-        let Some(view) = self.current_view() else { return };
+        let Some(view) = self.client.current_view() else { return };
         if view.resource(&shown, TargetKind::Resource).is_some() {
             self.push_notification(Method::ResourceUpdated, |params| params.string("uri", &shown));
         }
@@ -352,18 +347,8 @@ impl Listener {
             });
         }
         self.resources = resources;
-        let requests = self.task_requests();
-        self.tasks.read_all(|token| requests.make(token));
-    }
-
-    fn task_requests(&self) -> TaskRequests {
-        TaskRequests {
-            gateway: Arc::clone(&self.gateway),
-            endpoint: self.endpoint.clone(),
-            principal: self.principal.clone(),
-            caller: self.caller.clone(),
-            revision: self.revision,
-        }
+        let client = &self.client;
+        self.tasks.read_all(|token| client.read_task(token));
     }
 
     fn push_task(&mut self, task: &Response) {
@@ -392,33 +377,39 @@ impl Listener {
     }
 }
 
-struct TaskRequests {
-    gateway: Arc<Gateway>,
-    endpoint: Endpoint,
-    principal: Principal,
-    caller: Caller,
-    revision: Revision,
-}
-
-impl TaskRequests {
-    /// Builds a request for one of the caller's tasks under the current rules.
-    fn make(&self, token: &str) -> Option<(Arc<Gateway>, Box<RequestContext>)> {
-        let snapshot = self.gateway.snapshot();
+impl Listening {
+    /// Returns the caller's current rights, or `None` if the caller's key is no longer valid.
+    fn current_rights(&self, snapshot: &Snapshot) -> Option<CallerRights> {
         let principal = snapshot.authenticator.current(&self.principal)?;
-        let rights = CallerRights::new(&snapshot.policy, principal.clone(), &self.endpoint);
+        Some(CallerRights::new(&snapshot.policy, principal, &self.endpoint))
+    }
+
+    fn view_of(&self, snapshot: &Snapshot, rights: &CallerRights) -> Option<Arc<View>> {
         let own = if self.caller.interactive {
             self.gateway.find_own_clients(&self.principal, &self.caller.capabilities)
         } else {
             OwnClients::new()
         };
-        let seeing = Seeing { endpoint: &self.endpoint, snapshot: &snapshot, rights: &rights };
+        self.gateway.view_with(&own, Seeing { endpoint: &self.endpoint, snapshot, rights })
+    }
+
+    /// Returns the caller's current view, or `None` if the caller's key is no longer valid.
+    fn current_view(&self) -> Option<Arc<View>> {
+        let snapshot = self.gateway.snapshot();
+        self.view_of(&snapshot, &self.current_rights(&snapshot)?)
+    }
+
+    /// Builds a request for one of the caller's tasks under the current rules.
+    fn read_task(&self, token: &str) -> Option<(Arc<Gateway>, Box<RequestContext>)> {
+        let snapshot = self.gateway.snapshot();
+        let rights = self.current_rights(&snapshot)?;
         let context = RequestContext {
-            view: self.gateway.view_with(&own, seeing)?,
+            view: self.view_of(&snapshot, &rights)?,
             endpoint: self.endpoint.clone(),
             transport: Transport::Mcp,
+            principal: rights.principal.clone(),
             rights,
-            principal,
-            request: notify::make_request(token, snapshot.config.limits.depth)?,
+            request: notify::task_request(token)?,
             revision: self.revision,
             caller: self.caller.clone(),
             session: None,

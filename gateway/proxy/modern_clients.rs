@@ -85,7 +85,7 @@ pub(crate) struct Lease {
 
 /// A lane held for a stream, which receives the notifications that servers send to this client
 /// alone.
-pub(crate) struct Listening {
+pub(crate) struct ListeningLane {
     clients: Arc<ModernClients>,
     declared: Declared,
     lane: Arc<Lane>,
@@ -99,7 +99,7 @@ impl ModernClients {
         declared: Declared,
         most: usize,
         next_key: impl FnOnce() -> u64,
-    ) -> Result<Listening, LaneError> {
+    ) -> Result<ListeningLane, LaneError> {
         let mut all = self.lanes.lock();
         let lanes = self.find_lanes(&mut all, declared.clone(), most)?;
         let lane = match lanes.first() {
@@ -108,7 +108,7 @@ impl ModernClients {
         };
         lane.state.lock().listeners += 1;
         drop(all);
-        Ok(Listening { clients: Arc::clone(self), declared, lane })
+        Ok(ListeningLane { clients: Arc::clone(self), declared, lane })
     }
 
     /// Returns a lane for a call at a server: if the call must be alone, a lane without another
@@ -274,7 +274,7 @@ impl Drop for Lease {
     }
 }
 
-impl Listening {
+impl ListeningLane {
     /// Returns the lane in the role of the client's session.
     pub(crate) fn session(&self) -> Arc<dyn ClientSession> {
         self.lane.clone()
@@ -288,7 +288,7 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for ListeningLane {
     fn drop(&mut self) {
         let mut state = self.lane.state.lock();
         state.listeners -= 1;

@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use lockgate_admission::spawn;
 use lockgate_policy::TargetKind;
 use lockgate_protocol::jsonrpc::{self, Message, Outcome, Request, Response, SentBy};
@@ -16,6 +15,7 @@ use lockgate_protocol::write::{self, Object};
 use lockgate_upstream::{Announcement, ClientSession, ListKind, ServerId, Subscription, Upstream};
 use serde_json::json;
 
+use crate::caller_view::make_request;
 use crate::catalog::View;
 use crate::context::RequestContext;
 use crate::directory::{Seeing, Source};
@@ -200,7 +200,7 @@ impl Gateway {
     }
 
     async fn tell_task_status(&self, session: &Arc<Session>, token: &str) {
-        let Some(context) = self.task_request(session, token) else { return };
+        let Some(context) = self.task_context(session, token) else { return };
         let Some(task) = read(self, context).await else { return };
         let Some(log) = session.log(0) else { return };
         let mut params = Vec::new();
@@ -211,7 +211,7 @@ impl Gateway {
     }
 
     /// Builds a request for a task of a session under the current rules.
-    fn task_request(&self, session: &Arc<Session>, token: &str) -> Option<Box<RequestContext>> {
+    fn task_context(&self, session: &Arc<Session>, token: &str) -> Option<Box<RequestContext>> {
         let snapshot = self.snapshot();
         let principal = snapshot.authenticator.current(&session.principal())?;
         let rights = CallerRights::new(&snapshot.policy, principal.clone(), &session.endpoint);
@@ -222,7 +222,7 @@ impl Gateway {
             rights,
             caller: session.caller(snapshot.assertion(&principal)),
             principal,
-            request: make_request(token, snapshot.config.limits.depth)?,
+            request: task_request(token)?,
             revision: session.revision,
             session: Some(Arc::clone(session)),
             trace: None,
@@ -235,13 +235,8 @@ impl Gateway {
 }
 
 /// Builds the request for a task by its client's id.
-pub(crate) fn make_request(token: &str, depth: usize) -> Option<Request> {
-    let method = Method::TasksGet.as_str();
-    let text = json!({"jsonrpc": "2.0", "id": 0, "method": method, "params": {"taskId": token}});
-    match jsonrpc::parse(Bytes::from(text.to_string()), depth, SentBy::Client) {
-        Ok(Message::Request(request)) => Some(request),
-        _ => None,
-    }
+pub(crate) fn task_request(token: &str) -> Option<Request> {
+    make_request(Method::TasksGet, &json!({"taskId": token}))
 }
 
 pub(crate) async fn read(gateway: &Gateway, context: Box<RequestContext>) -> Option<Response> {

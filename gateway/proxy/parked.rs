@@ -15,7 +15,6 @@ use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::question;
 use lockgate_protocol::revision::Revision;
-use lockgate_text::hex;
 use lockgate_upstream::{Answer, BoxFuture, ClientChannel, QuestionError, ServerId, UpstreamError};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -26,6 +25,7 @@ use crate::client_channel::CallChannel;
 use crate::config::Limits;
 use crate::modern_clients::Lease;
 use crate::quota::{Exhausted, QuotaPermit, Quotas};
+use crate::random::random_id;
 use crate::rescue::RequestError;
 
 /// Time for a server to end an abandoned call after its questions were cancelled.
@@ -77,7 +77,7 @@ impl ParkedCalls {
         if self.calls.len() >= limits.parked_calls {
             return Err(RequestError::too_many_parked("parked_calls"));
         }
-        let Some(handle) = call.handle.clone().or_else(new_handle) else {
+        let Some(handle) = call.handle.clone().or_else(random_id) else {
             return Err(RequestError::too_many_parked("parked_calls"));
         };
         call.handle = Some(handle.clone());
@@ -144,13 +144,6 @@ impl Drop for ParkedCall {
             });
         }
     }
-}
-
-/// Returns an unguessable handle.
-pub(crate) fn new_handle() -> Option<Box<str>> {
-    let mut random = [0u8; 16];
-    getrandom::fill(&mut random).ok()?;
-    Some(hex::encode(&random).into())
 }
 
 /// Pending questions of a call.

@@ -4,7 +4,6 @@
 
 mod asked;
 mod client_session;
-mod elicitation;
 mod log;
 mod members;
 pub(crate) mod portable;
@@ -21,14 +20,12 @@ use lockgate_admission::budget::Budget;
 use lockgate_authn::Principal;
 use lockgate_protocol::capabilities;
 use lockgate_protocol::revision::Revision;
-use lockgate_text::hex;
 use lockgate_upstream::LogLevel;
 use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use crate::session::subscribed::SessionTask;
-use asked::Questions;
-use elicitation::Elicitations;
+use asked::{Elicitations, Questions};
 pub(crate) use log::{ABSENCE_GRACE_PERIOD, Log, Reader, parse_event_id};
 use members::Members;
 use portable::{Ended, Opening};
@@ -38,6 +35,7 @@ use crate::catalog::entry::ListMarks;
 use crate::catalog::{Audience, View};
 use crate::own_lists::{OwnClient, OwnClients, OwnServers};
 use crate::quota::{Exhausted, QuotaPermit, Quotas};
+use crate::random::random_id;
 use crate::transport::Endpoint;
 
 /// Running calls of a session that can be cancelled.
@@ -395,12 +393,6 @@ fn random_start() -> u64 {
     // Without randomness, numbers start at 1.
     let _ = getrandom::fill(&mut random);
     u64::from(u32::from_be_bytes(random))
-}
-
-fn random_id() -> Option<Box<str>> {
-    let mut random = [0u8; 16];
-    getrandom::fill(&mut random).ok()?;
-    Some(hex::encode(&random).into())
 }
 
 pub(crate) struct Running {

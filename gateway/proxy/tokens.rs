@@ -88,7 +88,7 @@ pub(crate) fn seal(
     if let Some(inner) = inner {
         object.raw("state", inner);
     }
-    object.raw("asked", questions.sealed().to_string().as_bytes());
+    object.raw("asked", &serde_json::to_vec(&questions).unwrap_or_default());
     match resumption {
         Resumption::AtServer => {}
         Resumption::Parked(handle, _) => object.string("parked", handle),
@@ -153,8 +153,7 @@ fn mark_caller(context: &RequestContext) -> [u8; 32] {
 
 fn read(plain: &[u8]) -> Option<Round> {
     let inner = list::member(plain, "state").map(<[u8]>::to_vec);
-    let questions =
-        Questions::unsealed(serde_json::from_slice(list::member(plain, "asked")?).ok()?)?;
+    let questions = serde_json::from_slice(list::member(plain, "asked")?).ok()?;
     let parked = list::member(plain, "parked").and_then(scan::as_str);
     let resumption = match parked {
         Some(handle) => Resumption::Parked(handle.into(), None),

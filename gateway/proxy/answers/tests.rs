@@ -21,12 +21,9 @@ fn asked() -> Questions {
         "folders": {"method": "roots/list"},
     });
     let asked = Questions::of(requests.to_string().as_bytes()).unwrap();
-    let sealed = asked.sealed();
-    assert!(
-        !sealed.to_string().contains("nobody needs") && !sealed.to_string().contains("title\":"),
-        "{sealed}"
-    );
-    let again = Questions::unsealed(sealed).unwrap();
+    let sealed = serde_json::to_string(&asked).unwrap();
+    assert!(!sealed.contains("nobody needs") && !sealed.contains("title\":"), "{sealed}");
+    let again = serde_json::from_str(&sealed).unwrap();
     assert_eq!(again, asked);
     again
 }

@@ -27,7 +27,7 @@ use crate::dispatch::task::{FollowedTask, broken, read_response};
 use crate::dispatch::{parking, task};
 use crate::gateway::Gateway;
 use crate::interact::is_pausable;
-use crate::parked::new_handle;
+use crate::random::random_id;
 use crate::relay::Relay;
 use crate::rescue::RequestError;
 use crate::response::{missing_content, write_meta};
@@ -307,7 +307,7 @@ fn find_action(context: &RequestContext) -> Option<String> {
 
 /// Returns the error that a client of 2025-11-25 with URL elicitation requires.
 fn url_elicitation_error(plain: RequestError, mut params: Value) -> RequestError {
-    let Some(id) = new_handle() else { return plain };
+    let Some(id) = random_id() else { return plain };
     params["elicitationId"] = (&*id).into();
     let mut problem = RequestError::new(code::URL_ELICITATION, plain.message.clone());
     problem.data = Some(json!({"elicitations": [params], "reason": "needs_account"}));

@@ -23,7 +23,7 @@ use lockgate_upstream::{
 use serde_json::{Map, Value, json};
 
 use crate::authorize::Permitted;
-use crate::caller_view::{Forward, identity_of};
+use crate::caller_view::{Forward, identity_of, make_request};
 use crate::client_channel::CallChannel;
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
@@ -323,14 +323,6 @@ async fn call(
         timeout: None,
     };
     server.call(call).await
-}
-
-fn make_request(method: Method, params: &Value) -> Option<Request> {
-    let text = json!({"jsonrpc": "2.0", "id": 0, "method": method.as_str(), "params": params});
-    match jsonrpc::parse(text.to_string().into(), MAX_DEPTH, SentBy::Client) {
-        Ok(Message::Request(request)) => Some(request),
-        _ => None,
-    }
 }
 
 /// Parses a response from a task, or written by the gateway for a task.

@@ -16,10 +16,10 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::asked::Asked;
-use super::elicitation::new_id;
+use super::asked::{Asked, Elicitation};
 use super::{Log, Session, SessionState};
 use crate::answers::Question;
+use crate::random::random_id;
 
 /// Pending questions of a session, and remembered cancelled questions.
 const MAX_QUESTIONS: usize = 64;
@@ -207,10 +207,11 @@ impl Session {
         if !matches!(all.get("mode"), Some(mode) if mode == "url") {
             return None;
         }
-        let shown = new_id()?;
-        let own = all.insert("elicitationId".into(), shown.as_str().into());
+        let shown = random_id()?;
+        let own = all.insert("elicitationId".into(), (&*shown).into());
         if let Some(Value::String(own)) = own {
-            self.state(|state| state.elicitations.add(shown, slug, own));
+            let elicitation = Elicitation { shown, slug: slug.to_owned(), own };
+            self.state(|state| state.elicitations.add(elicitation));
         }
         Some(Value::Object(all).to_string().into_bytes())
     }
