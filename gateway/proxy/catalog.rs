@@ -35,6 +35,7 @@ pub(crate) use layers::{Layers, Selection, Viewing};
 use merge::{Merger, ServerLists};
 pub(crate) use tool_index::{MAX_TEXT, ToolIndex};
 pub(crate) use view::View;
+pub(crate) use views::ViewLayer;
 use views::Views;
 
 use crate::inspect;

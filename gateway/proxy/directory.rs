@@ -29,7 +29,7 @@ pub(crate) use organisation::{DirectoryState, Organisation};
 use server_set::ServerSet;
 
 use crate::agent_servers::AgentServers;
-use crate::catalog::{Catalog, Layers, Selection, Servers, View, Viewing};
+use crate::catalog::{Catalog, Layers, Selection, Servers, View, ViewLayer, Viewing};
 use crate::flagged_tools::log_new_flagged_tools;
 use crate::rights::CallerRights;
 use crate::snapshot::Snapshot;
@@ -203,46 +203,30 @@ impl Directory {
             return None;
         }
         let shared = self.catalog.load();
-        let organisation = self.organisation(rights.principal.organisation());
-        if let Some(organisation) = &organisation {
+        // Members of an organisation without servers share the views of the operator's.
+        let own = self.organisation(rights.principal.organisation()).and_then(|organisation| {
             let state = organisation.state();
-            if endpoint.is_of_agent() || !state.catalog.servers.is_empty() {
-                return self.own_view((organisation, &state), &shared, endpoint, snapshot, rights);
-            }
-        }
+            let has_own = endpoint.is_of_agent() || !state.catalog.servers.is_empty();
+            has_own.then_some((organisation, state))
+        });
+        let state = own.as_ref().map(|(_, state)| &**state);
+        let selection = select(endpoint, state, snapshot, &rights.principal)?;
+        let of = state.map_or(ViewLayer::Shared, |state| ViewLayer::Own(state.number));
         let class = rights.class.mark();
-        if let Some(known) = shared.views.get(None, endpoint, class) {
+        if let Some(known) = shared.views.get(of, endpoint, class) {
             return Some(known);
         }
-        let selection = select(endpoint, None, snapshot, &rights.principal)?;
+        let viewing = make_viewing(endpoint, selection, snapshot, rights);
+        let layers = Layers { shared: &shared, own: state.map(|state| &*state.catalog) };
         // Unknown endpoints are not cached: clients could make up any number of them.
-        let viewing = make_viewing(endpoint, selection, snapshot, rights);
-        let view = Layers { shared: &shared, own: None }.view(selection, viewing)?;
-        Some(shared.views.keep(endpoint, class, view))
-    }
-
-    /// Returns the view for a member of an organisation that has servers or agents.
-    fn own_view(
-        &self,
-        (organisation, state): (&Organisation, &DirectoryState),
-        shared: &Catalog,
-        endpoint: &Endpoint,
-        snapshot: &Snapshot,
-        rights: &CallerRights,
-    ) -> Option<Arc<View>> {
-        let selection = select(endpoint, Some(state), snapshot, &rights.principal)?;
-        let class = rights.class.mark();
-        if let Some(known) = shared.views.get(Some(state.number), endpoint, class) {
-            return Some(known);
-        }
-        let viewing = make_viewing(endpoint, selection, snapshot, rights);
-        let view = Layers { shared, own: Some(&state.catalog) }.view(selection, viewing)?;
-        let number = state.number;
-        let kept = shared.views.keep_own(
-            number,
-            || organisation.state().number == number,
-            endpoint,
-            class,
+        let view = layers.view(selection, viewing)?;
+        let kept = shared.views.keep(
+            of,
+            || match &own {
+                Some((organisation, state)) => organisation.state().number == state.number,
+                None => true,
+            },
+            (endpoint, class),
             view,
         );
         Some(kept)

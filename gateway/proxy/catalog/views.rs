@@ -18,10 +18,26 @@ const MAX_WEIGHT: usize = 64 * 1024 * 1024;
 /// Key for callers without an organisation.
 const NO_ORGANISATION: u64 = u64::MAX;
 
-#[derive(Default)]
 pub(crate) struct Views {
     kept: RwLock<KeptViews>,
     uses: AtomicU64,
+    max_weight: usize,
+}
+
+impl Default for Views {
+    fn default() -> Self {
+        Self { kept: RwLock::default(), uses: AtomicU64::new(0), max_weight: MAX_WEIGHT }
+    }
+}
+
+/// What a view is built from, beside the operator's catalog.
+#[derive(Clone, Copy)]
+pub(crate) enum ViewLayer {
+    Shared,
+    /// An organisation's servers, by the number of the organisation's state.
+    Own(u64),
+    /// The lists of the caller's own connections, and the servers of its organisation, if any.
+    OfClient(Option<u64>),
 }
 
 #[derive(Default)]
@@ -54,91 +70,34 @@ struct KeptView {
 }
 
 impl Views {
-    /// Returns the cached view of a class of callers at an endpoint; `own` is the number of the
-    /// organisation's state if the view includes it.
+    /// Returns the cached view at an endpoint, by the mark of a class of callers, or of class and
+    /// lists.
     pub(crate) fn get(
         &self,
-        own: Option<u64>,
+        of: ViewLayer,
         endpoint: &Endpoint,
-        class: [u8; 16],
+        mark: [u8; 16],
     ) -> Option<Arc<View>> {
         let kept = self.kept.read();
-        let layer = match own {
-            None => &kept.shared,
-            Some(own) => kept.own.layers.get(&own)?,
+        let layer = match of {
+            ViewLayer::Shared => &kept.shared,
+            ViewLayer::Own(own) => kept.own.layers.get(&own)?,
+            ViewLayer::OfClient(own) => {
+                kept.of_clients.layers.get(&own.unwrap_or(NO_ORGANISATION))?
+            }
         };
-        self.find_in(layer, endpoint, class)
-    }
-
-    fn find_in(&self, layer: &Layer, endpoint: &Endpoint, class: [u8; 16]) -> Option<Arc<View>> {
-        let found = layer.by_endpoint.get(endpoint)?.get(&class)?;
+        let found = layer.by_endpoint.get(endpoint)?.get(&mark)?;
         found.used.store(self.count_use(), Ordering::Relaxed);
         Some(Arc::clone(&found.view))
     }
 
-    /// Returns the cached view of callers with their own lists, by the mark of class and lists.
-    pub(crate) fn get_of_client(
+    /// Keeps a view, if the organisation's state that it includes is still current. Returns the
+    /// existing view if another caller of the class has stored one first.
+    pub(crate) fn keep(
         &self,
-        own: Option<u64>,
-        endpoint: &Endpoint,
-        mark: [u8; 16],
-    ) -> Option<Arc<View>> {
-        let kept = self.kept.read();
-        let layer = kept.of_clients.layers.get(&own.unwrap_or(NO_ORGANISATION))?;
-        self.find_in(layer, endpoint, mark)
-    }
-
-    /// Keeps such a view, under a limit separate from that of shared views.
-    pub(crate) fn keep_of_client(
-        &self,
-        own: Option<u64>,
-        endpoint: &Endpoint,
-        mark: [u8; 16],
-        view: View,
-    ) -> Arc<View> {
-        let owner = own.unwrap_or(NO_ORGANISATION);
-        let used = self.count_use();
-        self.kept.write().of_clients.keep_within(MAX_WEIGHT, owner, (endpoint, mark), view, used)
-    }
-
-    /// Keeps a view of the operator's servers. Returns the existing view if another caller of the
-    /// class has stored one first.
-    pub(crate) fn keep(&self, endpoint: &Endpoint, class: [u8; 16], view: View) -> Arc<View> {
-        self.keep_within(MAX_WEIGHT, endpoint, class, view)
-    }
-
-    fn keep_within(
-        &self,
-        max: usize,
-        endpoint: &Endpoint,
-        class: [u8; 16],
-        view: View,
-    ) -> Arc<View> {
-        let shared = &mut self.kept.write().shared;
-        let weight = view.weight();
-        while shared.weight + weight > max && shared.drop_least_used() > 0 {}
-        shared.insert(endpoint, class, view, weight, self.count_use())
-    }
-
-    /// Keeps a view that includes an organisation's state, if that state is still current.
-    pub(crate) fn keep_own(
-        &self,
-        own: u64,
+        of: ViewLayer,
         is_current: impl FnOnce() -> bool,
-        endpoint: &Endpoint,
-        class: [u8; 16],
-        view: View,
-    ) -> Arc<View> {
-        self.keep_own_within(MAX_WEIGHT, own, is_current, endpoint, class, view)
-    }
-
-    fn keep_own_within(
-        &self,
-        max: usize,
-        own: u64,
-        is_current: impl FnOnce() -> bool,
-        endpoint: &Endpoint,
-        class: [u8; 16],
+        at: (&Endpoint, [u8; 16]),
         view: View,
     ) -> Arc<View> {
         let mut kept = self.kept.write();
@@ -146,7 +105,15 @@ impl Views {
         if !is_current() {
             return Arc::new(view);
         }
-        kept.own.keep_within(max, own, (endpoint, class), view, self.count_use())
+        let used = self.count_use();
+        match of {
+            ViewLayer::Shared => kept.shared.keep_within(self.max_weight, at, view, used),
+            ViewLayer::Own(own) => kept.own.keep_within(self.max_weight, own, at, view, used),
+            ViewLayer::OfClient(own) => {
+                let owner = own.unwrap_or(NO_ORGANISATION);
+                kept.of_clients.keep_within(self.max_weight, owner, at, view, used)
+            }
+        }
     }
 
     /// Drops the views that include an organisation's previous state.
@@ -172,7 +139,7 @@ impl Shares {
         &mut self,
         max: usize,
         owner: u64,
-        (endpoint, class): (&Endpoint, [u8; 16]),
+        at: (&Endpoint, [u8; 16]),
         view: View,
         used: u64,
     ) -> Arc<View> {
@@ -184,7 +151,7 @@ impl Shares {
         }
         let layer = self.layers.entry(owner).or_default();
         let before = layer.weight;
-        let kept_view = layer.insert(endpoint, class, view, weight, used);
+        let kept_view = layer.insert(at, view, weight, used);
         self.weight += layer.weight - before;
         kept_view
     }
@@ -218,10 +185,22 @@ impl Shares {
 }
 
 impl Layer {
+    /// Keeps a view, whatever it takes; evicts others to make room.
+    fn keep_within(
+        &mut self,
+        max: usize,
+        at: (&Endpoint, [u8; 16]),
+        view: View,
+        used: u64,
+    ) -> Arc<View> {
+        let weight = view.weight();
+        while self.weight + weight > max && self.drop_least_used() > 0 {}
+        self.insert(at, view, weight, used)
+    }
+
     fn insert(
         &mut self,
-        endpoint: &Endpoint,
-        class: [u8; 16],
+        (endpoint, class): (&Endpoint, [u8; 16]),
         view: View,
         weight: usize,
         used: u64,

@@ -13,7 +13,7 @@ use lockgate_upstream::{ServerId, Upstream};
 use parking_lot::Mutex;
 
 use crate::agent_servers::AgentServers;
-use crate::catalog::{Catalog, Layers, OwnRules, View};
+use crate::catalog::{Catalog, Layers, OwnRules, View, ViewLayer};
 use crate::directory::server_set::ServerSet;
 use crate::directory::{Directory, Source, make_viewing, select};
 use crate::flagged_tools::log_new_flagged_tools;
@@ -140,7 +140,7 @@ impl Directory {
         let selection = select(endpoint, state.as_deref(), snapshot, &rights.principal)?;
         let number = state.as_ref().map(|state| state.number);
         let mark = compute_mark(rights.class.mark(), number, deltas);
-        if let Some(known) = shared.views.get_of_client(number, endpoint, mark) {
+        if let Some(known) = shared.views.get(ViewLayer::OfClient(number), endpoint, mark) {
             return Some(known);
         }
         let pins = &snapshot.config.pins;
@@ -154,7 +154,8 @@ impl Directory {
         });
         let viewing = make_viewing(endpoint, selection, snapshot, rights);
         let view = Layers { shared: &changed, own: own.as_ref() }.view(selection, viewing)?;
-        Some(shared.views.keep_of_client(number, endpoint, mark, view))
+        let of = ViewLayer::OfClient(number);
+        Some(shared.views.keep(of, || true, (endpoint, mark), view))
     }
 }
 

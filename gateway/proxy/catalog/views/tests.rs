@@ -9,12 +9,12 @@ use lockgate_policy::pin::Pins;
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{
-    Answer, BoxFuture, Call, Caller, CallerIdentity, Instance, Item, Status, Subscription,
-    Upstream, UpstreamError, UpstreamState,
+    Answer, BoxFuture, Call, Caller, CallerIdentity, Instance, Item, ListKind, Status,
+    Subscription, Upstream, UpstreamError, UpstreamState,
 };
 
 use super::*;
-use crate::catalog::{Audience, Catalog, Layers, Selection, Servers, Viewing};
+use crate::catalog::{Audience, Catalog, CatalogEntry, Layers, Selection, Servers, Viewing};
 use crate::rights::CallerRights;
 use crate::{ToolSearch, ToolsMode};
 
@@ -139,6 +139,15 @@ impl Rig {
     }
 }
 
+fn keep(views: &Views, of: ViewLayer, at: (&Endpoint, [u8; 16]), view: View) -> Arc<View> {
+    views.keep(of, || true, at, view)
+}
+
+/// Returns the lists of a view, each four times.
+fn many_items(view: &View) -> [Vec<Arc<CatalogEntry>>; ListKind::COUNT] {
+    view.items.each_ref().map(|items| [&items[..]; 4].concat())
+}
+
 #[test]
 fn nothing_of_a_catalog_outlives_its_last_reader() {
     let rig = Rig::new();
@@ -146,8 +155,9 @@ fn nothing_of_a_catalog_outlives_its_last_reader() {
     let mut catalog = Arc::new(rig.merge(None));
     let mut old = Vec::new();
     for version in 2..=1001 {
-        let views = [[1; 16], [2; 16]]
-            .map(|class| catalog.views.keep(&Endpoint::All, class, rig.view(&catalog)));
+        let views = [[1; 16], [2; 16]].map(|class| {
+            keep(&catalog.views, ViewLayer::Shared, (&Endpoint::All, class), rig.view(&catalog))
+        });
         let marks = views[0].marks(Audience::Everybody);
         let entry = Arc::downgrade(&views[0].items[0][0]);
         old.push((Arc::downgrade(&catalog), views.map(|view| Arc::downgrade(&view)), entry));
@@ -169,11 +179,11 @@ fn the_view_that_was_used_longest_ago_goes_first() {
     let rig = Rig::new();
     rig.server.offer(1, 50);
     let catalog = rig.merge(None);
-    let (views, max) = (&catalog.views, 3 * rig.view(&catalog).weight());
+    let views = &Views { max_weight: 3 * rig.view(&catalog).weight(), ..Views::default() };
     let keep = |class: u8, endpoint: &Endpoint| {
-        views.keep_within(max, endpoint, [class; 16], rig.view(&catalog));
+        keep(views, ViewLayer::Shared, (endpoint, [class; 16]), rig.view(&catalog));
     };
-    let has = |class: u8| views.get(None, &Endpoint::All, [class; 16]).is_some();
+    let has = |class: u8| views.get(ViewLayer::Shared, &Endpoint::All, [class; 16]).is_some();
     keep(1, &Endpoint::All);
     keep(2, &Endpoint::All);
     keep(9, &Endpoint::Server("scripted".into()));
@@ -181,9 +191,11 @@ fn the_view_that_was_used_longest_ago_goes_first() {
     keep(3, &Endpoint::All);
     keep(4, &Endpoint::All);
     assert_eq!([1, 2, 3, 4].map(has), [true, false, true, true]);
-    assert!(views.get(None, &Endpoint::Server("scripted".into()), [9; 16]).is_none());
-    let small = View { items: Default::default(), ..rig.view(&catalog) };
-    views.keep_within(0, &Endpoint::All, [5; 16], small);
+    let one = Endpoint::Server("scripted".into());
+    assert!(views.get(ViewLayer::Shared, &one, [9; 16]).is_none());
+    let large = View { items: many_items(&rig.view(&catalog)), ..rig.view(&catalog) };
+    assert!(large.weight() > views.max_weight);
+    views.keep(ViewLayer::Shared, || true, (&Endpoint::All, [5; 16]), large);
     assert_eq!(
         [1, 3, 4, 5].map(has),
         [false, false, false, true],
@@ -199,19 +211,20 @@ fn no_organisation_takes_the_room_of_the_views_of_others() {
     let rig = Rig::new();
     rig.server.offer(1, 50);
     let catalog = rig.merge(None);
-    let (views, max) = (&catalog.views, 4 * rig.view(&catalog).weight());
+    let views = Views { max_weight: 4 * rig.view(&catalog).weight(), ..Views::default() };
     let keep = |own: u64, class: u8| {
-        let view = rig.view(&catalog);
-        views.keep_own_within(max, own, || true, &Endpoint::All, [class; 16], view);
+        let at = (&Endpoint::All, [class; 16]);
+        keep(&views, ViewLayer::Own(own), at, rig.view(&catalog));
     };
-    let has = |own: u64, class: u8| views.get(Some(own), &Endpoint::All, [class; 16]).is_some();
+    let has =
+        |own: u64, class: u8| views.get(ViewLayer::Own(own), &Endpoint::All, [class; 16]).is_some();
     keep(1, 1);
     for class in 1..=50 {
         keep(2, class);
     }
     assert!(has(1, 1) && has(2, 50) && has(2, 48) && !has(2, 47));
     assert!(!has(1, 50), "views of one are none of another");
-    views.keep_own(3, || false, &Endpoint::All, [1; 16], rig.view(&catalog));
+    views.keep(ViewLayer::Own(3), || false, (&Endpoint::All, [1; 16]), rig.view(&catalog));
     assert!(!has(3, 1), "what an organisation had before is not kept");
     views.forget(2);
     assert!(has(1, 1) && !has(2, 50));
@@ -224,15 +237,16 @@ fn a_large_view_of_one_organisation_takes_no_room_of_those_of_others() {
     let rig = Rig::new();
     rig.server.offer(1, 50);
     let catalog = rig.merge(None);
-    let (views, max) = (&catalog.views, 4 * rig.view(&catalog).weight());
+    let max = 4 * rig.view(&catalog).weight();
+    let views = Views { max_weight: max, ..Views::default() };
+    let at = (&Endpoint::All, [1; 16]);
     for own in 1..=4 {
-        let view = rig.view(&catalog);
-        views.keep_own_within(max, own, || true, &Endpoint::All, [1; 16], view);
+        keep(&views, ViewLayer::Own(own), at, rig.view(&catalog));
     }
     rig.server.offer(2, 180);
     let large = rig.view(&rig.merge(None));
     assert!(large.weight() > max / 2 && large.weight() < max);
-    views.keep_own_within(max, 5, || true, &Endpoint::All, [1; 16], large);
-    let has = |own: u64| views.get(Some(own), &Endpoint::All, [1; 16]).is_some();
+    keep(&views, ViewLayer::Own(5), at, large);
+    let has = |own: u64| views.get(ViewLayer::Own(own), &Endpoint::All, [1; 16]).is_some();
     assert_eq!([1, 2, 3, 4, 5].map(has), [true, true, true, true, false]);
 }
