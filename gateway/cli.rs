@@ -163,7 +163,7 @@ fn print_tools(
 ) -> anyhow::Result<(String, ExitCode)> {
     ask::with_gateway(loaded, Some(wait), async |gateway| {
         let tools = ask::tools(gateway, &remote::place(gateway, elsewhere)?).await?;
-        let flagged_tools = if json { Vec::new() } else { gateway.flagged_tools() };
+        let flagged_tools = if json { Vec::new() } else { gateway.flagged_tools(None) };
         let text = show::tools(&tools, json);
         // Written to stderr, so that JSON on stdout stays valid.
         for line in show::missing(gateway) {

@@ -29,7 +29,7 @@ pub(crate) struct Servers(Vec<Value>);
 
 impl Servers {
     pub(crate) fn of(gateway: &Arc<Gateway>) -> Self {
-        let flagged_tools = gateway.flagged_tools();
+        let flagged_tools = gateway.flagged_tools(None);
         let servers = gateway.servers();
         let described = servers.iter().map(|one| describe_server(gateway, &**one, &flagged_tools));
         Self(described.collect())

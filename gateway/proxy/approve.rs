@@ -4,8 +4,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod call;
-mod record;
-mod unchanged;
+mod end;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

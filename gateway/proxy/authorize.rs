@@ -2,7 +2,6 @@
 //! then arguments. Servers are reached only with a [`Permitted`], which only this module creates.
 
 mod permitted;
-mod task_support;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,22 +9,23 @@ use std::sync::Arc;
 use http::StatusCode;
 use lockgate_policy::response::Response;
 use lockgate_policy::{ALWAYS_QUICK, InputSchema, Target, TargetKind, Verdict};
+use lockgate_protocol::capabilities::{TASKS, declares};
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::name::Slug;
+use lockgate_protocol::revision::Revision;
 use lockgate_protocol::sealed::Purpose;
-use lockgate_protocol::{code, scan, write};
+use lockgate_protocol::{code, list, scan, write};
 use lockgate_upstream::{Upstream, UpstreamState};
 
 use crate::authorize::permitted::{answer_missing, evaluate};
-use crate::catalog::{category, unlisted_target};
+use crate::catalog::{CatalogEntry, category, is_legacy, unlisted_target};
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
 use crate::tokens::{self, Resumption};
 use crate::{answers, approve, skills, unix_time};
-use permitted::Judgement;
-use task_support::find_use;
+use permitted::{Judgement, TaskUse};
 
 pub(crate) use crate::authorize::permitted::admit;
 pub(crate) use permitted::{Parked, Permitted};
@@ -141,6 +141,54 @@ fn authorize_tool(context: &RequestContext) -> Result<Permitted, RequestError> {
         .with_listed(context.view.recorded(entry))
         .with_task(context.request.param(Key::Task).is_some(), task_use);
     Ok(permitted.with_judgement(judged))
+}
+
+// Task support of a legacy server's tool, and its effect on calls with and without a task request.
+// Pages: server/tools.mdx, basic/utilities/tasks.mdx (2025-11-25).
+
+/// Decides how a tool call runs.
+///
+/// # Errors
+/// The client requests a task for a tool without task support.
+fn find_use(context: &RequestContext, entry: &CatalogEntry) -> Result<TaskUse, RequestError> {
+    let asks =
+        context.revision == Revision::V2025_11_25 && context.request.param(Key::Task).is_some();
+    match (asks, find_support(entry)) {
+        (true, Support::Forbidden) => Err(RequestError::new(
+            code::METHOD_NOT_FOUND,
+            "the tool does not support tasks: call it without `task`",
+        )),
+        (true, _) => Ok(TaskUse::OfClient),
+        (false, Support::Required) if has_extension(context) => Ok(TaskUse::Converted),
+        (false, Support::Required) => Ok(TaskUse::OfGateway),
+        (false, _) => Ok(TaskUse::None),
+    }
+}
+
+/// Returns whether the client supports the tasks extension.
+fn has_extension(context: &RequestContext) -> bool {
+    context.protocol().has_task_extension
+        && declares(&context.caller.capabilities, &["extensions", TASKS])
+}
+
+#[derive(PartialEq)]
+enum Support {
+    Forbidden,
+    Optional,
+    Required,
+}
+
+/// Reads the tool's task support, if its server supports legacy tasks.
+fn find_support(entry: &CatalogEntry) -> Support {
+    if !is_legacy(&*entry.server) || !entry.server.catalog().offers.legacy_tasks {
+        return Support::Forbidden;
+    }
+    let execution = list::member(&entry.item.text, "execution").unwrap_or(b"{}");
+    match list::member(execution, "taskSupport") {
+        Some(br#""required""#) => Support::Required,
+        Some(br#""optional""#) => Support::Optional,
+        _ => Support::Forbidden,
+    }
 }
 
 /// Validates the arguments, after changes by policy, against the tool's schema.
@@ -273,7 +321,6 @@ pub(crate) fn find_task(context: &RequestContext, token: &str) -> Option<Task> {
 
 /// Checks that the client has declared the tasks extension.
 pub(crate) fn require_tasks(context: &RequestContext) -> Result<(), RequestError> {
-    use lockgate_protocol::capabilities::{TASKS, declares};
     if declares(&context.caller.capabilities, &["extensions", TASKS]) {
         return Ok(());
     }

@@ -6,7 +6,6 @@ mod groups;
 mod layers;
 pub(crate) mod management;
 pub(crate) mod merge;
-pub(crate) mod rendered;
 pub(crate) mod template;
 mod tool_index;
 mod view;
@@ -52,10 +51,9 @@ pub(crate) struct Catalog {
     pub(crate) version: u64,
     pub(crate) servers: Servers,
     items: [Vec<Arc<CatalogEntry>>; ListKind::COUNT],
-    /// Tools that are hidden until an operator has reviewed them.
-    quarantined: Vec<Arc<CatalogEntry>>,
-    /// Skills likewise, with all files below them.
-    quarantined_skills: Vec<Arc<CatalogEntry>>,
+    /// Tools, and skills with all files below them, that are hidden until an operator has reviewed
+    /// them.
+    quarantined: [Vec<Arc<CatalogEntry>>; ListKind::COUNT],
     tool_index: Arc<ToolIndex>,
     declared: BTreeMap<Slug, Declared>,
     pub(crate) views: Views,
@@ -159,9 +157,8 @@ impl Catalog {
             lists.push(ServerLists { slug, server, lists: server.catalog() });
         }
         let mut items = ListKind::ALL.map(|kind| merger.merge_lists(kind, &lists));
-        let quarantined = items[index(ListKind::Tools)].extract_if(.., is_quarantined).collect();
-        let quarantined_skills =
-            items[index(ListKind::Skills)].extract_if(.., is_quarantined).collect();
+        let quarantined =
+            items.each_mut().map(|list| list.extract_if(.., is_quarantined).collect());
         let mut declared = BTreeMap::new();
         for ServerLists { slug, server, lists } in &lists {
             declared.insert((*slug).clone(), read_declared(&***server, lists, pins));
@@ -170,26 +167,17 @@ impl Catalog {
         let version = before.map_or(0, |before| before.version + 1);
         let tool_index = ToolIndex::new(&items[index(ListKind::Tools)]);
         let views = Views::default();
-        Self {
-            version,
-            servers,
-            items,
-            quarantined,
-            quarantined_skills,
-            tool_index,
-            declared,
-            views,
-        }
+        Self { version, servers, items, quarantined, tool_index, declared, views }
     }
 
     /// Returns all tools and skills, including quarantined ones.
     pub(crate) fn pinned(&self) -> impl Iterator<Item = &Arc<CatalogEntry>> {
         let shown = self.items(ListKind::Tools).iter().chain(self.items(ListKind::Skills));
-        shown.chain(&self.quarantined).chain(&self.quarantined_skills)
+        shown.chain(self.quarantined.iter().flatten())
     }
 
     pub(crate) fn quarantined(&self, slug: &Slug) -> usize {
-        let all = self.quarantined.iter().chain(&self.quarantined_skills);
+        let all = self.quarantined.iter().flatten();
         all.filter(|entry| entry.slug == *slug).count()
     }
 
@@ -246,7 +234,6 @@ impl Catalog {
             servers: self.servers.clone(),
             items: self.items.clone(),
             quarantined: self.quarantined.clone(),
-            quarantined_skills: self.quarantined_skills.clone(),
             tool_index: Arc::default(),
             declared: self.declared.clone(),
             views: Views::default(),
@@ -261,11 +248,10 @@ impl Catalog {
                 changed.apply(kind, delta, (slug, server), &merger);
             }
         }
-        let tools = &mut changed.items[index(ListKind::Tools)];
-        changed.quarantined.extend(tools.extract_if(.., is_quarantined));
-        changed.tool_index = ToolIndex::new(tools);
-        let skills = &mut changed.items[index(ListKind::Skills)];
-        changed.quarantined_skills.extend(skills.extract_if(.., is_quarantined));
+        for (list, quarantined) in changed.items.iter_mut().zip(&mut changed.quarantined) {
+            quarantined.extend(list.extract_if(.., is_quarantined));
+        }
+        changed.tool_index = ToolIndex::new(changed.items(ListKind::Tools));
         changed
     }
 
@@ -305,12 +291,7 @@ impl Catalog {
 
     /// Returns the entries of a list, including quarantined ones.
     fn all(&self, kind: ListKind) -> impl Iterator<Item = &Arc<CatalogEntry>> {
-        let quarantined: &[Arc<CatalogEntry>] = match kind {
-            ListKind::Tools => &self.quarantined,
-            ListKind::Skills => &self.quarantined_skills,
-            _ => &[],
-        };
-        self.items(kind).iter().chain(quarantined)
+        self.items(kind).iter().chain(&self.quarantined[index(kind)])
     }
 }
 
@@ -390,7 +371,8 @@ impl Catalog {
     }
 
     fn find_quarantined(&self, asking: &Asking<'_>, name: &str) -> Option<(String, Arc<str>)> {
-        let entry = self.quarantined.iter().find(|entry| asking.means(entry, name))?;
+        let mut tools = self.quarantined[index(ListKind::Tools)].iter();
+        let entry = tools.find(|entry| asking.means(entry, name))?;
         Some((entry.server.qualified_name().into_owned(), QUARANTINE.into()))
     }
 

@@ -18,8 +18,7 @@ use lockgate_upstream::{BoxFuture, ClientChannel, LogLevel, QuestionError};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
-use crate::log_message::write_log_message;
-use crate::pace::{LogPace, Pace};
+use crate::pace::{LogPace, Pace, write_log_message};
 use crate::response::scrub;
 use crate::session::{Log, Session};
 
@@ -83,36 +82,32 @@ impl CallChannel {
         mpsc::channel(MAX_BACKLOG + 1)
     }
 
-    pub(crate) fn new(
+    /// Opens the channel of a request to a server, with the least severe level of log messages, and
+    /// the filter for all. With `labelled`, questions name the server.
+    pub(crate) fn open(
         outlet: Destination,
         request: &Request,
-        level: Option<LogLevel>,
-        revision: Revision,
-        slug: &str,
-        labelled: bool,
-    ) -> Self {
+        (level, revision): (Option<LogLevel>, Revision),
+        (slug, labelled): (&str, bool),
+        response: Option<Arc<Response>>,
+    ) -> Arc<Self> {
         let last_place = match &outlet {
             Destination::Channel(channel, _) => channel.clone().try_reserve_owned().ok(),
             Destination::Log { .. } => None,
         };
-        Self {
+        Arc::new_cyclic(|this| Self {
             outlet,
             token: read_token(request),
             level,
             revision,
-            label: if labelled { Some(slug.to_owned()) } else { None },
+            label: labelled.then(|| slug.to_owned()),
             slug: slug.to_owned(),
             progress: Mutex::default(),
             log_pace: LogPace::default(),
             last_place: Mutex::new(last_place),
-            response: None,
-            this: Weak::new(),
-        }
-    }
-
-    /// Sets the response filter.
-    pub(crate) fn with(self, response: Option<Arc<Response>>) -> Arc<Self> {
-        Arc::new_cyclic(|this| Self { response, this: this.clone(), ..self })
+            response,
+            this: this.clone(),
+        })
     }
 
     /// Applies the response filter.

@@ -17,10 +17,9 @@ use crate::client_protocol::ClientProtocol;
 use crate::directory::Seeing;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
-use crate::server_operation::ServerOperation;
+use crate::server_operation::{ServerOperation, trace_of_message};
 use crate::session::{Running, Session};
 use crate::snapshot::Snapshot;
-use crate::trace_context;
 use crate::transport::{Endpoint, Reply, Transport};
 
 /// A request at an existing endpoint, its caller and its environment.
@@ -113,7 +112,7 @@ impl RequestContext {
         {
             return Some(context);
         }
-        trace_context::of_message(&self.request).or_else(|| self.trace.clone())
+        trace_of_message(&self.request).or_else(|| self.trace.clone())
     }
 
     /// Returns the search of the view, if this client finds tools instead of getting all of them.

@@ -127,8 +127,8 @@ impl Gateway {
 
     /// Returns whether the tool with this name, or `server/tool`, waits for approval.
     fn is_quarantined(&self, organisation: &str, name: &str) -> bool {
-        let mut flagged = self.flagged_tools();
-        flagged.extend(self.flagged_tools_of(organisation));
+        let mut flagged = self.flagged_tools(None);
+        flagged.extend(self.flagged_tools(Some(organisation)));
         flagged.iter().any(|tool| {
             let is_named = tool.exposed == name || format!("{}/{}", tool.slug, tool.tool) == name;
             is_named && tool.quarantined

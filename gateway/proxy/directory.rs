@@ -185,8 +185,9 @@ impl Directory {
         self.catalog.load_full()
     }
 
-    pub(crate) fn catalog_of(&self, source: &Source) -> Option<Arc<Catalog>> {
-        match source {
+    /// Returns the catalog of the operator's servers, or of an organisation's.
+    pub(crate) fn catalog_of(&self, organisation: Option<&str>) -> Option<Arc<Catalog>> {
+        match organisation {
             None => Some(self.catalog()),
             Some(name) => Some(Arc::clone(&self.organisation(name)?.state().catalog)),
         }
@@ -317,7 +318,7 @@ impl Directory {
         if tells {
             self.changes.send(source.as_ref(), Change::Catalog(Arc::clone(announced)));
         }
-        if let Some(catalog) = self.catalog_of(source) {
+        if let Some(catalog) = self.catalog_of(source.as_deref()) {
             set.merged(&servers, &catalog);
         }
         tells

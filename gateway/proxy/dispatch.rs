@@ -37,7 +37,7 @@ use crate::relay::{Relay, stream_message};
 use crate::rescue::RequestError;
 use crate::search::{self, Lookup};
 use crate::server_operation;
-use crate::session::{Log, Running, Session};
+use crate::session::{Log, Session};
 use crate::session_stream::{silence, stream_call};
 use crate::skills;
 use crate::transport::{Reply, Text, Transport};
@@ -190,20 +190,13 @@ fn open_channel(
     permitted: &Permitted,
     outlet: Destination,
 ) -> Arc<CallChannel> {
-    let slug = permitted.server().slug();
     let level = match &context.session {
         Some(session) => Some(session.wanted_level()),
         None => context.caller.log_level,
     };
-    CallChannel::new(
-        outlet,
-        &context.request,
-        level,
-        context.revision,
-        slug,
-        context.view.namespaced,
-    )
-    .with(permitted.shared_response())
+    let server = (permitted.server().slug(), context.view.namespaced);
+    let client = (level, context.revision);
+    CallChannel::open(outlet, &context.request, client, server, permitted.shared_response())
 }
 
 /// Runs a modern call without messages ahead of the response. Dropping the future cancels the call.
@@ -232,34 +225,29 @@ async fn run_modern(
 
 /// The input of the future of a call.
 type PooledCall = (Arc<Gateway>, Box<RequestContext>, Permitted, ClientPaths);
-/// The input of the future of a legacy call, which its client can cancel.
-type LegacyCall = (PooledCall, Running);
 
 thread_local! {
-    /// The futures of the thread's modern calls.
+    /// The futures of the thread's calls.
     static CALLS: Arc<FuturePool<PooledCall, Called>> = FuturePool::new(run_pooled);
-    /// Those of its legacy calls.
-    static LEGACY_CALLS: Arc<FuturePool<LegacyCall, Called>> = FuturePool::new(run_pooled_legacy);
 }
 
-/// Calls the server, and returns its answer with the context.
+/// Calls the server, and returns its answer with the context. The client of a session can cancel
+/// the call.
 async fn run_pooled(slots: Arc<Slots<PooledCall, Called>>) -> Called {
-    let Some((gateway, context, permitted, paths)) = slots.take_input() else {
+    let Some((gateway, mut context, permitted, paths)) = slots.take_input() else {
         return std::future::pending().await;
     };
-    let answer = call_server(&gateway, &context, permitted, paths).await;
-    (context, answer)
-}
-
-/// Does the same for a legacy call.
-async fn run_pooled_legacy(slots: Arc<Slots<LegacyCall, Called>>) -> Called {
-    let Some(((gateway, context, permitted, paths), running)) = slots.take_input() else {
-        return std::future::pending().await;
-    };
-    let answer = tokio::select! {
-        biased;
-        answer = call_server(&gateway, &context, permitted, paths) => answer,
-        () = running.token.cancelled() => Err(RequestError::withdrawn()),
+    let running = context.running.take();
+    let answer = {
+        let mut call = pin!(call_server(&gateway, &context, permitted, paths));
+        match &running {
+            None => call.await,
+            Some(running) => tokio::select! {
+                biased;
+                answer = &mut call => answer,
+                () = running.token.cancelled() => Err(RequestError::withdrawn()),
+            },
+        }
     };
     (context, answer)
 }
@@ -272,11 +260,8 @@ async fn stream_modern(
     permitted: Permitted,
 ) -> Reply {
     let (sender, mut receiver) = CallChannel::channel();
-    let channel = open_channel(
-        &context,
-        &permitted,
-        Destination::Channel(sender, Arc::clone(gateway.budget())),
-    );
+    let outlet = Destination::Channel(sender, Arc::clone(gateway.budget()));
+    let channel = open_channel(&context, &permitted, outlet);
     let shared = Arc::clone(gateway);
     let mut work: Work = Box::pin(async move {
         let answer = call_server(&shared, &context, permitted, ClientPaths::through(channel)).await;
@@ -305,19 +290,18 @@ async fn stream_modern(
 /// reply becomes a resumable stream of the session if a message precedes the response.
 async fn run_legacy(
     gateway: &Arc<Gateway>,
-    mut context: Box<RequestContext>,
+    context: Box<RequestContext>,
     permitted: Permitted,
     session: Arc<Session>,
 ) -> Reply {
-    let running = context.running.take().unwrap_or_else(|| session.run(context.request.id_bytes()));
     let server = Arc::clone(permitted.server());
     let outlet = Destination::of_session(Arc::clone(&session));
     let channel = open_channel(&context, &permitted, outlet);
     let relay = Relay::new(&context, &permitted, gateway.budget());
     let relay = relay.map(|relay| Arc::new(relay.beside(&channel)));
     let paths = ClientPaths { channel: Some(Arc::clone(&channel)), relay: relay.clone() };
-    let call = ((Arc::clone(gateway), context, permitted, paths), running);
-    let work = LEGACY_CALLS.with(|calls| calls.run(call));
+    let call = (Arc::clone(gateway), context, permitted, paths);
+    let work = CALLS.with(|calls| calls.run(call));
     let mut work = Detached::new(work, server, Arc::clone(&channel));
     tokio::select! {
         biased;

@@ -224,7 +224,7 @@ fn merge(
     let snapshot = gateway.snapshot();
     let directory = &gateway.directory;
     let tells = directory.rebuild(source, &snapshot, &gateway.metrics, wanted, announced);
-    let catalog = directory.catalog_of(source);
+    let catalog = directory.catalog_of(source.as_deref());
     reported.report(source, catalog.as_deref(), &gateway.metrics);
     if tells {
         gateway.notify_list_changes(source, &snapshot, announced);

@@ -122,17 +122,11 @@ impl Gateway {
         self.directory.servers()
     }
 
-    /// Returns tools that operators should review: new, changed, or with suspicious text.
-    pub fn flagged_tools(&self) -> Vec<FlaggedTool> {
-        flagged_tools::flagged_tools(&self.directory.catalog())
-    }
-
-    /// Returns the tools to review of an organisation's own servers.
-    pub fn flagged_tools_of(&self, organisation: &str) -> Vec<FlaggedTool> {
-        match self.directory.organisation(organisation) {
-            Some(organisation) => flagged_tools::flagged_tools(&organisation.state().catalog),
-            None => Vec::new(),
-        }
+    /// Returns tools of the operator or an organisation that should be reviewed: new, changed, or
+    /// with suspicious text.
+    pub fn flagged_tools(&self, organisation: Option<&str>) -> Vec<FlaggedTool> {
+        let catalog = self.directory.catalog_of(organisation);
+        catalog.map_or_else(Vec::new, |catalog| flagged_tools::flagged_tools(&catalog))
     }
 
     /// Returns tools of the operator or an organisation that differ from their approved
@@ -140,14 +134,8 @@ impl Gateway {
     pub fn pin_changes(&self, organisation: Option<&str>) -> Option<Vec<PinChange>> {
         let snapshot = self.snapshot();
         let lock = snapshot.config.pins.lock.as_ref()?;
-        let catalog = match organisation {
-            None => self.directory.catalog(),
-            Some(name) => match self.directory.organisation(name) {
-                Some(organisation) => Arc::clone(&organisation.state().catalog),
-                None => return Some(Vec::new()),
-            },
-        };
-        Some(flagged_tools::pin_changes(&catalog, lock))
+        let catalog = self.directory.catalog_of(organisation);
+        Some(catalog.map_or_else(Vec::new, |catalog| flagged_tools::pin_changes(&catalog, lock)))
     }
 
     /// Returns the budget of bytes in flight.
@@ -359,21 +347,11 @@ impl Gateway {
 }
 
 impl Gateway {
-    /// Returns the number of live legacy sessions.
-    pub fn session_count(&self) -> usize {
-        self.sessions.len()
-    }
-
-    /// Returns the number of open event streams.
-    pub fn stream_count(&self) -> usize {
-        self.streams.len()
-    }
-
     /// Updates the metrics' gauges.
     pub fn observe(&self) {
         let gauges = self.metrics.gauges();
-        gauges.sessions.set(self.session_count());
-        gauges.streams.set(self.stream_count());
+        gauges.sessions.set(self.sessions.len());
+        gauges.streams.set(self.streams.len());
         gauges.parked.set(self.parked.len());
         gauges.approvals.set(self.approvals.len());
         self.observe_key_sets();

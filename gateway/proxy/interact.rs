@@ -1,7 +1,6 @@
 //! A modern server's questions to a legacy client: the gateway asks them in sequence and repeats
 //! the call with the answers. Modern clients get the questions themselves.
 
-use lockgate_protocol::code;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_upstream::{Answer, AnswerKind, ClientChannel, QuestionError};
@@ -21,7 +20,7 @@ const MAX_TREE: usize = 1 << 20;
 /// Checks that the server may pause this request, and has given questions or a state.
 pub(crate) fn check_questions(permitted: &Permitted, answer: &Answer) -> Result<(), RequestError> {
     if answer.kind == AnswerKind::InputRequired && answer.text.len() > MAX_TREE {
-        return Err(fault(permitted, "sent questions that are too long"));
+        return Err(permitted.broken("sent questions that are too long"));
     }
     if answer.kind != AnswerKind::InputRequired {
         return Ok(());
@@ -30,17 +29,12 @@ pub(crate) fn check_questions(permitted: &Permitted, answer: &Answer) -> Result<
     if is_pausable(permitted.method()) && (asks || answer.member(Key::RequestState).is_some()) {
         return Ok(());
     }
-    Err(fault(permitted, "paused a request without a question or a state"))
+    Err(permitted.broken("paused a request without a question or a state"))
 }
 
 /// Returns whether a request of this method may be answered with questions.
 pub(crate) fn is_pausable(method: Method) -> bool {
     matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead)
-}
-
-fn fault(permitted: &Permitted, words: &str) -> RequestError {
-    let slug = permitted.server().slug();
-    RequestError::new(code::INTERNAL, format!("server {slug} {words}"))
 }
 
 /// Asks the client the server's questions and returns the permit for the next round.
@@ -52,17 +46,17 @@ pub(crate) async fn ask_client(
     let state = answer.member(Key::RequestState).map(<[u8]>::to_vec);
     let asked = answer.member(Key::InputRequests).unwrap_or(b"{}");
     let questions: Map<String, Value> = serde_json::from_slice(asked)
-        .map_err(|_| fault(permitted, "sent questions that are not valid"))?;
+        .map_err(|_| permitted.broken("sent questions that are not valid"))?;
     if questions.is_empty() {
         // Without questions, the server expects the call to be repeated later.
         tokio::time::sleep(std::time::Duration::from_millis(250)).await;
         return Ok(permitted.next_round(None, state));
     }
     if questions.len() > MAX_QUESTIONS {
-        return Err(fault(permitted, "sent questions that are not valid"));
+        return Err(permitted.broken("sent questions that are not valid"));
     }
     let Some(talk) = talk else {
-        return Err(fault(permitted, "has a question, but this client cannot be asked"));
+        return Err(permitted.broken("has a question, but this client cannot be asked"));
     };
     let mut answers = Map::new();
     for (key, question) in questions {
@@ -73,20 +67,20 @@ pub(crate) async fn ask_client(
         };
         let answer = match talk.ask(method, params.into()).await {
             Ok(result) if result.len() > MAX_TREE => {
-                return Err(fault(permitted, "has a question, but the answer is too long"));
+                return Err(permitted.broken("has a question, but the answer is too long"));
             }
             Ok(result) => serde_json::from_slice(&result).unwrap_or(Value::Null),
             Err(QuestionError::Undeclared) => {
                 let words = "has a question, but this client did not declare the capability to \
                     answer it";
-                return Err(fault(permitted, words));
+                return Err(permitted.broken(words));
             }
             // Only an elicitation has a result that means "no answer", and an invalid answer is not
             // a cancellation by the user.
             Err(reason)
                 if method != Method::Elicit || matches!(reason, QuestionError::Unusable(_)) =>
             {
-                return Err(fault(permitted, &format!("has a question, but {reason}")));
+                return Err(permitted.broken(&format!("has a question, but {reason}")));
             }
             Err(_) => json!({"action": "cancel"}),
         };

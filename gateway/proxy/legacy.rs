@@ -23,12 +23,12 @@ use crate::gateway::Gateway;
 use crate::headers::{SESSION, VERSION, header, session_header};
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
-use crate::server_operation::{self, ServerOperation};
+use crate::server_operation::{self, ServerOperation, trace_of_exchange};
 use crate::session::{Log, Session, parse_event_id};
 use crate::session_stream::{self, silence};
 use crate::snapshot::Snapshot;
 use crate::transport::{Exchange, ExchangeKind, Reply};
-use crate::{dispatch, search, trace_context};
+use crate::{dispatch, search};
 
 pub(crate) use initialize::initialize;
 pub(crate) use subscribe::tell_updated;
@@ -139,7 +139,7 @@ async fn prepare_request(
         principal,
         revision: session.revision,
         session: Some(session),
-        trace: trace_context::of_exchange(&exchange.headers),
+        trace: trace_of_exchange(&exchange.headers),
         operation: Some(operation),
         running: Some(running),
         takes_streamed_body: exchange.takes_streamed_body,

@@ -28,10 +28,10 @@ use crate::headers::{METHOD, NAME, VERSION};
 use crate::own_lists::OwnClients;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
-use crate::server_operation::ServerOperation;
+use crate::server_operation::{ServerOperation, trace_of_exchange};
 use crate::snapshot::Snapshot;
 use crate::transport::{Exchange, Reply};
-use crate::{listen, search, skills, trace_context};
+use crate::{listen, search, skills};
 
 /// Larger integers are not exact in every JSON reader.
 const MAX_INTEGER: f64 = 9_007_199_254_740_992.0;
@@ -150,7 +150,7 @@ fn check_request(
         revision,
         caller,
         session: None,
-        trace: trace_context::of_exchange(&exchange.headers),
+        trace: trace_of_exchange(&exchange.headers),
         operation: None,
         running: None,
         takes_streamed_body: exchange.takes_streamed_body,

@@ -1,7 +1,6 @@
 //! Conversion of every error of the request path into a response: code, HTTP status, message to the
 //! client. Log messages are written where the error is detected.
 
-mod account;
 mod failure;
 mod relay;
 
@@ -138,6 +137,10 @@ impl RequestError {
 
     pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(code::INVALID_PARAMS, message)
+    }
+
+    pub(crate) fn stale_cursor() -> Self {
+        Self::invalid("the cursor is no longer valid; restart without a cursor")
     }
 
     /// Returns the error for a request cancelled by its client, which expects no response.

@@ -88,7 +88,7 @@ fn write_text(
         let sealed = tokens::seal(context, server, target, inner, requests.as_deref(), resumption);
         match sealed {
             Ok(sealed) => object.string("requestState", &sealed),
-            Err(what) => return Err(broken(permitted, what)),
+            Err(what) => return Err(permitted.broken(what)),
         }
     }
     if text.len() > MAX_COPIED_BYTES {
@@ -288,7 +288,7 @@ fn rewrite(
             let own = scan::as_str(value);
             let own = own.as_deref().unwrap_or("");
             let Some(token) = tokens::seal_task(context, &**permitted.server(), own) else {
-                return Err(broken(permitted, "a task id that is too long"));
+                return Err(permitted.broken("sent a task id that is too long"));
             };
             Change::To(write::quoted(&token))
         }
@@ -298,7 +298,7 @@ fn rewrite(
         }
         Key::Task if permitted.makes_task() => match write_task(context, permitted, value) {
             Ok(task) => Change::To(task),
-            Err(what) => return Err(broken(permitted, what)),
+            Err(what) => return Err(permitted.broken(what)),
         },
         // Replaced by our own state, even if the server sent none.
         Key::RequestState if answer.kind == AnswerKind::InputRequired => Change::Drop,
@@ -360,11 +360,6 @@ fn is_task(method: Method) -> bool {
     matches!(method, Method::TasksGet | Method::TasksUpdate | Method::TasksCancel)
 }
 
-fn broken(permitted: &Permitted, what: &str) -> RequestError {
-    let slug = permitted.server().slug();
-    RequestError::new(lockgate_protocol::code::INTERNAL, format!("server {slug} sent {what}"))
-}
-
 /// Returns whether a revision accepts this structured content: objects since 2025-06-18, any value
 /// since 2026-07-28.
 fn takes_structured(revision: Revision, value: &[u8]) -> bool {
@@ -381,10 +376,10 @@ fn questions(
     slug: Option<&str>,
 ) -> Result<Change, RequestError> {
     let Ok(Value::Object(mut all)) = serde_json::from_slice::<Value>(value) else {
-        return Err(broken(permitted, "questions that are not an object"));
+        return Err(permitted.broken("sent questions that are not an object"));
     };
     if all.len() > MAX_QUESTIONS {
-        return Err(broken(permitted, "too many questions"));
+        return Err(permitted.broken("sent too many questions"));
     }
     let mut changed = false;
     for question in all.values_mut() {
@@ -399,9 +394,8 @@ fn questions(
             params.as_bytes(),
             context.revision,
         ) {
-            return Err(broken(
-                permitted,
-                "a question, but the client did not declare the capability to answer it",
+            return Err(permitted.broken(
+                "sent a question, but the client did not declare the capability to answer it",
             ));
         }
         if method == Method::Elicit && slug.is_some() {
@@ -441,10 +435,10 @@ fn write_task(
     value: &[u8],
 ) -> Result<Vec<u8>, &'static str> {
     let mut task = serde_json::from_slice(value).unwrap_or(Value::Null);
-    let Some(own) = task["taskId"].as_str() else { return Err("a task without an id") };
+    let Some(own) = task["taskId"].as_str() else { return Err("sent a task without an id") };
     let server = &**permitted.server();
     let Some(token) = tokens::seal_task(context, server, own) else {
-        return Err("a task id that is too long");
+        return Err("sent a task id that is too long");
     };
     if let Some(session) = &context.session {
         session.remember_task(SessionTask::new(token.clone(), ServerId::of(server), own));

@@ -4,9 +4,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use http::{HeaderMap, HeaderName};
 use lockgate_admission::clock;
 use lockgate_authn::Peer;
 use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::key::Key;
+use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
 use lockgate_telemetry::{
@@ -17,7 +20,6 @@ use parking_lot::Mutex;
 
 use crate::gateway::Gateway;
 use crate::rescue::RequestError;
-use crate::trace_context;
 use crate::transport::{Exchange, Transport};
 
 /// The metrics and span of a request; recorded on drop.
@@ -56,7 +58,7 @@ impl ServerOperation {
     pub(crate) fn tell_log(&self, exchange: &Exchange, request: &Request) {
         lockgate_telemetry::request::has_trace(|| {
             let own = self.context();
-            own.or_else(|| trace_context::of_request(exchange, request))
+            own.or_else(|| trace_of_request(exchange, request))
         });
     }
 
@@ -144,7 +146,7 @@ impl Drop for ServerOperation {
 }
 
 fn begin_span(tracer: &Tracer, exchange: &Exchange, request: &Request) -> OperationSpan {
-    let parent = trace_context::of_request(exchange, request);
+    let parent = trace_of_request(exchange, request);
     let mut span = OperationSpan::server(tracer, parent.as_ref(), request.method.as_str());
     if !span.context().is_sampled() {
         return span;
@@ -222,3 +224,41 @@ fn target(method: Method, name: &str) -> Target<'_> {
         _ => Target::Nothing,
     }
 }
+
+// The trace context of a request (W3C Trace Context). `_meta` applies to the message and takes
+// precedence; the headers of the exchange are the fallback if `_meta` has no valid context. Invalid
+// values are ignored.
+
+static TRACEPARENT: HeaderName = HeaderName::from_static(meta::TRACEPARENT);
+static TRACESTATE: HeaderName = HeaderName::from_static(meta::TRACESTATE);
+
+/// Returns the context in a message, or else in the headers of its exchange.
+fn trace_of_request(exchange: &Exchange, request: &Request) -> Option<TraceContext> {
+    trace_of_message(request).or_else(|| trace_of_exchange(&exchange.headers))
+}
+
+pub(crate) fn trace_of_exchange(headers: &HeaderMap) -> Option<TraceContext> {
+    let mut parents = headers.get_all(&TRACEPARENT).iter();
+    let parent = parents.next()?.to_str().ok()?;
+    if parents.next().is_some() {
+        return None;
+    }
+    TraceContext::parse(parent.trim(), read_state(headers).as_deref())
+}
+
+/// Repeated `tracestate` headers form a single list.
+fn read_state(headers: &HeaderMap) -> Option<String> {
+    let mut states = Vec::new();
+    for state in headers.get_all(&TRACESTATE) {
+        states.push(state.to_str().ok()?);
+    }
+    if states.is_empty() { None } else { Some(states.join(",")) }
+}
+
+pub(crate) fn trace_of_message(request: &Request) -> Option<TraceContext> {
+    let parent = request.meta_str(Key::Traceparent)?;
+    TraceContext::parse(&parent, request.meta_str(Key::Tracestate).as_deref())
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,8 +9,7 @@ use lockgate_protocol::key::Key;
 use lockgate_protocol::list::{self, Form, RESOURCE, Raw, SKILL, Shown};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::name::Slug;
-use lockgate_protocol::scan::{self, Scanner};
-use lockgate_protocol::sealed::Purpose;
+use lockgate_protocol::scan::Scanner;
 use lockgate_protocol::{code, uri, write};
 use lockgate_upstream::Item;
 
@@ -19,13 +18,11 @@ use crate::catalog::template::Steps;
 use crate::context::RequestContext;
 use crate::inspect::{KnownInspections, Looking, has_hidden_text, name_in_lock};
 use crate::rescue::RequestError;
-use crate::unix_time;
+use crate::tokens;
 
 const SCHEME: &str = "skill://";
 /// Maximum number of entries on a page of a directory.
 const MAX_CHILDREN: usize = 1000;
-/// Lifetime of a cursor, in seconds.
-const CURSOR_LIFE: u64 = 3600;
 
 /// Returns whether a method of the extension is offered.
 pub(crate) fn is_offered(method: Method, offers: &Offers) -> bool {
@@ -42,16 +39,16 @@ pub(crate) fn rewrite_skill(
     let asked = context.request.param_str(Key::Uri).unwrap_or_default();
     let array = [b"[".as_slice(), entry, b"]"].concat();
     let Some(Raw { key, text }) = read(array, &SKILL, context)?.pop() else {
-        return Err(broken(permitted, "an entry that is not that of a skill"));
+        return Err(permitted.broken("sent an entry that is not that of a skill"));
     };
     if *key != *permitted.target() {
-        return Err(broken(permitted, "the entry of another skill"));
+        return Err(permitted.broken("sent the entry of another skill"));
     }
     let item = Item { key: key.into(), text, headers: None };
     let builtin = server.stats().is_none();
     let pins = &context.snapshot.config.pins;
     let how = Looking { builtin, validates: false, is_skill: true, pins };
-    let Ok(slug) = Slug::new(server.slug()) else { return Err(broken(permitted, "a skill")) };
+    let Ok(slug) = Slug::new(server.slug()) else { return Err(permitted.broken("sent a skill")) };
     let name = name_in_lock(server);
     if KnownInspections::default().inspect((&slug, &name), &item, how).quarantined {
         tracing::warn!(
@@ -96,8 +93,9 @@ pub(crate) fn check_file(
     if context.snapshot.config.pins.hidden_text == HiddenText::Report {
         return Ok(());
     }
-    let what = "a file of a skill with invisible characters or invalid base64, which hide text";
-    Err(broken(permitted, what))
+    let what =
+        "sent a file of a skill with invisible characters or invalid base64, which hide text";
+    Err(permitted.broken(what))
 }
 
 /// Rewrites the children of a directory, without those that the caller may not read.
@@ -111,8 +109,8 @@ pub(crate) fn rewrite_children(
     let mut steps = Steps::of_request();
     let children = read(children.to_vec(), &RESOURCE, context)?;
     if children.len() > MAX_CHILDREN {
-        let what = format!("a directory page with more than {MAX_CHILDREN} entries");
-        return Err(broken(permitted, &what));
+        let what = format!("sent a directory page with more than {MAX_CHILDREN} entries");
+        return Err(permitted.broken(&what));
     }
     for Raw { key, text } in children {
         let shown = if context.view.namespaced { uri::expose(slug, &key) } else { (&*key).into() };
@@ -154,11 +152,9 @@ fn show(
 /// Seals a server's cursor (JSON text of a string) for the directory of this request.
 pub(crate) fn seal_cursor(context: &RequestContext, own: &[u8]) -> Result<Vec<u8>, RequestError> {
     let uri = context.request.param_str(Key::Uri).unwrap_or_default();
-    let expires = unix_time::now() + CURSOR_LIFE;
-    let sealer = &context.snapshot.sealer;
-    match sealer.seal(Purpose::Cursor, &binding(context, &uri), expires, own) {
-        Ok(sealed) => Ok(write::quoted(&sealed)),
-        Err(_) => Err(RequestError::new(code::INTERNAL, "the server's cursor is too long")),
+    match tokens::seal_cursor(context, &[Method::DirectoryRead.as_str(), &uri], own) {
+        Some(sealed) => Ok(write::quoted(&sealed)),
+        None => Err(RequestError::new(code::INTERNAL, "the server's cursor is too long")),
     }
 }
 
@@ -168,23 +164,9 @@ pub(crate) fn open_cursor(
     uri: &str,
 ) -> Result<Option<Vec<u8>>, RequestError> {
     let Some(cursor) = context.request.param(Key::Cursor) else { return Ok(None) };
-    let token = scan::as_str(cursor).unwrap_or_default();
-    let sealer = &context.snapshot.sealer;
-    match sealer.open(Purpose::Cursor, &binding(context, uri), unix_time::now(), &token) {
-        Ok(own) => Ok(Some(own)),
-        Err(_) => {
-            Err(RequestError::invalid("the cursor is no longer valid; restart without a cursor"))
-        }
+    let of = [Method::DirectoryRead.as_str(), uri];
+    match tokens::open_cursor(context, &of, cursor) {
+        Some(own) => Ok(Some(own)),
+        None => Err(RequestError::stale_cursor()),
     }
-}
-
-/// Binds a cursor to its caller, endpoint and directory.
-fn binding<'a>(context: &'a RequestContext, uri: &'a str) -> [&'a [u8]; 5] {
-    let bind = context.bind();
-    [bind[0], bind[1], bind[2], Method::DirectoryRead.as_str().as_bytes(), uri.as_bytes()]
-}
-
-fn broken(permitted: &Permitted, what: &str) -> RequestError {
-    let slug = permitted.server().slug();
-    RequestError::new(code::INTERNAL, format!("server {slug} sent {what}"))
 }

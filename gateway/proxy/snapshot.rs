@@ -4,11 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_authn::{Authenticator, Signer};
+use http::HeaderValue;
+use lockgate_authn::{Authenticator, Principal, Signer};
 use lockgate_policy::{Limiter, Policy};
 use lockgate_protocol::name::Naming;
 use lockgate_protocol::sealed::{Sealer, SecretError};
 use lockgate_search::Synonyms;
+use lockgate_upstream::IdentityAssertion;
 
 use crate::Config;
 use crate::embeddings::{Embedder, Embeddings};
@@ -113,4 +115,36 @@ fn compile(policy: &lockgate_policy::Config) -> Result<Policy, RulesError> {
         None => String::new(),
     };
     Err(RulesError::Policy(words))
+}
+
+// Identity assertions for servers that require them: for a caller, according to its request's
+// credential, or for the gateway itself when it sends its own requests. They are signed with the
+// current keys, which may rotate.
+
+struct CallerAssertion {
+    signer: Arc<Signer>,
+    principal: Principal,
+}
+
+/// Signs assertions for the gateway itself.
+pub struct GatewayAssertion(pub Arc<Signer>);
+
+impl Snapshot {
+    /// Returns the identity assertion for a caller, if any server requires assertions.
+    pub(crate) fn assertion(&self, principal: &Principal) -> Option<Arc<dyn IdentityAssertion>> {
+        let signer = Arc::clone(self.signer.as_ref()?);
+        Some(Arc::new(CallerAssertion { signer, principal: principal.clone() }))
+    }
+}
+
+impl IdentityAssertion for CallerAssertion {
+    fn sign_for(&self, audience: &Arc<str>) -> Option<HeaderValue> {
+        self.signer.sign_caller(&self.principal, audience)
+    }
+}
+
+impl IdentityAssertion for GatewayAssertion {
+    fn sign_for(&self, audience: &Arc<str>) -> Option<HeaderValue> {
+        self.0.sign_own(audience)
+    }
 }

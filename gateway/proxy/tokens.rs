@@ -73,12 +73,12 @@ pub(crate) fn seal(
 ) -> Result<String, &'static str> {
     let inner_bytes = inner.unwrap_or(b"").len();
     if inner_bytes > MAX_STATE {
-        return Err("a request state that is too long");
+        return Err("sent a request state that is too long");
     }
     let mut questions = Questions::default();
     if let Some(requests) = requests {
         let Some(asked) = Questions::of(requests) else {
-            return Err("questions that are too long");
+            return Err("sent questions that are too long");
         };
         questions = asked;
     }
@@ -104,7 +104,7 @@ pub(crate) fn seal(
         unix_time::now() + STATE_LIFE.as_secs(),
         &plain,
     );
-    let Ok(sealed) = sealed else { return Err("a request state that is too long") };
+    let Ok(sealed) = sealed else { return Err("sent a request state that is too long") };
     Ok(match resumption {
         Resumption::Parked(_, Some(address)) => {
             let sealer = &context.snapshot.sealer;
@@ -219,6 +219,29 @@ pub(crate) fn take_answers(
         )));
     }
     take(raw).map_err(RequestError::invalid)
+}
+
+/// Lifetime of a cursor.
+const CURSOR_LIFE: Duration = Duration::from_secs(3600);
+
+/// Seals a position in a list of the method, and of the URI if it has one, as a cursor.
+pub(crate) fn seal_cursor(context: &RequestContext, of: &[&str], plain: &[u8]) -> Option<String> {
+    let expires = unix_time::now() + CURSOR_LIFE.as_secs();
+    let sealer = &context.snapshot.sealer;
+    sealer.seal(Purpose::Cursor, &bind_cursor(context, of), expires, plain).ok()
+}
+
+/// Opens a cursor (JSON text of a string) for this caller at this endpoint.
+pub(crate) fn open_cursor(context: &RequestContext, of: &[&str], cursor: &[u8]) -> Option<Vec<u8>> {
+    let token = scan::as_str(cursor)?;
+    let bound = bind_cursor(context, of);
+    context.snapshot.sealer.open(Purpose::Cursor, &bound, unix_time::now(), &token).ok()
+}
+
+fn bind_cursor<'a>(context: &'a RequestContext, of: &[&'a str]) -> Vec<&'a [u8]> {
+    let mut bound = context.bind().to_vec();
+    bound.extend(of.iter().map(|part| part.as_bytes()));
+    bound
 }
 
 /// Creates a task id for the client, which includes the called tool.

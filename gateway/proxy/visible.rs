@@ -32,28 +32,18 @@ const CALL_STEPS: usize = 11;
 /// Minimum of calls within these steps.
 const MIN_CALLS: u64 = 5;
 
-/// A tool that a caller may use.
-#[derive(Clone)]
-pub struct VisibleTool {
-    pub server: Arc<dyn Upstream>,
-    /// The tool's exposed name.
-    pub exposed: Arc<str>,
-    /// The server's own name of the tool.
-    pub own: Arc<str>,
-    /// The definition as JSON.
-    pub text: Bytes,
-    /// The tool's call metrics.
-    pub metrics: Option<Arc<ToolMetrics>>,
-}
-
-/// A prompt or a resource that a caller may use.
+/// A tool, prompt or resource that a caller may use.
 #[derive(Clone)]
 pub struct VisibleItem {
     pub server: Arc<dyn Upstream>,
     /// The exposed name or URI.
     pub exposed: Arc<str>,
+    /// The server's own name or URI.
+    pub own: Arc<str>,
     /// The definition as JSON.
     pub text: Bytes,
+    /// The call metrics of a tool.
+    pub metrics: Option<Arc<ToolMetrics>>,
 }
 
 /// Calls of a server of which at least half fail.
@@ -143,24 +133,6 @@ impl Gateway {
     pub fn visible_servers(&self, caller: &Principal) -> Vec<Arc<dyn Upstream>> {
         let Some(view) = self.view_for(caller) else { return Vec::new() };
         view.servers.values().cloned().collect()
-    }
-
-    /// Returns the tools that a caller may use without interaction, after waiting for the servers'
-    /// lists.
-    pub async fn visible_tools(&self, caller: &Principal) -> Vec<VisibleTool> {
-        self.settle_for(caller).await;
-        let Some(view) = self.view_for(caller) else { return Vec::new() };
-        let mut tools = Vec::new();
-        for entry in view.entries(ListKind::Tools, Audience::Everybody) {
-            tools.push(VisibleTool {
-                server: Arc::clone(&entry.server),
-                exposed: Arc::clone(view.shown(entry)),
-                own: Arc::clone(&entry.item.key),
-                text: entry.item.text.clone(),
-                metrics: entry.metrics.clone(),
-            });
-        }
-        tools
     }
 
     /// Checks the items of an agent: a new name must not be that of another item, or of a group,
@@ -257,8 +229,8 @@ impl Gateway {
         snapshot.policy.verdict(&rights.class, &question).is_visible()
     }
 
-    /// Returns the prompts or resources that a caller may use without interaction, after waiting
-    /// for the servers' lists.
+    /// Returns the items of a list that a caller may use without interaction, after waiting for the
+    /// servers' lists.
     pub async fn visible_items(&self, caller: &Principal, kind: ListKind) -> Vec<VisibleItem> {
         self.settle_for(caller).await;
         let Some(view) = self.view_for(caller) else { return Vec::new() };
@@ -267,7 +239,9 @@ impl Gateway {
             items.push(VisibleItem {
                 server: Arc::clone(&entry.server),
                 exposed: Arc::clone(view.shown(entry)),
+                own: Arc::clone(&entry.item.key),
                 text: entry.item.text.clone(),
+                metrics: entry.metrics.clone(),
             });
         }
         items

@@ -7,7 +7,7 @@ use lockgate_registry::{
     AgentServer as Stored, AgentServerChange, Assignment, Integration as StoredIntegration,
     MAX_PAGE, Page as Found,
 };
-use lockgate_upstream::Upstream;
+use lockgate_upstream::{ListKind, Upstream};
 
 use super::agents::Agent;
 use super::figures::may_see_figures;
@@ -156,7 +156,7 @@ impl AgentServer {
 
 /// Returns the own names of the tools of a server that the caller may use.
 async fn list_tools(state: &ApiState, caller: &Caller, slug: &str) -> Vec<Arc<str>> {
-    let mut tools = state.gateway.visible_tools(&caller.principal).await;
+    let mut tools = state.gateway.visible_items(&caller.principal, ListKind::Tools).await;
     tools.retain(|tool| tool.server.slug() == slug);
     tools.into_iter().map(|tool| tool.own).collect()
 }

@@ -179,9 +179,9 @@ pub(crate) async fn list_pins(
     let actor = make_actor(&caller);
     let mut all = Vec::new();
     if caller.role == Role::Operator {
-        all.extend(state.gateway.flagged_tools());
+        all.extend(state.gateway.flagged_tools(None));
     }
-    all.extend(state.gateway.flagged_tools_of(&actor.organisation));
+    all.extend(state.gateway.flagged_tools(Some(&actor.organisation)));
     all.retain(|flagged_tool| query.filter.admits(flagged_tool));
     let pins: Vec<_> = all.into_iter().map(Pin::new).collect();
     Ok(Json(query.cut(pins)?))

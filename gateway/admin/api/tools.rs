@@ -2,8 +2,8 @@
 //! same decisions as for MCP clients.
 
 use lockgate_protocol::method::Method;
-use lockgate_proxy::VisibleTool;
-use lockgate_upstream::Upstream;
+use lockgate_proxy::VisibleItem;
+use lockgate_upstream::{ListKind, Upstream};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::call::{CallOrigin, CallResult, Params, call, param};
@@ -93,12 +93,12 @@ impl Paged<ToolsQuery> {
 
 /// A tool that the caller may use, with the statistics that it may see.
 pub(crate) struct SeenTool {
-    tool: VisibleTool,
+    tool: VisibleItem,
     metrics: Option<ToolMetrics>,
 }
 
 impl SeenTool {
-    pub(crate) fn new(caller: &Caller, tool: VisibleTool) -> Self {
+    pub(crate) fn new(caller: &Caller, tool: VisibleItem) -> Self {
         let metrics = match &tool.metrics {
             Some(metrics) if may_see_figures(caller, &*tool.server) => metrics.figures(),
             _ => None,
@@ -180,7 +180,8 @@ fn read_text(value: Option<Value>) -> Option<String> {
 }
 
 async fn find_tool(state: &ApiState, caller: &Caller, name: &str) -> Result<SeenTool, Problem> {
-    let mut visible = state.gateway.visible_tools(&caller.principal).await.into_iter();
+    let mut visible =
+        state.gateway.visible_items(&caller.principal, ListKind::Tools).await.into_iter();
     let detail = "there is no such tool; GET /api/tools lists them";
     let found = visible.find(|tool| *tool.exposed == *name);
     let found = found.ok_or_else(|| Problem::not_found("TOOL_NOT_FOUND", detail))?;
@@ -202,7 +203,7 @@ pub(crate) async fn list_tools(
     Query(query): Query<Paged<ToolsQuery>>,
 ) -> Result<Json<Page<Tool>>, Problem> {
     let mut all = Vec::new();
-    let visible = state.gateway.visible_tools(&caller.principal).await;
+    let visible = state.gateway.visible_items(&caller.principal, ListKind::Tools).await;
     let category = query.filter.category.as_ref();
     let no_category = category.is_some_and(|one| is_category(&state, &caller, one) != Some(true));
     for tool in visible {

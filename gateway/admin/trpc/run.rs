@@ -9,6 +9,7 @@ use lockgate_admission::reader::Reader;
 use lockgate_authn::Role;
 use lockgate_protocol::method::Method;
 use lockgate_proxy::transport::Transport;
+use lockgate_upstream::ListKind;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -108,7 +109,7 @@ async fn write(state: &ApiState, value: &impl Serialize) -> Outcome {
 
 /// Returns the status of the gateway in the caller's view.
 async fn describe_status(state: &ApiState, caller: &Caller) -> Value {
-    let tools = state.gateway.visible_tools(&caller.principal).await.len();
+    let tools = state.gateway.visible_items(&caller.principal, ListKind::Tools).await.len();
     let mut servers = Vec::new();
     let mut total: u64 = 0;
     let mut failed = 0;
@@ -266,9 +267,9 @@ impl ToolCalls<'_> {
             return false;
         }
         let gateway = &self.state.gateway;
-        let mut all = gateway.flagged_tools_of(self.caller.organisation());
+        let mut all = gateway.flagged_tools(Some(self.caller.organisation()));
         if self.caller.role == Role::Operator {
-            all.extend(gateway.flagged_tools());
+            all.extend(gateway.flagged_tools(None));
         }
         all.retain(|flagged_tool| flagged_tool.quarantined);
         all.iter().any(|flagged_tool| {

@@ -8,6 +8,7 @@ use lockgate_policy::response::Response;
 use lockgate_policy::{
     ApprovalRule, DenyReason, HeldPermit, Passed, PolicyDenial, Target, TargetKind, Verdict,
 };
+use lockgate_protocol::code;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_telemetry::ToolMetrics;
@@ -15,7 +16,6 @@ use lockgate_telemetry::audit::DryRunDenial;
 use lockgate_upstream::Upstream;
 
 use crate::approve::answer::CallerAnswer;
-use crate::authorize::task_support::TaskUse;
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
@@ -44,6 +44,19 @@ struct Approval {
     answer: Option<CallerAnswer>,
     /// Digest of the approved call.
     given: Option<[u8; 32]>,
+}
+
+/// How a call runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TaskUse {
+    /// As an ordinary call.
+    None,
+    /// As a task that the client follows.
+    OfClient,
+    /// As a task that the gateway follows on behalf of the client.
+    OfGateway,
+    /// As a task that the client follows through the tasks extension.
+    Converted,
 }
 
 /// A permit to send one request to one server.
@@ -239,6 +252,11 @@ impl Permitted {
 
     pub(crate) fn target(&self) -> &str {
         &self.target
+    }
+
+    /// Returns the error for a response that breaks the protocol.
+    pub(crate) fn broken(&self, what: &str) -> RequestError {
+        RequestError::new(code::INTERNAL, format!("server {} {what}", self.server.slug()))
     }
 
     /// Returns the listed name, which may differ from the name in the request.

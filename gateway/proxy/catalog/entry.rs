@@ -1,7 +1,9 @@
-//! Items of the merged catalog, and policy's verdict on them for a class of callers.
+//! Items of the merged catalog, policy's verdict on them for a class of callers, and the pages of
+//! their lists.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use lockgate_policy::{Annotations, InputSchema, Target, TargetKind, Verdict};
 use lockgate_protocol::list;
 use lockgate_protocol::name::Slug;
@@ -181,4 +183,20 @@ impl ListMarks {
     pub(crate) fn none() -> Self {
         Self([0; ListKind::COUNT])
     }
+}
+
+/// The pages of a list by audience and revision, serialised on first use.
+pub(crate) type RenderedList = [[OnceLock<Arc<Pages>>; 5]; Audience::COUNT];
+
+/// The pages of a view's lists.
+#[derive(Default)]
+pub(crate) struct Rendered(pub(crate) [RenderedList; ListKind::COUNT]);
+
+/// A list as clients of one revision see it.
+pub(crate) struct Pages {
+    /// Identifies the content, also across rebuilds, so that cursors stay valid until the list
+    /// changes.
+    pub(crate) mark: String,
+    /// JSON text of an array each.
+    pub(crate) pages: Vec<Bytes>,
 }

@@ -13,10 +13,9 @@ use lockgate_text::date;
 use lockgate_upstream::{ListKind, ServerId, Upstream, UpstreamState};
 use serde_json::Map;
 
-use super::entry::{CatalogEntry, ViewEntry, index};
+use super::entry::{CatalogEntry, Rendered, ViewEntry, index};
 use super::groups::Groups;
 use super::management::is_management;
-use super::rendered::Rendered;
 use super::view::{Degraded, View};
 use super::{Catalog, Declared};
 use crate::agent_servers::AgentServers;
@@ -107,7 +106,7 @@ impl<'a> Layers<'a> {
             }
         }
         for catalog in self.catalogs() {
-            for skill in &catalog.quarantined_skills {
+            for skill in &catalog.quarantined[index(ListKind::Skills)] {
                 seen[index(ListKind::Resources)].retain(|file| !skill.holds(&file.entry));
             }
         }
@@ -115,7 +114,8 @@ impl<'a> Layers<'a> {
         if !namespaced && servers.is_empty() {
             return None;
         }
-        let quarantined = self.catalogs().flat_map(|catalog| &catalog.quarantined_skills);
+        let skills = index(ListKind::Skills);
+        let quarantined = self.catalogs().flat_map(|catalog| &catalog.quarantined[skills]);
         let quarantined = quarantined.cloned().collect();
         let mut view = make_view(&seen, &servers, (namespaced, quarantined), viewing);
         view.compose = compose;

@@ -10,8 +10,7 @@ use lockgate_search::{Builder, Document, Index, Part, Query, Vector, find, find_
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::catalog::entry::CatalogEntry;
-use crate::catalog::rendered::RenderedList;
+use crate::catalog::entry::{CatalogEntry, RenderedList};
 
 /// Bytes of a text for a vector.
 pub(crate) const MAX_TEXT: usize = 1024;

@@ -13,10 +13,10 @@ use lockgate_upstream::{ListKind, ServerId, Upstream};
 use serde_json::{Map, Value};
 
 use crate::catalog::entry::{
-    Audience, CatalogEntry, FoundResource, ListMarks, ViewEntry, category, index, unlisted_target,
+    Audience, CatalogEntry, FoundResource, ListMarks, Rendered, ViewEntry, category, index,
+    unlisted_target,
 };
 use crate::catalog::groups::Groups;
-use crate::catalog::rendered::Rendered;
 use crate::catalog::template;
 use crate::catalog::template::Steps;
 use crate::catalog::tool_index::ViewSearch;

@@ -37,7 +37,7 @@ impl Directory {
 
     /// Returns whether a server has lists that are not merged yet.
     fn is_behind(&self, server: &dyn Upstream) -> bool {
-        let catalog = self.catalog_of(&server.organisation().cloned());
+        let catalog = self.catalog_of(server.organisation().map(|name| &**name));
         let Some(catalog) = catalog else { return false };
         let merged = catalog.merged_version(server.slug());
         matches!(merged, Some(merged) if merged < server.catalog().version)

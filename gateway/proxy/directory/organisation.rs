@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::agent_servers::AgentServers;
 use crate::catalog::{Catalog, Layers, OwnRules, View, ViewLayer};
 use crate::directory::server_set::ServerSet;
-use crate::directory::{Directory, Source, make_viewing, select};
+use crate::directory::{Directory, make_viewing, select};
 use crate::flagged_tools::log_new_flagged_tools;
 use crate::own_lists::OwnDelta;
 use crate::rights::CallerRights;
@@ -118,8 +118,7 @@ pub(crate) struct Seeing<'a> {
 impl Directory {
     /// Returns a server from the catalog that includes it.
     pub(crate) fn find_merged(&self, id: &ServerId) -> Option<Arc<dyn Upstream>> {
-        let source: Source = id.organisation.clone();
-        self.catalog_of(&source)?.servers.get(&*id.slug).cloned()
+        self.catalog_of(id.organisation.as_deref())?.servers.get(&*id.slug).cloned()
     }
 
     /// Returns the view of a caller with its own lists. Callers of a class with the same

@@ -9,23 +9,20 @@ use lockgate_protocol::key::Key;
 use lockgate_protocol::list::{self, Shown};
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::scan::{self, Keys, Scanner, Span};
-use lockgate_protocol::sealed::Purpose;
 use lockgate_protocol::write::{self, Object};
 use lockgate_protocol::{header, meta};
 use lockgate_upstream::{Item, ListKind};
 use serde_json::{Value, json};
 
-use crate::catalog::rendered::Pages;
+use crate::catalog::entry::Pages;
 use crate::catalog::{Audience, CatalogEntry, View, ViewSearch, index, management};
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
 use crate::search::first_sentence;
 use crate::snapshot::Snapshot;
+use crate::tokens;
 use crate::transport::Text;
-use crate::unix_time;
 
-/// Lifetime of a cursor, in seconds.
-const CURSOR_LIFE: u64 = 3600;
 /// Limit on joined instructions, in bytes.
 const MAX_INSTRUCTIONS: usize = 32 * 1024;
 /// Limit on the introduction to a search, in bytes, and on the purpose of each server in it.
@@ -43,9 +40,7 @@ pub(super) fn write_page(context: &RequestContext, kind: ListKind) -> Result<Tex
     }
     let list = find_pages(context, kind);
     let Some((number, page)) = find_page(context, &list) else {
-        return Err(RequestError::invalid(
-            "the cursor is no longer valid; restart without a cursor",
-        ));
+        return Err(RequestError::stale_cursor());
     };
     let mut head = Vec::with_capacity(256);
     write::result_head(&mut head, context.request.id());
@@ -55,11 +50,8 @@ pub(super) fn write_page(context: &RequestContext, kind: ListKind) -> Result<Tex
     }
     if number + 1 < list.pages.len() {
         let plain = format!("{} {}", list.mark, number + 1);
-        let expires = unix_time::now() + CURSOR_LIFE;
-        let sealer = &context.snapshot.sealer;
-        if let Ok(cursor) =
-            sealer.seal(Purpose::Cursor, &cursor_binding(context), expires, plain.as_bytes())
-        {
+        let method = context.request.method.as_str();
+        if let Some(cursor) = tokens::seal_cursor(context, &[method], plain.as_bytes()) {
             object.string("nextCursor", &cursor);
         }
     }
@@ -77,17 +69,8 @@ fn find_page<'a>(context: &RequestContext, list: &'a Pages) -> Option<(usize, &'
     Some((number, list.pages.get(number)?))
 }
 
-/// Returns the binding of a cursor to its caller, endpoint and list.
-fn cursor_binding(context: &RequestContext) -> [&[u8]; 4] {
-    let bind = context.bind();
-    [bind[0], bind[1], bind[2], context.request.method.as_str().as_bytes()]
-}
-
 fn read_cursor(context: &RequestContext, mark: &str, cursor: &[u8]) -> Option<usize> {
-    let token = scan::as_str(cursor)?;
-    let binding = cursor_binding(context);
-    let sealer = &context.snapshot.sealer;
-    let plain = sealer.open(Purpose::Cursor, &binding, unix_time::now(), &token).ok()?;
+    let plain = tokens::open_cursor(context, &[context.request.method.as_str()], cursor)?;
     let (of, number) = std::str::from_utf8(&plain).ok()?.split_once(' ')?;
     if of != mark {
         return None;

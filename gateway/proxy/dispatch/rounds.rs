@@ -23,7 +23,7 @@ use crate::client_channel::CallChannel;
 use crate::context::RequestContext;
 use crate::dispatch::parking::write_input_required;
 use crate::dispatch::record::CallRecord;
-use crate::dispatch::task::{FollowedTask, broken, read_response};
+use crate::dispatch::task::{FollowedTask, read_response};
 use crate::dispatch::{parking, task};
 use crate::gateway::Gateway;
 use crate::interact::is_pausable;
@@ -240,7 +240,7 @@ fn report(
 
 // Calls that lack an account of their caller at the server. Clients that open pages for their user
 // are asked to open the link; with `auth.waits`, the call then waits for the account and is made
-// once more. Others get the link as text (`rescue/account`). Pages: client/elicitation.mdx
+// once more. Others get the link as text (`rescue/relay`). Pages: client/elicitation.mdx
 // (2025-11-25, 2026-07-28).
 
 /// Key of the question to a modern client.
@@ -328,14 +328,14 @@ pub(super) fn convert_created(
     answer: &Answer,
 ) -> Result<Answer, RequestError> {
     let Some(task) = answer.member(Key::Task) else {
-        return Err(broken(&**permitted.server(), "returned no task, although one was requested"));
+        return Err(permitted.broken("returned no task, although one was requested"));
     };
     let mut result = Vec::new();
     let mut object = Object::open(&mut result);
     object.raw("resultType", b"\"task\"");
     write_task(&mut object, task, None);
     object.close();
-    let created = read_response(&**permitted.server(), write::result(b"0", &result))?;
+    let created = read_response(permitted, write::result(b"0", &result))?;
     Ok(Answer { kind: AnswerKind::Task, ..created })
 }
 
@@ -354,7 +354,7 @@ pub(super) async fn answer(
         _ => drop(task.look().await?),
     }
     object.close();
-    read_response(&**permitted.server(), write::result(b"0", &result))
+    read_response(permitted, write::result(b"0", &result))
 }
 
 /// Cancels a task. The extension permits cancelling a task that has ended.

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use lockgate_authn::Principal;
-use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{self, Message, Outcome, Request, SentBy};
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
@@ -71,7 +70,7 @@ pub(super) async fn follow(
         None => answer.member(Key::TaskId),
     };
     let Some(own) = id.and_then(scan::as_str) else {
-        return Err(broken(&**permitted.server(), "returned a task without an id"));
+        return Err(permitted.broken("returned a task without an id"));
     };
     let mut task = FollowedTask::new(context, permitted, own.into_owned());
     let ended = if is_modern {
@@ -161,7 +160,7 @@ impl<'a> FollowedTask<'a> {
         channel: Option<&Arc<CallChannel>>,
     ) -> Result<Answer, RequestError> {
         let Some(request) = make_request(method, params) else {
-            return Err(broken(&*self.server, "has a task with an invalid id"));
+            return Err(self.permitted.broken("has a task with an invalid id"));
         };
         let by = (&self.caller, &self.context.principal);
         call(&*self.server, by, &self.own, &request, channel)
@@ -177,7 +176,7 @@ impl<'a> FollowedTask<'a> {
             return Err(problem);
         }
         let Some(status) = text_of(&answer, Key::Status) else {
-            return Err(broken(&*self.server, "has a task without a status"));
+            return Err(self.permitted.broken("has a task without a status"));
         };
         let status = status.into_owned();
         Ok((status, answer))
@@ -215,13 +214,13 @@ impl<'a> FollowedTask<'a> {
             let (status, answer) = self.look().await?;
             match (status.as_str(), answer.member(Key::Result), answer.member(Key::Error)) {
                 ("completed", Some(result), _) => {
-                    return read_response(&*self.server, write::result(b"0", result));
+                    return read_response(self.permitted, write::result(b"0", result));
                 }
                 ("failed", _, Some(error)) => {
                     let error = [br#"{"jsonrpc":"2.0","id":0,"error":"#, error, b"}"].concat();
-                    return read_response(&*self.server, error);
+                    return read_response(self.permitted, error);
                 }
-                ("cancelled", ..) => return Err(broken(&*self.server, "cancelled the task")),
+                ("cancelled", ..) => return Err(self.permitted.broken("cancelled the task")),
                 ("input_required", ..) => {
                     let new = unasked(&answer, &mut asked);
                     if !new.is_empty() {
@@ -230,7 +229,7 @@ impl<'a> FollowedTask<'a> {
                     }
                 }
                 ("working", ..) => {}
-                _ => return Err(broken(&*self.server, "has a task that is not valid")),
+                _ => return Err(self.permitted.broken("has a task that is not valid")),
             }
             self.pause(&answer).await?;
         }
@@ -243,7 +242,7 @@ impl<'a> FollowedTask<'a> {
         channel: Option<&Arc<CallChannel>>,
     ) -> Result<(), RequestError> {
         let asks = json!({"inputRequests": questions}).to_string();
-        let asks = read_response(&*self.server, write::result(b"0", asks.as_bytes()))?;
+        let asks = read_response(self.permitted, write::result(b"0", asks.as_bytes()))?;
         let channel = channel.map(|channel| &**channel);
         let next = interact::ask_client(self.permitted, &asks, channel).await?;
         let mut answers = None;
@@ -326,17 +325,13 @@ async fn call(
 }
 
 /// Parses a response from a task, or written by the gateway for a task.
-pub(super) fn read_response(server: &dyn Upstream, text: Vec<u8>) -> Result<Answer, RequestError> {
+pub(super) fn read_response(permitted: &Permitted, text: Vec<u8>) -> Result<Answer, RequestError> {
     match jsonrpc::parse(text.into(), MAX_DEPTH, SentBy::Server) {
         Ok(Message::Response(response)) => {
             let is_error = matches!(response.outcome, Outcome::Error(_));
             let kind = if is_error { AnswerKind::Error } else { AnswerKind::Complete };
             Ok(Answer { text: response.text, outcome: response.outcome, kind })
         }
-        _ => Err(broken(server, "has a task that ended without a valid result")),
+        _ => Err(permitted.broken("has a task that ended without a valid result")),
     }
-}
-
-pub(super) fn broken(server: &dyn Upstream, what: &str) -> RequestError {
-    RequestError::new(code::INTERNAL, format!("server {} {what}", server.slug()))
 }

@@ -12,7 +12,7 @@ use lockgate_upstream::{
 };
 
 use super::Session;
-use crate::log_message::write_log_message;
+use crate::pace::write_log_message;
 
 impl Session {
     /// Returns the client's description for servers, with its identity assertion.

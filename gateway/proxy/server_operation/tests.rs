@@ -1,4 +1,4 @@
-//! Tests of `trace_context`.
+//! Tests of the trace context of requests.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ fn read(headers: &[(&'static str, &'static str)]) -> Option<TraceContext> {
     for (name, value) in headers {
         map.append(*name, HeaderValue::from_static(value));
     }
-    of_exchange(&map)
+    trace_of_exchange(&map)
 }
 
 #[test]
