@@ -12,6 +12,7 @@ mod include;
 mod mistakes;
 mod policies;
 mod precedence;
+mod published;
 mod redis;
 mod replicas;
 mod running;

@@ -2,7 +2,7 @@
 //! the order of policies; a policy that denies everything permits no call. If policies select tools
 //! by words alone, the spelling of a name is irrelevant.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Instant;
 
 use lockgate_policy::{
@@ -11,26 +11,26 @@ use lockgate_policy::{
 
 thread_local! {
     static FOLDER: tempfile::TempDir = tempfile::tempdir().unwrap();
-    static DENY: PolicyEntry = {
-        let text = "policies: [{ name: fuzz-deny-everything, effect: deny }]";
-        read(text.as_bytes()).unwrap().documents.remove(0).policies.remove(0)
-    };
 }
+
+/// The name of the file for [`check`] to load.
+pub const FILE: &str = "policy.yaml";
+
+const DENY: &[u8] = b"policies: [{ name: fuzz-deny-everything, effect: deny }]";
 
 const TOOLS: [&str; 6] =
     ["read_file", "query", "delete_all", "deleteAll", "DELETE-ALL", "Delete.all"];
 /// The last entries of `TOOLS`, which consist of the same words.
 const SPELLINGS: usize = 4;
 
-fn read(data: &[u8]) -> Option<Config> {
+fn read(data: &[u8], load: impl Fn(&Path) -> Result<Config, String>) -> Option<Config> {
     FOLDER.with(|folder| {
-        let file = folder.path().join("policy.yaml");
-        std::fs::write(&file, data).unwrap();
+        std::fs::write(folder.path().join(FILE), data).unwrap();
         let began = Instant::now();
-        let read = lockgate_config::policies::load(&[PathBuf::from("policy.yaml")], folder.path());
+        let read = load(folder.path());
         assert!(began.elapsed() < crate::VERDICT_TIMEOUT, "{:?}", began.elapsed());
         if let Err(report) = &read {
-            assert!(!report.problems.is_empty() && report.to_string().len() < 1 << 20);
+            assert!(!report.is_empty() && report.len() < 1 << 20);
         }
         read.ok()
     })
@@ -79,9 +79,10 @@ fn goes_by_words(config: &Config) -> bool {
         .all(|policy| policy.what.tools.is_none() && policy.when.is_none())
 }
 
-/// Checks the loader and the policies on an input. Panics when a property does not hold.
-pub fn check(data: &[u8]) {
-    let Some(config) = read(data) else { return };
+/// Checks the loader and the policies on an input. `load` reads [`FILE`] in a folder, or returns a
+/// report. Panics when a property does not hold.
+pub fn check(data: &[u8], load: impl Fn(&Path) -> Result<Config, String>) {
+    let Some(config) = read(data, &load) else { return };
     let decided = decisions(&config);
     if goes_by_words(&config) {
         for caller in decided.chunks(2 * TOOLS.len()) {
@@ -102,7 +103,8 @@ pub fn check(data: &[u8]) {
     let Some(document) = denied.documents.first_mut() else { return };
     let name = |entry: &PolicyEntry| entry.policy.name.contains("fuzz-deny-everything");
     if !document.policies.iter().any(name) && document.policies.len() < 100 {
-        document.policies.push(DENY.with(PolicyEntry::clone));
+        let deny = read(DENY, load).unwrap().documents.remove(0).policies.remove(0);
+        document.policies.push(deny);
         assert!(
             decisions(&denied).iter().all(Result::is_err),
             "something passes beside a policy that denies everything"

@@ -1,6 +1,6 @@
 //! Properties of the argument rules and of policy files that must hold for every input. Each is a
 //! function that panics on a violation; `cargo test` runs them on the corpora, `targets/` in
-//! libFuzzer.
+//! libFuzzer. The check of policy files runs in the tests of `lockgate-config`, which loads them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use lockgate_policy::Refusal;
 
 pub mod command;
-#[cfg(feature = "file")]
+pub mod corpora;
 pub mod file;
 pub mod path;
+mod seeds;
 pub mod sql;
 pub mod uri;
 pub mod url;
@@ -48,8 +49,3 @@ fn timed<T>(judge: impl FnOnce() -> Result<T, Refusal>) -> Option<T> {
 fn owned(list: &[&str]) -> Vec<String> {
     list.iter().map(|&entry| entry.to_owned()).collect()
 }
-
-#[cfg(test)]
-mod corpora;
-#[cfg(test)]
-mod seeds;

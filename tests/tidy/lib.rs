@@ -11,7 +11,6 @@ mod floors;
 #[cfg(test)]
 mod layers;
 #[cfg(test)]
-mod policies;
 #[cfg(test)]
 mod prose;
 #[cfg(test)]

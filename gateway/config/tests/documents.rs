@@ -7,7 +7,7 @@ use super::{TestConfig, certificate};
 use crate::schema::walk::{Key, keys};
 use crate::{Sources, load};
 
-fn root() -> PathBuf {
+pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 

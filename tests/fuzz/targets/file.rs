@@ -2,4 +2,11 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| lockgate_tests_fuzz::file::check(data));
+use std::path::PathBuf;
+
+use lockgate_tests_fuzz::file::{FILE, check};
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| check(data, |folder| {
+    let files = [PathBuf::from(FILE)];
+    lockgate_config::policies::load(&files, folder).map_err(|report| report.to_string())
+}));
