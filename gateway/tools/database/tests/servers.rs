@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Once;
+use std::sync::{Arc, Mutex, Once, Weak};
 use std::time::{Duration, Instant};
 
 /// Stops the server when its standard input closes, which happens however the test ends.
@@ -19,6 +19,37 @@ pub(crate) struct Server {
     pub(crate) port: u16,
     pub(crate) folder: tempfile::TempDir,
     watch: Child,
+    _template: Arc<tempfile::TempDir>,
+}
+
+/// The initial data of a database server, which tests copy. Deleted with the last server that uses it.
+struct Template(Mutex<Weak<tempfile::TempDir>>);
+
+static POSTGRES: Template = Template(Mutex::new(Weak::new()));
+static MARIADB: Template = Template(Mutex::new(Weak::new()));
+static MYSQL: Template = Template(Mutex::new(Weak::new()));
+
+impl Template {
+    /// Returns a folder with a copy of the data, which `make` writes into an empty folder.
+    fn copy(
+        &self,
+        user: &str,
+        make: impl FnOnce(&Path),
+    ) -> (tempfile::TempDir, Arc<tempfile::TempDir>) {
+        let mut kept = self.0.lock().unwrap();
+        let template = kept.upgrade().unwrap_or_else(|| {
+            let folder = folder(user);
+            make(folder.path());
+            Arc::new(folder)
+        });
+        *kept = Arc::downgrade(&template);
+        drop(kept);
+        let folder = folder(user);
+        let mut copy = Command::new("cp");
+        copy.arg("-a").arg(template.path().join("data")).arg(folder.path());
+        done(copy);
+        (folder, template)
+    }
 }
 
 impl Drop for Server {
@@ -82,12 +113,16 @@ fn done(mut command: Command) {
     assert!(out.status.success(), "{command:?}: {}", String::from_utf8_lossy(&out.stderr));
 }
 
-fn start(command: &Command, folder: tempfile::TempDir, port: u16) -> Server {
+fn start(
+    command: &Command,
+    (folder, template): (tempfile::TempDir, Arc<tempfile::TempDir>),
+    port: u16,
+) -> Server {
     let log = std::fs::File::create(folder.path().join("log")).unwrap();
     let mut watch = Command::new("sh");
     watch.args(["-c", WATCH, "sh"]).arg(command.get_program()).args(command.get_args());
     let watch = watch.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
-    let server = Server { port, folder, watch };
+    let server = Server { port, folder, watch, _template: template };
     let began = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         let log = || std::fs::read_to_string(server.folder.path().join("log")).unwrap_or_default();
@@ -144,24 +179,18 @@ pub(crate) fn postgres_as(identity: Option<&Identity>) -> Option<Server> {
     let (Some(initdb), Some(postgres)) = (program("initdb"), program("postgres")) else {
         return missing("postgresql");
     };
-    let (folder, port) = (folder("postgres"), free_port());
-    let data = folder.path().join("data");
-    let mut password = tempfile::NamedTempFile::new().unwrap();
-    password.write_all(b"secret\n").unwrap();
-    std::fs::set_permissions(password.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
-    let mut make = command("postgres", &initdb);
-    make.arg("-D").arg(&data).args([
-        "-U",
-        "postgres",
-        "-A",
-        "scram-sha-256",
-        "-E",
-        "UTF8",
-        "--locale=C",
-        "-N",
-    ]);
-    make.arg(format!("--pwfile={}", password.path().display()));
-    done(make);
+    let (folder, template) = POSTGRES.copy("postgres", |folder| {
+        let mut password = tempfile::NamedTempFile::new().unwrap();
+        password.write_all(b"secret\n").unwrap();
+        std::fs::set_permissions(password.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
+        let mut make = command("postgres", &initdb);
+        make.arg("-D").arg(folder.join("data"));
+        make.args(["-U", "postgres", "-A", "scram-sha-256", "-E", "UTF8", "--locale=C", "-N"]);
+        make.arg("--wal-segsize=1");
+        make.arg(format!("--pwfile={}", password.path().display()));
+        done(make);
+    });
+    let (data, port) = (folder.path().join("data"), free_port());
     let mut run = command("postgres", &postgres);
     run.arg("-D").arg(&data).arg("-k").arg(folder.path()).args([
         "-p",
@@ -182,7 +211,7 @@ pub(crate) fn postgres_as(identity: Option<&Identity>) -> Option<Server> {
             &format!("ssl_key_file={key}"),
         ]);
     }
-    Some(start(&run, folder, port))
+    Some(start(&run, (folder, template), port))
 }
 
 /// Starts MariaDB, and MySQL if installed, each with the superuser `root` without a password.
@@ -195,23 +224,23 @@ pub(crate) fn mysqls_as(identity: Option<&Identity>) -> Vec<Server> {
     [mariadb(identity), mysql(identity)].into_iter().flatten().collect()
 }
 
+/// The default, 96 MiB, would be written and copied for each server.
+const SMALL_LOG: &str = "--innodb-log-file-size=8M";
+
 fn mariadb(identity: Option<&Identity>) -> Option<Server> {
     let (Some(install), Some(mariadbd)) = (program("mariadb-install-db"), program("mariadbd"))
     else {
         return missing("mariadb-server");
     };
-    let folder = folder("mysql");
-    let mut make = command("mysql", &install);
-    make.args([
-        "--no-defaults",
-        &data(&folder),
-        "--auth-root-authentication-method=normal",
-        "--skip-test-db",
-    ]);
-    // Servers on one machine delete each other's temporary tables in a shared folder.
-    make.env("TMPDIR", folder.path());
-    done(make);
-    Some(serve(&mariadbd, folder, identity, &[]))
+    let copy = MARIADB.copy("mysql", |folder| {
+        let mut make = command("mysql", &install);
+        make.args(["--no-defaults", &data(folder), SMALL_LOG]);
+        make.args(["--auth-root-authentication-method=normal", "--skip-test-db"]);
+        // Servers on one machine delete each other's temporary tables in a shared folder.
+        make.env("TMPDIR", folder);
+        done(make);
+    });
+    Some(serve(&mariadbd, copy, identity, &[SMALL_LOG]))
 }
 
 /// Starts MySQL if installed. Debian's stable releases have no package of it, so its absence is no
@@ -227,12 +256,13 @@ fn mysql(identity: Option<&Identity>) -> Option<Server> {
         });
         return None;
     };
-    let folder = folder("mysql");
-    let mut make = command("mysql", &mysqld);
-    make.args(["--no-defaults", &data(&folder), "--initialize-insecure"]);
-    done(make);
+    let copy = MYSQL.copy("mysql", |folder| {
+        let mut make = command("mysql", &mysqld);
+        make.args(["--no-defaults", &data(folder), "--initialize-insecure"]);
+        done(make);
+    });
     // Without the X protocol's port, and with file access like MariaDB's.
-    Some(serve(&mysqld, folder, identity, &["--mysqlx=OFF", "--secure-file-priv="]))
+    Some(serve(&mysqld, copy, identity, &["--mysqlx=OFF", "--secure-file-priv="]))
 }
 
 /// Returns whether the program is MySQL's. MariaDB has a program of the same name.
@@ -243,14 +273,14 @@ fn is_mysql(mysqld: &Path) -> bool {
     })
 }
 
-fn data(folder: &tempfile::TempDir) -> String {
-    format!("--datadir={}", folder.path().join("data").display())
+fn data(folder: &Path) -> String {
+    format!("--datadir={}", folder.join("data").display())
 }
 
 /// Starts a MySQL-compatible server on its folder's data.
 fn serve(
     program: &Path,
-    folder: tempfile::TempDir,
+    (folder, template): (tempfile::TempDir, Arc<tempfile::TempDir>),
     identity: Option<&Identity>,
     more: &[&str],
 ) -> Server {
@@ -258,7 +288,7 @@ fn serve(
     let place = folder.path().display();
     run.args([
         "--no-defaults",
-        &data(&folder),
+        &data(folder.path()),
         "--bind-address=127.0.0.1",
         "--innodb-buffer-pool-size=16M",
     ]);
@@ -272,5 +302,5 @@ fn serve(
         let (certificate, key) = identity.write(folder.path());
         run.args([format!("--ssl-cert={certificate}"), format!("--ssl-key={key}")]);
     }
-    start(&run, folder, port)
+    start(&run, (folder, template), port)
 }
