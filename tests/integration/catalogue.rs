@@ -1,6 +1,7 @@
 //! The operator's catalogue over the API: integrations added by name follow their entry on a
 //! reload, and organisations cannot see the entry's URL.
 
+use crate::console::{form, get, hidden_field, sign_in};
 use crate::principals::{By, key};
 use crate::rig::client::Request;
 use crate::rig::upstream::modern;
@@ -83,8 +84,21 @@ async fn an_integration_from_the_catalogue_follows_its_entry() {
     .await;
     let heard = new.heard();
     assert!(heard.iter().all(|heard| heard.header("authorization").is_none()), "sent elsewhere");
-    let anew = ask(&gate, &admin, "PATCH", &sealed, json!({"credentials": TOKEN})).await;
-    assert_eq!(anew.status, 200, "{}", anew.text());
+    let cookie = sign_in(&gate, &admin).await;
+    let open_page = async |path: &str| get(path).with("Cookie", &cookie).send(gate.address).await;
+    let page = format!("/console{}", sealed.replace("mcp-", ""));
+    let overview = open_page("/console").await.text();
+    let matter = overview.split("sealed is not connected.").nth(1).unwrap_or_default();
+    assert!(matter.contains(&format!("href=\"{page}\">Fix")), "{overview}");
+    let shown = open_page(&page).await;
+    assert!(!shown.text().contains("name=\"serverUrl\""), "{}", shown.text());
+    assert!(!shown.text().contains("href=\"/console/servers/sealed\""), "{}", shown.text());
+    let fields = ["token", "page", "version"].map(|name| (name, hidden_field(&shown, name)));
+    let mut fields: Vec<_> = fields.iter().map(|(name, value)| (*name, &**value)).collect();
+    fields.extend([("name", "Ours"), ("credentials", TOKEN)]);
+    let sent = form(gate.address, &page, &fields).with("Cookie", &cookie);
+    let saved = sent.send(gate.address).await;
+    assert_eq!(saved.status, 303, "{}", saved.text());
     until("it is listed again", async || {
         tools(&gate, &user).await.contains("sealed__new").then_some(())
     })

@@ -54,8 +54,9 @@ pub(crate) fn list_unserved(By { state, caller, .. }: &By<Admin>) -> Vec<Integra
         query.offset += found.items.len();
         let is_last = found.items.is_empty() || query.offset >= found.total;
         for stored in found.items {
-            if !states.serves(&stored) {
-                unserved.push(Integration::new(&states, stored, caller.role));
+            let integration = Integration::new(&states, stored, caller.role);
+            if !integration.has_server {
+                unserved.push(integration);
             }
         }
         if is_last {

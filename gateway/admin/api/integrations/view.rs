@@ -1,7 +1,7 @@
 //! Integrations in the API: never with their credentials, and with their address only for callers
 //! that may change them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use lockgate_registry::{
     Auth, Changed, CredentialState, Integration as Stored, IntegrationKind, OrganisationSnapshot,
@@ -68,6 +68,9 @@ pub(crate) struct Integration {
     /// Ids of the agents that the change would affect, in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) affected_agents: Option<Vec<String>>,
+    /// Whether it has a server, or gets one at its first use; for the console.
+    #[serde(skip)]
+    pub(crate) has_server: bool,
 }
 
 /// A warning about an accepted value.
@@ -84,37 +87,36 @@ pub(crate) struct Warning {
 pub(crate) struct States<'a> {
     gateway: &'a lockgate_proxy::Gateway,
     servers: HashMap<String, Arc<dyn Upstream>>,
+    /// The slugs of the operator's servers.
+    shared: HashSet<String>,
     snapshot: Arc<OrganisationSnapshot>,
+    /// The positions of the integrations of the snapshot, by slug.
+    positions: HashMap<String, usize>,
 }
 
 impl<'a> States<'a> {
     pub(crate) fn of(state: &'a ApiState, organisation: &str) -> Self {
         let servers = state.gateway.servers_of(organisation).into_iter();
         let servers = servers.map(|server| (server.slug().to_owned(), server)).collect();
+        let shared = state.gateway.servers().iter().map(|one| one.slug().to_owned()).collect();
         let registry = state.operations.registry();
         let snapshot = registry.map(|one| one.snapshot(organisation)).unwrap_or_default();
-        Self { gateway: &state.gateway, servers, snapshot }
-    }
-
-    /// Returns whether the integration has a server, or gets one at its first use.
-    pub(super) fn serves(&self, stored: &Stored) -> bool {
-        let is_reachable = stored.enabled && !self.gateway.has_shared(&stored.slug);
-        let has_server = self.servers.contains_key(&stored.slug);
-        is_reachable && (has_server || self.describe(stored).state == "pending")
+        let known = snapshot.integrations.iter().enumerate();
+        let positions = known.map(|(position, one)| (one.slug.to_string(), position)).collect();
+        Self { gateway: &state.gateway, servers, shared, snapshot, positions }
     }
 
     fn describe(&self, stored: &Stored) -> Described {
         if !stored.enabled {
             return Described::new("disabled", "it is switched off");
         }
-        if self.gateway.has_shared(&stored.slug) {
+        if self.shared.contains(&stored.slug) {
             let reason = "a server of the configuration has the same slug and takes precedence; \
                 recreate the integration with another slug";
             return Described::new("failed", reason);
         }
-        let mut known = self.snapshot.integrations.iter();
-        let known = known.find(|known| *known.slug == *stored.slug);
-        match known.map(|known| &known.credential) {
+        let known = self.positions.get(&stored.slug);
+        match known.map(|position| &self.snapshot.integrations[*position].credential) {
             Some(CredentialState::Unusable(_)) => {
                 return Described::new(
                     "needs-auth",
@@ -162,6 +164,9 @@ impl Integration {
         let may_change = role >= Role::Admin;
         let is_custom = stored.kind == IntegrationKind::Custom;
         let now = states.describe(&stored);
+        let is_reachable = stored.enabled && !states.shared.contains(&stored.slug);
+        let is_known = states.servers.contains_key(&stored.slug) || now.state == "pending";
+        let has_server = is_reachable && is_known;
         let (auth_method, header_name) = describe_auth(&stored.auth);
         let server_url = stored.url.filter(|_| may_change);
         Self {
@@ -187,6 +192,7 @@ impl Integration {
             warnings: Vec::new(),
             dry_run: false,
             affected_agents: None,
+            has_server,
         }
     }
 }

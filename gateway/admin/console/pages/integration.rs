@@ -157,8 +157,8 @@ pub(crate) async fn change_integration(visit: Visit, Path(id): Path<String>) -> 
 
 /// Returns the entered values as the API expects them. An empty credential is left unchanged.
 fn write_patch(typed: &Fields) -> Value {
-    let mut patch = json!({"authMethod": typed.get("authMethod")});
-    typed.write(&mut patch, &["name", "serverUrl", "headerName"]);
+    let mut patch = json!({});
+    typed.write(&mut patch, &["name", "serverUrl", "authMethod", "headerName"]);
     typed.write_exact(&mut patch, "credentials");
     patch
 }
@@ -259,6 +259,7 @@ mod tests {
             warnings: Vec::new(),
             dry_run: false,
             affected_agents: None,
+            has_server: true,
         };
         assert_eq!((integration.severity(), integration.state_text()), (Severity::Good, "idle"));
         integration.fault = Some(Fault::new("call", "search", "", "it is so"));

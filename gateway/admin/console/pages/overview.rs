@@ -20,6 +20,7 @@ use super::servers::{count_states, load_unserved};
 use super::usage::load_usage;
 use crate::api::agents::list_agents;
 use crate::api::events;
+use crate::api::integrations::Integration;
 use crate::api::keys::{ApiKey, list_visible};
 use crate::api::page::query;
 use crate::api::problem::Problem;
@@ -61,7 +62,8 @@ struct OverviewPage<'a> {
 struct Step {
     title: &'static str,
     detail: &'static str,
-    is_done: bool,
+    /// `None` if only operators know.
+    is_done: Option<bool>,
     /// The configuration of clients is shown with it.
     has_snippets: bool,
     /// The address and the label of the link.
@@ -70,7 +72,15 @@ struct Step {
 
 impl Step {
     fn severity(&self) -> Severity {
-        if self.is_done { Severity::Good } else { Severity::Waiting }
+        if self.is_done == Some(true) { Severity::Good } else { Severity::Waiting }
+    }
+
+    fn progress(&self) -> &'static str {
+        match self.is_done {
+            Some(true) => "done",
+            Some(false) => "to do",
+            None => "",
+        }
     }
 }
 
@@ -113,6 +123,26 @@ impl Matter {
             action,
         }
     }
+
+    fn of_server(server: &Server) -> Self {
+        Self {
+            severity: server.severity(),
+            title: server.headline(),
+            stage: server.stage().to_owned(),
+            detail: format!("{} {}", server.cause(), server.advice()),
+            since: server.failing_since().to_owned(),
+            address: PagePath::new(&["console", "servers", &server.name]).into_text(),
+            action: "Fix",
+        }
+    }
+
+    /// Describes an integration that has no server.
+    fn of_unserved(integration: &Integration) -> Self {
+        let title = format!("{} is not connected.", integration.slug);
+        let address = integration.address("");
+        let severity = integration.severity();
+        Self { severity, ..Self::new(title, integration.cause(), &address, "Fix") }
+    }
 }
 
 pub(crate) async fn show_overview(visit: Visit) -> PageResult {
@@ -120,7 +150,7 @@ pub(crate) async fn show_overview(visit: Visit) -> PageResult {
     let unserved = load_unserved(&visit)?;
     let mut matters = Vec::new();
     add_approvals(&mut matters, &visit).await?;
-    add_servers(&mut matters, &servers, visit.is_operator());
+    add_servers(&mut matters, &servers, &unserved, visit.is_operator());
     if visit.is_admin() {
         add_changed(&mut matters, &visit).await?;
         add_keys(&mut matters, &list_visible(&visit.by()?));
@@ -163,39 +193,40 @@ fn list_steps(visit: &Visit, servers: &[Server], has_agent: bool) -> Vec<Step> {
         return Vec::new();
     }
     let add = ("/console/integrations/new", "Add a server");
-    let mut steps = vec![
+    vec![
         Step {
             title: "Add a server",
             detail: "Connect an MCP server by its address. Its tools appear here.",
-            is_done: has_server,
+            is_done: Some(has_server),
             has_snippets: false,
             link: visit.is_admin().then_some(add),
         },
         Step {
             title: "Connect a client",
             detail: "Copy the configuration for your MCP client, then call a tool from it.",
-            is_done: has_calls,
+            is_done: (!is_unknown || has_calls).then_some(has_calls),
             has_snippets: true,
             link: visit.creates_keys().then_some(("/console/keys/new", "Create a key")),
         },
         Step {
             title: "Create an agent",
             detail: "Give an agent an endpoint of its own, with the servers that it needs.",
-            is_done: has_agent,
+            is_done: Some(has_agent),
             has_snippets: false,
             link: Some(("/console/agents#new", "Create an agent")),
         },
-    ];
-    if is_unknown {
-        steps.retain(|step| !step.has_snippets);
-    }
-    steps
+    ]
 }
 
 /// Adds failed servers: a line for each server that the visitor can repair, and a single line for
 /// servers that only an operator can repair.
-fn add_servers(matters: &mut Vec<Matter>, servers: &[Server], is_operator: bool) {
-    let mut broken: Vec<&Server> = Vec::new();
+fn add_servers(
+    matters: &mut Vec<Matter>,
+    servers: &[Server],
+    unserved: &[Integration],
+    is_operator: bool,
+) {
+    let mut broken = Vec::new();
     let mut shared = 0;
     for server in servers {
         let is_connecting = server.state == "pending" && server.fault.is_none();
@@ -203,24 +234,16 @@ fn add_servers(matters: &mut Vec<Matter>, servers: &[Server], is_operator: bool)
             continue;
         }
         if is_operator || server.organization_id.is_some() {
-            broken.push(server);
+            broken.push(Matter::of_server(server));
         } else {
             shared += 1;
         }
     }
-    broken.sort_by_key(|server| server.severity());
-    for server in broken.iter().take(MAX_SHOWN) {
-        matters.push(Matter {
-            severity: server.severity(),
-            title: server.headline(),
-            stage: server.stage().to_owned(),
-            detail: format!("{} {}", server.cause(), server.advice()),
-            since: server.failing_since().to_owned(),
-            address: PagePath::new(&["console", "servers", &server.name]).into_text(),
-            action: "Fix",
-        });
-    }
+    let unserved = unserved.iter().filter(|one| one.severity() <= Severity::Waiting);
+    broken.extend(unserved.map(Matter::of_unserved));
+    broken.sort_by_key(|matter| matter.severity);
     let more = broken.len().saturating_sub(MAX_SHOWN);
+    matters.extend(broken.into_iter().take(MAX_SHOWN));
     let rests = [(more, "more", ""), (shared, "shared", "Only an operator can repair them.")];
     for (count, which, detail) in rests {
         if count > 0 {
