@@ -255,6 +255,7 @@ pub(crate) struct Called<'a> {
     pub(crate) arguments: &'a Value,
     /// The visitor may open the explanation of a decision: operators, for tools.
     pub(crate) can_explain: bool,
+    pub(crate) is_resource: bool,
 }
 
 impl CallPart {
@@ -330,7 +331,11 @@ impl CallOutcome {
             // A limit of waiting approvals is worded as a denial.
             Some(denial) if error.code() != OVERLOADED => denial,
             _ => {
-                let (stage, mark) = find_stage(error);
+                let (stage, mark) = match (error.status().as_u16(), called.is_resource) {
+                    // It need not be in a list, and has no arguments.
+                    (400 | 404, true) => ("call", "resource"),
+                    _ => find_stage(error),
+                };
                 Fault::new(stage, called.name, mark, error.detail())
             }
         };

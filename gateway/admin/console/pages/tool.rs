@@ -11,6 +11,8 @@ use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use lockgate_admission::reader::Reader;
+use lockgate_protocol::uri;
+use lockgate_text::unseen::is_unseen;
 use lockgate_upstream::ListKind;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -239,7 +241,13 @@ async fn make_call(
     (kind, tool): (Callable, &ToolDefinition),
     arguments: &Value,
 ) -> CallOutcome {
-    let called = Called { server: &tool.server, name: &tool.name, arguments, can_explain };
+    let called = Called {
+        server: &tool.server,
+        name: &tool.name,
+        arguments,
+        can_explain,
+        is_resource: kind == Callable::Resource,
+    };
     match send_call(by, origin, (kind, &tool.name), arguments).await {
         Ok((_held, result)) => CallOutcome::of_result(&called, &result),
         Err(problem) => CallOutcome::of_error(&problem, &called),
@@ -287,7 +295,12 @@ async fn load(visit: &Visit, kind: Callable, name: &str) -> Result<ToolDefinitio
             let resource = find_offer(visit.by()?, ListKind::Resources, name, Resource::new).await;
             // Results may link to resources that are not listed. The page is the same for all of
             // them, and reading decides.
-            let resource = resource.unwrap_or_else(|| Resource::unlisted(name));
+            let is_uri = uri::validate(name, uri::MAX_URI).is_ok() && !name.contains(is_unseen);
+            let resource = match resource {
+                Some(resource) => resource,
+                None if is_uri => Resource::unlisted(name),
+                None => return Err(PageError::not_found(missing)),
+            };
             let Resource { uri: name, server, title, description, .. } = resource;
             ToolDefinition { name, server, title, description, input_schema: text_schema(&[]) }
         }

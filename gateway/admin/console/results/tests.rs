@@ -87,7 +87,13 @@ fn outcome(status: u16, code: &'static str, can_explain: bool) -> CallOutcome {
 fn outcome_of((status, code): (u16, &'static str), detail: &str, can_explain: bool) -> CallOutcome {
     let error = Problem::new(StatusCode::from_u16(status).unwrap(), code, detail.to_owned());
     let arguments = json!({"words": "a b"});
-    let called = Called { server: "s", name: "s__t", arguments: &arguments, can_explain };
+    let called = Called {
+        server: "s",
+        name: "s__t",
+        arguments: &arguments,
+        can_explain,
+        is_resource: false,
+    };
     CallOutcome::of_error(&error, &called)
 }
 
@@ -114,7 +120,8 @@ fn each_failure_has_its_stage_and_the_next_step() {
 }
 
 fn of_result(result: &Value, can_explain: bool) -> CallOutcome {
-    let called = Called { server: "s", name: "t", arguments: &json!({}), can_explain };
+    let called =
+        Called { server: "s", name: "t", arguments: &json!({}), can_explain, is_resource: false };
     CallOutcome::of_result(&called, result)
 }
 
