@@ -229,7 +229,11 @@ const TASKS = {
 
   async 'try a tool'(hands) {
     await hands.press('link', 'Tools');
+    const total = () => hands.page.locator('#total').innerText();
+    const all = await total();
     await hands.type('Search by name', 'find_issue');
+    await until('the count follows the search', async () => (await total()) !== all);
+    equal(await total(), String(await hands.page.locator('#list tbody tr').count()), 'the count of tools');
     await hands.press('link', 'tracker__find_issue');
     await hands.type('words required', 'lost boats');
     await hands.choose('state', 'closed');

@@ -127,6 +127,9 @@ async fn items_are_set_from_a_terminal_and_in_the_console() {
     assert_eq!(taken.status, 422);
     let text = taken.text();
     assert!(text.contains("id=\"rename-mistake\"") && text.contains("a/t = A__u"), "{text}");
+    let formless = post(&[("tools", "*"), ("rename", "a/t+is+first")]).await;
+    assert_eq!(formless.status, 422);
+    assert!(formless.text().contains("must have the form `name = text`"), "{}", formless.text());
     assert_eq!(gate.tools(&path).await.0, ["first", "a__u"], "nothing was changed");
     assert_eq!(post(&[("action", "all")]).await.status, 303);
     assert_eq!(gate.tools(&path).await.0, ["a__t", "a__u"]);

@@ -8,7 +8,7 @@ use crate::principals::{By, gate, key};
 use crate::rig::client::{Request, Stream};
 use crate::rig::gate::command;
 use crate::rig::upstream::modern;
-use crate::rig::{Answer, Gate, Upstream, json, until};
+use crate::rig::{Answer, Gate, Upstream, fixture, json, until};
 
 const COOKIE: &str = "lockgate=";
 
@@ -313,7 +313,7 @@ async fn first_steps_end_for_users_of_shared_servers() {
     })
     .await;
     let page = open().await;
-    assert!(page.contains("First steps") && !page.contains("Connect a client"), "{page}");
+    assert!(page.contains("First steps") && page.contains("Connect a client"), "{page}");
     let create = Request::bare("POST", "/api/agents", r#"{"name":"Desk"}"#);
     let made = create.with("Content-Type", "application/json").by(&user).send(at).await;
     assert_eq!(made.status, 201, "{}", made.text());
@@ -323,19 +323,35 @@ async fn first_steps_end_for_users_of_shared_servers() {
 
 #[tokio::test]
 async fn an_unlisted_resource_has_a_page_that_reveals_nothing() {
-    let server = Upstream::http(modern(&["t"])).await;
-    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policies.json");
+    let policies = json!({"policies": [
+        {"name": "all", "effect": "allow"},
+        {"name": "not-that", "effect": "deny", "what": {"resources": ["*static-text"]}},
+    ]});
+    std::fs::write(&file, policies.to_string()).unwrap();
+    let servers = json!({"f": fixture(&[])});
+    let gate = Gate::start(json!({"servers": servers, "policy": {"files": [file]}})).await;
     let at = gate.address;
-    let path = "/console/resources/wiki%3A%2F%2Fnowhere";
-    let page = get(path).send(at).await;
-    assert_eq!(page.status, 200, "{}", page.text());
-    assert!(page.text().contains("Read wiki://nowhere</button>"), "{}", page.text());
-    let (token, number) = (hidden_field(&page, "token"), hidden_field(&page, "page"));
-    let read = form(at, path, &[("token", &token), ("page", &number)]).send(at).await;
-    assert_eq!(read.status, 303, "{}", read.text());
-    let result = get(read.header("location").unwrap()).send(at).await.text();
-    assert!(result.contains("class=\"verdict bad\"") && !result.contains("Open the server"));
-    assert_eq!(get("/console/prompts/nothing").send(at).await.status, 404);
+    let read = async |uri: &str| {
+        let path = format!("/console/resources/{}", uri.replace('+', "%2B").replace('/', "%2F"));
+        let page = get(&path).send(at).await;
+        assert_eq!(page.status, 200, "{}", page.text());
+        assert!(page.text().contains(&format!("Read {uri}</button>")), "{}", page.text());
+        let (token, number) = (hidden_field(&page, "token"), hidden_field(&page, "page"));
+        let read = form(at, &path, &[("token", &token), ("page", &number)]).send(at).await;
+        assert_eq!(read.status, 303, "{}", read.text());
+        let result = get(read.header("location").unwrap()).send(at).await.text();
+        let outcome = result.split("id=\"outcome\"").nth(1).unwrap_or(&result);
+        outcome.split("</section>").next().unwrap().replace(uri, "URI")
+    };
+    let missing = read("f+test://nowhere").await;
+    assert!(missing.contains("class=\"verdict bad\"") && !missing.contains("Open the server"));
+    assert!(missing.contains("URI could not be read."), "{missing}");
+    assert_eq!(read("f+test://static-text").await, missing, "a hidden resource");
+    for no_uri in ["/console/resources/Call%20us", "/console/prompts/nothing"] {
+        assert_eq!(get(no_uri).send(at).await.status, 404, "{no_uri}");
+    }
 }
 
 /// Mistakes in a query are shown at their fields.
@@ -352,6 +368,7 @@ async fn a_mistake_in_a_search_is_shown_at_its_field() {
         ("/console/audit?decision=x", 422, "id=\"form-mistake\">"),
         ("/console/access?call=a__t&roles=x", 422, "id=\"subject-mistake\">Enter the subject"),
         ("/console/access?call=a__t&roles=x&subject=y", 200, "id=\"answer\""),
+        ("/console/access?call=a__t&arguments=%5B1%5D", 422, "id=\"arguments-mistake\""),
         ("/console/activity?server=none", 200, "No calls match."),
         ("/console/activity", 200, "No calls yet."),
         ("/console/activity?live=no", 200, "<input type=\"hidden\" name=\"live\" value=\"no\">"),

@@ -206,7 +206,11 @@ pub(crate) async fn explain(visit: Visit) -> PageResult {
             page.explanation = Some(explanation);
         }
         Err(problem) if problem.is_of_form() => {
-            let field = if problem.pointer() == "/caller" { "caller" } else { "call" };
+            let field = match problem.pointer() {
+                "/caller" => "caller",
+                "/arguments" => "arguments",
+                _ => "call",
+            };
             page.mistake = FormError::new(field, &sentence(problem.detail()));
             return render(StatusCode::UNPROCESSABLE_ENTITY, &page);
         }

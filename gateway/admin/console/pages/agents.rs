@@ -276,8 +276,8 @@ pub(crate) async fn show_items(visit: Visit, Path(id): Path<String>) -> PageResu
 /// Sets the items, or gives the agent all items of its servers again.
 pub(crate) async fn change_items(visit: Visit, Path(id): Path<String>) -> PageResult {
     let by = visit.by()?.expecting(visit.form.get("version"))?;
-    let items = if visit.form.get("action") == "all" { Value::Null } else { read(&visit.form) };
-    let answer = match body(json!({"items": items})) {
+    let items = if visit.form.get("action") == "all" { Ok(Value::Null) } else { read(&visit.form) };
+    let answer = match items.and_then(|items| body(json!({"items": items}))) {
         Ok(patch) => agents::change_agent(by, Path(id.clone()), patch).await,
         Err(problem) => Err(problem),
     };
@@ -324,8 +324,8 @@ fn write_pairs(pairs: &BTreeMap<String, String>) -> String {
     text
 }
 
-/// Reads the fields. A line without `=` is a key with an empty value, which the API rejects.
-fn read(fields: &Fields) -> Value {
+/// Reads the fields in the format of the API.
+fn read(fields: &Fields) -> Result<Value, Problem> {
     let mut items = json!({});
     for name in ["tools", "prompts", "resources"] {
         items[name] = lines(fields, name).collect();
@@ -333,12 +333,15 @@ fn read(fields: &Fields) -> Value {
     for name in ["rename", "describe"] {
         let mut pairs = BTreeMap::new();
         for line in lines(fields, name) {
-            let (key, value) = line.split_once(" = ").unwrap_or((line, ""));
+            let Some((key, value)) = line.split_once(" = ") else {
+                let detail = format!("`{line}` must have the form `name = text`");
+                return Err(Problem::in_body(&format!("/items/{name}"), detail));
+            };
             pairs.insert(key.trim(), value.trim().replace("\\n", "\n"));
         }
         items[name] = json!(pairs);
     }
-    items
+    Ok(items)
 }
 
 fn lines<'a>(fields: &'a Fields, name: &str) -> impl Iterator<Item = &'a str> {
@@ -358,6 +361,6 @@ mod tests {
         for (name, text) in typed {
             form.append_pair(name, &text.replace('\n', "\r\n"));
         }
-        assert_eq!(read(&Fields::parse(form.finish().as_bytes())), items);
+        assert_eq!(read(&Fields::parse(form.finish().as_bytes())).unwrap(), items);
     }
 }

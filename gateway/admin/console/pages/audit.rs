@@ -338,6 +338,10 @@ struct ActivityPage<'a> {
     /// The time at which the page was rendered.
     now: String,
     missing: &'a str,
+    /// Whether the search reached the beginning of the trail.
+    is_complete: bool,
+    /// The address of a longer search.
+    search: String,
     /// The address of the same page, paused or live.
     other: String,
     /// The address of the page without filters.
@@ -358,11 +362,19 @@ pub(crate) async fn show_activity(visit: Visit) -> PageResult {
         is_live,
         now: date::of_time(SystemTime::now()),
         missing: "",
+        is_complete: true,
+        search: PagePath::new(&["console", "audit"])
+            .with("server", server)
+            .with("decision", decision)
+            .into_text(),
         other: write_activity(server, decision, !is_live),
         all: write_activity("", "", is_live),
     };
     match search_records(&visit, &filters).await {
-        Ok(found) => page.calls = view_records(found.items),
+        Ok(found) => {
+            page.is_complete = found.complete;
+            page.calls = view_records(found.items);
+        }
         Err(problem) if problem.status() == StatusCode::CONFLICT => {
             page.missing = "Activity is read from the audit trail, which must be in a file.";
         }
