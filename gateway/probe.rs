@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockgate_admin::{Candidate, Offered, ProbeFailure, ProbeStage};
 use lockgate_admission::spawn;
-use lockgate_egress::{ConnectError, Policy, Target};
+use lockgate_egress::{ConnectError, Policy, Target, describe};
 use lockgate_upstream::{
     Catalog, Client, Config, HTTP_STATUS, ListKind, Stage, Status, Surroundings, Transport,
     Upstream, UpstreamState,
@@ -99,18 +99,18 @@ fn count(catalog: &Catalog) -> Result<Offered, ProbeFailure> {
 
 fn describe_connect(error: &ConnectError) -> ProbeFailure {
     match error {
-        ConnectError::Resolve(_) => fail(ProbeStage::Dns, error.to_string()),
+        // The words of the causes alone, because the stage says what failed.
+        ConnectError::Resolve(error) => fail(ProbeStage::Dns, error.to_string()),
         // The address behind an internal name must not be revealed to callers.
         ConnectError::Refused(_) => fail(
             ProbeStage::Connect,
             "the name resolves to an address that is not allowed; the operator sets the allowed \
                 addresses (egress.organisations)",
         ),
-        ConnectError::Tls(_) => fail(ProbeStage::Tls, error.to_string()),
+        ConnectError::Tls(error) => fail(ProbeStage::Tls, describe(error)),
         ConnectError::Proxy(error) => {
             fail(ProbeStage::Connect, format!("the gateway's proxy failed: {}", error.cause))
         }
-        // Without `connect failed:`, which the stage says.
         ConnectError::Connect(error) => fail(ProbeStage::Connect, error.to_string()),
         ConnectError::Timeout => fail(ProbeStage::Connect, error.to_string()),
     }

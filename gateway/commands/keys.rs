@@ -1,6 +1,7 @@
 //! `lockgate keys`: creates, lists and revokes API keys in the keys file. A key's text is shown
 //! once, when it is created, and is not stored.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -36,9 +37,9 @@ pub(crate) enum Command {
     },
     /// Revoke a key immediately
     Revoke {
-        /// The key's id, the first part of its text: lg_ID_…; or its name, if all other keys
-        /// of this name are revoked
-        #[arg(value_name = "ID")]
+        /// The key's id, the first part of its text: lg_ID_…; or its name, if no other key of
+        /// this name is valid
+        #[arg(value_name = "ID|NAME")]
         key: String,
         #[command(flatten)]
         file: Named,
@@ -101,31 +102,44 @@ pub(crate) fn run(command: &Command, file: &Path, json: bool) -> anyhow::Result<
             ))
         }
         Command::List { file: named } => {
-            if named.file.is_some() && !file.exists() {
-                bail!("{} does not exist: `lockgate keys create` creates it", file.display());
-            }
+            require(file, named)?;
             list(&read(file)?, now, json)
         }
-        Command::Revoke { key, .. } => {
-            let mut id = String::new();
-            let mut revoked = now;
+        Command::Revoke { key, file: named } => {
+            require(file, named)?;
+            let mut told = None;
             change(file, |keys| {
                 let found = find_key(keys, key, file)?;
-                id.clone_from(&found.id);
-                revoked = *found.revoked.get_or_insert(now);
+                let revoked = write_time(*found.revoked.get_or_insert(now));
+                told = Some(if json {
+                    pretty(&json!({"id": found.id, "name": found.name, "revoked": revoked}))
+                } else {
+                    format!("key {} was revoked at {revoked}", identify(found))
+                });
                 Ok(())
             })?;
-            if json {
-                Ok(pretty(&json!({"id": id, "revoked": write_time(revoked)})))
-            } else {
-                Ok(format!("key {id} was revoked at {}", write_time(revoked)))
-            }
+            Ok(told.unwrap_or_default())
         }
     }
 }
 
-/// Returns the key with this text, id or name. Of keys with the same name, the one that is not
-/// revoked is meant.
+/// Fails if a file that the command line names does not exist.
+fn require(file: &Path, named: &Named) -> anyhow::Result<()> {
+    let shown = file.display();
+    let exists = file.try_exists().with_context(|| format!("{shown} cannot be read"))?;
+    if named.file.is_some() && !exists {
+        bail!("{shown} does not exist: `lockgate keys create` creates it");
+    }
+    Ok(())
+}
+
+/// Returns the id, name and organisation of a key.
+fn identify(key: &Key) -> String {
+    format!("{} ({:.64}, organisation {})", key.id, key.name, key.organisation_or_default())
+}
+
+/// Returns the key with this text, id or name. Of an organisation's keys with the same name, the
+/// one that is not revoked is meant.
 fn find_key<'a>(keys: &'a mut [Key], given: &str, file: &Path) -> anyhow::Result<&'a mut Key> {
     let id = given.strip_prefix(key::PREFIX).unwrap_or(given).split('_').next().unwrap_or("");
     let mut found: Vec<&mut Key> = Vec::new();
@@ -137,13 +151,14 @@ fn find_key<'a>(keys: &'a mut [Key], given: &str, file: &Path) -> anyhow::Result
             found.push(key);
         }
     }
-    if found.iter().any(|key| key.revoked.is_none()) {
-        found.retain(|key| key.revoked.is_none());
+    let active = found.iter().filter(|key| key.revoked.is_none()).count();
+    let organisations: BTreeSet<&str> =
+        found.iter().map(|key| key.organisation_or_default()).collect();
+    if active > 1 || active == 1 && organisations.len() > 1 {
+        let keys: Vec<String> = found.iter().map(|key| identify(key)).collect();
+        bail!("several keys are named {given:.64}: use the id, one of {}", keys.join(", "));
     }
-    if found.len() > 1 {
-        let ids: Vec<&str> = found.iter().map(|key| key.id.as_str()).collect();
-        bail!("several keys are named {given:.64}: use the id, one of {}", ids.join(", "));
-    }
+    found.sort_by_key(|key| key.revoked.is_none());
     found.pop().with_context(|| {
         // The rest of a key's text is its secret.
         let is_text = given.starts_with(key::PREFIX) || key::is_id(id);

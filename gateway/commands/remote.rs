@@ -197,6 +197,9 @@ impl GatewayClient {
 
     /// Creates a client for the registry at `url`.
     pub(crate) fn of_registry(url: &str, sources: Sources) -> anyhow::Result<Self> {
+        if parse_url(url).is_none() {
+            bail!("--registry must be an http:// or https:// address");
+        }
         Ok(Self { noun: "registry", ..Self::new(url, None, sources)? })
     }
 
@@ -251,7 +254,11 @@ impl GatewayClient {
         let response = sent.context(self.describe_failure("is unreachable"))?;
         let status = response.status();
         let body = response.into_body().collect_limited(MAX_ANSWER).await?;
-        let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let answer = serde_json::from_slice(&body);
+        if status.is_success() && !body.is_empty() {
+            return answer.context(self.describe_failure("returned no JSON: check the address"));
+        }
+        let answer: Value = answer.unwrap_or_default();
         if status.is_success() {
             return Ok(answer);
         }

@@ -163,6 +163,9 @@ impl Case {
         find: impl FnOnce(TargetKind, &str, &str) -> Result<Asked, String>,
     ) -> Result<Outcome, String> {
         let (kind, name) = self.asked()?;
+        if self.arguments.as_ref().is_some_and(|arguments| !arguments.is_object()) {
+            return Err("`arguments` must be an object, as in a call".to_owned());
+        }
         let asked = find(kind, name, self.at.as_deref().unwrap_or("/mcp"))?;
         let target = Target {
             kind,

@@ -76,7 +76,7 @@ async fn equal_tools_of_a_group_are_one() {
     assert!(!free.1, "rates count by server: {}", free.0);
     let records = until("the call is recorded", async || {
         let records = std::fs::read_to_string(&file).unwrap();
-        records.contains("us__query").then_some(records)
+        records.contains("eu__query").then_some(records)
     })
     .await;
     assert!(!records.contains("prometheus__query\""), "{records}");

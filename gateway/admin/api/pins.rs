@@ -348,7 +348,7 @@ fn choose(all: &[PinChange], wanted: &[ToolToApprove]) -> Result<Vec<ApprovedPin
                 let problem = Problem::new(StatusCode::CONFLICT, "PIN_CHANGED", detail);
                 problem.at(&format!("/tools/{at}/fingerprint"))
             } else {
-                let detail = "no such tool is waiting for approval; GET /api/pins/diff lists them";
+                let detail = "no such tool is waiting for approval: it may have been decided";
                 let problem = Problem::not_found("PIN_NOT_FOUND", detail);
                 problem.at(&format!("/tools/{at}/name"))
             });

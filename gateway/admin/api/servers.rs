@@ -288,7 +288,7 @@ pub(crate) fn find_server(
 }
 
 pub(crate) fn unknown_server() -> Problem {
-    let detail = "there is no such server; GET /api/servers lists them";
+    let detail = "there is no such server: check its name in the list of servers";
     Problem::not_found("SERVER_NOT_FOUND", detail)
 }
 

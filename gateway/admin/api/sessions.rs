@@ -117,6 +117,6 @@ fn role_of(state: &ApiState, principal: &Principal) -> Role {
 }
 
 fn unknown_session() -> Problem {
-    let detail = "there is no session of this id: GET /api/sessions lists them";
+    let detail = "there is no session of this id: it may have ended";
     Problem::not_found("SESSION_NOT_FOUND", detail)
 }

@@ -182,7 +182,7 @@ fn read_text(value: Option<Value>) -> Option<String> {
 async fn find_tool(state: &ApiState, caller: &Caller, name: &str) -> Result<SeenTool, Problem> {
     let mut visible =
         state.gateway.visible_items(&caller.principal, ListKind::Tools).await.into_iter();
-    let detail = "there is no such tool; GET /api/tools lists them";
+    let detail = "there is no such tool: check its name in the list of tools";
     let found = visible.find(|tool| *tool.exposed == *name);
     let found = found.ok_or_else(|| Problem::not_found("TOOL_NOT_FOUND", detail))?;
     Ok(SeenTool::new(caller, found))

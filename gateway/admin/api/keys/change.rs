@@ -187,5 +187,5 @@ pub(super) fn show_changed(key: Key, change: &KeyChange) -> ApiKey {
 }
 
 pub(super) fn unknown_key() -> Problem {
-    Problem::not_found("KEY_NOT_FOUND", "there is no such key; GET /api/keys lists them")
+    Problem::not_found("KEY_NOT_FOUND", "there is no such key: check its id in the list of keys")
 }
