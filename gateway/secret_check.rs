@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use aws_lc_rs::rand;
 use lockgate_config::Config;
 use lockgate_protocol::sealed::fingerprint;
 use lockgate_registry::Registry;
-use lockgate_store::GatewayMark;
+use lockgate_store::{GatewayMark, Store};
 use lockgate_text::hex;
 use parking_lot::Mutex;
 
@@ -27,7 +26,7 @@ const ID_BYTES: usize = 16;
 pub(crate) struct SecretCheck {
     id: String,
     /// The shared store; `None` if not configured.
-    registry: Option<Arc<Registry>>,
+    store: Option<Arc<Store>>,
     /// Fingerprints of the secrets that open tokens, starting with the sealing one.
     ring: Mutex<Vec<String>>,
     verdict: Mutex<Verdict>,
@@ -46,13 +45,11 @@ enum Verdict {
 }
 
 impl SecretCheck {
-    pub(crate) fn new(config: &Config, registry: Option<Arc<Registry>>) -> Self {
-        let mut id = [0; ID_BYTES];
-        // Without an id, the check is off.
-        let id = rand::fill(&mut id).map(|()| hex::encode(&id)).unwrap_or_default();
+    pub(crate) fn new(config: &Config, registry: Option<&Arc<Registry>>) -> Self {
         Self {
-            id,
-            registry,
+            // Without an id, the check is off.
+            id: hex::random::<ID_BYTES>().unwrap_or_default(),
+            store: registry.map(|registry| registry.storage().0),
             ring: Mutex::new(fingerprints(config)),
             verdict: Mutex::default(),
             is_marked: AtomicBool::new(false),
@@ -73,14 +70,14 @@ impl SecretCheck {
     /// Compares this gateway's secrets with those of the others. Returns whether they agree;
     /// `false` if the comparison failed.
     pub(crate) async fn look(&self) -> bool {
-        let Some(registry) = &self.registry else { return true };
+        let Some(store) = &self.store else { return true };
         let ring = self.ring.lock().clone();
         let Some(own) = ring.first() else { return true };
         if self.id.is_empty() {
             return true;
         }
         let own = GatewayMark { id: self.id.clone(), fingerprint: own.clone() };
-        let Ok(renewed) = tokio::time::timeout(TIMEOUT, registry.renew_gateway(&own)).await else {
+        let Ok(renewed) = tokio::time::timeout(TIMEOUT, store.renew_gateway(&own)).await else {
             return false;
         };
         match renewed {
@@ -108,12 +105,12 @@ impl SecretCheck {
 
     /// Removes this gateway's mark, so that gateways with another secret can start at once.
     pub(crate) async fn leave(&self) {
-        let Some(registry) = &self.registry else { return };
+        let Some(store) = &self.store else { return };
         if !self.is_marked.load(Ordering::Relaxed) {
             return;
         }
         // If this fails, the mark expires after 30 s.
-        let _ = tokio::time::timeout(TIMEOUT, registry.forget_gateway(&self.id)).await;
+        let _ = tokio::time::timeout(TIMEOUT, store.forget_gateway(&self.id)).await;
     }
 
     fn set_verdict(&self, now: Verdict) {

@@ -1,5 +1,6 @@
-//! Identities for fair queueing. Turns rotate among organisations first and then among the callers
-//! of an organisation, so that additional keys give an organisation no larger share.
+//! Identities for fair queueing, and roles of callers. Turns rotate among organisations first and
+//! then among the callers of an organisation, so that additional keys give an organisation no
+//! larger share.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -32,4 +33,14 @@ impl CallerId {
     pub fn principal(self) -> u64 {
         self.principal
     }
+}
+
+/// The administrative role of a caller. Each role includes the permissions of the lower roles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    User,
+    /// Administers its organisation.
+    Admin,
+    /// Administers the whole gateway.
+    Operator,
 }

@@ -2,7 +2,6 @@
 //! permits rotate among the waiting callers, regardless of the number of their requests. A full
 //! queue drops the newest entry of the caller with the most entries.
 
-mod bounds;
 mod callers;
 
 use std::sync::{Arc, Weak};
@@ -15,10 +14,9 @@ use crate::caller_id::CallerId;
 use crate::clock;
 use crate::concurrency::callers::{RUNNING, Rules, TurnsState, WAITING};
 use crate::pool::{Freed, Membership, PoolWaiter, Queue};
-use bounds::{Answer, Notice, Waiter};
-use callers::Callers;
+use callers::{Answer, Callers, Notice, Waiter};
 
-pub use bounds::{Bounds, Charge, ConcurrencyError};
+pub use callers::{Bounds, Charge, ConcurrencyError};
 
 /// Maximum wait reported in a refusal.
 const MAX_WAIT: Duration = Duration::from_secs(30);

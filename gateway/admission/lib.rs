@@ -9,11 +9,11 @@ mod cpu_pool;
 pub mod future_pool;
 mod pool;
 pub mod reader;
-mod readers;
 mod task;
 
 pub use crate::pool::Membership;
-pub use caller_id::CallerId;
+pub use budget::Waits;
+pub use caller_id::{CallerId, Role};
 pub use concurrency::{Bounds, Charge, ConcurrencyError, ConcurrencyLimit, Permit, Promise};
 pub use cpu_pool::{CpuPool, Turn};
 pub use pool::{Pool, Pools};

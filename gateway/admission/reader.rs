@@ -10,8 +10,7 @@ use bytes::{Bytes, BytesMut};
 use memmap2::{MmapMut, MmapOptions};
 use tokio::time::Instant;
 
-use crate::budget::{Budget, Hold, MAX_MEDIUM_MESSAGE};
-use crate::readers::{CHECK_INTERVAL, ReaderEntry, Waits};
+use crate::budget::{Budget, CHECK_INTERVAL, Hold, MAX_MEDIUM_MESSAGE, ReaderEntry, Waits};
 
 /// Bytes of every message that are read without the budget; most messages are no longer.
 pub const UNBUDGETED_BYTES: usize = 16 << 10;

@@ -7,6 +7,7 @@ use http::HeaderValue;
 use lockgate_admission::spawn;
 use lockgate_authn::Principal;
 use lockgate_proxy::transport::{ExchangeKind, Reply};
+use lockgate_text::hex;
 use parking_lot::Mutex;
 
 use crate::error::ListenerError;
@@ -43,11 +44,7 @@ impl Sessions {
     }
 
     pub(crate) fn add(&self, session: Session) -> Result<String, ListenerError> {
-        let mut random = [0; 16];
-        if getrandom::fill(&mut random).is_err() {
-            return Err(ListenerError::Busy);
-        }
-        let id = format!("{:032x}", u128::from_le_bytes(random));
+        let Some(id) = hex::random::<16>() else { return Err(ListenerError::Busy) };
         match self.open.lock().as_mut() {
             Some(open) if open.len() < self.max => open.insert(id.clone(), session),
             _ => return Err(ListenerError::Streams),

@@ -298,11 +298,7 @@ impl Asking<'_> {
 
     async fn wait_for_others(&self, channel: Option<&CallChannel>) -> Result<Vec<Principal>, Stop> {
         let life = self.life(false);
-        let mut random = [0; 8];
-        if getrandom::fill(&mut random).is_err() {
-            return Err(ApprovalError::Unknown.into());
-        }
-        let id = hex::encode(&random);
+        let Some(id) = hex::random::<8>() else { return Err(ApprovalError::Unknown.into()) };
         let rules = self.rules(false);
         let shown = self.call.show(self.context, &self.permitted);
         let requester = self.context.principal.clone();

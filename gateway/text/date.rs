@@ -1,6 +1,27 @@
-//! Days and seconds as dates of the proleptic Gregorian calendar.
+//! The time since 1970, and days and seconds as dates of the proleptic Gregorian calendar.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Returns seconds since 1970.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// Returns milliseconds since 1970.
+pub fn now_ms() -> i64 {
+    to_ms(SystemTime::now())
+}
+
+/// Converts a time to milliseconds since 1970.
+pub fn to_ms(time: SystemTime) -> i64 {
+    let elapsed = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Converts milliseconds since 1970 to a time.
+pub fn from_ms(ms: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(u64::try_from(ms).unwrap_or(0))
+}
 
 /// Formats seconds since 1970 as a date and time of day in UTC (RFC 3339).
 pub fn of_seconds(seconds: i64) -> String {

@@ -11,6 +11,13 @@ pub fn encode(bytes: &[u8]) -> String {
     text
 }
 
+/// Returns the digits of `N` random bytes, which cannot be guessed; `None` if the system has none.
+pub fn random<const N: usize>() -> Option<String> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).ok()?;
+    Some(encode(&bytes))
+}
+
 /// Decodes two digits, in either case.
 pub fn byte(high: u8, low: u8) -> Option<u8> {
     let high = char::from(high).to_digit(16)?;
