@@ -20,7 +20,7 @@ use crate::challenge::StepUp;
 use crate::config::{Listing, Method, ServerConfig};
 use crate::discovery::Discovered;
 use crate::error::AccountError;
-use crate::grant::Grant;
+use crate::grant::{AccountState, Grant};
 use crate::holder::{Holder, record_id};
 use crate::records::{AccountEvent, Records};
 use crate::server::AccountServer;
@@ -84,27 +84,6 @@ impl Needs {
     /// Returns whether the user has to authorize again for an operation.
     fn is_waiting(&self) -> bool {
         !self.scopes.is_empty() || self.step_up.is_some()
-    }
-}
-
-/// The state of an account, for its holder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccountState {
-    Connected,
-    NeedsConnect,
-    NeedsScope,
-    Failed,
-}
-
-impl AccountState {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Connected => "connected",
-            Self::NeedsConnect => "needs_connect",
-            Self::NeedsScope => "needs_scope",
-            Self::Failed => "failed",
-        }
     }
 }
 

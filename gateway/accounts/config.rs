@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use http::HeaderName;
 use http::header::AUTHORIZATION;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use lockgate_egress::Policy;
 use lockgate_store::Secret;
-use lockgate_text::settings;
+use lockgate_text::{date, settings};
 use rustls_pki_types::PrivatePkcs8KeyDer;
 use rustls_pki_types::pem::PemObject;
 use serde_json::json;
@@ -195,7 +195,7 @@ impl ClientKey {
 
     /// Signs an assertion of the client for an audience.
     pub(crate) fn sign(&self, client: &str, audience: &str) -> Result<String, AccountError> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = date::now();
         let claims = json!({
             "iss": client, "sub": client, "aud": audience, "iat": now,
             "exp": now + ASSERTION_LIFETIME, "jti": random_text()?,

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use lockgate_egress::{at_path, metadata_urls};
 use serde_json::Value;
 use url::Url;
 
@@ -180,14 +181,6 @@ fn origin_of(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-fn at_path(url: &Url, path: &str) -> Url {
-    let mut url = url.clone();
-    url.set_path(path);
-    url.set_query(None);
-    url.set_fragment(None);
-    url
-}
-
 /// Fetches the metadata of an authorization server from its well-known URLs, in the order of the
 /// specification.
 pub(crate) async fn find_server(
@@ -199,7 +192,7 @@ pub(crate) async fn find_server(
     };
     check_scheme(&base)?;
     let mut fault = None;
-    for place in places(&base) {
+    for place in metadata_urls(&base) {
         match fetcher.get(&place).await {
             Ok(Some(fetched)) => match read_server(&fetched, issuer) {
                 Ok(server) => return Ok(server),
@@ -211,18 +204,6 @@ pub(crate) async fn find_server(
     }
     let none = format!("the authorization server {} has no metadata", shown(&base));
     Err(fault.unwrap_or(AccountError::Invalid(none)))
-}
-
-fn places(base: &Url) -> Vec<Url> {
-    let path = base.path().trim_end_matches('/');
-    let mut places = vec![
-        at_path(base, &format!("/.well-known/oauth-authorization-server{path}")),
-        at_path(base, &format!("/.well-known/openid-configuration{path}")),
-    ];
-    if !path.is_empty() {
-        places.push(at_path(base, &format!("{path}/.well-known/openid-configuration")));
-    }
-    places
 }
 
 fn read_server(fetched: &Fetched, issuer: &str) -> Result<AuthorizationServer, AccountError> {

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
-use http::response::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use lockgate_egress::{Config, Connector, Origin, Payload, Policy};
 use serde_json::Value;
 use url::{Host, Url};
@@ -16,8 +15,6 @@ use crate::error::AccountError;
 
 /// Maximum size of a response, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
-/// Timeout of a request, including connection setup.
-const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Lifetime of a document without `Cache-Control: max-age`.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(3600);
@@ -57,14 +54,13 @@ impl Fetcher {
 
     /// Fetches a document; `None` if the server has none at this URL (4xx).
     pub(crate) async fn get(&self, url: &Url) -> Result<Option<Fetched>, AccountError> {
-        let (head, body) = self.send(url, Request::new(Payload::default())).await?;
-        let status = head.status;
-        match status.as_u16() {
+        let response = self.send(url, Request::new(Payload::default())).await?;
+        match response.status().as_u16() {
             200 => {
-                let lifetime = lifetime_of(&head.headers);
-                Ok(Some(Fetched { document: read(url, &body)?, lifetime }))
+                let lifetime = lifetime_of(response.headers());
+                Ok(Some(Fetched { document: read(url, response.body())?, lifetime }))
             }
-            429 | 500.. => Err(unreachable(url, &format!("HTTP status {}", status.as_u16()))),
+            status @ (429 | 500..) => Err(unreachable(url, &format!("HTTP status {status}"))),
             _ => Ok(None),
         }
     }
@@ -101,39 +97,23 @@ impl Fetcher {
         let mut request = Request::new(Payload::from(body));
         *request.method_mut() = Method::POST;
         *request.headers_mut() = headers;
-        let (head, body) = self.send(url, request).await?;
-        Ok((head.status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+        let response = self.send(url, request).await?;
+        let answer = serde_json::from_slice(response.body()).unwrap_or(Value::Null);
+        Ok((response.status(), answer))
     }
 
     async fn send(
         &self,
         url: &Url,
         request: Request<Payload>,
-    ) -> Result<(Parts, Bytes), AccountError> {
+    ) -> Result<Response<Bytes>, AccountError> {
         check_scheme(url)?;
-        match tokio::time::timeout(FETCH_TIMEOUT, self.exchange(url, request)).await {
-            Ok(answer) => answer.map_err(|error| unreachable(url, &error)),
-            Err(_) => {
-                let seconds = FETCH_TIMEOUT.as_secs();
-                Err(unreachable(url, &format!("no response within {seconds} s")))
-            }
-        }
-    }
-
-    async fn exchange(
-        &self,
-        url: &Url,
-        mut request: Request<Payload>,
-    ) -> Result<(Parts, Bytes), String> {
         let connector = Arc::clone(&self.connector);
-        let origin = Origin::new(connector, url, self.policy_for(url), &self.config);
-        let origin = origin.map_err(|error| error.to_string())?;
-        *request.uri_mut() = origin.uri().clone();
-        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
-        let response = origin.send(request).await.map_err(|error| error.to_string())?;
-        let (head, body) = response.into_parts();
-        let body = body.collect_limited(MAX_BYTES).await;
-        Ok((head, body.map_err(|error| error.to_string())?))
+        let fetched = match Origin::new(connector, url, self.policy_for(url), &self.config) {
+            Ok(origin) => origin.fetch(request, MAX_BYTES).await,
+            Err(error) => Err(error.to_string()),
+        };
+        fetched.map_err(|error| unreachable(url, &error))
     }
 
     fn policy_for(&self, url: &Url) -> Policy {

@@ -1,19 +1,24 @@
-//! A grant: tokens, and the authorization server, client and resource that they are bound to; and
-//! its stored forms, sealed and for lists.
+//! A grant: tokens, and the authorization server, client and resource that they are bound to; its
+//! stored forms, sealed and for lists; and its form for holders and administrators, which has no
+//! token.
 
 use std::time::{Duration, SystemTime};
 
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
-use lockgate_store::Secret;
+use lockgate_store::{GrantFilter, GrantRecord, Secret};
+use lockgate_text::date::{from_ms, to_ms};
 use serde::{Deserialize, Serialize};
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 use url::Url;
 
 use crate::challenge::StepUp;
 use crate::config::{Authentication, Method, ServerConfig};
 use crate::discovery::{Discovered, canonical, is_same_or_parent};
 use crate::error::AccountError;
-use crate::records::{from_unix_ms, seal_text, unix_ms};
+use crate::holder::{Holder, new_record, record_holder, record_id};
+use crate::records::seal_text;
 use crate::token_endpoint::{ClientIdentity, Tokens, write_header};
 
 /// How long before its expiry a token is refreshed, at most a tenth of its lifetime.
@@ -174,9 +179,9 @@ impl Grant {
             issuer: self.issuer.clone(),
             resource: self.resource.clone(),
             client: StoredClient::new(&self.client),
-            due: self.times.map(|(due, _)| unix_ms(due)),
-            end: self.times.map(|(_, end)| unix_ms(end)),
-            connected_at: unix_ms(self.connected_at),
+            due: self.times.map(|(due, _)| to_ms(due)),
+            end: self.times.map(|(_, end)| to_ms(end)),
+            connected_at: to_ms(self.connected_at),
             upgrades: self.upgrades.clone(),
         };
         seal_text(&stored)
@@ -194,8 +199,8 @@ impl Grant {
             issuer: stored.issuer,
             resource: stored.resource,
             client: stored.client.identity(config),
-            times: times.map(|(due, end)| (from_unix_ms(due), from_unix_ms(end))),
-            connected_at: from_unix_ms(stored.connected_at),
+            times: times.map(|(due, end)| (from_ms(due), from_ms(end))),
+            connected_at: from_ms(stored.connected_at),
             upgrades: stored.upgrades,
         })
     }
@@ -220,8 +225,8 @@ impl Grant {
         About {
             issuer: Some(self.issuer.clone()).filter(|issuer| !issuer.is_empty()),
             scopes: self.scopes.clone(),
-            connected_at: Some(unix_ms(self.connected_at)),
-            expires_at: self.times.map(|(_, end)| unix_ms(end)),
+            connected_at: Some(to_ms(self.connected_at)),
+            expires_at: self.times.map(|(_, end)| to_ms(end)),
             ..About::default()
         }
     }
@@ -257,5 +262,91 @@ impl StoredClient {
                 ClientIdentity { id: self.id, authentication }
             }
         }
+    }
+}
+
+lockgate_text::words! {
+    /// The state of an account, for its holder.
+    pub enum AccountState {
+        Connected = "connected",
+        NeedsConnect = "needs_connect",
+        NeedsScope = "needs_scope",
+        Failed = "failed",
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Connection {
+    /// Identifies holder and server.
+    pub id: String,
+    pub holder: Holder,
+    pub server: String,
+    /// `connected`, `needs_scope` or `needs_connect`; in changes also `failed` or `disconnected`.
+    pub state: String,
+    /// The issuer of the authorization server.
+    pub authorization_server: Option<String>,
+    pub scopes: Vec<String>,
+    /// Scopes that the server required beyond those granted.
+    pub needed_scopes: Vec<String>,
+    pub connected_at: Option<SystemTime>,
+    /// The expiry of the access token.
+    pub expires_at: Option<SystemTime>,
+    pub updated_at: SystemTime,
+    /// Why the grant has ended, or its token could not be renewed.
+    pub failure: Option<String>,
+}
+
+/// Receives changes of grants.
+pub struct ConnectionChanges(pub(crate) broadcast::Receiver<GrantRecord>);
+
+impl ConnectionChanges {
+    /// Returns the next change.
+    ///
+    /// # Errors
+    /// Changes were lost, or there are no accounts any more.
+    pub async fn recv(&mut self) -> Result<Connection, RecvError> {
+        Ok(Connection::new(&self.0.recv().await?))
+    }
+}
+
+impl Connection {
+    pub(crate) fn new(record: &GrantRecord) -> Self {
+        let about: About = serde_json::from_str(&record.about).unwrap_or_default();
+        let connected_at = about.connected_at.map(from_ms);
+        Self {
+            id: record.id.clone(),
+            holder: record_holder(record),
+            server: record.server.clone(),
+            state: record.state.clone(),
+            authorization_server: about.issuer,
+            scopes: about.scopes,
+            needed_scopes: about.needed,
+            connected_at,
+            expires_at: about.expires_at.map(from_ms),
+            updated_at: from_ms(record.updated_at),
+            failure: about.failure,
+        }
+    }
+
+    /// Returns the connection of a holder that has none yet.
+    #[must_use]
+    pub fn missing(server: &str, holder: &Holder) -> Self {
+        let id = record_id(holder, server);
+        let record = GrantRecord {
+            state: AccountState::NeedsConnect.as_str().into(),
+            ..new_record(&id, holder, server)
+        };
+        Self::new(&record)
+    }
+
+    pub(crate) fn is_in(&self, filter: GrantFilter<'_>) -> bool {
+        let Holder { organisation, issuer, subject, .. } = &self.holder;
+        let pairs = [
+            (filter.organisation, &**organisation),
+            (filter.issuer, issuer),
+            (filter.subject, subject),
+            (filter.server, &self.server),
+        ];
+        pairs.iter().all(|(wanted, found)| wanted.is_empty() || wanted == found)
     }
 }

@@ -13,7 +13,6 @@ mod authorization;
 mod challenge;
 mod config;
 mod connecting;
-mod connection;
 mod discovery;
 mod error;
 mod fetch;
@@ -27,14 +26,14 @@ mod server;
 mod token_endpoint;
 mod workload;
 
-pub use account::{Account, AccountState};
+pub use account::Account;
 pub use accounts::{Accounts, PreparedAccounts};
 pub use config::{
     Authentication, ClientKey, ClientKeyError, Config, Listing, Method, PreRegistered, ServerConfig,
 };
 pub use connecting::{CallbackQuery, Consent, Started};
-pub use connection::{Connection, ConnectionChanges};
 pub use error::AccountError;
+pub use grant::{AccountState, Connection, ConnectionChanges};
 pub use holder::{Holder, HolderKey, SubjectToken};
 pub use links::Link;
 pub use lockgate_store::GrantFilter;

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lockgate_store::Secret;
+use lockgate_text::date;
 use url::Url;
 
 use crate::error::AccountError;
@@ -62,7 +63,7 @@ impl LinkKeys {
 }
 
 fn current_step() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / STEP
+    date::now() / STEP
 }
 
 fn code(key: &[u8; 32], slug: &str, holder: &Holder, step: u64) -> String {

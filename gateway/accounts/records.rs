@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use lockgate_store::{AccountRecord, GrantRecord, Secret, Store, StoreError, Vault, VaultError};
+use lockgate_text::date::{now_ms, to_ms};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -112,7 +113,7 @@ impl Records {
         lifetime: Duration,
         max: usize,
     ) -> Result<(), AccountError> {
-        let expires_at = unix_ms(SystemTime::now() + lifetime);
+        let expires_at = to_ms(SystemTime::now() + lifetime);
         let content = seal_text(content)?;
         if let Some(Storage { store, vault }) = &self.storage {
             let sealed = AccountRecord::seal(vault, (id, owner), &content, expires_at);
@@ -120,7 +121,7 @@ impl Records {
             return Ok(store.keep_account_record(&sealed.map_err(locked)?, max).await?);
         }
         let mut memory = self.memory.lock();
-        let now = unix_ms(SystemTime::now());
+        let now = now_ms();
         memory.retain(|_, record| record.expires_at > now);
         let of_owner = memory.iter().filter(|(_, record)| record.owner == owner);
         let mut own: Vec<(i64, String)> =
@@ -149,9 +150,7 @@ impl Records {
                 found.open(vault).map_err(locked)?
             }
             None => match self.memory.lock().get(&place.id) {
-                Some(record) if record.expires_at > unix_ms(SystemTime::now()) => {
-                    record.content.clone()
-                }
+                Some(record) if record.expires_at > now_ms() => record.content.clone(),
                 _ => return Ok(None),
             },
         };
@@ -186,13 +185,4 @@ impl From<StoreError> for AccountError {
 pub(crate) fn locked(error: VaultError) -> AccountError {
     tracing::error!(%error, "a stored account cannot be sealed or opened");
     AccountError::Internal("the vault cannot seal or open an account")
-}
-
-pub(crate) fn unix_ms(time: SystemTime) -> i64 {
-    let elapsed = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
-}
-
-pub(crate) fn from_unix_ms(ms: i64) -> SystemTime {
-    UNIX_EPOCH + Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }

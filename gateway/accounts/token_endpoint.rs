@@ -4,13 +4,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue, StatusCode};
+use lockgate_egress::client_secret_basic;
 use lockgate_store::Secret;
 use serde_json::Value;
-use url::form_urlencoded::{Serializer, byte_serialize};
+use url::form_urlencoded::Serializer;
 
 use crate::config::{Authentication, PreRegistered};
 use crate::discovery::AuthorizationServer;
@@ -168,13 +167,9 @@ pub(crate) fn write_form(
             form.append_pair("client_secret", secret.expose());
         }
         Authentication::Secret(secret) | Authentication::RegisteredSecret(secret) => {
-            let pair = format!("{}:{}", form_encoded(&client.id), form_encoded(secret.expose()));
-            let value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(pair)));
-            let Ok(mut value) = value else {
-                return Err(AccountError::Internal("the client secret cannot be sent"));
-            };
-            value.set_sensitive(true);
-            headers.insert(AUTHORIZATION, value);
+            let value = client_secret_basic(&client.id, secret.expose());
+            let unfit = AccountError::Internal("the client secret cannot be sent");
+            headers.insert(AUTHORIZATION, value.ok_or(unfit)?);
         }
         Authentication::Key(key) => {
             form.append_pair("client_id", &client.id);
@@ -196,8 +191,4 @@ fn takes_secret_in_body(client: &ClientIdentity, server: &AuthorizationServer) -
 fn offers(server: &AuthorizationServer, method: &str) -> bool {
     let methods = server.token_authentication.as_deref().unwrap_or_default();
     methods.iter().any(|offered| offered == method)
-}
-
-fn form_encoded(text: &str) -> String {
-    byte_serialize(text.as_bytes()).collect()
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jsonwebtoken::Algorithm;
+use lockgate_admission::Role;
 use lockgate_text::setting::{List, Text, list_or};
 use lockgate_text::settings;
 use url::Url;
@@ -172,16 +173,6 @@ lockgate_text::debug_fields!(
 
 // Administrative roles, which the operator's configuration alone assigns. A role of the same name
 // in a credential has no effect unless the configuration names it as a holder.
-
-/// The administrative role of a caller. Each role includes the permissions of the lower roles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    User,
-    /// Administers its organisation.
-    Admin,
-    /// Administers the whole gateway.
-    Operator,
-}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoleHolders {

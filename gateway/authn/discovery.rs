@@ -1,11 +1,14 @@
-//! Finds and verifies the metadata of an issuer. URLs in the metadata must be as secure as the
-//! issuer's own, and may lead to an internal address only at the issuer's own origin.
+//! Fetches JSON documents from an issuer, through egress and bounded in size and time, and finds
+//! and verifies its metadata. Redirects are not followed. URLs in the metadata must be as secure as
+//! the issuer's own, and may lead to an internal address only at the issuer's own origin.
 
-use lockgate_egress::Policy;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, StatusCode};
+use lockgate_egress::{Config, Connector, Origin, Payload, Policy, metadata_urls};
 use serde_json::Value;
 use url::Url;
-
-use crate::fetch::Outside;
 
 /// Returns the result of `read` for the first usable metadata document: RFC 8414, then OpenID
 /// Connect, in the order of the specification.
@@ -15,7 +18,8 @@ pub(crate) async fn find<T>(
     read: impl Fn(&Value) -> Result<T, String>,
 ) -> Result<T, String> {
     let mut faults = Vec::new();
-    for place in places(issuer)? {
+    let base = Url::parse(issuer).map_err(|error| error.to_string())?;
+    for place in metadata_urls(&base) {
         let fault = match outside.get(&place, Policy::Operator).await {
             Ok(document) if !is_of(&document, issuer) => {
                 "the metadata is for another issuer".into()
@@ -59,24 +63,60 @@ fn is_of(document: &Value, issuer: &str) -> bool {
     matches!(document.get("issuer"), Some(Value::String(named)) if named == issuer)
 }
 
-pub(crate) fn places(issuer: &str) -> Result<Vec<Url>, String> {
-    let base = Url::parse(issuer).map_err(|error| error.to_string())?;
-    let path = base.path().trim_end_matches('/');
-    let mut places = vec![
-        format!("/.well-known/oauth-authorization-server{path}"),
-        format!("/.well-known/openid-configuration{path}"),
-    ];
-    if !path.is_empty() {
-        places.push(format!("{path}/.well-known/openid-configuration"));
+/// Maximum size of a document, in bytes.
+const MAX_BYTES: usize = 256 * 1024;
+
+#[derive(Clone)]
+pub struct Outside {
+    pub connector: Arc<Connector>,
+    pub config: Config,
+}
+
+impl Outside {
+    /// Fetches a document. `policy` is `Policy::Operator` for a URL that the operator configured.
+    ///
+    /// # Errors
+    /// A description of why there is no document.
+    pub async fn get(&self, url: &Url, policy: Policy) -> Result<Value, String> {
+        match self.ask(url, policy, Request::new(Bytes::new().into())).await? {
+            (StatusCode::OK, bytes) => read(&bytes),
+            (status, _) => Err(format!("the response status is {status}")),
+        }
     }
-    let mut urls = Vec::new();
-    for path in places {
-        let mut url = base.clone();
-        url.set_path(&path);
-        url.set_query(None);
-        urls.push(url);
+
+    /// Posts a form and returns the response, which must be JSON.
+    pub(crate) async fn post(
+        &self,
+        url: &Url,
+        policy: Policy,
+        headers: HeaderMap,
+        form: String,
+    ) -> Result<(StatusCode, Value), String> {
+        let mut request = Request::new(Bytes::from(form).into());
+        *request.method_mut() = Method::POST;
+        *request.headers_mut() = headers;
+        let (status, bytes) = self.ask(url, policy, request).await?;
+        match read(&bytes) {
+            Err(_) if status != StatusCode::OK => Err(format!("the response status is {status}")),
+            answer => Ok((status, answer?)),
+        }
     }
-    Ok(urls)
+
+    async fn ask(
+        &self,
+        url: &Url,
+        policy: Policy,
+        request: Request<Payload>,
+    ) -> Result<(StatusCode, Bytes), String> {
+        let origin = Origin::new(Arc::clone(&self.connector), url, policy, &self.config);
+        let origin = origin.map_err(|error| error.to_string())?;
+        let response = origin.fetch(request, MAX_BYTES).await?;
+        Ok((response.status(), response.into_body()))
+    }
+}
+
+fn read(bytes: &[u8]) -> Result<Value, String> {
+    serde_json::from_slice(bytes).map_err(|error| format!("the response is not JSON: {error}"))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! symmetric keys are never accepted. Requests do not fetch; they may trigger an early fetch, at a
 //! limited rate, and wait for it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -14,14 +14,14 @@ use jsonwebtoken::jwk::{
     AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse,
 };
 use jsonwebtoken::{Algorithm, DecodingKey};
-use lockgate_admission::spawn;
+use lockgate_admission::{Waits, spawn};
 use lockgate_egress::Policy;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use url::Url;
 
-use crate::fetch::Outside;
+use crate::discovery::Outside;
 use crate::{config, discovery};
 
 /// Maximum number of keys in a set; the rest are ignored.
@@ -33,7 +33,7 @@ const MAX_SAME: usize = 4;
 const KEYS_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_FETCHES: usize = 2;
 /// Maximum number of requests waiting for an issuer's keys; the rest are rejected.
-const MAX_WAITING: u64 = 16;
+const MAX_WAITING: usize = 16;
 /// Pause after the first failure; doubles up to the refresh interval.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -43,7 +43,7 @@ pub(crate) struct Issuer {
     /// Incremented whenever the keys change, so that cached tokens are verified again.
     generation: AtomicU64,
     attempts: watch::Sender<u64>,
-    waiting: AtomicU64,
+    waiting: AtomicUsize,
     wanted: Arc<Notify>,
     state: Mutex<JwksState>,
 }
@@ -105,7 +105,7 @@ impl Issuer {
             keys: ArcSwapOption::empty(),
             generation: AtomicU64::new(0),
             attempts: watch::Sender::new(0),
-            waiting: AtomicU64::new(0),
+            waiting: AtomicUsize::new(0),
             wanted: Arc::new(Notify::new()),
             state: Mutex::default(),
         }
@@ -159,10 +159,7 @@ impl Issuer {
                 self.wanted.notify_one();
             }
         }
-        let _place = Waiting(&self.waiting);
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING {
-            return false;
-        }
+        let Some(_place) = Waits::begin_within(&self.waiting, MAX_WAITING) else { return false };
         matches!(tokio::time::timeout(KEYS_TIMEOUT, attempts.changed()).await, Ok(Ok(())))
     }
 
@@ -234,14 +231,6 @@ impl Drop for Issuer {
     fn drop(&mut self) {
         // Wakes the task, which ends because the issuer is gone.
         self.wanted.notify_one();
-    }
-}
-
-struct Waiting<'a>(&'a AtomicU64);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -10,8 +10,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::identity::{DEFAULT_ORGANISATION, Identity, KEY, share};
-use crate::principal::Principal;
-use crate::refusal::{AuthnError, RefusedCaller};
+use crate::principal::{AuthnError, Principal, RefusedCaller};
 
 /// The prefix of every key.
 pub const PREFIX: &str = "lg_";

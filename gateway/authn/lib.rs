@@ -4,17 +4,14 @@
 
 mod certificate;
 mod claims;
-mod clock;
 mod config;
 mod discovery;
-mod fetch;
 mod holder;
 mod identity;
 mod jwks;
 pub mod key;
 mod principal;
 mod provider;
-mod refusal;
 mod resource;
 mod scope;
 pub mod signer;
@@ -24,23 +21,22 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 pub use certificate::{CERTIFICATE, Certificate, ClientCertificateError, read_expiry};
-pub use config::{
-    Anonymous, Claims, Config, Issuer, Role, RoleHolders, Scopes, SignIn, ToolScopes,
-};
-pub use fetch::Outside;
+pub use config::{Anonymous, Claims, Config, Issuer, RoleHolders, Scopes, SignIn, ToolScopes};
+pub use discovery::Outside;
 pub use holder::Holder;
 pub use identity::{ANONYMOUS, AccessToken, DEFAULT_ORGANISATION, Identity, KEY, LOCAL};
 pub use jsonwebtoken::Algorithm;
 pub use jwks::KeySetState;
-pub use principal::Principal;
+pub use lockgate_admission::Role;
+pub use principal::{AuthnError, Principal, RefusedCaller, RefusedToken};
 pub use provider::{Answer, Attempt, SignInError};
-pub use refusal::{AuthnError, RefusedCaller, RefusedToken};
 pub use resource::{Resource, WELL_KNOWN};
 pub use scope::is_scope;
 pub use signer::{KEY_SET, Signer};
 
+use lockgate_text::date;
 use provider::Provider;
-use resource::error_of;
+use resource::{error_of, write_challenge};
 use scope::Needs;
 use token::{Shown, Tokens};
 use url::Url;
@@ -141,7 +137,7 @@ impl Authenticator {
     ) -> Result<Principal, RefusedCaller> {
         let certificate = credentials.certificate.as_ref();
         if let Some(certificate) = certificate
-            && !certificate.is_in_date(clock::now())
+            && !certificate.is_in_date(date::now())
         {
             let who = Principal::new(Arc::clone(&certificate.identity));
             return Err(RefusedCaller::known(AuthnError::Expired, &who));
@@ -177,7 +173,7 @@ impl Authenticator {
             return Ok(self.holder.clone());
         }
         if bearer.starts_with(key::PREFIX) {
-            return self.ring.find(bearer, digest, clock::now);
+            return self.ring.find(bearer, digest, date::now);
         }
         match &self.tokens {
             Some(tokens) => tokens.holder(bearer, digest.as_bytes(), &self.needs, shown).await,
@@ -198,7 +194,7 @@ impl Authenticator {
         }
         let now = match &self.single {
             Some(_) if *caller == self.holder => caller.clone(),
-            _ => self.ring.holder(&caller.subject, clock::now)?.clone().with_certificate_of(caller),
+            _ => self.ring.holder(&caller.subject, date::now)?.clone().with_certificate_of(caller),
         };
         let is_same = now == *caller && self.needs.base(&now);
         if is_same { Some(now) } else { None }
@@ -265,13 +261,20 @@ impl Authenticator {
     pub fn challenge(&self, unknown: AuthnError, at: Resource<'_>) -> String {
         let words = unknown.to_string();
         let words = words.split(':').next().unwrap_or("");
-        let error = error_with(unknown, words);
-        match (&self.tokens, error) {
-            (Some(tokens), _) => tokens.names().challenge(error, None, at),
-            (None, Some((error, words))) => {
-                format!("Bearer error=\"{error}\", error_description=\"{words}\"")
-            }
-            (None, None) => "Bearer".into(),
+        self.write_challenge(unknown, words, None, at)
+    }
+
+    fn write_challenge(
+        &self,
+        why: AuthnError,
+        words: &str,
+        scopes: Option<&str>,
+        at: Resource<'_>,
+    ) -> String {
+        let error = error_of(why).map(|error| (error, words));
+        match &self.tokens {
+            Some(tokens) => tokens.names().challenge(error, scopes, at),
+            None => write_challenge(error, scopes.unwrap_or(""), None),
         }
     }
 
@@ -296,17 +299,7 @@ impl Authenticator {
         let scopes = scopes.join(" ");
         let words = "this call needs more scopes";
         let why = lacks_scopes(caller);
-        let error = error_with(why, words);
-        let challenge = match (&self.tokens, error) {
-            (Some(tokens), _) => tokens.names().challenge(error, Some(&scopes), at),
-            (None, Some((error, words))) => {
-                format!(
-                    "Bearer error=\"{error}\", error_description=\"{words}\", scope=\"{scopes}\""
-                )
-            }
-            (None, None) => format!("Bearer scope=\"{scopes}\""),
-        };
-        Err((why, challenge))
+        Err((why, self.write_challenge(why, words, Some(&scopes), at)))
     }
 
     pub fn key_sets(&self) -> Vec<KeySetState> {
@@ -324,10 +317,6 @@ fn start_provider(config: &Config, outside: &Outside, tokens: Option<&Tokens>) -
     let sign_in = config.sign_in.as_ref()?;
     let issuer = tokens?.find_issuer(&sign_in.issuer)?;
     Some(Provider::new(sign_in.clone(), Arc::clone(issuer), outside.clone()))
-}
-
-fn error_with(why: AuthnError, words: &str) -> Option<(&'static str, &str)> {
-    Some((error_of(why)?, words))
 }
 
 /// Returns the error for a caller that lacks a scope. An anonymous caller is asked to authenticate,

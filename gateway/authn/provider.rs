@@ -4,7 +4,6 @@
 //! 6749, 7636, 9207, 9700.
 
 mod answer;
-mod error;
 mod metadata;
 mod token_request;
 
@@ -19,12 +18,10 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::time::timeout;
 use url::Url;
 
-pub use answer::Answer;
-pub use error::SignInError;
+pub use answer::{Answer, SignInError};
 
 use crate::config::SignIn;
-use crate::discovery;
-use crate::fetch::Outside;
+use crate::discovery::{self, Outside};
 use crate::identity::Identity;
 use crate::jwks::Issuer;
 use crate::scope::Needs;

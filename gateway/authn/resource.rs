@@ -6,7 +6,7 @@ use serde_json::json;
 use url::Url;
 
 use crate::config::Config;
-use crate::refusal::AuthnError;
+use crate::principal::AuthnError;
 
 /// The path of metadata documents, before the path of the resource.
 pub const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
@@ -121,18 +121,27 @@ impl Names {
         scopes: Option<&str>,
         at: Resource<'_>,
     ) -> String {
-        let mut parts = Vec::with_capacity(4);
-        if let Some((error, words)) = error {
-            parts.push(format!("error=\"{error}\""));
-            parts.push(format!("error_description=\"{words}\""));
-        }
-        let scopes = scopes.unwrap_or(&self.required);
-        if !scopes.is_empty() {
-            parts.push(format!("scope=\"{scopes}\""));
-        }
-        parts.push(format!("resource_metadata=\"{}\"", self.metadata_url(at)));
-        format!("Bearer {}", parts.join(", "))
+        let metadata = self.metadata_url(at);
+        write_challenge(error, scopes.unwrap_or(&self.required), Some(&metadata))
     }
+}
+
+/// Writes the value of `WWW-Authenticate`. Empty scopes are left out.
+pub(crate) fn write_challenge(
+    error: Option<(&str, &str)>,
+    scopes: &str,
+    metadata: Option<&str>,
+) -> String {
+    let mut parts = Vec::with_capacity(4);
+    if let Some((error, words)) = error {
+        parts.push(format!("error=\"{error}\""));
+        parts.push(format!("error_description=\"{words}\""));
+    }
+    if !scopes.is_empty() {
+        parts.push(format!("scope=\"{scopes}\""));
+    }
+    parts.extend(metadata.map(|url| format!("resource_metadata=\"{url}\"")));
+    format!("Bearer {}", parts.join(", ")).trim_end().to_owned()
 }
 
 fn named<'a>(path: &'a str, prefix: &str) -> Option<&'a str> {

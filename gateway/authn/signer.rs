@@ -13,8 +13,8 @@ use rustls_pki_types::pem::PemObject;
 use serde::Serialize;
 use url::Url;
 
-use crate::clock::now;
 use crate::identity::Identity;
+use lockgate_text::date::now;
 
 /// The path of the key set, below the public URL.
 pub const KEY_SET: &str = "/.well-known/jwks.json";
@@ -153,7 +153,7 @@ impl Desk {
         }
         let mut keys = Vec::with_capacity(config.keys.len());
         for key in &config.keys {
-            keys.push(key.public().clone());
+            keys.push(key.public.clone());
         }
         let kept = moka::sync::Cache::builder()
             .max_capacity(MAX_CACHED_STATEMENTS)
@@ -189,7 +189,7 @@ impl Desk {
             claims.key_name = about.key_name.as_deref();
         }
         let key = self.config.keys.first()?;
-        let token = jsonwebtoken::encode(&self.header, &claims, key.private()).ok()?;
+        let token = jsonwebtoken::encode(&self.header, &claims, &key.private).ok()?;
         let mut value = HeaderValue::from_str(&token).ok()?;
         value.set_sensitive(true);
         Some(value)
@@ -249,14 +249,6 @@ impl SigningKey {
 
     pub fn id(&self) -> &str {
         &self.id
-    }
-
-    fn private(&self) -> &EncodingKey {
-        &self.private
-    }
-
-    fn public(&self) -> &Jwk {
-        &self.public
     }
 }
 

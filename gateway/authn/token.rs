@@ -20,14 +20,13 @@ use parts::{Parts, TimeFault};
 
 use crate::certificate::Certificate;
 use crate::claims;
-use crate::clock::now;
-use crate::fetch::Outside;
+use crate::discovery::Outside;
 use crate::identity::AccessToken;
 use crate::jwks::{Issuer, KeySetState};
-use crate::principal::Principal;
-use crate::refusal::{AuthnError, RefusedCaller};
+use crate::principal::{AuthnError, Principal, RefusedCaller};
 use crate::resource::{Names, Resource};
 use crate::scope::Needs;
+use lockgate_text::date::now;
 
 /// Maximum time for which a verified token is cached.
 const MAX_CACHE_LIFETIME: Duration = Duration::from_secs(60);

@@ -3,7 +3,7 @@
 //! no proxy but the configured one.
 
 use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,6 +20,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_util::either::Either;
 use url::Host;
 
 use crate::address::Policy;
@@ -27,7 +29,6 @@ use crate::config::Config;
 use crate::error::{ConnectError, SetupError};
 use crate::proxy::{Proxy, Route};
 use crate::resolve::{Fixed, OfOrganisation, Resolve, System};
-use crate::stream::Stream;
 use crate::target::Target;
 use crate::tls;
 use crate::tls::{ClientCertificate, OwnCertificate};
@@ -40,6 +41,10 @@ const MAX_ATTEMPTS: usize = 8;
 
 /// Time to connect to another gateway: a host that is down may not refuse.
 const PEER_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// A connection to a checked address: plain, or TLS, which is boxed because a session takes a
+/// kilobyte.
+pub type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
 /// Opens connections. Shared by all origins of the process.
 pub struct Connector {
@@ -193,7 +198,7 @@ impl Connector {
             let tcp = self.dial(target, policy, deadline).await?;
             match target.name().cloned() {
                 Some(name) => self.shake_hands_without_alpn(name, tcp).await,
-                None => Ok(Stream::plain(tcp)),
+                None => Ok(Either::Left(tcp)),
             }
         };
         timeout_at(deadline, connect).await?
@@ -240,7 +245,7 @@ impl Connector {
         deadline: Instant,
     ) -> Result<Stream, ConnectError> {
         let Some(name) = target.name().cloned() else {
-            return Ok(Stream::plain(tcp));
+            return Ok(Either::Left(tcp));
         };
         let secure = async { shake_hands(self.tls().await, name, tcp).await };
         timeout_at(deadline, secure).await?
@@ -268,24 +273,43 @@ impl Connector {
         target: &Target,
         policy: Policy,
     ) -> Result<Vec<SocketAddr>, ConnectError> {
-        let (host, port) = target.parts();
-        let addresses = match (host, target.literal()) {
-            (_, Some(address)) => vec![SocketAddr::new(address, port)],
-            (Host::Domain(name), None) => look_up(&*self.resolver, name, port).await?,
-            (_, None) => Vec::new(),
-        };
-        checked(addresses, policy, target.literal().is_some())
+        let is_literal = target.literal().is_some();
+        find_addresses(target, &*self.resolver, |address| policy.permits(address, is_literal)).await
     }
 }
 
 lockgate_text::debug_fields!(Connector: timeout);
 
-pub(crate) async fn look_up(
+/// Returns the addresses of a target, at least one and at most [`MAX_ATTEMPTS`]. A name with a
+/// single forbidden address is refused as a whole, in any order of the addresses.
+pub(crate) async fn find_addresses(
+    target: &Target,
     resolver: &dyn Resolve,
-    name: &str,
-    port: u16,
+    permits: impl Fn(IpAddr) -> bool,
 ) -> Result<Vec<SocketAddr>, ConnectError> {
-    resolver.resolve(name, port).await.map_err(ConnectError::Resolve)
+    let (host, port) = target.parts();
+    let found = match host {
+        Host::Ipv4(address) => vec![SocketAddr::new(IpAddr::V4(*address), port)],
+        Host::Ipv6(address) => vec![SocketAddr::new(IpAddr::V6(*address), port)],
+        Host::Domain(name) => resolver.resolve(name, port).await.map_err(ConnectError::Resolve)?,
+    };
+    checked(found, permits)
+}
+
+fn checked(
+    mut found: Vec<SocketAddr>,
+    permits: impl Fn(IpAddr) -> bool,
+) -> Result<Vec<SocketAddr>, ConnectError> {
+    for address in &found {
+        if !permits(address.ip()) {
+            return Err(ConnectError::Refused(address.ip()));
+        }
+    }
+    found.truncate(MAX_ATTEMPTS);
+    if found.is_empty() {
+        return Err(ConnectError::Resolve(io::ErrorKind::NotFound.into()));
+    }
+    Ok(found)
 }
 
 /// Connects to the first of these addresses that answers.
@@ -337,32 +361,8 @@ async fn shake_hands(
     name: ServerName<'static>,
     tcp: TcpStream,
 ) -> Result<Stream, ConnectError> {
-    TlsConnector::from(config).connect(name, tcp).await.map(Stream::tls).map_err(ConnectError::Tls)
-}
-
-/// Truncates the addresses to the number that is tried; fails if there are none.
-pub(crate) fn some(mut found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, ConnectError> {
-    found.truncate(MAX_ATTEMPTS);
-    if found.is_empty() {
-        Err(ConnectError::Resolve(io::ErrorKind::NotFound.into()))
-    } else {
-        Ok(found)
-    }
-}
-
-/// Checks the addresses. A name with a single forbidden address is refused as a whole, in any order
-/// of the addresses.
-fn checked(
-    found: Vec<SocketAddr>,
-    policy: Policy,
-    literal: bool,
-) -> Result<Vec<SocketAddr>, ConnectError> {
-    for address in &found {
-        if !policy.permits(address.ip(), literal) {
-            return Err(ConnectError::Refused(address.ip()));
-        }
-    }
-    some(found)
+    let tls = TlsConnector::from(config).connect(name, tcp).await.map_err(ConnectError::Tls)?;
+    Ok(Either::Right(Box::new(tls)))
 }
 
 // The trusted CA certificates as a PEM file, for child processes: they read it instead of the

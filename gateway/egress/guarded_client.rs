@@ -6,19 +6,18 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use ipnet::IpNet;
 use tokio::time::{Instant, timeout_at};
-use url::{Host, Position, Url};
+use url::{Host, Url};
 
 use crate::address::{Class, classify};
 use crate::body::{Body, exchange, read_response};
-use crate::connect::{Connector, look_up, open, some};
+use crate::connect::{Connector, Stream, find_addresses, open};
 use crate::error::{ConnectError, SendError, SetupError};
 use crate::http1::{Http1Connection, Payload, write_request};
 use crate::proxy::Proxy;
 use crate::resolve::Resolve;
-use crate::stream::Stream;
 use crate::target::Target;
 
 /// Sends requests to URLs of callers, within the limits of a guard.
@@ -59,15 +58,7 @@ impl GuardedClient {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Response<Body>, GuardedError> {
-        let target = Target::new(url)?;
-        let wrong = SetupError::Url("the host or path cannot be sent");
-        let Ok(host) = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort])
-        else {
-            return Err(wrong.into());
-        };
-        let Ok(uri) = url[Position::BeforePath..Position::AfterQuery].parse::<Uri>() else {
-            return Err(wrong.into());
-        };
+        let (target, host, uri) = Target::split(url)?;
         let is_head = method == Method::HEAD;
         let mut request = Request::new(Payload::from(body));
         *request.method_mut() = method;
@@ -88,12 +79,12 @@ impl GuardedClient {
         let reach = async {
             let proxy = self.proxy.as_ref().or_else(|| self.connector.proxy_for(target));
             let Some(proxy) = proxy else {
-                return open(&some(self.addresses(target).await?)?, deadline).await;
+                return open(&self.addresses(target).await?, deadline).await;
             };
             let (host, port) = target.parts();
             let inside = match host {
                 Host::Domain(name) if proxy.resolves => format!("{name}:{port}"),
-                _ => some(self.addresses(target).await?)?[0].to_string(),
+                _ => self.addresses(target).await?[0].to_string(),
             };
             self.connector.open_tunnel(proxy, &inside, deadline).await
         };
@@ -101,20 +92,9 @@ impl GuardedClient {
         self.connector.secure(tcp, target, deadline).await
     }
 
-    /// Returns the addresses of a host, all of them permitted.
+    /// Returns the addresses of a host: at least one, and all permitted.
     async fn addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, ConnectError> {
-        let (host, port) = target.parts();
-        let found = match host {
-            Host::Ipv4(address) => vec![SocketAddr::new(IpAddr::V4(*address), port)],
-            Host::Ipv6(address) => vec![SocketAddr::new(IpAddr::V6(*address), port)],
-            Host::Domain(name) => look_up(&*self.resolver, name, port).await?,
-        };
-        for address in &found {
-            if !self.guard.permits(address.ip()) {
-                return Err(ConnectError::Refused(address.ip()));
-            }
-        }
-        Ok(found)
+        find_addresses(target, &*self.resolver, |address| self.guard.permits(address)).await
     }
 }
 

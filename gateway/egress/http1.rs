@@ -7,17 +7,18 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
-use tokio::io::{AsyncReadExt, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio_util::either::Either;
 
 use head::Framing;
 pub use head::{Http1Error, ResponseHead};
 
-use crate::stream::Stream;
+use crate::connect::Stream;
 
 /// Longest response head in bytes, with all interim responses.
 const MAX_HEAD: usize = 64 << 10;
@@ -156,9 +157,19 @@ impl Http1Connection {
         self.is_reusable && self.input.is_empty() && self.is_written()
     }
 
-    /// Reports whether an idle connection is open, and the server has sent nothing on it.
+    /// Reports whether an idle connection is open and the server has sent nothing on it, as far as
+    /// detected. Makes no system call unless something has arrived.
     pub(crate) fn is_quiet(&mut self) -> bool {
-        self.stream.is_quiet()
+        let mut byte = [0];
+        match &mut self.stream {
+            Either::Left(tcp) => {
+                matches!(tcp.try_read(&mut byte), Err(e) if e.kind() == io::ErrorKind::WouldBlock)
+            }
+            Either::Right(tls) => {
+                let mut cx = Context::from_waker(Waker::noop());
+                Pin::new(tls).poll_read(&mut cx, &mut ReadBuf::new(&mut byte)).is_pending()
+            }
+        }
     }
 
     /// Returns the length of the rest of the body, if known.

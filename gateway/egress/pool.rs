@@ -7,21 +7,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
 use parking_lot::Mutex;
-use tokio::time::Instant;
-use url::{Position, Url};
+use tokio::time::{Instant, timeout};
+use url::Url;
 
 use crate::address::Policy;
 use crate::body::{Body, FailedExchange, exchange, read_response};
 use crate::config::Config;
-use crate::connect::Connector;
+use crate::connect::{Connector, Stream};
 use crate::error::{SendError, SetupError};
 use crate::http1::{
     Http1Connection, Http1Error, IdleConnections, Payload, RequestHead, ResponseHead, write_request,
 };
-use crate::stream::Stream;
 use crate::target::Target;
+
+/// Timeout of [`Origin::fetch`].
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A scheme, host and port, and the connections to it. Cheap to clone; clones share the
 /// connections.
@@ -37,15 +40,7 @@ impl Origin {
         policy: Policy,
         config: &Config,
     ) -> Result<Self, SetupError> {
-        let target = Target::new(url)?;
-        let wrong = SetupError::Url("the host or path cannot be sent");
-        let Ok(host) = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort])
-        else {
-            return Err(wrong);
-        };
-        let Ok(uri) = url[Position::BeforePath..Position::AfterQuery].parse() else {
-            return Err(wrong);
-        };
+        let (target, host, uri) = Target::split(url)?;
         Ok(Self(Arc::new(Pool {
             connector,
             target,
@@ -82,6 +77,30 @@ impl Origin {
         let request = write_request(request, self.0.host.clone());
         let (response, body) = self.run(request, is_head, read_response).await?;
         Ok(response.map(|()| body))
+    }
+
+    /// Requests a JSON document at the origin's URL, and returns the response with at most `max`
+    /// bytes. Waits for at most 10 s, including connection setup.
+    ///
+    /// # Errors
+    /// A description of why there is no response.
+    pub async fn fetch(
+        &self,
+        mut request: Request<Payload>,
+        max: usize,
+    ) -> Result<Response<Bytes>, String> {
+        *request.uri_mut() = self.uri().clone();
+        request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        let fetching = async {
+            let response = self.send(request).await.map_err(|error| error.to_string())?;
+            let (head, body) = response.into_parts();
+            let body = body.collect_limited(max).await.map_err(|error| error.to_string())?;
+            Ok(Response::from_parts(head, body))
+        };
+        match timeout(FETCH_TIMEOUT, fetching).await {
+            Ok(fetched) => fetched,
+            Err(_) => Err(format!("no response within {} s", FETCH_TIMEOUT.as_secs())),
+        }
     }
 
     /// Returns the head of a POST to the origin's URL with these headers, to be used repeatedly.

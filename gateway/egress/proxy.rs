@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use url::{Host, Url};
 
 use crate::error::{ConnectError, ProxyError, SetupError};
-use crate::target::Target;
+use crate::target::{Target, is_localhost};
 
 /// Longest response to `CONNECT`, in bytes.
 const MAX_HEAD: usize = 8 << 10;
@@ -54,7 +54,7 @@ impl Proxy {
         let mut url = url.clone();
         let mut authorization = None;
         if let Some((user, password)) = credentials {
-            authorization = Some(basic(user, password)?);
+            authorization = Some(basic(user, password).ok_or(SetupError::Url(UNFIT))?);
             if url.set_username(user).is_err() || url.set_password(Some(password)).is_err() {
                 return Err(SetupError::Url(UNFIT));
             }
@@ -121,13 +121,13 @@ fn describe_io(error: &io::Error) -> String {
     }
 }
 
-fn basic(user: &str, password: &str) -> Result<HeaderValue, SetupError> {
+/// Returns the value of an `Authorization` header with a user and a password; `None` if it is too
+/// long.
+pub(crate) fn basic(user: &str, password: &str) -> Option<HeaderValue> {
     let encoded = STANDARD.encode(format!("{user}:{password}"));
-    let Ok(mut value) = HeaderValue::try_from(format!("Basic {encoded}")) else {
-        return Err(SetupError::Url(UNFIT));
-    };
+    let mut value = HeaderValue::try_from(format!("Basic {encoded}")).ok()?;
     value.set_sensitive(true);
-    Ok(value)
+    Some(value)
 }
 
 lockgate_text::debug_fields!(Proxy: target, resolves);
@@ -235,10 +235,7 @@ fn is_here(host: &Host<String>) -> bool {
     match host {
         Host::Ipv4(address) => address.is_loopback(),
         Host::Ipv6(address) => address.to_canonical().is_loopback(),
-        Host::Domain(name) => {
-            let name = name.strip_suffix('.').unwrap_or(name);
-            name == "localhost" || name.ends_with(".localhost")
-        }
+        Host::Domain(name) => is_localhost(name),
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use lockgate_text::date;
 use serde_json::Value;
 
 use super::Account;
@@ -15,7 +16,6 @@ use crate::discovery::Discovered;
 use crate::error::AccountError;
 use crate::grant::Grant;
 use crate::holder::SubjectToken;
-use crate::records::unix_ms;
 use crate::token_endpoint::{
     ClientIdentity, JWT_BEARER, read_tokens, request_answer, request_tokens,
 };
@@ -126,7 +126,7 @@ fn check_assertion(
     });
     let header = parts.next().unwrap_or(Value::Null);
     let claims = parts.next().unwrap_or(Value::Null);
-    let now = unix_ms(SystemTime::now()) / 1000;
+    let now = date::now_ms() / 1000;
     let issuer = &found.server.issuer;
     for (name, is_right) in [
         ("typ", header["typ"] == ID_JAG_TYPE),

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_store::GrantRecord;
+use lockgate_text::date::to_ms;
 
-use super::{Account, AccountState, Needs, Refusal};
+use super::{Account, Needs, Refusal};
 use crate::config::Method;
 use crate::error::AccountError;
+use crate::grant::AccountState;
 use crate::grant::{About, Grant};
 use crate::holder::{DISCONNECTED, Holder, new_record, record_holder};
-use crate::records::{Storage, locked, unix_ms};
+use crate::records::{Storage, locked};
 use crate::token_endpoint::revoke_token;
 
 /// Interval at which a grant is read that another gateway refreshes.
@@ -152,13 +154,13 @@ impl Account {
         if let Some(grant) = &grant {
             needs.scopes.retain(|scope| !grant.scopes.contains(scope));
         }
-        let connected_at = grant.as_ref().map(|grant| unix_ms(grant.connected_at));
+        let connected_at = grant.as_ref().map(|grant| to_ms(grant.connected_at));
         let old = self.grant.swap(grant.map(Arc::new));
         let change = match (old, connected_at) {
             (None, None) => Change::None,
             (Some(_), None) => Change::Ended,
             (None, Some(_)) if !self.is_loaded() => Change::None,
-            (Some(old), Some(at)) if at == unix_ms(old.connected_at) => {
+            (Some(old), Some(at)) if at == to_ms(old.connected_at) => {
                 Change::Renewed { has_failed }
             }
             _ => Change::Connected,

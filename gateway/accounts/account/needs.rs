@@ -1,14 +1,12 @@
 //! What a server requires of an account beyond its grant: scopes and sign-ins, and the limits on
 //! authorizations for them.
 
-use std::time::SystemTime;
-
 use http::StatusCode;
+use lockgate_text::date::now_ms;
 
 use super::{Account, Refusal};
 use crate::challenge::{Challenge, StepUp};
 use crate::grant::Upgrade;
-use crate::records::unix_ms;
 
 /// Maximum number of scopes that a server may require beyond those granted, and their length in
 /// bytes.
@@ -80,7 +78,7 @@ impl Account {
         let needs = self.needs.lock();
         let mut scopes = needs.scopes.clone();
         scopes.sort_unstable();
-        let at = unix_ms(SystemTime::now());
+        let at = now_ms();
         let wanted = Upgrade { at, scopes, step_up: needs.step_up.clone() };
         let mut recent = match &*self.grant.load() {
             Some(grant) => grant.upgrades.clone(),

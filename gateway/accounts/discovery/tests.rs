@@ -1,9 +1,10 @@
 //! Tests of the rules for documents; fetching is tested with servers.
 
+use lockgate_egress::metadata_urls;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::{AuthorizationServer, canonical, is_same_or_parent, places};
+use super::{AuthorizationServer, canonical, is_same_or_parent};
 use crate::error::AccountError;
 use crate::fetch::{Fetched, LIFETIME};
 
@@ -40,7 +41,8 @@ fn a_resource_is_the_server_or_its_parent() {
 
 #[test]
 fn well_known_urls_are_in_the_order_of_the_specification() {
-    let shown = |issuer: &str| places(&url(issuer)).iter().map(Url::to_string).collect::<Vec<_>>();
+    let shown =
+        |issuer: &str| metadata_urls(&url(issuer)).iter().map(Url::to_string).collect::<Vec<_>>();
     assert_eq!(
         shown("https://a.example/t"),
         [

@@ -6,8 +6,10 @@ use super::*;
 
 #[test]
 fn metadata_is_looked_for_in_the_order_of_the_specification() {
-    let paths =
-        |issuer: &str| places(issuer).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
+    let paths = |issuer: &str| {
+        let issuer = Url::parse(issuer).unwrap();
+        metadata_urls(&issuer).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
     assert_eq!(
         paths("https://as.test/t/"),
         [

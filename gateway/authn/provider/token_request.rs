@@ -1,12 +1,11 @@
 //! The exchange of a code for an ID token at the token endpoint. It is sent once, and redirects are
 //! not followed. The access token in the response is dropped.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
+use lockgate_egress::client_secret_basic;
 use serde_json::Value;
-use url::form_urlencoded::{Serializer, byte_serialize};
+use url::form_urlencoded::Serializer;
 
 use super::answer::read_error;
 use super::metadata::{Metadata, SecretPlace};
@@ -62,7 +61,8 @@ impl Provider {
                 body.append_pair("client_secret", secret);
             }
             (Some(secret), SecretPlace::Header) => {
-                headers.insert(AUTHORIZATION, basic(&config.client_id, secret)?);
+                let value = client_secret_basic(&config.client_id, secret);
+                headers.insert(AUTHORIZATION, value.ok_or(SignInError::Client)?);
             }
             (Some(_), SecretPlace::Nowhere) => return Err(SignInError::Client),
         }
@@ -81,19 +81,6 @@ fn read(status: StatusCode, answer: &Value) -> Result<Granted, SignInError> {
 
 fn text<'a>(answer: &'a Value, name: &str) -> Option<&'a str> {
     answer.get(name)?.as_str()
-}
-
-/// Encodes client id and secret as form fields (RFC 6749, section 2.3.1).
-fn basic(client_id: &str, secret: &str) -> Result<HeaderValue, SignInError> {
-    let pair = format!("{}:{}", form_encoded(client_id), form_encoded(secret));
-    let value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(pair)));
-    let Ok(mut value) = value else { return Err(SignInError::Client) };
-    value.set_sensitive(true);
-    Ok(value)
-}
-
-fn form_encoded(text: &str) -> String {
-    byte_serialize(text.as_bytes()).collect()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lockgate_text::json::{self, Reader};
 use serde_json::Value;
 
-use crate::refusal::{AuthnError, RefusedCaller, RefusedToken};
+use crate::principal::{AuthnError, RefusedCaller, RefusedToken};
 
 /// Maximum length of a text copied from a token, in characters.
 const MAX_TEXT: usize = 128;

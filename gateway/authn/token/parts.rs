@@ -7,8 +7,8 @@ use lockgate_text::json::{self, Reader};
 use serde_json::{Map, Value};
 
 use super::fault::TokenFault;
-use crate::clock::now;
 use crate::jwks::{self, Issuer};
+use lockgate_text::date::now;
 
 /// Maximum length of a token, in bytes.
 pub(super) const MAX_TOKEN: usize = 16 * 1024;

@@ -26,26 +26,34 @@ fn one_forbidden_address_refuses_the_name_wherever_it_stands() {
     ] {
         assert!(
             matches!(
-                checked(addresses(&set), Policy::Operator, false),
+                checked(addresses(&set), |ip| Policy::Operator.permits(ip, false)),
                 Err(ConnectError::Refused(_))
             ),
             "{set:?}"
         );
     }
     assert!(matches!(
-        checked(addresses(&["8.8.8.8", "10.0.0.1"]), Policy::Public, false),
+        checked(addresses(&["8.8.8.8", "10.0.0.1"]), |ip| Policy::Public.permits(ip, false)),
         Err(ConnectError::Refused(_))
     ));
-    assert!(checked(addresses(&["8.8.8.8", "1.1.1.1"]), Policy::Public, false).is_ok());
+    assert!(
+        checked(addresses(&["8.8.8.8", "1.1.1.1"]), |ip| Policy::Public.permits(ip, false)).is_ok()
+    );
 }
 
 #[test]
 fn addresses_beyond_the_attempts_are_checked_too() {
     let mut many = addresses(&["10.0.0.1"; 20]);
-    assert_eq!(checked(many.clone(), Policy::Operator, false).unwrap().len(), MAX_ATTEMPTS);
+    assert_eq!(
+        checked(many.clone(), |ip| Policy::Operator.permits(ip, false)).unwrap().len(),
+        MAX_ATTEMPTS
+    );
     many.extend(addresses(&["169.254.0.1"]));
-    assert!(checked(many, Policy::Operator, false).is_err());
-    assert!(matches!(checked(Vec::new(), Policy::Operator, false), Err(ConnectError::Resolve(_))));
+    assert!(checked(many, |ip| Policy::Operator.permits(ip, false)).is_err());
+    assert!(matches!(
+        checked(Vec::new(), |ip| Policy::Operator.permits(ip, false)),
+        Err(ConnectError::Resolve(_))
+    ));
 }
 
 #[tokio::test]

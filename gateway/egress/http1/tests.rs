@@ -75,7 +75,7 @@ async fn connect(parts: &[&[u8]]) -> TcpStream {
 async fn read_ours(parts: &[&[u8]]) -> Result<(u16, Bytes), String> {
     let request = Request::get("/").body(Payload::default()).unwrap();
     let request = write_request(request, HeaderValue::from_static("host"));
-    let connection = Http1Connection::new(Stream::plain(connect(parts).await), request);
+    let connection = Http1Connection::new(Either::Left(connect(parts).await), request);
     let exchange = exchange(connection, false, None, |head| Ok(head.status.as_u16())).await;
     let (status, body) = exchange.map_err(|failed| failed.cause.to_string())?;
     let body = body.collect_limited(1 << 20).await;

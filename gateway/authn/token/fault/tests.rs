@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use crate::clock::now;
-use crate::refusal::{AuthnError, RefusedToken};
+use crate::principal::{AuthnError, RefusedToken};
 use crate::resource::Resource;
 use crate::scope::Needs;
 use crate::token::tests::{ISSUER, Pair, claims, set, tokens};
 use crate::token::{Shown, Tokens};
+use lockgate_text::date::now;
 
 async fn refused(tokens: &Tokens, token: &str) -> (AuthnError, RefusedToken) {
     let needs = Needs::compile(&crate::config::Scopes::default()).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of `url_check`.
+//! Tests of `target`.
 
 #![allow(clippy::unwrap_used)]
 
