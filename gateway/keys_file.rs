@@ -238,7 +238,7 @@ fn target(file: &Path) -> anyhow::Result<PathBuf> {
 fn render(file: &Path, keys: &[Key]) -> String {
     let entries: Vec<Value> = keys.iter().map(entry).collect();
     if file.extension() == Some(OsStr::new("json")) {
-        return pretty(&json!({"keys": entries})) + "\n";
+        return format!("{:#}\n", json!({"keys": entries}));
     }
     // Quoted as JSON, which is valid YAML.
     let mut text = format!("{HEAD}keys:{}\n", if entries.is_empty() { " []" } else { "" });
@@ -360,10 +360,6 @@ pub(crate) fn entry(key: &Key) -> Value {
         }
     }
     entry
-}
-
-pub(crate) fn pretty(value: &Value) -> String {
-    format!("{value:#}")
 }
 
 #[cfg(test)]

@@ -3,17 +3,17 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use lockgate_authn::is_scope;
 use lockgate_authn::key::{self, Key, write_time};
+use lockgate_text::date;
 use lockgate_text::organisation::find_mistake;
 use serde_json::{Value, json};
 
-use crate::commands::show::table;
-use crate::keys_file::{change, entry, pretty, read};
+use crate::commands::show::{pretty, table};
+use crate::keys_file::{change, entry, read};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -77,7 +77,7 @@ impl Command {
 }
 
 pub(crate) fn run(command: &Command, file: &Path, json: bool) -> anyhow::Result<String> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let now = date::now();
     match command {
         Command::Create { name, grants, expires, .. } => {
             let expires = expires.as_deref().map(|text| moment(text, now)).transpose()?;

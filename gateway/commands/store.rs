@@ -6,10 +6,12 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Subcommand;
-use lockgate_registry::{Registry, Rotation};
-use lockgate_store::{Config, Inventory, Restored, Store};
+use lockgate_registry::Registry;
+use lockgate_store::{Config, Inventory, Resealed, Restored, Store};
 use lockgate_text::count::count;
-use serde_json::{Value, json};
+use serde_json::json;
+
+use crate::commands::show::pretty;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -77,7 +79,7 @@ pub(crate) fn run_vault(
     let is_complete = rotation.unusable.is_empty();
     let code = if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if json {
-        return Ok((describe_rotation(&rotation), code));
+        return Ok((pretty(&json!(rotation)), code));
     }
     Ok((show_rotation(&rotation)?, code))
 }
@@ -90,7 +92,7 @@ fn start_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 
 fn show(what: &str, inventory: &Inventory, json: bool) -> String {
     if json {
-        return format!("{:#}", describe(inventory));
+        return pretty(&json!(inventory));
     }
     if inventory.schema == 0 {
         return "ok: nothing has been stored yet".to_owned();
@@ -101,8 +103,7 @@ fn show(what: &str, inventory: &Inventory, json: bool) -> String {
 fn show_restored(file: &Path, restored: &Restored, json: bool) -> String {
     let Restored { before, after } = restored;
     if json {
-        let shown = json!({"before": describe(before), "after": describe(after)});
-        return format!("{shown:#}");
+        return pretty(&json!({"before": before, "after": after}));
     }
     let file = file.display();
     format!("ok: {file} is restored; before {}; now {}", count_all(before), count_all(after))
@@ -119,25 +120,8 @@ fn count_all(inventory: &Inventory) -> String {
     .join(", ")
 }
 
-fn describe(inventory: &Inventory) -> Value {
-    let Inventory { schema, organisations, integrations, agents, assignments } = inventory;
-    json!({
-        "schema": schema,
-        "organisations": organisations,
-        "integrations": integrations,
-        "agents": agents,
-        "assignments": assignments,
-    })
-}
-
-fn describe_rotation(rotation: &Rotation) -> String {
-    let Rotation { resealed, current, unusable } = rotation;
-    let shown = json!({"resealed": resealed, "current": current, "unusable": unusable});
-    format!("{shown:#}")
-}
-
-fn show_rotation(rotation: &Rotation) -> anyhow::Result<String> {
-    let Rotation { resealed, current, unusable } = rotation;
+fn show_rotation(rotation: &Resealed) -> anyhow::Result<String> {
+    let Resealed { resealed, current, unusable } = rotation;
     anyhow::ensure!(
         unusable.is_empty(),
         "{resealed} credentials resealed, but those of {} cannot be decrypted with any key of \

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lockgate_admission::Role;
 use serde::{Deserialize, Serialize};
 
 /// The issuer and subject of a principal: the key of everything stored for a caller.
@@ -11,23 +12,14 @@ pub struct PrincipalKey {
     pub subject: String,
 }
 
-/// The caller's role. Callers of the registry check which role an operation requires; the registry
-/// itself only distinguishes users from administrators where agents have owners.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    User,
-    /// Administrator of the organisation.
-    Admin,
-    /// Administrator of the whole gateway.
-    Operator,
-}
-
 /// The caller, and the organisation of the operation.
 #[derive(Clone, Debug)]
 pub struct Actor {
     /// The organisation that is read or changed; an operator may name any.
     pub organisation: Arc<str>,
     pub principal: PrincipalKey,
+    /// Callers of the registry check which role an operation requires; the registry itself only
+    /// distinguishes users from administrators where agents have owners.
     pub role: Role,
 }
 

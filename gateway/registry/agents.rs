@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use lockgate_store::{AgentRecord, Change};
+use lockgate_admission::Role;
+use lockgate_store::{AgentRecord, Change, is_integration};
 use serde::{Deserialize, Serialize};
 
-use crate::actor::{Actor, ChangeOptions, Changed, Role};
+use crate::actor::{Actor, ChangeOptions, Changed};
 use crate::change::{
     Digest, RequiredRecords, begin, check_version, find_integration, new_id, owner,
 };
@@ -24,9 +25,6 @@ const MAX_ITEMS: usize = 16 * 1024;
 
 impl Registry {
     /// Creates an agent that the actor owns.
-    ///
-    /// # Errors
-    /// [`RegistryError`].
     pub async fn create_agent(
         &self,
         actor: &Actor,
@@ -66,9 +64,6 @@ impl Registry {
 
     /// Changes the name of an agent, the form of its list of tools, or the choice of its items. The
     /// caller of the registry checks the items.
-    ///
-    /// # Errors
-    /// [`RegistryError`].
     pub async fn change_agent(
         &self,
         actor: &Actor,
@@ -102,9 +97,6 @@ impl Registry {
     }
 
     /// Deletes an agent, and with it its endpoint.
-    ///
-    /// # Errors
-    /// [`RegistryError`].
     pub async fn delete_agent(
         &self,
         actor: &Actor,
@@ -127,13 +119,9 @@ pub(crate) async fn find_agent(
     actor: &Actor,
     id: &str,
 ) -> Result<AgentRecord, RegistryError> {
-    let Some(record) = change.find_agent(id).await? else {
-        return Err(RegistryError::AgentNotFound);
-    };
-    if actor.may_touch(&Agent::from_record(&record).owner) {
-        return Ok(record);
-    }
-    Err(RegistryError::AgentNotFound)
+    let found = change.find_agent(id).await?;
+    let found = found.filter(|record| actor.may_touch(&Agent::from_record(record).owner));
+    found.ok_or(RegistryError::AgentNotFound)
 }
 
 async fn refuse_taken_name(
@@ -182,9 +170,6 @@ pub struct AgentServerChange {
 
 impl Registry {
     /// Assigns an integration to an agent.
-    ///
-    /// # Errors
-    /// [`RegistryError`].
     pub async fn assign(
         &self,
         actor: &Actor,
@@ -217,9 +202,6 @@ impl Registry {
 
     /// Assigns or unassigns a server of an agent, and hides or shows tools of it. The caller of the
     /// registry checks that the actor sees a server of the operator, and its tools.
-    ///
-    /// # Errors
-    /// [`RegistryError`].
     pub async fn change_agent_server(
         &self,
         actor: &Actor,
@@ -234,26 +216,18 @@ impl Registry {
         let mut pending = begin!(self, actor, options, digest, RequiredRecords::Agent(agent));
         let change = &mut pending.change;
         find_agent(change, actor, agent).await?;
-        let mut integration = None;
-        if is_integration(server) {
-            integration = Some(find_integration(change, server).await?);
-        }
+        let is_enabled = !is_integration(server) || find_integration(change, server).await?.enabled;
         let before = find_agent_server(change, agent, server).await?;
-        match (wanted.is_assigned, &integration) {
-            (Some(true), _) if before.is_assigned => {}
-            (Some(true), Some(integration)) if !integration.enabled => {
-                return Err(RegistryError::Disabled);
-            }
-            (Some(true), integration) => {
-                self.refuse_too_many(change, actor, agent).await?;
-                match integration {
-                    Some(_) => drop(change.assign(agent, server).await?),
-                    None => change.assign_server(agent, server).await?,
+        match wanted.is_assigned {
+            Some(true) if !before.is_assigned => {
+                if !is_enabled {
+                    return Err(RegistryError::Disabled);
                 }
+                self.refuse_too_many(change, actor, agent).await?;
+                change.assign(agent, server).await?;
             }
-            (Some(false), Some(_)) => drop(change.unassign(agent, server).await?),
-            (Some(false), None) => change.unassign_server(agent, server).await?,
-            (None, _) => {}
+            Some(false) => drop(change.unassign(agent, server).await?),
+            _ => {}
         }
         for (tool, is_on) in &wanted.tools {
             change.set_tool_hidden(agent, server, tool, !is_on).await?;
@@ -278,7 +252,8 @@ impl Registry {
             return Err(RegistryError::TooMany { what, most: ASSIGNED_PER_AGENT });
         }
         // Counts the last known state in memory: other changes wait for this transaction.
-        let all: usize = self.state(&actor.organisation).assigned.values().map(Vec::len).sum();
+        let state = self.state(&actor.organisation);
+        let all: usize = state.snapshot.agents.iter().map(|known| known.servers.len()).sum();
         if all >= MAX_ASSIGNMENTS {
             return Err(RegistryError::TooMany { what: "assignments", most: MAX_ASSIGNMENTS });
         }
@@ -286,9 +261,6 @@ impl Registry {
     }
 
     /// Removes an integration from an agent.
-    ///
-    /// # Errors
-    /// [`RegistryError`].
     pub async fn unassign(
         &self,
         actor: &Actor,
@@ -308,11 +280,6 @@ impl Registry {
         let assignment = Assignment { agent: agent.to_owned(), integration };
         self.finish(pending, actor, options, Changed::new(Some(assignment), None)).await
     }
-}
-
-/// Returns whether a server of an agent is an integration: slugs have no underscore.
-pub(crate) fn is_integration(server: &str) -> bool {
-    server.starts_with("int_")
 }
 
 async fn find_agent_server(

@@ -3,12 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use lockgate_admission::{CallerId, Permit};
+use lockgate_admission::{CallerId, Permit, Role};
 use lockgate_store::{Change, IntegrationRecord, Owner, Reservation, StoreError, Vault};
+use lockgate_text::hex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::actor::{Actor, ChangeOptions, Changed, PrincipalKey, Role};
+use crate::actor::{Actor, ChangeOptions, Changed, PrincipalKey};
 use crate::error::RegistryError;
 use crate::field;
 use crate::objects::{NewIntegration, Origin};
@@ -313,10 +314,9 @@ pub(crate) fn owner(principal: &PrincipalKey) -> Owner<'_> {
 
 /// Returns a new random id that cannot be guessed.
 pub(crate) fn new_id(prefix: &str) -> Result<String, RegistryError> {
-    let mut random = [0; 16];
-    if getrandom::fill(&mut random).is_err() {
+    let Some(random) = hex::random::<16>() else {
         let why = StoreError::Unavailable("no random bytes".into());
         return Err(RegistryError::StoreUnavailable(why));
-    }
-    Ok(format!("{prefix}{}", lockgate_text::hex::encode(&random)))
+    };
+    Ok(format!("{prefix}{random}"))
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use lockgate_store::{Change, Field, IntegrationRecord, Secret};
+use lockgate_store::{Change, IntegrationRecord, Secret};
 use url::Url;
 
 use crate::actor::{Actor, Changed, Warning};
@@ -14,7 +14,7 @@ use crate::objects::{
     Auth, Integration, IntegrationKind, IntegrationPatch, NewIntegration, Origin, find_entry,
 };
 use crate::registry::Registry;
-use crate::state::name_field;
+use crate::state::{name_field, place_field};
 
 /// Maximum number of integrations per organisation.
 pub(crate) const MAX_INTEGRATIONS: usize = 1000;
@@ -270,8 +270,7 @@ impl Registry {
 
     fn seal(&self, record: &IntegrationRecord, secret: &Secret) -> Result<Vec<u8>, RegistryError> {
         let field = need_field(record)?;
-        let place = Field { organisation: &record.organisation, record: &record.id, field: &field };
-        Ok(self.vault.seal(&place, secret)?)
+        Ok(self.vault.seal(&place_field(record, &field), secret)?)
     }
 }
 

@@ -1,5 +1,8 @@
-//! Operations on integrations: create, change, enable, disable, delete. Each validates its input
-//! before it accesses the store.
+//! Operations on integrations: create, change, enable, disable, delete, each of which validates its
+//! input before it accesses the store; and key rotation, which encrypts all credentials with the
+//! first key of the ring, so that the other keys can be removed while gateways run.
+
+use lockgate_store::{IntegrationRecord, Resealed, StoreError, VaultError};
 
 use crate::actor::{Actor, ChangeOptions, Changed};
 use crate::change::{Digest, RequiredRecords, begin, check_version, find_integration};
@@ -7,12 +10,10 @@ use crate::draft::check_credentials;
 use crate::error::RegistryError;
 use crate::objects::{Integration, IntegrationPatch, NewIntegration};
 use crate::registry::Registry;
+use crate::state::{name_field, open_sealed, place_field};
 
 impl Registry {
     /// Adds an integration to the actor's organisation, by its address or from the catalogue.
-    ///
-    /// # Errors
-    /// [`RegistryError`].
     pub async fn create_integration(
         &self,
         actor: &Actor,
@@ -31,9 +32,6 @@ impl Registry {
     }
 
     /// Changes an integration of the actor's organisation.
-    ///
-    /// # Errors
-    /// [`RegistryError`].
     pub async fn patch_integration(
         &self,
         actor: &Actor,
@@ -51,9 +49,6 @@ impl Registry {
     }
 
     /// Enables or disables an integration. Disabled integrations are neither connected nor listed.
-    ///
-    /// # Errors
-    /// [`RegistryError`].
     pub async fn enable_integration(
         &self,
         actor: &Actor,
@@ -66,9 +61,6 @@ impl Registry {
     }
 
     /// Deletes an integration, and removes it from all agents.
-    ///
-    /// # Errors
-    /// [`RegistryError`].
     pub async fn delete_integration(
         &self,
         actor: &Actor,
@@ -95,5 +87,62 @@ fn digest_patch(id: &str, patch: &IntegrationPatch, registry: &Registry) -> Dige
     match &patch.auth {
         Some(auth) => digest.part(auth.method().as_bytes()).text(auth.header()),
         None => digest,
+    }
+}
+
+impl Registry {
+    /// Encrypts all credentials with the first key. Atomic per organisation.
+    ///
+    /// # Errors
+    /// [`StoreError`], in words for the operator; [`VaultError::NoKey`] without a key.
+    pub async fn rotate(&self) -> Result<Resealed, StoreError> {
+        if !self.vault.can_seal() {
+            return Err(VaultError::NoKey.into());
+        }
+        self.refresh().await?;
+        let mut rotation = Resealed::default();
+        for organisation in self.organisations() {
+            self.rotate_organisation(&organisation.id, &mut rotation).await?;
+        }
+        let grants = self.store.reseal_accounts(&self.vault).await?;
+        rotation.resealed += grants.resealed;
+        rotation.current += grants.current;
+        rotation.unusable.extend(grants.unusable);
+        self.refresh().await?;
+        Ok(rotation)
+    }
+
+    async fn rotate_organisation(
+        &self,
+        organisation: &str,
+        rotation: &mut Resealed,
+    ) -> Result<(), StoreError> {
+        let mut change = self.store.begin(organisation).await?;
+        let mut resealed = 0;
+        for mut record in change.list_integrations().await? {
+            let Some(sealed) = &record.sealed else { continue };
+            if self.vault.is_current(sealed) {
+                rotation.current += 1;
+            } else if let Some(anew) = self.seal_anew(&record)? {
+                record.sealed = Some(anew);
+                change.update_integration(&record).await?;
+                resealed += 1;
+            } else {
+                rotation.unusable.push(record.id);
+            }
+        }
+        if resealed == 0 {
+            return change.roll_back().await;
+        }
+        change.commit().await?;
+        rotation.resealed += resealed;
+        Ok(())
+    }
+
+    /// Returns `None` if the credentials cannot be decrypted.
+    fn seal_anew(&self, record: &IntegrationRecord) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(field) = name_field(record) else { return Ok(None) };
+        let Ok(secret) = open_sealed(record, &self.vault) else { return Ok(None) };
+        Ok(Some(self.vault.seal(&place_field(record, &field), &secret)?))
     }
 }

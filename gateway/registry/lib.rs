@@ -18,13 +18,11 @@ mod list;
 mod objects;
 mod organisations;
 mod registry;
-mod rotate;
 mod set;
 mod state;
-mod usage;
 mod waiting;
 
-pub use actor::{Actor, ChangeOptions, Changed, PrincipalKey, Role, Warning};
+pub use actor::{Actor, ChangeOptions, Changed, PrincipalKey, Warning};
 pub use agents::{AgentServer, AgentServerChange, Assignment};
 pub use error::{InvalidField, RegistryError};
 pub use list::{AgentQuery, IntegrationQuery, MAX_PAGE, Page, Sort};
@@ -32,18 +30,18 @@ pub use objects::{
     Agent, AgentPatch, Auth, Catalogue, CatalogueEntry, Integration, IntegrationKind,
     IntegrationPatch, NewAgent, NewIntegration, Origin,
 };
-pub use registry::{Registry, UrlCheck};
-pub use rotate::Rotation;
+pub use registry::{Registry, UrlCheck, UsageStanding};
 pub use set::IntegrationSet;
 pub use state::{
     AgentSnapshot, Credential, CredentialState, HiddenTools, IntegrationSnapshot, Organisation,
     OrganisationSnapshot,
 };
-pub use usage::UsageStanding;
 
+pub use lockgate_admission::Role;
 pub use lockgate_store::{
-    Config, DailyCalls, KEPT_DAYS, Keys, KnownLists, STATE, Secret, StoreError, StorePlace,
-    USAGE_BUCKETS, UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow, VaultError,
+    Config, DailyCalls, KEPT_DAYS, Keys, KnownLists, Resealed, STATE, Secret, StoreError,
+    StorePlace, USAGE_BUCKETS, UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow,
+    VaultError,
 };
 
 #[cfg(test)]

@@ -87,10 +87,7 @@ impl Registry {
     /// [`RegistryError::IntegrationNotFound`].
     pub fn integration(&self, actor: &Actor, id: &str) -> Result<Integration, RegistryError> {
         let state = self.state(&actor.organisation);
-        match state.find_integration(id) {
-            Some(integration) => Ok(integration.clone()),
-            None => Err(RegistryError::IntegrationNotFound),
-        }
+        state.find_integration(id).cloned().ok_or(RegistryError::IntegrationNotFound)
     }
 
     /// Returns whether an organisation has an integration, enabled or not, with this method of
@@ -105,7 +102,8 @@ impl Registry {
         let state = self.state(&actor.organisation);
         let search = query.search.as_deref().map(field::name_key);
         let mut found = Vec::new();
-        for agent in &state.agents {
+        for known in &state.snapshot.agents {
+            let agent = &known.agent;
             if actor.may_touch(&agent.owner) && matches_search(search.as_deref(), &[&agent.name]) {
                 found.push(agent);
             }
@@ -126,11 +124,7 @@ impl Registry {
     /// # Errors
     /// [`RegistryError::AgentNotFound`], also for an agent of another user.
     pub fn agent(&self, actor: &Actor, id: &str) -> Result<Agent, RegistryError> {
-        let state = self.state(&actor.organisation);
-        match state.find_agent(id) {
-            Some(agent) if actor.may_touch(&agent.owner) => Ok(agent.clone()),
-            _ => Err(RegistryError::AgentNotFound),
-        }
+        Ok(self.state(&actor.organisation).find_agent(actor, id)?.agent.clone())
     }
 
     /// Returns the integrations assigned to an agent, in the order of assignment.
@@ -142,15 +136,10 @@ impl Registry {
         actor: &Actor,
         agent: &str,
     ) -> Result<Vec<Integration>, RegistryError> {
-        self.agent(actor, agent)?;
         let state = self.state(&actor.organisation);
-        let mut assigned = Vec::new();
-        for id in state.list_assigned(agent) {
-            if let Some(integration) = state.find_integration(id) {
-                assigned.push(integration.clone());
-            }
-        }
-        Ok(assigned)
+        let servers = state.find_agent(actor, agent)?.servers.iter();
+        let assigned = servers.filter_map(|id| state.find_integration(id));
+        Ok(assigned.cloned().collect())
     }
 
     /// Returns the servers of an agent that are assigned or have hidden tools.
@@ -162,11 +151,11 @@ impl Registry {
         actor: &Actor,
         agent: &str,
     ) -> Result<Vec<AgentServer>, RegistryError> {
-        self.agent(actor, agent)?;
         let state = self.state(&actor.organisation);
-        let mut hidden = state.hidden.get(agent).cloned().unwrap_or_default();
+        let found = state.find_agent(actor, agent)?;
+        let mut hidden = found.hidden.clone();
         let mut servers = Vec::new();
-        for server in state.list_assigned(agent) {
+        for server in &found.servers {
             let tools = hidden.remove(server).unwrap_or_default();
             servers.push(describe(agent, server, true, tools));
         }
@@ -180,9 +169,9 @@ impl Registry {
     pub fn agents_with(&self, organisation: &str, integration: &str) -> Vec<String> {
         let state = self.state(organisation);
         let mut agents = Vec::new();
-        for (agent, assigned) in &state.assigned {
-            if assigned.iter().any(|id| id == integration) {
-                agents.push(agent.clone());
+        for known in &state.snapshot.agents {
+            if known.servers.iter().any(|id| id == integration) {
+                agents.push(known.agent.id.clone());
             }
         }
         agents.sort();
@@ -198,9 +187,8 @@ impl Registry {
         actor: &Actor,
         agent: &str,
     ) -> Result<Vec<Integration>, RegistryError> {
-        self.agent(actor, agent)?;
         let state = self.state(&actor.organisation);
-        let assigned = state.list_assigned(agent);
+        let assigned = &state.find_agent(actor, agent)?.servers;
         let mut available = Vec::new();
         for integration in &state.integrations {
             if integration.enabled && !assigned.contains(&integration.id) {

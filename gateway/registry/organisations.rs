@@ -16,9 +16,6 @@ impl Registry {
     }
 
     /// Creates the actor's organisation.
-    ///
-    /// # Errors
-    /// [`RegistryError`].
     pub async fn create_organisation(
         &self,
         actor: &Actor,
@@ -39,9 +36,6 @@ impl Registry {
     }
 
     /// Deletes the actor's organisation, which has to be empty.
-    ///
-    /// # Errors
-    /// [`RegistryError`].
     pub async fn delete_organisation(
         &self,
         actor: &Actor,

@@ -4,13 +4,14 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use lockgate_admission::{Bounds, Charge, ConcurrencyLimit};
 use lockgate_store::{
-    Config, DailyCalls, FoundRecords, GatewayMark, KEPT_DAYS, KnownLists, Reader, Store,
-    StoreError, Vault,
+    Config, DailyCalls, FoundRecords, KEPT_DAYS, KnownLists, Reader, Store, StoreError,
+    UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow, Vault,
 };
+use lockgate_text::date;
 use parking_lot::RwLock;
 use tokio::sync::{Mutex, broadcast};
 use url::Url;
@@ -329,25 +330,6 @@ fn note(trouble: &mut Option<String>, error: Option<&StoreError>, what: &str) {
 }
 
 impl Registry {
-    /// Renews the mark of this gateway. Returns the marks of all running gateways, in the order in
-    /// which they started to use their secrets.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn renew_gateway(&self, own: &GatewayMark) -> Result<Vec<GatewayMark>, StoreError> {
-        self.store.renew_gateway(own).await
-    }
-
-    /// Removes the mark of a gateway that shuts down.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn forget_gateway(&self, id: &str) -> Result<(), StoreError> {
-        self.store.forget_gateway(id).await
-    }
-}
-
-impl Registry {
     /// Queues the lists of an integration to be written. Returns at once.
     pub fn keep_lists(&self, lists: KnownLists) {
         self.waiting_lists.add(lists);
@@ -374,18 +356,12 @@ const SECONDS_PER_DAY: u64 = 86_400;
 
 impl Registry {
     /// Adds to the stored counts.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn add_calls(&self, counts: &[DailyCalls]) -> Result<(), StoreError> {
         self.store.add_calls(counts, today()).await
     }
 
     /// Returns the counts of an integration for the last `days` days, including today. Days without
     /// calls are omitted.
-    ///
-    /// # Errors
-    /// [`RegistryError`].
     pub async fn list_calls(
         &self,
         actor: &Actor,
@@ -399,8 +375,66 @@ impl Registry {
     }
 }
 
+/// The origin of the figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsageStanding {
+    /// Set if the figures are in memory alone: the start of the count.
+    pub since: Option<i64>,
+    /// Time of the last write of this gateway to the store.
+    pub written: Option<i64>,
+}
+
+impl Registry {
+    /// Counts calls, denials and states that ended at `at`, and writes all counts that are not
+    /// stored yet. A failed write is retried with the next counts. Times are seconds since 1970.
+    pub async fn add_usage(&self, counts: &[(UsageKey, UsageCounts)], at: i64, now: i64) {
+        let usage = &self.waiting_usage;
+        usage.add(counts, at, now);
+        let taken = usage.take();
+        if taken.is_empty() {
+            return;
+        }
+        let written = self.store.add_usage(&taken, now).await;
+        match written {
+            Ok(true) => usage.0.lock().written = Some(now),
+            // There is no database yet, and no call to create it for.
+            Ok(false) => usage.put_back(taken),
+            // The counts may have been added, and losing them is better than counting them twice.
+            Err(error @ StoreError::Unknown(_)) => {
+                tracing::warn!(%error, "the usage of a few seconds may not be counted");
+            }
+            Err(error) => {
+                tracing::debug!(%error, "usage is waiting for the store");
+                usage.put_back(taken);
+            }
+        }
+    }
+
+    /// Returns the selected usage by group, from the store or, while there is none, from memory.
+    /// The largest come first, or the earliest.
+    pub async fn sum_usage(
+        &self,
+        group: UsageGroup,
+        filter: &UsageFilter,
+    ) -> Result<Vec<UsageRow>, RegistryError> {
+        match self.noting(self.store.sum_usage(group, filter).await)? {
+            Some(rows) => Ok(rows),
+            None => Ok(self.waiting_usage.sum(group, filter)),
+        }
+    }
+
+    /// Returns the origin of the figures.
+    pub fn usage_standing(&self) -> UsageStanding {
+        let waiting = self.waiting_usage.0.lock();
+        let since = match self.store.exists() {
+            Ok(false) => Some(waiting.since),
+            _ => None,
+        };
+        UsageStanding { since, written: waiting.written }
+    }
+}
+
 /// Returns the number of days since 1970, in UTC.
 fn today() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_secs() / SECONDS_PER_DAY).unwrap_or(0)
+    i64::try_from(date::now() / SECONDS_PER_DAY).unwrap_or(0)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use lockgate_store::{Change, Field, IntegrationRecord, Secret};
+use lockgate_store::{Change, IntegrationRecord, Secret};
 use serde::{Deserialize, Serialize};
 
 use crate::actor::{Actor, ChangeOptions, Changed, Warning};
@@ -12,7 +12,7 @@ use crate::error::{InvalidField, RegistryError};
 use crate::field;
 use crate::objects::{Auth, Integration, NewIntegration};
 use crate::registry::Registry;
-use crate::state::name_field;
+use crate::state::open_sealed;
 
 /// The integrations of a set that differ, as they were before or are now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,10 +134,7 @@ impl Registry {
         {
             return false;
         }
-        let Some(sealed) = &record.sealed else { return false };
-        let Some(field) = name_field(record) else { return false };
-        let place = Field { organisation: &record.organisation, record: &record.id, field: &field };
-        matches!(self.vault.open(&place, sealed), Ok(stored) if stored == *given)
+        matches!(open_sealed(record, &self.vault), Ok(stored) if stored == *given)
     }
 
     fn digest_set(&self, wanted: &[NewIntegration]) -> Digest {

@@ -9,7 +9,8 @@ use lockgate_store::{Field, IntegrationRecord, OrganisationRecords, Secret, Vaul
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::actor::PrincipalKey;
+use crate::actor::Actor;
+use crate::error::RegistryError;
 use crate::objects::{Agent, Auth, Catalogue, Integration, find_entry};
 
 /// An organisation as of a revision.
@@ -17,12 +18,6 @@ use crate::objects::{Agent, Auth, Catalogue, Integration, find_entry};
 pub(crate) struct OrganisationState {
     pub(crate) created_at: i64,
     pub(crate) integrations: Vec<Integration>,
-    pub(crate) agents: Vec<Agent>,
-    /// Ids of integrations and slugs of the operator's servers by agent id, in the order of
-    /// assignment.
-    pub(crate) assigned: HashMap<String, Vec<String>>,
-    /// Hidden tools by agent id.
-    pub(crate) hidden: HashMap<String, HiddenTools>,
     pub(crate) snapshot: Arc<OrganisationSnapshot>,
     /// Kept if the catalogue determines parts of the state, to rebuild it when the catalogue
     /// changes.
@@ -37,32 +32,17 @@ impl OrganisationState {
         catalogue: &Catalogue,
         before: Option<&Self>,
     ) -> Self {
-        let mut assigned: HashMap<String, Vec<String>> = HashMap::new();
-        for assignment in &records.assignments {
-            let list = assigned.entry(assignment.agent.clone()).or_default();
-            list.push(assignment.server.clone());
-        }
-        let mut hidden: HashMap<String, HiddenTools> = HashMap::new();
-        for record in &records.hidden_tools {
-            let servers = hidden.entry(record.agent.clone()).or_default();
-            servers.entry(record.server.clone()).or_default().insert(record.tool.clone());
-        }
         let integrations: Vec<_> = records
             .integrations
             .iter()
             .map(|record| Integration::from_record(record, catalogue))
             .collect();
-        let agents: Vec<_> = records.agents.iter().map(Agent::from_record).collect();
         let before = before.map(|before| &*before.snapshot);
-        let snapshot =
-            OrganisationSnapshot::new(records, (&assigned, &hidden), vault, catalogue, before);
+        let snapshot = OrganisationSnapshot::new(records, vault, catalogue, before);
         let follows = records.integrations.iter().any(|record| record.catalogue.is_some());
         Self {
             created_at: records.created_at,
             integrations,
-            agents,
-            assigned,
-            hidden,
             snapshot: Arc::new(snapshot),
             records: if follows { Some(Arc::new(records.clone())) } else { None },
         }
@@ -74,7 +54,7 @@ impl OrganisationState {
             id: id.to_owned(),
             created_at: self.created_at,
             integrations: self.integrations.len(),
-            agents: self.agents.len(),
+            agents: self.snapshot.agents.len(),
         }
     }
 
@@ -82,12 +62,16 @@ impl OrganisationState {
         self.integrations.iter().find(|integration| integration.id == id)
     }
 
-    pub(crate) fn find_agent(&self, id: &str) -> Option<&Agent> {
-        self.agents.iter().find(|agent| agent.id == id)
-    }
-
-    pub(crate) fn list_assigned(&self, agent: &str) -> &[String] {
-        self.assigned.get(agent).map_or(&[], Vec::as_slice)
+    /// Returns an agent that the actor may see.
+    pub(crate) fn find_agent(
+        &self,
+        actor: &Actor,
+        id: &str,
+    ) -> Result<&AgentSnapshot, RegistryError> {
+        let mut agents = self.snapshot.agents.iter();
+        let found = agents.find(|known| known.agent.id == id);
+        let found = found.filter(|known| actor.may_touch(&known.agent.owner));
+        found.map(|known| &**known).ok_or(RegistryError::AgentNotFound)
     }
 }
 
@@ -157,16 +141,11 @@ pub struct Credential {
 /// An agent with its assigned integrations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentSnapshot {
-    pub id: Arc<str>,
-    pub owner: PrincipalKey,
+    pub agent: Agent,
     /// Ids of integrations, enabled or not, and slugs of the operator's servers, in the order of
     /// assignment.
-    pub servers: Vec<Arc<str>>,
+    pub servers: Vec<String>,
     pub hidden: HiddenTools,
-    /// The form of its list of tools; empty for the operator's setting.
-    pub tools: Arc<str>,
-    /// The chosen items as JSON; empty for all items of its servers.
-    pub items: Arc<str>,
 }
 
 /// The own names of tools that are hidden from an agent, by the id of an integration or the slug of
@@ -174,10 +153,8 @@ pub struct AgentSnapshot {
 pub type HiddenTools = BTreeMap<String, BTreeSet<String>>;
 
 impl OrganisationSnapshot {
-    /// Builds a snapshot. `assigned` lists servers by agent id, and `hidden` tools.
     pub(crate) fn new(
         records: &OrganisationRecords,
-        (assigned, hidden): (&HashMap<String, Vec<String>>, &HashMap<String, HiddenTools>),
         vault: &Vault,
         catalogue: &Catalogue,
         before: Option<&Self>,
@@ -198,31 +175,34 @@ impl OrganisationSnapshot {
                 integrations.push(Arc::new(integration));
             }
         }
-        let mut agents = Vec::with_capacity(records.agents.len());
-        for record in &records.agents {
-            let mut servers = Vec::new();
-            if let Some(own) = assigned.get(&record.id) {
-                servers.extend(own.iter().map(|id| id.as_str().into()));
-            }
-            agents.push(Arc::new(AgentSnapshot {
-                id: record.id.as_str().into(),
-                owner: PrincipalKey {
-                    issuer: record.owner_issuer.clone(),
-                    subject: record.owner_subject.clone(),
-                },
-                servers,
-                hidden: hidden.get(&record.id).cloned().unwrap_or_default(),
-                tools: record.tools.as_str().into(),
-                items: record.items.as_str().into(),
-            }));
-        }
         Self {
             organisation: records.id.as_str().into(),
             revision: records.revision,
             integrations,
-            agents,
+            agents: read_agents(records),
         }
     }
+}
+
+fn read_agents(records: &OrganisationRecords) -> Vec<Arc<AgentSnapshot>> {
+    let mut assigned: HashMap<&str, Vec<String>> = HashMap::new();
+    for record in &records.assignments {
+        assigned.entry(&record.agent).or_default().push(record.server.clone());
+    }
+    let mut hidden: HashMap<&str, HiddenTools> = HashMap::new();
+    for record in &records.hidden_tools {
+        let servers = hidden.entry(&record.agent).or_default();
+        servers.entry(record.server.clone()).or_default().insert(record.tool.clone());
+    }
+    let mut agents = Vec::with_capacity(records.agents.len());
+    for record in &records.agents {
+        agents.push(Arc::new(AgentSnapshot {
+            agent: Agent::from_record(record),
+            servers: assigned.remove(record.id.as_str()).unwrap_or_default(),
+            hidden: hidden.remove(record.id.as_str()).unwrap_or_default(),
+        }));
+    }
+    agents
 }
 
 impl IntegrationSnapshot {
@@ -318,11 +298,7 @@ fn open_credential(record: &IntegrationRecord, auth: &Auth, vault: &Vault) -> Cr
         Auth::ApiKey { header } => header.as_str(),
         Auth::BearerToken => "authorization",
     };
-    let altered = CredentialState::Unusable(VaultError::Altered);
-    let Some(sealed) = &record.sealed else { return altered };
-    let Some(field) = name_field(record) else { return altered };
-    let place = Field { organisation: &record.organisation, record: &record.id, field: &field };
-    match vault.open(&place, sealed) {
+    match open_sealed(record, vault) {
         Ok(secret) if *auth == Auth::BearerToken => CredentialState::Ready(Credential {
             header: header.into(),
             value: Secret::new(format!("Bearer {}", secret.expose())),
@@ -330,6 +306,18 @@ fn open_credential(record: &IntegrationRecord, auth: &Auth, vault: &Vault) -> Cr
         Ok(value) => CredentialState::Ready(Credential { header: header.into(), value }),
         Err(error) => CredentialState::Unusable(error),
     }
+}
+
+/// Opens the credentials stored for the address and the method of a record.
+pub(crate) fn open_sealed(record: &IntegrationRecord, vault: &Vault) -> Result<Secret, VaultError> {
+    let sealed = record.sealed.as_ref().ok_or(VaultError::Altered)?;
+    let field = name_field(record).ok_or(VaultError::Altered)?;
+    vault.open(&place_field(record, &field), sealed)
+}
+
+/// Returns the location of the credentials of a record, in a field of this name.
+pub(crate) fn place_field<'a>(record: &'a IntegrationRecord, field: &'a str) -> Field<'a> {
+    Field { organisation: &record.organisation, record: &record.id, field }
 }
 
 /// Returns the name of the field that credentials are sealed for. It binds a credential to its

@@ -2,17 +2,18 @@
 //! beginning to its end: changes are in a total order, and data read in a change are current when
 //! it writes.
 
-mod agents;
-mod integrations;
+mod records;
+
+pub use records::is_integration;
 
 use std::sync::Arc;
 
-use crate::clock::now;
+use crate::connection::{Pool, Transaction};
 use crate::database::{Store, within};
 use crate::error::StoreError;
-use crate::pool::{Pool, Transaction};
 use crate::schema::Dialect;
-use crate::value::{Row, Value};
+use crate::value::{Record, Row, Value, record};
+use lockgate_text::date::now_ms;
 
 /// Time for which an outcome is kept for retries, in milliseconds.
 const OUTCOME_AGE: i64 = 24 * 3600 * 1000;
@@ -47,13 +48,15 @@ pub struct Owner<'a> {
     pub subject: &'a str,
 }
 
-/// The outcome of a change with an idempotency key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reservation {
-    /// Digest of the request.
-    pub digest: String,
-    /// The response.
-    pub outcome: String,
+record! {
+    /// The outcome of a change with an idempotency key.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Reservation {
+        /// Digest of the request.
+        pub digest: String,
+        /// The response.
+        pub outcome: String,
+    }
 }
 
 /// A change in progress, which is rolled back on drop without [`Self::commit`].
@@ -70,7 +73,7 @@ impl Store {
     pub async fn begin(&self, organisation: &str) -> Result<Change<'_>, StoreError> {
         let pool = self.pool().await?;
         within(async {
-            let now = now();
+            let now = now_ms();
             let (transaction, is_first) = begin(&pool, organisation, now).await?;
             let organisation = organisation.to_owned();
             Ok(Change { store: self, transaction, organisation, now, is_first })
@@ -87,7 +90,7 @@ impl Store {
         }
         let pool = self.pool().await?;
         loop {
-            let values = [now().into(), MAX_PURGED.into()];
+            let values = [now_ms().into(), MAX_PURGED.into()];
             let purged = within(pool.execute(PURGE, &values)).await?;
             if purged < MAX_PURGED.unsigned_abs() {
                 return Ok(());
@@ -146,8 +149,8 @@ impl Change<'_> {
         let organisation = &self.organisation;
         let values =
             [organisation.into(), issuer.into(), subject.into(), key.into(), self.now.into()];
-        let Some(row) = self.find(FIND_OUTCOME, &values).await? else { return Ok(None) };
-        Ok(Some(Reservation { digest: row.get("digest")?, outcome: row.get("outcome")? }))
+        let row = self.find(FIND_OUTCOME, &values).await?;
+        row.as_ref().map(Reservation::from_row).transpose()
     }
 
     /// Keeps the outcome of a change for a day. Drops the oldest outcomes above the maximum.
@@ -190,6 +193,44 @@ impl Change<'_> {
 
     pub async fn roll_back(self) -> Result<(), StoreError> {
         within(self.transaction.roll_back()).await
+    }
+
+    /// Inserts a record of the organisation. Its first columns are `id` and `organisation`.
+    /// Columns without a value are left out, because an older schema may lack them.
+    async fn insert<T: Record>(&mut self, table: &str, record: &T) -> Result<(), StoreError> {
+        let mut columns = Vec::new();
+        let mut places = Vec::new();
+        let mut values = Vec::new();
+        for (column, value) in T::COLUMNS.iter().zip(self.to_values(record)) {
+            if value != Value::Null {
+                columns.push(*column);
+                values.push(value);
+                places.push(format!("${}", values.len()));
+            }
+        }
+        let columns = columns.join(", ");
+        let sql = format!("INSERT INTO {table} ({columns}) VALUES ({})", places.join(", "));
+        self.run(&sql, &values).await?;
+        Ok(())
+    }
+
+    /// Updates a record of the organisation. Its first columns are `id` and `organisation`.
+    async fn update<T: Record>(&mut self, table: &str, record: &T) -> Result<(), StoreError> {
+        let columns = (1..).zip(T::COLUMNS).skip(2);
+        let set: Vec<_> = columns.map(|(at, column)| format!("{column} = ${at}")).collect();
+        let set = set.join(", ");
+        let sql = format!("UPDATE {table} SET {set} WHERE id = $1 AND organisation = $2");
+        self.run(&sql, &self.to_values(record)).await?;
+        Ok(())
+    }
+
+    /// Returns the values of a record in the organisation of the change.
+    fn to_values(&self, record: &impl Record) -> Vec<Value> {
+        let mut values = record.to_values();
+        if let Some(organisation) = values.get_mut(1) {
+            *organisation = (&self.organisation).into();
+        }
+        values
     }
 
     async fn find(&mut self, sql: &str, values: &[Value]) -> Result<Option<Row>, StoreError> {

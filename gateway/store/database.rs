@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 use crate::config::StorePlace;
-use crate::connection::{Boxed, Connection};
+use crate::connection::{Boxed, Connection, Pool};
 use crate::error::StoreError;
 use crate::file::{self, Access, FileState, Identity};
-use crate::pool::Pool;
 use crate::schema::{self, Dialect};
 use crate::sqlite::SqliteConnection;
+use crate::value::{Row, Value};
 
 /// Timeout of a request to the database, including the connection. Short, because a caller waits.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -113,6 +113,22 @@ impl Store {
             *opened = Some(Opened { pool: Arc::clone(&pool), identity: self.identify()? });
             Ok(pool)
         })
+    }
+
+    /// Returns the rows of a query; none if nothing has been stored yet.
+    pub(crate) async fn rows(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
+        if !self.exists()? {
+            return Ok(Vec::new());
+        }
+        within(async { self.pool().await?.list(sql, values).await }).await
+    }
+
+    /// Returns whether there is a database. The first change or counted call creates a SQLite file.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the file was removed.
+    pub fn exists(&self) -> Result<bool, StoreError> {
+        Ok(self.file().is_none() || self.identify()?.is_some())
     }
 
     /// Returns the identity of the SQLite file. A file that has disappeared is an error: a new file

@@ -1,11 +1,12 @@
 //! The gateways that share this database, each with a fingerprint of its secret, to detect
 //! gateways with different secrets. Rows have no secret, address or name.
 
-use crate::clock::now;
 use crate::connection::Connection;
 use crate::database::{Store, within};
 use crate::error::StoreError;
 use crate::schema::Dialect;
+use crate::value::{from_rows, record};
+use lockgate_text::date::now_ms;
 
 /// Milliseconds after which a row that was not renewed is deleted.
 pub(crate) const LIFE: i64 = 30_000;
@@ -20,21 +21,20 @@ const RENEW: &str = "INSERT INTO gateways (id, fingerprint, since, seen_at) \
 const LIST: &str = "SELECT id, fingerprint, since FROM gateways ORDER BY since, id";
 const FORGET: &str = "DELETE FROM gateways WHERE id = $1";
 
-/// A gateway that uses this database.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GatewayMark {
-    /// Random, created at startup.
-    pub id: String,
-    /// Fingerprint of the secret that seals tokens.
-    pub fingerprint: String,
+record! {
+    /// A gateway that uses this database.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct GatewayMark {
+        /// Random, created at startup.
+        pub id: String,
+        /// Fingerprint of the secret that seals tokens.
+        pub fingerprint: String,
+    }
 }
 
 impl Store {
     /// Renews the row of a gateway. Returns the running gateways in the order in which they started
     /// to use their secrets; none if nothing has been stored yet.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn renew_gateway(&self, own: &GatewayMark) -> Result<Vec<GatewayMark>, StoreError> {
         if !self.exists()? {
             return Ok(Vec::new());
@@ -46,7 +46,7 @@ impl Store {
             transaction.execute(DROP_GONE, &[(now - LIFE).into()]).await?;
             let values = [(&own.id).into(), (&own.fingerprint).into(), now.into()];
             transaction.execute(RENEW, &values).await?;
-            let listed = list(&mut transaction).await?;
+            let listed = from_rows(&transaction.list(LIST, &[]).await?)?;
             transaction.commit().await?;
             Ok(listed)
         })
@@ -54,9 +54,6 @@ impl Store {
     }
 
     /// Removes the row of a gateway that shuts down.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn forget_gateway(&self, id: &str) -> Result<(), StoreError> {
         let pool = self.pool().await?;
         within(pool.execute(FORGET, &[id.into()])).await?;
@@ -69,17 +66,7 @@ pub(crate) async fn read_time(
     dialect: Dialect,
 ) -> Result<i64, StoreError> {
     match dialect {
-        Dialect::Sqlite => Ok(now()),
+        Dialect::Sqlite => Ok(now_ms()),
         Dialect::Postgres => connection.scalar(NOW, &[]).await,
     }
-}
-
-async fn list(connection: &mut Connection) -> Result<Vec<GatewayMark>, StoreError> {
-    let rows = connection.list(LIST, &[]).await?;
-    let mut gateways = Vec::with_capacity(rows.len());
-    for row in rows {
-        let fingerprint = row.get("fingerprint")?;
-        gateways.push(GatewayMark { id: row.get("id")?, fingerprint });
-    }
-    Ok(gateways)
 }

@@ -2,14 +2,16 @@
 //! Grants have revisions of their own: a refresh changes no organisation. A change names the
 //! revision that it replaces, so that of two concurrent changes only the first is made.
 
-use crate::clock::now;
+use serde::Serialize;
+
+use crate::connection::Transaction;
 use crate::database::{Store, within};
 use crate::error::StoreError;
 use crate::gateways::read_time;
-use crate::pool::Transaction;
 use crate::schema::Dialect;
-use crate::value::{Row, Value};
+use crate::value::{Record, Row, Value, from_rows, record};
 use crate::vault::{Field, Secret, Vault, VaultError};
+use lockgate_text::date::now_ms;
 
 /// Time for which a gateway may refresh a grant alone, in milliseconds. Longer than the timeout of
 /// the request.
@@ -61,35 +63,39 @@ const RESEAL_RECORD: &str = "UPDATE account_records SET sealed = $3 WHERE id = $
 const DROP_RECORD: &str = "DELETE FROM account_records WHERE id = $1";
 const DELETE_EXPIRED: &str = "DELETE FROM account_records WHERE expires_at <= $1";
 
-/// A row of `grants`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GrantRecord {
-    /// Identifies holder and server.
-    pub id: String,
-    pub organisation: String,
-    pub issuer: String,
-    pub subject: String,
-    pub server: String,
-    /// Of the last change. Revisions of all grants are in a total order.
-    pub revision: i64,
-    pub state: String,
-    /// JSON without secrets, for lists.
-    pub about: String,
-    /// `None` after the end of the grant.
-    pub sealed: Option<Vec<u8>>,
-    /// Milliseconds since 1970.
-    pub updated_at: i64,
+record! {
+    /// A row of `grants`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct GrantRecord {
+        /// Identifies holder and server.
+        pub id: String,
+        pub organisation: String,
+        pub issuer: String,
+        pub subject: String,
+        pub server: String,
+        /// Of the last change. Revisions of all grants are in a total order.
+        pub revision: i64,
+        pub state: String,
+        /// JSON without secrets, for lists.
+        pub about: String,
+        /// `None` after the end of the grant.
+        pub sealed: Option<Vec<u8>>,
+        /// Milliseconds since 1970.
+        pub updated_at: i64,
+    }
 }
 
-/// A row of `account_records`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AccountRecord {
-    pub id: String,
-    /// Groups records, for their maximum number.
-    pub owner: String,
-    pub sealed: Vec<u8>,
-    /// Milliseconds since 1970.
-    pub expires_at: i64,
+record! {
+    /// A row of `account_records`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct AccountRecord {
+        pub id: String,
+        /// Groups records, for their maximum number.
+        pub owner: String,
+        pub sealed: Vec<u8>,
+        /// Milliseconds since 1970.
+        pub expires_at: i64,
+    }
 }
 
 /// A selection of grants; empty texts select all.
@@ -101,8 +107,9 @@ pub struct GrantFilter<'a> {
     pub server: &'a str,
 }
 
-/// The outcome of a key rotation: numbers of values, and the ids of those that no key opens.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The outcome of a key rotation: numbers of values, and the ids of those that no key opens, which
+/// are left unchanged.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Resealed {
     pub resealed: usize,
     pub current: usize,
@@ -110,21 +117,6 @@ pub struct Resealed {
 }
 
 impl GrantRecord {
-    fn from_row(row: &Row) -> Result<Self, StoreError> {
-        Ok(Self {
-            id: row.get("id")?,
-            organisation: row.get("organisation")?,
-            issuer: row.get("issuer")?,
-            subject: row.get("subject")?,
-            server: row.get("server")?,
-            revision: row.get("revision")?,
-            state: row.get("state")?,
-            about: row.get("about")?,
-            sealed: row.get("sealed")?,
-            updated_at: row.get("updated_at")?,
-        })
-    }
-
     /// Names the holder and the server without ambiguity.
     fn place(&self) -> String {
         let Self { issuer, subject, server, .. } = self;
@@ -132,9 +124,6 @@ impl GrantRecord {
     }
 
     /// Seals the tokens for this holder and server alone.
-    ///
-    /// # Errors
-    /// [`VaultError`].
     pub fn seal(&mut self, vault: &Vault, tokens: &Secret) -> Result<(), VaultError> {
         let record = self.place();
         let field = Field { organisation: &self.organisation, record: &record, field: "grant" };
@@ -154,23 +143,11 @@ impl GrantRecord {
 }
 
 impl AccountRecord {
-    fn from_row(row: &Row) -> Result<Self, StoreError> {
-        Ok(Self {
-            id: row.get("id")?,
-            owner: row.get("owner")?,
-            sealed: row.get("sealed")?,
-            expires_at: row.get("expires_at")?,
-        })
-    }
-
     fn field<'a>(owner: &'a str, id: &'a str) -> Field<'a> {
         Field { organisation: owner, record: id, field: "account record" }
     }
 
     /// Creates a record that is sealed for this id and owner.
-    ///
-    /// # Errors
-    /// [`VaultError`].
     pub fn seal(
         vault: &Vault,
         (id, owner): (String, String),
@@ -189,17 +166,8 @@ impl AccountRecord {
 }
 
 impl Store {
-    /// Returns the rows of a query; none if nothing has been stored yet.
-    async fn rows(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
-        if !self.exists()? {
-            return Ok(Vec::new());
-        }
-        within(async { self.pool().await?.list(sql, values).await }).await
-    }
-
     async fn grants(&self, sql: &str, values: &[Value]) -> Result<Vec<GrantRecord>, StoreError> {
-        let rows = self.rows(sql, values).await?;
-        rows.iter().map(GrantRecord::from_row).collect()
+        from_rows(&self.rows(sql, values).await?)
     }
 
     pub async fn find_grant(&self, id: &str) -> Result<Option<GrantRecord>, StoreError> {
@@ -357,17 +325,15 @@ impl Store {
         record: &AccountRecord,
         max: i64,
     ) -> Result<(), StoreError> {
-        let AccountRecord { id, owner, sealed, expires_at } = record;
-        let values = [id.into(), owner.into(), sealed.into(), (*expires_at).into()];
         let pool = self.pool().await?;
-        within(pool.execute(KEEP_RECORD, &values)).await?;
-        within(pool.execute(DROP_OLDEST, &[owner.into(), max.into()])).await?;
+        within(pool.execute(KEEP_RECORD, &record.to_values())).await?;
+        within(pool.execute(DROP_OLDEST, &[(&record.owner).into(), max.into()])).await?;
         Ok(())
     }
 
     /// Returns a record that has not expired.
     pub async fn find_account_record(&self, id: &str) -> Result<Option<AccountRecord>, StoreError> {
-        let rows = self.rows(FIND_RECORD, &[id.into(), now().into()]).await?;
+        let rows = self.rows(FIND_RECORD, &[id.into(), now_ms().into()]).await?;
         rows.first().map(AccountRecord::from_row).transpose()
     }
 
@@ -383,8 +349,8 @@ impl Store {
             return Ok(());
         }
         let pool = self.pool().await?;
-        within(pool.execute(DELETE_EXPIRED, &[now().into()])).await?;
-        within(pool.execute(DELETE_ENDED, &[(now() - ENDED_AGE).into()])).await?;
+        within(pool.execute(DELETE_EXPIRED, &[now_ms().into()])).await?;
+        within(pool.execute(DELETE_ENDED, &[(now_ms() - ENDED_AGE).into()])).await?;
         Ok(())
     }
 
@@ -454,31 +420,18 @@ async fn write(
     revision: i64,
     over: Option<i64>,
 ) -> Result<u64, StoreError> {
-    let GrantRecord { id, organisation, issuer, subject, server, state, about, sealed, .. } =
-        record;
-    if let Some(over) = over {
-        let values = [
-            id.into(),
-            over.into(),
-            revision.into(),
-            state.into(),
-            about.into(),
-            sealed.into(),
-            now().into(),
-        ];
-        return transaction.execute(REPLACE, &values).await;
-    }
+    let Some(over) = over else {
+        let written = GrantRecord { revision, updated_at: now_ms(), ..record.clone() };
+        return transaction.execute(PUT, &written.to_values()).await;
+    };
     let values = [
-        id.into(),
-        organisation.into(),
-        issuer.into(),
-        subject.into(),
-        server.into(),
+        (&record.id).into(),
+        over.into(),
         revision.into(),
-        state.into(),
-        about.into(),
-        sealed.into(),
-        now().into(),
+        (&record.state).into(),
+        (&record.about).into(),
+        (&record.sealed).into(),
+        now_ms().into(),
     ];
-    transaction.execute(PUT, &values).await
+    transaction.execute(REPLACE, &values).await
 }

@@ -1,9 +1,9 @@
 //! The last good lists of integrations, for use after a restart. Storing them is not a change: it
 //! takes no revision and notifies no gateway. They are deleted with their integration.
 
-use crate::database::{Store, within, within_background};
+use crate::database::{Store, within_background};
 use crate::error::StoreError;
-use crate::value::Row;
+use crate::value::{Record, record};
 
 /// Maximum size of the lists of an integration, in bytes.
 pub const MAX_LISTS: usize = 1 << 20;
@@ -11,7 +11,7 @@ pub const MAX_LISTS: usize = 1 << 20;
 /// Skips an integration that has another version or is gone.
 const KEEP: &str = "INSERT INTO known_lists (integration, version, read_at, content) \
     SELECT id, version, CAST($4 AS BIGINT), $5 FROM integrations \
-    WHERE id = $1 AND organisation = $2 AND version = $3 \
+    WHERE organisation = $1 AND id = $2 AND version = $3 \
     ON CONFLICT (integration) DO UPDATE SET version = excluded.version, \
     read_at = excluded.read_at, content = excluded.content";
 const FIND: &str = "SELECT known_lists.*, integrations.organisation \
@@ -19,27 +19,17 @@ const FIND: &str = "SELECT known_lists.*, integrations.organisation \
     AND integrations.version = known_lists.version \
     WHERE integrations.id = $1 AND integrations.organisation = $2";
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KnownLists {
-    pub organisation: String,
-    /// The id of the integration.
-    pub integration: String,
-    /// The version of the integration that the lists belong to.
-    pub version: i64,
-    /// Milliseconds since 1970.
-    pub read_at: i64,
-    pub content: Vec<u8>,
-}
-
-impl KnownLists {
-    fn from_row(row: &Row) -> Result<Self, StoreError> {
-        Ok(Self {
-            organisation: row.get("organisation")?,
-            integration: row.get("integration")?,
-            version: row.get("version")?,
-            read_at: row.get("read_at")?,
-            content: row.get("content")?,
-        })
+record! {
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct KnownLists {
+        pub organisation: String,
+        /// The id of the integration.
+        pub integration: String,
+        /// The version of the integration that the lists belong to.
+        pub version: i64,
+        /// Milliseconds since 1970.
+        pub read_at: i64,
+        pub content: Vec<u8>,
     }
 }
 
@@ -54,15 +44,7 @@ impl Store {
                 if lists.content.len() > MAX_LISTS {
                     continue;
                 }
-                let KnownLists { organisation, integration, version, read_at, content } = lists;
-                let values = [
-                    integration.into(),
-                    organisation.into(),
-                    (*version).into(),
-                    (*read_at).into(),
-                    content.into(),
-                ];
-                transaction.execute(KEEP, &values).await?;
+                transaction.execute(KEEP, &lists.to_values()).await?;
             }
             transaction.commit().await
         })
@@ -75,11 +57,7 @@ impl Store {
         organisation: &str,
         integration: &str,
     ) -> Result<Option<KnownLists>, StoreError> {
-        if !self.exists()? {
-            return Ok(None);
-        }
-        let pool = self.pool().await?;
-        let found = within(pool.list(FIND, &[integration.into(), organisation.into()])).await?;
+        let found = self.rows(FIND, &[integration.into(), organisation.into()]).await?;
         found.first().map(KnownLists::from_row).transpose()
     }
 }

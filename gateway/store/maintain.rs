@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use serde::Serialize;
+
 use crate::config::StorePlace;
 use crate::connection::Connection;
 use crate::database::Store;
@@ -12,7 +14,7 @@ use crate::schema::NEWEST_VERSION;
 use crate::value::Value;
 
 /// The content of an intact database.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Inventory {
     /// The schema version; 0 if nothing has been stored yet.
     pub schema: i64,

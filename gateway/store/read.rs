@@ -1,18 +1,22 @@
 //! Reads the store over a separate connection that changes do not wait for: each organisation that
 //! has changed since the previous read, in a consistent snapshot, or everything if the previous
-//! read is not comparable. Only an older schema is changed, by its migration.
+//! read is not comparable. Only an older schema is changed, by its migration. Also waits for
+//! changes by other gateways: PostgreSQL's notifications, and a poll for lost notifications.
 
 use std::collections::HashSet;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
 
 use crate::connection::Connection;
 use crate::database::{Store, within};
 use crate::error::StoreError;
 use crate::file::Identity;
-use crate::record::{
-    AgentRecord, AssignmentRecord, HiddenToolRecord, IntegrationRecord, OrganisationRecords,
-};
-use crate::schema::{self, Dialect};
-use crate::value::Row;
+use crate::postgres::PostgresConnection;
+use crate::schema;
+use crate::schema::Dialect;
+use crate::value::OrganisationRecords;
+use crate::value::{Record, Row, from_rows};
 
 const CLOCK: &str = "SELECT revision, epoch FROM clock WHERE id = 1";
 const ORGANISATIONS: &str =
@@ -197,37 +201,31 @@ async fn read_organisation(
     connection: &mut Connection,
     records: &mut OrganisationRecords,
 ) -> Result<(), StoreError> {
-    for row in rows(connection, INTEGRATIONS, &records.id).await? {
-        match IntegrationRecord::from_row(&row) {
-            Ok(record) => records.integrations.push(record),
-            Err(error) => note_unreadable(records, &row, &error),
-        }
-    }
-    for row in rows(connection, AGENTS, &records.id).await? {
-        match AgentRecord::from_row(&row) {
-            Ok(record) => records.agents.push(record),
-            Err(error) => note_unreadable(records, &row, &error),
-        }
-    }
-    for row in rows(connection, ASSIGNMENTS, &records.id).await? {
-        let agent = row.get("agent")?;
-        let server = row.get("server")?;
-        records.assignments.push(AssignmentRecord { agent, server });
-    }
-    for row in rows(connection, HIDDEN_TOOLS, &records.id).await? {
-        let agent = row.get("agent")?;
-        let server = row.get("server")?;
-        let tool = row.get("tool")?;
-        records.hidden_tools.push(HiddenToolRecord { agent, server, tool });
-    }
+    let integrations = rows(connection, INTEGRATIONS, &records.id).await?;
+    records.integrations = take_readable(&integrations, records);
+    let agents = rows(connection, AGENTS, &records.id).await?;
+    records.agents = take_readable(&agents, records);
+    let assignments = rows(connection, ASSIGNMENTS, &records.id).await?;
+    records.assignments = from_rows(&assignments)?;
+    let hidden_tools = rows(connection, HIDDEN_TOOLS, &records.id).await?;
+    records.hidden_tools = from_rows(&hidden_tools)?;
     Ok(())
 }
 
-fn note_unreadable(records: &mut OrganisationRecords, row: &Row, error: &StoreError) {
-    let id = row.get("id").unwrap_or_else(|_| "a row without an id".to_owned());
-    tracing::error!(id, organisation = records.id, %error, "a stored row cannot be read and is \
-        ignored");
-    records.unreadable.push(id);
+fn take_readable<T: Record>(rows: &[Row], records: &mut OrganisationRecords) -> Vec<T> {
+    let mut readable = Vec::with_capacity(rows.len());
+    for row in rows {
+        match T::from_row(row) {
+            Ok(record) => readable.push(record),
+            Err(error) => {
+                let id = row.get("id").unwrap_or_else(|_| "a row without an id".to_owned());
+                tracing::error!(id, organisation = records.id, %error, "a stored row cannot be \
+                    read and is ignored");
+                records.unreadable.push(id);
+            }
+        }
+    }
+    readable
 }
 
 async fn rows(
@@ -236,4 +234,66 @@ async fn rows(
     organisation: &str,
 ) -> Result<Vec<Row>, StoreError> {
     connection.list(sql, &[organisation.into()]).await
+}
+
+/// Timeout for connecting and subscribing.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A waiter for changes by other gateways.
+pub struct Follower<'a> {
+    store: &'a Store,
+    listener: Option<PostgresConnection>,
+    /// A task, so that it continues when `wait` is cancelled.
+    connecting: Option<JoinHandle<Option<PostgresConnection>>>,
+}
+
+impl Drop for Follower<'_> {
+    fn drop(&mut self) {
+        if let Some(connecting) = &self.connecting {
+            connecting.abort();
+        }
+    }
+}
+
+impl Store {
+    pub fn follow(&self) -> Follower<'_> {
+        Follower { store: self, listener: None, connecting: None }
+    }
+}
+
+impl Follower<'_> {
+    /// Waits for a change, or for about `poll`, because a notification may be lost.
+    pub async fn wait(&mut self, poll: Duration) {
+        if tokio::time::timeout(poll, self.hear()).await == Ok(false) {
+            self.listener = None;
+            tokio::time::sleep(poll).await;
+        }
+    }
+
+    /// Waits for a notification. Returns `false` without a working subscription. Must be cheap to
+    /// cancel; the poll finds a change if its notification is lost.
+    async fn hear(&mut self) -> bool {
+        if self.listener.is_none() {
+            let Some(url) = self.store.postgres() else { return false };
+            let connecting = match &mut self.connecting {
+                Some(connecting) => connecting,
+                None => self.connecting.insert(tokio::spawn(listen(url.to_owned()))),
+            };
+            let connected = connecting.await;
+            self.connecting = None;
+            let Ok(Some(listener)) = connected else { return false };
+            self.listener = Some(listener);
+        }
+        let Some(listener) = &mut self.listener else { return false };
+        listener.wait_for_notification().await.is_ok()
+    }
+}
+
+async fn listen(url: String) -> Option<PostgresConnection> {
+    let listening = async {
+        let mut listener = PostgresConnection::open(&url).await?;
+        listener.run("LISTEN lockgate").await?;
+        Ok::<_, StoreError>(listener)
+    };
+    tokio::time::timeout(CONNECT_TIMEOUT, listening).await.ok()?.ok()
 }

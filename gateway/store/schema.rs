@@ -4,9 +4,9 @@
 
 use std::ops::RangeInclusive;
 
-use crate::clock::now;
 use crate::connection::Connection;
 use crate::error::StoreError;
+use lockgate_text::date::now_ms;
 
 /// The SQL dialect, for statements that differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,44 +21,26 @@ struct Migration {
     postgres: &'static str,
 }
 
+macro_rules! migration {
+    ($number:literal) => {
+        Migration {
+            sqlite: include_str!(concat!("migrations/sqlite/", $number, ".sql")),
+            postgres: include_str!(concat!("migrations/postgres/", $number, ".sql")),
+        }
+    };
+}
+
 /// In order; the first creates schema 1. Published migrations never change.
 const MIGRATIONS: [Migration; 9] = [
-    Migration {
-        sqlite: include_str!("migrations/sqlite/0001.sql"),
-        postgres: include_str!("migrations/postgres/0001.sql"),
-    },
-    Migration {
-        sqlite: include_str!("migrations/sqlite/0002.sql"),
-        postgres: include_str!("migrations/postgres/0002.sql"),
-    },
-    Migration {
-        sqlite: include_str!("migrations/sqlite/0003.sql"),
-        postgres: include_str!("migrations/postgres/0003.sql"),
-    },
-    Migration {
-        sqlite: include_str!("migrations/sqlite/0004.sql"),
-        postgres: include_str!("migrations/postgres/0004.sql"),
-    },
-    Migration {
-        sqlite: include_str!("migrations/sqlite/0005.sql"),
-        postgres: include_str!("migrations/postgres/0005.sql"),
-    },
-    Migration {
-        sqlite: include_str!("migrations/sqlite/0006.sql"),
-        postgres: include_str!("migrations/postgres/0006.sql"),
-    },
-    Migration {
-        sqlite: include_str!("migrations/sqlite/0007.sql"),
-        postgres: include_str!("migrations/postgres/0007.sql"),
-    },
-    Migration {
-        sqlite: include_str!("migrations/sqlite/0008.sql"),
-        postgres: include_str!("migrations/postgres/0008.sql"),
-    },
-    Migration {
-        sqlite: include_str!("migrations/sqlite/0009.sql"),
-        postgres: include_str!("migrations/postgres/0009.sql"),
-    },
+    migration!("0001"),
+    migration!("0002"),
+    migration!("0003"),
+    migration!("0004"),
+    migration!("0005"),
+    migration!("0006"),
+    migration!("0007"),
+    migration!("0008"),
+    migration!("0009"),
 ];
 
 /// The schema version of this program.
@@ -149,7 +131,7 @@ async fn apply(
         };
         connection.run(script).await?;
         let applied = "INSERT INTO schema_history (version, applied_at) VALUES ($1, $2)";
-        connection.execute(applied, &[version.into(), now().into()]).await?;
+        connection.execute(applied, &[version.into(), now_ms().into()]).await?;
     }
     Ok(())
 }

@@ -31,16 +31,14 @@ impl SqliteConnection {
     }
 
     pub(crate) async fn run(&self, sql: &str) -> Result<(), StoreError> {
-        let connection = Arc::clone(&self.connection);
         let sql = sql.to_owned();
-        on_thread(move || connection.lock().execute_batch(&sql), &self.file).await
+        self.with(move |connection| connection.execute_batch(&sql)).await
     }
 
     pub(crate) async fn query(&self, sql: &str, values: &[Value]) -> Result<Outcome, StoreError> {
-        let connection = Arc::clone(&self.connection);
         let sql = sql.to_owned();
         let values = values.to_vec();
-        on_thread(move || query(&connection.lock(), &sql, values), &self.file).await
+        self.with(move |connection| query(connection, &sql, values)).await
     }
 
     pub(crate) async fn execute_each(
@@ -48,9 +46,16 @@ impl SqliteConnection {
         sql: &str,
         rows: Vec<Vec<Value>>,
     ) -> Result<(), StoreError> {
-        let connection = Arc::clone(&self.connection);
         let sql = sql.to_owned();
-        on_thread(move || execute_each(&connection.lock(), &sql, rows), &self.file).await
+        self.with(move |connection| execute_each(connection, &sql, rows)).await
+    }
+
+    async fn with<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let connection = Arc::clone(&self.connection);
+        on_thread(move || work(&connection.lock()), &self.file).await
     }
 
     /// Closes the file, which may write to it.

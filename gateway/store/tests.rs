@@ -21,7 +21,7 @@ use postgres::Postgres;
 
 use crate::connection::Connection;
 use crate::file::Access;
-use crate::record::{AgentRecord, IntegrationRecord, OrganisationRecords};
+use crate::value::{AgentRecord, IntegrationRecord, OrganisationRecords};
 use crate::{FoundRecords, Owner, Reader, Reservation, Store, StoreError, StorePlace};
 
 const OWNER: Owner<'_> = Owner { issuer: "key", subject: "ann" };

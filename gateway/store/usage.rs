@@ -1,12 +1,13 @@
-//! Calls by series and time step. Counting them is not a change: it takes no revision. Gateways add
-//! to each other's counts, and rows are deleted when they expire.
+//! Calls by series and time step, and calls of integrations by day. Counting them is not a change:
+//! it takes no revision. Gateways add to each other's counts. Rows of series are deleted when they
+//! expire, days with their integration, or after [`KEPT_DAYS`].
 
 use std::fmt::Write;
 use std::sync::LazyLock;
 
 use crate::database::{Store, within, within_background};
 use crate::error::StoreError;
-use crate::value::{Row, Value};
+use crate::value::{Record, Row, Value, from_rows, record};
 
 /// The number of buckets of durations.
 pub const USAGE_BUCKETS: usize = 36;
@@ -265,14 +266,6 @@ impl UsageRow {
 }
 
 impl Store {
-    /// Returns whether there is a database. The first change or counted call creates a SQLite file.
-    ///
-    /// # Errors
-    /// [`StoreError`] if the file was removed.
-    pub fn exists(&self) -> Result<bool, StoreError> {
-        Ok(self.file().is_none() || self.identify()?.is_some())
-    }
-
     /// Adds counts with their expiry, all or none, and drops rows that have expired at `now`.
     /// Creates the database for calls and denials; returns `false`, and stores nothing, if there is
     /// none yet and only states are counted.
@@ -314,5 +307,59 @@ impl Store {
             Ok(Some(summed))
         })
         .await
+    }
+}
+
+/// Number of days kept, including today.
+pub const KEPT_DAYS: i64 = 90;
+
+/// Skips an integration that is gone.
+const ADD_CALLS: &str = "INSERT INTO integration_calls (integration, day, calls, failed) \
+    SELECT id, CAST($3 AS BIGINT), CAST($4 AS BIGINT), CAST($5 AS BIGINT) FROM integrations \
+    WHERE organisation = $1 AND id = $2 \
+    ON CONFLICT (integration, day) DO UPDATE SET calls = integration_calls.calls + excluded.calls, \
+    failed = integration_calls.failed + excluded.failed";
+const DROP_OLD_CALLS: &str = "DELETE FROM integration_calls WHERE day <= $1";
+const LIST_CALLS: &str = "SELECT organisation, integration, day, calls, failed \
+    FROM integration_calls \
+    JOIN integrations ON integrations.id = integration_calls.integration \
+    WHERE integrations.id = $1 AND integrations.organisation = $2 AND day > $3 ORDER BY day";
+
+record! {
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct DailyCalls {
+        pub organisation: String,
+        /// The id of the integration.
+        pub integration: String,
+        /// Days since 1970, in UTC.
+        pub day: i64,
+        pub calls: i64,
+        pub failed: i64,
+    }
+}
+
+impl Store {
+    /// Adds counts, all or none, and drops counts that are too old on `today`.
+    pub async fn add_calls(&self, all: &[DailyCalls], today: i64) -> Result<(), StoreError> {
+        let pool = self.pool().await?;
+        within_background(async {
+            let mut transaction = pool.begin().await?;
+            for counted in all {
+                transaction.execute(ADD_CALLS, &counted.to_values()).await?;
+            }
+            transaction.execute(DROP_OLD_CALLS, &[(today - KEPT_DAYS).into()]).await?;
+            transaction.commit().await
+        })
+        .await
+    }
+
+    /// Returns the days after `day` on which an integration was called, in order.
+    pub async fn list_calls(
+        &self,
+        (organisation, integration): (&str, &str),
+        day: i64,
+    ) -> Result<Vec<DailyCalls>, StoreError> {
+        let values = [integration.into(), organisation.into(), day.into()];
+        from_rows(&self.rows(LIST_CALLS, &values).await?)
     }
 }

@@ -1,4 +1,5 @@
-//! Parameters and rows of statements, alike for both engines.
+//! Parameters, rows and records, alike for both engines. A record declares its columns once. Times
+//! are milliseconds since 1970. Names have a second form for comparison.
 
 use std::sync::Arc;
 
@@ -16,6 +17,18 @@ pub(crate) enum Value {
 impl From<i64> for Value {
     fn from(value: i64) -> Self {
         Self::Integer(value)
+    }
+}
+
+impl From<&i64> for Value {
+    fn from(value: &i64) -> Self {
+        Self::Integer(*value)
+    }
+}
+
+impl From<&bool> for Value {
+    fn from(value: &bool) -> Self {
+        Self::Integer((*value).into())
     }
 }
 
@@ -58,6 +71,12 @@ pub(crate) trait FromValue: Sized {
 impl FromValue for i64 {
     fn from_value(value: &Value) -> Option<Self> {
         if let Value::Integer(value) = value { Some(*value) } else { None }
+    }
+}
+
+impl FromValue for bool {
+    fn from_value(value: &Value) -> Option<Self> {
+        i64::from_value(value).map(|value| value != 0)
     }
 }
 
@@ -112,4 +131,127 @@ impl Row {
 pub(crate) struct Outcome {
     pub(crate) rows: Vec<Row>,
     pub(crate) affected: u64,
+}
+
+/// A row of a table. Each field is the column of the same name.
+pub(crate) trait Record: Sized {
+    const COLUMNS: &'static [&'static str];
+
+    fn from_row(row: &Row) -> Result<Self, StoreError>;
+
+    /// Returns the values of [`Self::COLUMNS`].
+    fn to_values(&self) -> Vec<Value>;
+}
+
+pub(crate) fn from_rows<T: Record>(rows: &[Row]) -> Result<Vec<T>, StoreError> {
+    rows.iter().map(T::from_row).collect()
+}
+
+/// Declares the structure of a [`Record`].
+macro_rules! record {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident { $($(#[$doc:meta])* pub $column:ident: $kind:ty,)* }
+    ) => {
+        $(#[$meta])*
+        pub struct $name { $($(#[$doc])* pub $column: $kind,)* }
+
+        impl $crate::value::Record for $name {
+            const COLUMNS: &'static [&'static str] = &[$(stringify!($column)),*];
+
+            fn from_row(row: &$crate::value::Row) -> Result<Self, $crate::error::StoreError> {
+                Ok(Self { $($column: row.get(stringify!($column))?,)* })
+            }
+
+            fn to_values(&self) -> Vec<$crate::value::Value> {
+                vec![$((&self.$column).into()),*]
+            }
+        }
+    };
+}
+
+pub(crate) use record;
+
+record! {
+    /// A row of `integrations`, with sealed credentials.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct IntegrationRecord {
+        pub id: String,
+        pub organisation: String,
+        pub slug: String,
+        pub name: String,
+        /// The form of the name for comparison.
+        pub name_key: String,
+        pub kind: String,
+        /// The entry of the operator's catalogue that the integration was created from.
+        pub catalogue: Option<String>,
+        /// The name and the version of its server in the operator's registry.
+        pub source: Option<String>,
+        pub url: String,
+        pub auth: String,
+        pub auth_header: Option<String>,
+        pub sealed: Option<Vec<u8>>,
+        pub enabled: bool,
+        pub version: i64,
+        pub created_at: i64,
+        pub updated_at: i64,
+    }
+}
+
+record! {
+    /// A row of `agents`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct AgentRecord {
+        pub id: String,
+        pub organisation: String,
+        pub name: String,
+        /// The form of the name for comparison.
+        pub name_key: String,
+        pub owner_issuer: String,
+        pub owner_subject: String,
+        /// The form of its list of tools; empty for the operator's setting.
+        pub tools: String,
+        /// The chosen items as JSON; empty for all items of its servers.
+        pub items: String,
+        pub version: i64,
+        pub created_at: i64,
+        pub updated_at: i64,
+    }
+}
+
+record! {
+    /// A row of `assignments` or `agent_servers`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct AssignmentRecord {
+        pub agent: String,
+        /// The id of an integration, or the slug of a server of the operator.
+        pub server: String,
+    }
+}
+
+record! {
+    /// A row of `agent_hidden_tools`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct HiddenToolRecord {
+        pub agent: String,
+        /// As in [`AssignmentRecord`].
+        pub server: String,
+        /// The server's own name of the tool.
+        pub tool: String,
+    }
+}
+
+/// All rows of an organisation, as of the same moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OrganisationRecords {
+    pub id: String,
+    /// Revision of the last change. Revisions of all organisations are in a total order.
+    pub revision: i64,
+    pub created_at: i64,
+    pub integrations: Vec<IntegrationRecord>,
+    pub agents: Vec<AgentRecord>,
+    pub assignments: Vec<AssignmentRecord>,
+    pub hidden_tools: Vec<HiddenToolRecord>,
+    /// Ids of unreadable rows, which are left out.
+    pub unreadable: Vec<String>,
 }

@@ -2,6 +2,7 @@
 
 use lockgate_registry::{Actor, Auth, ChangeOptions, NewIntegration, Origin, PrincipalKey, Role};
 use lockgate_store::{Keys, Secret, StorePlace};
+use serde_json::Value;
 
 use super::*;
 

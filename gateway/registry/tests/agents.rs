@@ -56,7 +56,7 @@ async fn what_is_assigned_reaches_the_snapshot() {
     let snapshot = rig.registry.snapshot("acme");
     let own: Vec<&str> = snapshot.agents[0].servers.iter().map(|id| &**id).collect();
     assert_eq!(own, [two.id.as_str()]);
-    assert_eq!(snapshot.agents[0].owner, ann.principal);
+    assert_eq!(snapshot.agents[0].agent.owner, ann.principal);
 
     let twice = rig.registry.assign(&ann, &agent, &two.id, &plain()).await.unwrap_err();
     assert_eq!(twice.code(), "MCP_INTEGRATION_ALREADY_ASSIGNED");

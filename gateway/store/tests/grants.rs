@@ -1,5 +1,7 @@
 //! Tests of grants: concurrent changes, leases, sealing for one place, and key rotation.
 
+use lockgate_text::date::now_ms;
+
 use super::*;
 use crate::{AccountRecord, GrantFilter, GrantRecord, Keys, Secret, Vault};
 
@@ -164,7 +166,7 @@ async fn the_oldest_records_of_an_owner_are_dropped() {
         let vault = vault(&[NEW]);
         for number in 0..4 {
             let names = (format!("id{number}"), "owner".to_owned());
-            let end = crate::clock::now() + 60_000 + number;
+            let end = now_ms() + 60_000 + number;
             let record = AccountRecord::seal(&vault, names, &Secret::new("x".into()), end);
             store.keep_account_record(&record.unwrap(), 2).await.unwrap();
         }

@@ -1,16 +1,11 @@
-//! Rows of agents, their assignments and their hidden tools within a change.
+//! Rows of integrations, agents, their assignments and their hidden tools within a change.
 
 use super::{Change, Owner};
 use crate::database::within;
 use crate::error::StoreError;
-use crate::record::AgentRecord;
-use crate::value::{Row, Value};
+use crate::value::{AgentRecord, IntegrationRecord};
+use crate::value::{Record, Row, Value, from_rows};
 
-const INSERT_AGENT: &str = "INSERT INTO agents (id, organisation, name, name_key, owner_issuer, \
-    owner_subject, version, created_at, updated_at, tools, items) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
-const UPDATE_AGENT: &str = "UPDATE agents SET name = $3, name_key = $4, version = $5, \
-    updated_at = $6, tools = $7, items = $8 WHERE id = $1 AND organisation = $2";
 const ASSIGN: &str = "INSERT INTO assignments (agent, integration, organisation, created_at) \
     VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
 const ASSIGN_SERVER: &str = "INSERT INTO agent_servers (agent, server, organisation, created_at) \
@@ -23,9 +18,8 @@ const HIDE_TOOL: &str = "INSERT INTO agent_hidden_tools (agent, server, tool, or
 impl Change<'_> {
     pub async fn find_agent(&mut self, id: &str) -> Result<Option<AgentRecord>, StoreError> {
         let sql = "SELECT * FROM agents WHERE organisation = $1 AND id = $2";
-        let values = [(&self.organisation).into(), id.into()];
-        let Some(row) = self.find(sql, &values).await? else { return Ok(None) };
-        Ok(Some(AgentRecord::from_row(&row)?))
+        let row = self.find(sql, &[(&self.organisation).into(), id.into()]).await?;
+        row.as_ref().map(AgentRecord::from_row).transpose()
     }
 
     /// Returns whether another agent of this owner has this name.
@@ -57,37 +51,11 @@ impl Change<'_> {
     }
 
     pub async fn insert_agent(&mut self, record: &AgentRecord) -> Result<(), StoreError> {
-        let values = [
-            (&record.id).into(),
-            (&self.organisation).into(),
-            (&record.name).into(),
-            (&record.name_key).into(),
-            (&record.owner_issuer).into(),
-            (&record.owner_subject).into(),
-            record.version.into(),
-            record.created_at.into(),
-            record.updated_at.into(),
-            (&record.tools).into(),
-            (&record.items).into(),
-        ];
-        self.run(INSERT_AGENT, &values).await?;
-        Ok(())
+        self.insert("agents", record).await
     }
 
-    /// Updates the mutable columns of an agent.
     pub async fn update_agent(&mut self, record: &AgentRecord) -> Result<(), StoreError> {
-        let values = [
-            (&record.id).into(),
-            (&self.organisation).into(),
-            (&record.name).into(),
-            (&record.name_key).into(),
-            record.version.into(),
-            record.updated_at.into(),
-            (&record.tools).into(),
-            (&record.items).into(),
-        ];
-        self.run(UPDATE_AGENT, &values).await?;
-        Ok(())
+        self.update("agents", record).await
     }
 
     /// Deletes an agent and its assignments.
@@ -103,34 +71,23 @@ impl Change<'_> {
         Ok(as_size(self.count(COUNT_ASSIGNED, &[agent.into()]).await?))
     }
 
-    /// Assigns an integration to an agent. Returns `false` if it was assigned already.
-    pub async fn assign(&mut self, agent: &str, integration: &str) -> Result<bool, StoreError> {
-        let values =
-            [agent.into(), integration.into(), (&self.organisation).into(), self.now.into()];
-        Ok(self.run(ASSIGN, &values).await? > 0)
-    }
-
-    /// Deletes an assignment. Returns `false` if there was none.
-    pub async fn unassign(&mut self, agent: &str, integration: &str) -> Result<bool, StoreError> {
-        let sql = "DELETE FROM assignments WHERE organisation = $1 AND agent = $2 \
-            AND integration = $3";
-        let values = [(&self.organisation).into(), agent.into(), integration.into()];
+    /// Assigns an integration, or a server of the operator, to an agent. Returns `false` if it was
+    /// assigned already.
+    pub async fn assign(&mut self, agent: &str, server: &str) -> Result<bool, StoreError> {
+        let sql = if is_integration(server) { ASSIGN } else { ASSIGN_SERVER };
+        let values = [agent.into(), server.into(), (&self.organisation).into(), self.now.into()];
         Ok(self.run(sql, &values).await? > 0)
     }
 
-    /// Assigns a server of the operator to an agent.
-    pub async fn assign_server(&mut self, agent: &str, server: &str) -> Result<(), StoreError> {
-        let values = [agent.into(), server.into(), (&self.organisation).into(), self.now.into()];
-        self.run(ASSIGN_SERVER, &values).await?;
-        Ok(())
-    }
-
-    /// Deletes the assignment of a server of the operator.
-    pub async fn unassign_server(&mut self, agent: &str, server: &str) -> Result<(), StoreError> {
-        let sql = "DELETE FROM agent_servers WHERE organisation = $1 AND agent = $2 \
-            AND server = $3";
-        self.run(sql, &[(&self.organisation).into(), agent.into(), server.into()]).await?;
-        Ok(())
+    /// Deletes an assignment. Returns `false` if there was none.
+    pub async fn unassign(&mut self, agent: &str, server: &str) -> Result<bool, StoreError> {
+        let sql = if is_integration(server) {
+            "DELETE FROM assignments WHERE organisation = $1 AND agent = $2 AND integration = $3"
+        } else {
+            "DELETE FROM agent_servers WHERE organisation = $1 AND agent = $2 AND server = $3"
+        };
+        let values = [(&self.organisation).into(), agent.into(), server.into()];
+        Ok(self.run(sql, &values).await? > 0)
     }
 
     /// Returns whether an integration, or a server of the operator, is assigned to an agent.
@@ -180,6 +137,89 @@ impl Change<'_> {
     }
 }
 
+/// Returns whether a server of an agent is an integration: slugs have no underscore.
+pub fn is_integration(server: &str) -> bool {
+    server.starts_with("int_")
+}
+
 fn as_size(count: i64) -> usize {
     usize::try_from(count).unwrap_or(0)
+}
+
+const CARRY_LISTS: &str = "UPDATE known_lists SET version = $4 WHERE version = $3 AND \
+    integration IN (SELECT id FROM integrations WHERE id = $1 AND organisation = $2)";
+
+impl Change<'_> {
+    pub async fn find_integration(
+        &mut self,
+        id: &str,
+    ) -> Result<Option<IntegrationRecord>, StoreError> {
+        let sql = "SELECT * FROM integrations WHERE organisation = $1 AND id = $2";
+        let row = self.find(sql, &[(&self.organisation).into(), id.into()]).await?;
+        row.as_ref().map(IntegrationRecord::from_row).transpose()
+    }
+
+    pub async fn list_integrations(&mut self) -> Result<Vec<IntegrationRecord>, StoreError> {
+        let sql = "SELECT * FROM integrations WHERE organisation = $1 ORDER BY id";
+        from_rows(&self.rows(sql).await?)
+    }
+
+    /// Returns whether an integration of any organisation has this id.
+    pub async fn is_integration_anywhere(&mut self, id: &str) -> Result<bool, StoreError> {
+        let sql = "SELECT COUNT(*) FROM integrations WHERE id = $1";
+        Ok(self.count(sql, &[id.into()]).await? > 0)
+    }
+
+    /// Returns whether another integration of the organisation has this name.
+    pub async fn is_integration_name_taken(
+        &mut self,
+        name_key: &str,
+        but: &str,
+    ) -> Result<bool, StoreError> {
+        let sql = "SELECT COUNT(*) FROM integrations WHERE organisation = $1 AND name_key = $2 \
+            AND id <> $3";
+        let values = [(&self.organisation).into(), name_key.into(), but.into()];
+        Ok(self.count(sql, &values).await? > 0)
+    }
+
+    pub async fn list_slugs(&mut self) -> Result<Vec<String>, StoreError> {
+        let sql = "SELECT slug FROM integrations WHERE organisation = $1";
+        self.rows(sql).await?.iter().map(Row::first).collect()
+    }
+
+    /// Runs a statement with the organisation as its parameter.
+    async fn rows(&mut self, sql: &str) -> Result<Vec<Row>, StoreError> {
+        within(self.transaction.list(sql, &[(&self.organisation).into()])).await
+    }
+
+    pub async fn insert_integration(
+        &mut self,
+        record: &IntegrationRecord,
+    ) -> Result<(), StoreError> {
+        self.insert("integrations", record).await
+    }
+
+    pub async fn update_integration(
+        &mut self,
+        record: &IntegrationRecord,
+    ) -> Result<(), StoreError> {
+        self.update("integrations", record).await
+    }
+
+    /// Transfers the lists of an old version to a new version for the same server.
+    pub async fn carry_lists(&mut self, id: &str, old: i64, new: i64) -> Result<(), StoreError> {
+        let values = [id.into(), (&self.organisation).into(), old.into(), new.into()];
+        self.run(CARRY_LISTS, &values).await?;
+        Ok(())
+    }
+
+    /// Deletes an integration and its assignments.
+    pub async fn delete_integration(&mut self, id: &str) -> Result<(), StoreError> {
+        let sql = "DELETE FROM agent_hidden_tools WHERE organisation = $1 AND server = $2";
+        let values = [(&self.organisation).into(), id.into()];
+        self.run(sql, &values).await?;
+        let sql = "DELETE FROM integrations WHERE organisation = $1 AND id = $2";
+        self.run(sql, &values).await?;
+        Ok(())
+    }
 }
