@@ -27,7 +27,6 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::api_settings::ApiSettings;
-use crate::embeddings;
 use crate::forward::Forwarding;
 use crate::peers::PeerGateways;
 use crate::rates::Rates;
@@ -35,9 +34,9 @@ use crate::retiring::Retiring;
 use crate::secret_check::SecretCheck;
 use crate::switches::Switches;
 use crate::tenants::Tenants;
-use crate::trail;
 use crate::user_clients::UserClients;
 use crate::webhook::{Target, Webhook};
+use crate::{embeddings, trail};
 
 pub(crate) type Clients = BTreeMap<String, Arc<Client>>;
 
@@ -128,7 +127,7 @@ impl App {
             switches: Switches::default(),
             changing: Mutex::default(),
             retiring: Retiring::default(),
-            secret_check: SecretCheck::new(config, registry.clone()),
+            secret_check: SecretCheck::new(config, registry.as_ref()),
             registry,
             tenants,
             audit,

@@ -5,16 +5,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, Error};
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, USER_AGENT};
 use http::{HeaderMap, Method, Request, StatusCode};
 use lockgate_authn::Outside;
 use lockgate_config::Config;
 use lockgate_egress::{Origin, Payload, Policy};
 use lockgate_proxy::{Embedder, EmbeddingError, EmbeddingServer, Vector, normalize};
 use lockgate_telemetry::Metrics;
-use lockgate_upstream::BoxFuture;
+use lockgate_upstream::{BoxFuture, header_map};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -76,12 +76,7 @@ impl EmbeddingClient {
         let connector = Arc::clone(&outside.connector);
         let url = Url::parse(&server.url)?;
         let origin = Origin::new(connector, &url, Policy::Operator, &outside.config)?;
-        let mut headers = HeaderMap::new();
-        for (name, value) in &server.headers {
-            let mut value = HeaderValue::from_str(value)?;
-            value.set_sensitive(true);
-            headers.insert(HeaderName::from_bytes(name.as_bytes())?, value);
-        }
+        let mut headers = header_map(&server.headers).map_err(Error::msg)?;
         headers.insert(ACCEPT, JSON);
         headers.insert(CONTENT_TYPE, JSON);
         headers.insert(USER_AGENT, HeaderValue::from_static("lockgate"));

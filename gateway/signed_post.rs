@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use anyhow::Error;
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,6 +15,8 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, USER_AGEN
 use http::{HeaderMap, Method, Request, StatusCode};
 use lockgate_authn::Outside;
 use lockgate_egress::{Origin, Payload, Policy, SetupError};
+use lockgate_text::date;
+use lockgate_upstream::header_map;
 use url::Url;
 
 /// Timeout of a single attempt.
@@ -63,12 +66,7 @@ impl SignedPost {
         mut self,
         further: &BTreeMap<String, String>,
     ) -> anyhow::Result<Self> {
-        for (name, value) in further {
-            let name = HeaderName::from_bytes(name.as_bytes())?;
-            let mut value = HeaderValue::from_str(value)?;
-            value.set_sensitive(true);
-            self.headers.insert(name, value);
-        }
+        self.headers = header_map(further).map_err(Error::msg)?;
         Ok(self)
     }
 
@@ -82,8 +80,7 @@ impl SignedPost {
         media_type: &'static str,
         body: &Bytes,
     ) -> Result<Answer, String> {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        let request = self.write_request(id, since.as_secs(), media_type, body)?;
+        let request = self.write_request(id, date::now(), media_type, body)?;
         let answer = tokio::time::timeout(ATTEMPT_TIMEOUT, async {
             let response = self.origin.send(request).await.map_err(|error| error.to_string())?;
             let status = response.status();

@@ -9,7 +9,7 @@ mod usage;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use lockgate_accounts::Accounts;
@@ -23,6 +23,8 @@ use lockgate_registry::{
     AgentSnapshot, CredentialState, IntegrationSnapshot, InvalidField, OrganisationSnapshot,
     Registry,
 };
+use lockgate_store::is_integration;
+use lockgate_text::date;
 use lockgate_upstream::{
     CatalogMemory, Client, Organisations, ServerId, Surroundings, Transport, Upstream,
 };
@@ -152,7 +154,7 @@ fn refuse_url(refused: RefusedUrl) -> InvalidField {
 /// The agent does not exist, or is unknown because the store is unavailable.
 pub(crate) fn find_local_agent(registry: &Registry, id: &str) -> anyhow::Result<Endpoint> {
     let snapshot = registry.snapshot(DEFAULT_ORGANISATION);
-    if snapshot.agents.iter().any(|agent| *agent.id == *id) {
+    if snapshot.agents.iter().any(|known| known.agent.id == id) {
         return Ok(Endpoint::Agent(AgentPath::new(id)));
     }
     match registry.trouble() {
@@ -425,9 +427,7 @@ fn has_client(integrations: &Integrations, id: &str, client: &Arc<Client>) -> bo
 
 /// Reports whether a time in milliseconds since 1970 is within a minute of now, before or after.
 fn is_recent(time: i64) -> bool {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    let now = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
-    now.abs_diff(time) < RECENT_MS
+    date::now_ms().abs_diff(time) < RECENT_MS
 }
 
 /// Reports whether two versions of an integration are the same server, reached in the same way. A
@@ -438,24 +438,25 @@ fn is_reached_alike(old: &IntegrationSnapshot, new: &IntegrationSnapshot) -> boo
 
 /// Describes an agent for the request path, by the operator's servers and those of integrations
 /// that have a client.
-fn describe_agent(agent: &AgentSnapshot, integrations: &Integrations) -> AgentServers {
+fn describe_agent(known: &AgentSnapshot, integrations: &Integrations) -> AgentServers {
+    let agent = &known.agent;
     let mut hidden = BTreeMap::new();
-    for (id, tools) in &agent.hidden {
+    for (id, tools) in &known.hidden {
         if let Some(server) = find_server_id(id, integrations) {
             hidden.insert(server, tools.clone());
         }
     }
-    let items = if agent.items.is_empty() { None } else { Some(Arc::clone(&agent.items)) };
+    let items = if agent.items.is_empty() { None } else { Some(agent.items.as_str().into()) };
     AgentServers {
-        id: agent.id.to_string(),
+        id: agent.id.clone(),
         owner: AgentOwner {
             issuer: agent.owner.issuer.clone(),
             subject: agent.owner.subject.clone(),
         },
-        servers: agent.servers.iter().filter_map(|id| find_server_id(id, integrations)).collect(),
+        servers: known.servers.iter().filter_map(|id| find_server_id(id, integrations)).collect(),
         hidden,
         items,
-        mode: match &*agent.tools {
+        mode: match agent.tools.as_str() {
             "full" => Some(ToolsMode::Full),
             "search" => Some(ToolsMode::Search),
             "auto" => Some(ToolsMode::Auto),
@@ -469,7 +470,7 @@ fn describe_agent(agent: &AgentSnapshot, integrations: &Integrations) -> AgentSe
 fn find_server_id(id: &str, integrations: &Integrations) -> Option<ServerId> {
     match integrations.get(id) {
         Some(connected) => Some(ServerId::of(&*connected.client)),
-        None if id.starts_with("int_") => None,
+        None if is_integration(id) => None,
         None => Some(ServerId::shared(id)),
     }
 }

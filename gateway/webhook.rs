@@ -3,7 +3,7 @@
 //! approvers authenticate.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
@@ -118,7 +118,7 @@ fn write_body(config: &Config, waiting: &WaitingApproval) -> Bytes {
     link.query_pairs_mut().append_pair("token", &waiting.token);
     let body = json!({
         "type": "approval.waiting",
-        "timestamp": write_time(waiting.asked),
+        "timestamp": date::of_time(waiting.asked),
         "data": {
             "id": &*waiting.id,
             "caller": waiting.caller,
@@ -126,16 +126,11 @@ fn write_body(config: &Config, waiting: &WaitingApproval) -> Bytes {
             "tool": waiting.tool,
             "server": waiting.server,
             "needs": waiting.needs,
-            "expires": write_time(waiting.expires),
+            "expires": date::of_time(waiting.expires),
             "link": link.as_str(),
         },
     });
     body.to_string().into()
-}
-
-fn write_time(at: SystemTime) -> String {
-    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    date::of_seconds(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

@@ -59,20 +59,8 @@ pub(crate) fn about(context: &RequestContext, method: Method, uri: &str) -> Opti
 }
 
 impl CallerView for RequestCallerView<'_> {
-    fn issuer(&self) -> &str {
-        &self.context.principal.issuer
-    }
-
-    fn subject(&self) -> &str {
-        &self.context.principal.subject
-    }
-
-    fn organisation(&self) -> Option<&str> {
-        self.context.principal.named_organisation()
-    }
-
-    fn access_token(&self) -> Option<CallerToken<'_>> {
-        identity_of(&self.context.principal).access_token
+    fn identity(&self) -> CallerIdentity<'_> {
+        identity_of(&self.context.principal)
     }
 
     fn is_operator(&self) -> bool {

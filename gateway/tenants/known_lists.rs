@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lockgate_registry::{IntegrationSnapshot, KnownLists, Registry};
+use lockgate_text::date;
 use lockgate_upstream::{BoxFuture, Catalog, CatalogMemory};
 
 /// The stored lists of an integration, for its current version.
@@ -45,18 +45,16 @@ impl CatalogMemory for Memory {
             let found = self.registry.find_lists(&self.organisation, &self.id).await;
             let version = self.version.load(Ordering::SeqCst);
             let lists = found.filter(|lists| lists.version == version)?;
-            let read_at = Duration::from_millis(u64::try_from(lists.read_at).unwrap_or_default());
-            Catalog::decode(lists.content.into(), UNIX_EPOCH + read_at)
+            Catalog::decode(lists.content.into(), date::from_ms(lists.read_at))
         })
     }
 
     fn keep(&self, catalog: &Catalog) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.registry.keep_lists(KnownLists {
             organisation: self.organisation.to_string(),
             integration: self.id.to_string(),
             version: self.version.load(Ordering::SeqCst),
-            read_at: i64::try_from(now.as_millis()).unwrap_or_default(),
+            read_at: date::now_ms(),
             content: catalog.encode(),
         });
     }

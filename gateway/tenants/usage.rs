@@ -1,10 +1,11 @@
 //! Passes counts of calls and states of servers to the registry, periodically and at shutdown, and
 //! the calls of integrations by day. Failed writes are retried.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use lockgate_proxy::{CALL, UsageCount};
 use lockgate_registry::{DailyCalls, STATE, StoreError, UsageCounts, UsageKey};
+use lockgate_text::date;
 use lockgate_upstream::UpstreamState;
 
 use super::{CallsByDay, Tenants};
@@ -176,6 +177,5 @@ fn to_i64(count: u64) -> i64 {
 
 /// Returns the seconds since 1970.
 fn now() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_secs()).unwrap_or(0)
+    i64::try_from(date::now()).unwrap_or(0)
 }

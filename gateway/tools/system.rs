@@ -377,7 +377,7 @@ impl Tool for Tools {
         let organisation = if view.is_operator() {
             None
         } else {
-            Some(view.organisation().unwrap_or(DEFAULT_ORGANISATION))
+            Some(view.identity().organisation.unwrap_or(DEFAULT_ORGANISATION))
         };
         let tools: Vec<_> =
             shown.iter().map(|entry| Self::describe(entry, name.is_some(), organisation)).collect();

@@ -172,16 +172,13 @@ fn open(answer: &Answer) -> Result<Value, String> {
 
 /// Sees everything except hidden items, as `slug__name` and with unchanged URIs.
 impl CallerView for Rig {
-    fn issuer(&self) -> &str {
-        "local"
-    }
-
-    fn subject(&self) -> &str {
-        "user"
-    }
-
-    fn organisation(&self) -> Option<&str> {
-        Some("acme")
+    fn identity(&self) -> CallerIdentity<'_> {
+        CallerIdentity {
+            organisation: Some("acme"),
+            issuer: "local",
+            subject: "user",
+            access_token: None,
+        }
     }
 
     fn is_operator(&self) -> bool {

@@ -391,6 +391,6 @@ impl<'a> Client<'a> {
 
     /// Returns the caller's organisation, if any.
     pub(crate) fn organisation(&self) -> Option<&'a str> {
-        self.caller_view?.organisation()
+        self.caller_view?.identity().organisation
     }
 }

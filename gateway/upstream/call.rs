@@ -1,7 +1,9 @@
-//! An era-neutral call to a server, its answer, and the channel to the client during the call.
+//! An era-neutral call to a server, its answer, and the channel to the client during the call; and
+//! a built-in server's view of the call's caller. The view exposes nothing that policy hides, and
+//! reaches servers only through the same decision as the caller's own requests.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use lockgate_admission::CallerId;
@@ -9,13 +11,14 @@ use lockgate_protocol::jsonrpc::{Outcome, Request};
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
-use lockgate_protocol::scan::{self, Member};
+use lockgate_protocol::scan;
+use lockgate_protocol::scan::Member;
 use lockgate_telemetry::{CallTrace, ToolMetrics};
 
-use crate::BoxFuture;
-use crate::caller_view::{CallerIdentity, CallerView};
+use crate::catalog::ListKind;
 use crate::identity_assertion::IdentityAssertion;
 use crate::server_id::ServerId;
+use crate::{BoxFuture, Upstream};
 
 /// A request to a server. Dropping the future of the call cancels it at the server.
 pub struct Call<'a> {
@@ -237,4 +240,57 @@ impl Answer {
     pub fn member(&self, key: Key) -> Option<&[u8]> {
         Some(scan::get(self.members(), key)?.of(&self.text))
     }
+}
+
+/// The identity of a caller.
+#[derive(Clone, Copy)]
+pub struct CallerIdentity<'a> {
+    pub organisation: Option<&'a str>,
+    pub issuer: &'a str,
+    pub subject: &'a str,
+    /// The caller's access token, if servers require its exchange.
+    pub access_token: Option<CallerToken<'a>>,
+}
+
+/// A caller's access token.
+#[derive(Clone, Copy)]
+pub struct CallerToken<'a> {
+    pub text: &'a str,
+    /// Identifies the token.
+    pub digest: &'a [u8; 32],
+    pub expires_at: SystemTime,
+}
+
+/// The caller's identity, and the servers and items visible to the caller.
+pub trait CallerView: Send + Sync {
+    fn identity(&self) -> CallerIdentity<'_>;
+
+    /// Reports whether the caller is an operator of the gateway.
+    fn is_operator(&self) -> bool {
+        false
+    }
+
+    /// Returns the servers visible at the caller's endpoint.
+    fn servers(&self) -> Vec<Arc<dyn Upstream>>;
+
+    /// Reports whether most recent calls of a server failed.
+    fn calls_fail(&self, server: &dyn Upstream) -> bool;
+
+    /// Returns the items of a list as exposed to the caller.
+    fn items(&self, kind: ListKind) -> Vec<VisibleItem>;
+
+    /// Sends `resources/read` on behalf of the caller. Returns the JSON text of the result, or a
+    /// message for the caller.
+    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Bytes, String>>;
+}
+
+/// A list item as exposed to a caller.
+#[derive(Clone, Debug)]
+pub struct VisibleItem {
+    /// The server of the item.
+    pub slug: Arc<str>,
+    /// Its name or URI at the caller's endpoint.
+    pub exposed: Arc<str>,
+    /// The server's own definition: JSON text of an object.
+    pub text: Bytes,
 }

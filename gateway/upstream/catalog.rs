@@ -188,6 +188,20 @@ impl Catalog {
             ListKind::Skills => &self.skills,
         }
     }
+
+    /// Replaces the items of a list that are offered to all clients.
+    pub(crate) fn set_items(&mut self, kind: ListKind, items: Vec<Item>) {
+        match kind {
+            ListKind::Tools => {
+                self.has_headers = items.iter().any(|tool| tool.headers.is_some());
+                self.tools = items;
+            }
+            ListKind::Prompts => self.prompts = items,
+            ListKind::Resources => self.resources = items,
+            ListKind::Templates => self.templates = items,
+            ListKind::Skills => self.skills = items,
+        }
+    }
 }
 
 fn alike(a: &[Item], b: &[Item]) -> bool {

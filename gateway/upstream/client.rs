@@ -1,9 +1,7 @@
 //! The MCP client for a configured server: keeps it connected, calls it within its limits, and
 //! stores its catalog. Never sends a `tools/call` twice unless it certainly did not run.
 
-mod credential;
 mod deadline;
-mod hop;
 mod outcome;
 mod queue;
 mod retry;
@@ -24,11 +22,10 @@ use lockgate_protocol::{capabilities, write};
 use lockgate_telemetry::TraceContext;
 use parking_lot::Mutex;
 
-use outcome::{Verdict, is_header_mismatch, read};
+use outcome::{Verdict, begin_trace, end_trace, is_header_mismatch, read};
 use session::Route;
 
-use crate::call::{Answer, BackChannel, Call, Caller, ClientChannel, Subscription};
-use crate::caller_view::CallerIdentity;
+use crate::call::{Answer, BackChannel, Call, Caller, CallerIdentity, ClientChannel, Subscription};
 use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
 use crate::connection::{Ask, Connection};
@@ -188,7 +185,7 @@ impl Shared {
         .await;
         if let Some(trace) = &call.trace {
             // Not reached if the call's future is dropped: the span then stays open.
-            hop::end(trace, &result);
+            end_trace(trace, &result);
         }
         verdict.pass(&result, &self.id);
         if let Ok(answer) = &result {
@@ -244,7 +241,7 @@ impl Shared {
             Some(trace) if trace.is_recorded() => Some(connection.mint_id()),
             _ => None,
         };
-        let trace = call.trace.as_ref().map(|trace| hop::begin(self, trace, call, connection, id));
+        let trace = call.trace.as_ref().map(|trace| begin_trace(self, trace, call, connection, id));
         let parent = trace.as_ref().map(TraceContext::traceparent);
         let position = match (&parent, &trace) {
             (Some(parent), Some(trace)) => Some((parent.as_str(), trace.tracestate())),
@@ -283,7 +280,7 @@ impl Shared {
             Err(failure) => Err(failure),
         };
         if let Some(trace) = &call.trace {
-            hop::end(trace, &result);
+            end_trace(trace, &result);
         }
         result
     }

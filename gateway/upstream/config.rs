@@ -1,13 +1,17 @@
-//! The validated configuration of an upstream. Reads no files and no environment.
+//! The validated configuration of an upstream, and its current value. Settings that do not affect
+//! the connection are replaced while it is open; calls read them when needed. Reads no files and no
+//! environment.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::{ArcSwap, Guard};
 use lockgate_egress::Policy;
 use lockgate_text::setting::{Seconds, Size, Whole};
 use lockgate_text::settings;
+use tokio::sync::Notify;
 
 /// An MCP server that the gateway calls. A reload changes nothing if the values are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -240,16 +244,47 @@ impl std::fmt::Debug for Transport {
                 .field("env", &env.keys())
                 .field("cwd", cwd)
                 .finish_non_exhaustive(),
-            Self::Http { url, headers } => f
-                .debug_struct("Http")
+            Self::Http { url, headers } | Self::Sse { url, headers } => f
+                .debug_struct(if matches!(self, Self::Http { .. }) { "Http" } else { "Sse" })
                 .field("url", &url.host_str())
                 .field("headers", &headers.keys())
                 .finish(),
-            Self::Sse { url, headers } => f
-                .debug_struct("Sse")
-                .field("url", &url.host_str())
-                .field("headers", &headers.keys())
-                .finish(),
+        }
+    }
+}
+
+pub(crate) struct Settings {
+    current: ArcSwap<Config>,
+    changed: Notify,
+}
+
+impl Settings {
+    pub(crate) fn new(config: Config) -> Arc<Self> {
+        Arc::new(Self { current: ArcSwap::from_pointee(config), changed: Notify::new() })
+    }
+
+    /// Returns the current configuration; the guard should not be held for long.
+    pub(crate) fn load(&self) -> Guard<Arc<Config>> {
+        self.current.load()
+    }
+
+    pub(crate) fn load_full(&self) -> Arc<Config> {
+        self.current.load_full()
+    }
+
+    pub(crate) fn replace(&self, config: Config) {
+        self.current.store(Arc::new(config));
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until the configuration of health checks differs from `from`.
+    pub(crate) async fn health_changed(&self, from: Option<&Health>) {
+        loop {
+            let changed = self.changed.notified();
+            if self.load().health.as_ref() != from {
+                return;
+            }
+            changed.await;
         }
     }
 }

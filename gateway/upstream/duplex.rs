@@ -17,14 +17,16 @@ use lockgate_protocol::write;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 use crate::call::ClientChannel;
-use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::failure::UpstreamError;
 use crate::identity_assertion::IdentityAssertion;
 use crate::incoming::{Inbox, Intake};
 use calls::Role;
 use line::Lines;
 use pipe::Pipe;
 
-pub(crate) use exchange::{Bounds, Exchange, Outgoing, count_outgoing};
+pub(crate) use exchange::{
+    Bounds, Exchange, MessageQueue, Outgoing, QueuedMessage, count_outgoing,
+};
 
 /// A handle to a connection. Dropping the last handle ends the connection.
 pub(crate) struct Duplex {
@@ -101,13 +103,8 @@ impl Duplex {
         waiting.cancellable = cancellable;
         let answer = answer.await;
         drop(waiting);
-        answer.unwrap_or_else(|_| {
-            Err(UpstreamError::new(
-                UpstreamErrorKind::Lost,
-                "the connection to the server is closed",
-            )
-            .after_send())
-        })
+        answer
+            .unwrap_or_else(|_| Err(UpstreamError::lost("the connection to the server is closed")))
     }
 
     /// Sends a notification or a response. Never waits: fails if the queue is full or the

@@ -101,6 +101,30 @@ impl UpstreamError {
         Self { kind, sent: false, words: words.into(), retry_after: None, connect: None }
     }
 
+    /// Returns the error for a response that does not match its request.
+    pub fn garbage(words: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(UpstreamErrorKind::Garbage, words).after_send()
+    }
+
+    /// Returns the error for a connection that broke after the request was sent.
+    pub fn lost(words: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(UpstreamErrorKind::Lost, words).after_send()
+    }
+
+    /// Returns the error for a request without a response in time.
+    pub fn timeout(words: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(UpstreamErrorKind::Timeout, words).after_send()
+    }
+
+    pub(crate) fn too_large(words: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(UpstreamErrorKind::TooLarge, words).after_send()
+    }
+
+    /// Returns the error for a message that a connection accepts no more.
+    pub(crate) fn closed() -> Self {
+        Self::new(UpstreamErrorKind::Unavailable, "the connection to the server is closed")
+    }
+
     /// Returns the error for a message that did not fit into the memory budget.
     pub fn no_memory() -> Self {
         Self::new(UpstreamErrorKind::NoMemory, lockgate_admission::budget::DROPPED).after_send()

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{Outcome, Response};
 use lockgate_protocol::legacy::{self, Welcome};
 use lockgate_protocol::meta::Sender;
@@ -16,7 +15,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::modern::{self, Common, Discovery};
 use lockgate_protocol::outbound::Outbound;
 use lockgate_protocol::revision::Revision;
-use lockgate_protocol::write;
+use lockgate_protocol::{code, write};
 use serde_json::Value;
 
 use crate::config::EraChoice;
@@ -210,7 +209,7 @@ async fn post_in_time(
             Err(_) if transport.is_connecting() => {}
             Err(_) => {
                 let words = "the server did not answer within 5 s";
-                return Err(UpstreamError::new(UpstreamErrorKind::Timeout, words).after_send());
+                return Err(UpstreamError::timeout(words));
             }
         }
     }

@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 
-use crate::config::Health;
+use crate::config::{Health, Settings};
 use crate::connection::{Ask, Connection, ServerTransport};
 use crate::failure::UpstreamError;
-use crate::settings::Settings;
 
 /// Upper bound of the timeout after repeated disconnects.
 const MAX_TIMEOUT: Duration = Duration::from_secs(300);

@@ -24,11 +24,11 @@ use lockgate_protocol::{meta, modern, sse};
 use tokio::task::JoinSet;
 
 use crate::call::ClientChannel;
+use crate::config::Settings;
 use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::identity_assertion::{IDENTITY_HEADER, Identification, IdentityAssertion};
 use crate::incoming::{self, EventReader, Inbox, Intake, ReadBody};
 use crate::outstanding::OpenQuestions;
-use crate::settings::Settings;
 
 pub use post::HTTP_STATUS;
 pub(crate) use post::{Post, Posted, status_failure};
@@ -229,15 +229,10 @@ impl HttpTransport {
             {
                 Ok(Some(response))
             }
-            Ok(_) if status.is_success() => Err(UpstreamError::new(
-                UpstreamErrorKind::Garbage,
-                "the server's response has the id of another request",
-            )
-            .after_send()),
-            Err(_) if status.is_success() => {
-                Err(UpstreamError::new(UpstreamErrorKind::Garbage, media.describe_foreign())
-                    .after_send())
+            Ok(_) if status.is_success() => {
+                Err(UpstreamError::garbage("the server's response has the id of another request"))
             }
+            Err(_) if status.is_success() => Err(UpstreamError::garbage(media.describe_foreign())),
             _ => Ok(None),
         }
     }
@@ -280,9 +275,7 @@ impl HttpTransport {
                     let last = match reading.last_id.clone() {
                         Some(last) if resumes <= MAX_RESUMES => last,
                         _ => {
-                            return Err(
-                                UpstreamError::new(UpstreamErrorKind::Lost, words).after_send()
-                            );
+                            return Err(UpstreamError::lost(words));
                         }
                     };
                     if let Some(channel) = channel {
@@ -290,7 +283,7 @@ impl HttpTransport {
                     }
                     tokio::time::sleep(reading.pause()).await;
                     let Some(body) = self.open(Some(&last), assertion).await? else {
-                        return Err(UpstreamError::new(UpstreamErrorKind::Lost, words).after_send());
+                        return Err(UpstreamError::lost(words));
                     };
                     reading.resume(body);
                 }
@@ -313,7 +306,7 @@ impl HttpTransport {
             Ok(message) => Ok(Some(message)),
             Err(_) => {
                 let words = "the server sent an event that is not a JSON-RPC message";
-                Err(UpstreamError::new(UpstreamErrorKind::Garbage, words).after_send())
+                Err(UpstreamError::garbage(words))
             }
         }
     }
@@ -377,8 +370,7 @@ impl HttpTransport {
             headers.insert(HeaderName::from_static("last-event-id"), value);
         }
         let response = self.origin.send(request).await?;
-        let media = response.headers().get(CONTENT_TYPE).map(|value| Media::read(value.as_bytes()));
-        let streams = response.status() == StatusCode::OK && media == Some(Media::EventStream);
+        let streams = response.status() == StatusCode::OK && is_event_stream(response.headers());
         if response.status() == StatusCode::NOT_FOUND && self.has_session() {
             let words = "the server no longer has the session";
             return Err(UpstreamError::new(UpstreamErrorKind::SessionLost, words));
@@ -458,6 +450,11 @@ impl Media {
     }
 }
 
+pub(crate) fn is_event_stream(headers: &HeaderMap) -> bool {
+    let media = headers.get(CONTENT_TYPE).map(|value| Media::read(value.as_bytes()));
+    media == Some(Media::EventStream)
+}
+
 fn read_head(head: &ResponseHead<'_, '_>, keeps_headers: bool) -> Result<Head, Http1Error> {
     Ok(Head {
         status: head.status,
@@ -471,8 +468,11 @@ fn read_head(head: &ResponseHead<'_, '_>, keeps_headers: bool) -> Result<Head, H
     })
 }
 
-/// Parses the configured headers and marks them as sensitive.
-pub(crate) fn header_map(headers: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
+/// Parses configured headers and marks them as sensitive.
+///
+/// # Errors
+/// The name of an invalid header, or of a header with an invalid value.
+pub fn header_map(headers: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
     let mut map = HeaderMap::with_capacity(headers.len());
     for (name, value) in headers {
         let parsed = HeaderName::from_bytes(name.as_bytes())

@@ -17,7 +17,7 @@ use lockgate_protocol::sse::{Assembly, Decoder, Event};
 use crate::BoxFuture;
 use crate::call::{ClientChannel, ResponseSink, SinkError};
 use crate::echoed::{PieceFilter, Searched};
-use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::failure::UpstreamError;
 use crate::server_id::ServerId;
 
 /// Longest delay accepted from a server before its stream is resumed.
@@ -200,16 +200,14 @@ async fn stream_rest(
         inbox.heard();
         let Some(rest) = left.checked_sub(piece.len()) else {
             let words = "the server's response is larger than limits.response_bytes";
-            return Err(UpstreamError::new(UpstreamErrorKind::TooLarge, words).after_send());
+            return Err(UpstreamError::too_large(words));
         };
         left = rest;
         match sink.write(filter.push(piece)).await {
             Ok(()) => {}
             Err(SinkError::ClientGone) => return Ok(ReadBody::Streamed),
             Err(error) => {
-                return Err(
-                    UpstreamError::new(UpstreamErrorKind::Garbage, error.to_string()).after_send()
-                );
+                return Err(UpstreamError::garbage(error.to_string()));
             }
         }
     }
@@ -219,9 +217,7 @@ async fn stream_rest(
     };
     match last {
         Ok(()) | Err(SinkError::ClientGone) => Ok(ReadBody::Streamed),
-        Err(error) => {
-            Err(UpstreamError::new(UpstreamErrorKind::Garbage, error.to_string()).after_send())
-        }
+        Err(error) => Err(UpstreamError::garbage(error.to_string())),
     }
 }
 
@@ -310,7 +306,7 @@ impl EventReader {
                 Ok(None) => {}
                 Err(_) => {
                     let words = "the server sent an event larger than limits.event_bytes";
-                    return Err(UpstreamError::new(UpstreamErrorKind::TooLarge, words).after_send());
+                    return Err(UpstreamError::too_large(words));
                 }
             }
             let Some(body) = self.body.as_mut() else { return Ok(None) };
@@ -360,10 +356,8 @@ fn too_large(max: usize) -> UpstreamError {
 pub(crate) fn body_failure(error: &BodyError) -> UpstreamError {
     let words = error.to_string();
     match error {
-        BodyError::TooLarge(_) => {
-            UpstreamError::new(UpstreamErrorKind::TooLarge, words).after_send()
-        }
-        BodyError::Broken(_) => UpstreamError::new(UpstreamErrorKind::Lost, words).after_send(),
+        BodyError::TooLarge(_) => UpstreamError::too_large(words),
+        BodyError::Broken(_) => UpstreamError::lost(words),
     }
 }
 

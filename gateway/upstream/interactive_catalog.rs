@@ -10,14 +10,12 @@ use std::time::{Duration, Instant};
 use lockgate_protocol::revision::Era;
 
 use crate::call::BackChannel;
-use crate::config::EraChoice;
+use crate::config::{EraChoice, Sessions};
 use crate::connection::{Connection, ServerTransport};
 use crate::open::{Role, follow_session, open};
-use crate::receiver::Over;
 use crate::refresh::Rereading;
 use crate::shared::Shared;
 use crate::status::UpstreamState;
-use crate::{config, lists};
 
 /// Pause before a lost or refused connection is reopened; doubles up to `MAX_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -34,12 +32,12 @@ impl Shared {
             Era::Legacy => self.around.single_client.is_none(),
             Era::Modern => era == Era::Legacy && self.config.load().era == EraChoice::Auto,
         };
-        is_open && self.config.load().sessions != config::Sessions::Shared
+        is_open && self.config.load().sessions != Sessions::Shared
     }
 
     /// Returns how the server sends questions to modern clients during their calls.
     pub(crate) fn back_channel(&self) -> BackChannel {
-        if self.config.load().sessions == config::Sessions::Shared {
+        if self.config.load().sessions == Sessions::Shared {
             return BackChannel::None;
         }
         match &*self.live.load() {
@@ -101,12 +99,12 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
         let began = Instant::now();
         let limit = shared.config.load().start_timeout;
         match tokio::time::timeout(limit, open(shared, Role::Probe)).await {
-            Ok(Ok((probe, over))) => {
+            Ok(Ok(probe)) => {
                 state.dual.store(is_modern, Ordering::Release);
                 let probe = Arc::new(probe);
                 *state.probe.lock() = Some(Arc::clone(&probe));
                 follow_session(&probe).await;
-                let words = watch(shared, &probe, &over).await;
+                let words = watch(shared, &probe).await;
                 tracing::debug!(server = %shared.id, words, "the connection that reads lists for \
                     interactive clients is closed");
                 state.end().await;
@@ -139,16 +137,14 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
 }
 
 /// Reads the lists, now and on every change, until the connection ends, and returns the reason.
-async fn watch(shared: &Shared, probe: &Connection, over: &Over) -> String {
+async fn watch(shared: &Shared, probe: &Connection) -> String {
     let mut rereading = Rereading::new();
     loop {
         let began = Instant::now();
-        let config = shared.config.load_full();
-        let reading = lists::read(probe, &config.limits, b"{}", shared.hold_lists());
-        match tokio::time::timeout(config.start_timeout, reading).await {
-            Ok(Ok(full)) => *shared.interactive.full.lock() = Some(full),
-            Ok(Err(failure)) => return failure.words.to_string(),
-            Err(_) => return "the lists were not read in time".to_owned(),
+        match shared.read_lists(probe, b"{}").await {
+            Some(Ok(full)) => *shared.interactive.full.lock() = Some(full),
+            Some(Err(failure)) => return failure.words.to_string(),
+            None => return "the lists were not read in time".to_owned(),
         }
         let plain = shared.interactive.plain.lock().clone();
         if let Some(plain) = plain {
@@ -170,7 +166,7 @@ async fn watch(shared: &Shared, probe: &Connection, over: &Over) -> String {
             rereading.wait().await;
         };
         tokio::select! {
-            words = over.wait() => return words,
+            words = probe.over().wait() => return words,
             words = probe.exit() => return words,
             () = due => {}
         }

@@ -12,9 +12,8 @@ use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan::{self, Member};
 use serde_json::{Value, json};
 
-use crate::BoxFuture;
 use crate::catalog::{Catalog, Item, ListKind};
-use crate::lists;
+use crate::{BoxFuture, lists};
 
 /// Persists the last good lists of a server.
 pub trait CatalogMemory: Send + Sync + 'static {
@@ -102,16 +101,9 @@ impl Catalog {
         catalog.extensions = extensions.map(|span| text.slice(span.range()));
         for kind in ListKind::ALL {
             let items = read_items(text, members, kind, kind.member())?;
-            match kind {
-                ListKind::Tools => catalog.tools = items,
-                ListKind::Prompts => catalog.prompts = items,
-                ListKind::Resources => catalog.resources = items,
-                ListKind::Templates => catalog.templates = items,
-                ListKind::Skills => catalog.skills = items,
-            }
+            catalog.set_items(kind, items);
             catalog.asking[kind as usize] = read_items(text, members, kind, ASKING[kind as usize])?;
         }
-        catalog.has_headers = catalog.tools.iter().any(|tool| tool.headers.is_some());
         Some(catalog)
     }
 }

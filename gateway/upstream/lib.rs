@@ -8,7 +8,6 @@
 
 mod breaker;
 mod call;
-mod caller_view;
 mod catalog;
 mod client;
 mod config;
@@ -30,15 +29,12 @@ mod open;
 mod organisations;
 mod outstanding;
 mod own_lists;
-mod own_reading;
 mod process;
-mod publish;
 mod receiver;
 mod refresh;
 mod rest;
 mod server_id;
 mod session_connections;
-mod settings;
 mod shared;
 mod single_client;
 mod sse;
@@ -48,10 +44,10 @@ mod topics;
 
 pub use crate::client::Instance;
 pub use call::{
-    Answer, AnswerKind, BackChannel, Call, Caller, ClientChannel, ClientSession, LogLevel,
-    QuestionError, ResponseSink, SinkError, Subscription,
+    Answer, AnswerKind, BackChannel, Call, Caller, CallerIdentity, CallerToken, CallerView,
+    ClientChannel, ClientSession, LogLevel, QuestionError, ResponseSink, SinkError, Subscription,
+    VisibleItem,
 };
-pub use caller_view::{CallerIdentity, CallerToken, CallerView, VisibleItem};
 pub use catalog::{Catalog, Item, ListKind};
 pub use client::Client;
 pub use config::{
@@ -60,7 +56,7 @@ pub use config::{
 };
 pub use failure::{ConnectPrompt, UpstreamError, UpstreamErrorKind};
 pub use futures_util::future::BoxFuture;
-pub use http::HTTP_STATUS;
+pub use http::{HTTP_STATUS, header_map};
 pub use identity_assertion::{Authorization, IDENTITY_HEADER, IdentityAssertion};
 pub use known_lists::CatalogMemory;
 pub use list_memory::ListMemory;

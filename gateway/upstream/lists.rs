@@ -79,16 +79,7 @@ pub(crate) async fn read(
                 cursors: HashSet::new(),
             };
             let items = reading.read_pages().await?;
-            match kind {
-                ListKind::Tools => {
-                    catalog.has_headers = items.iter().any(|t| t.headers.is_some());
-                    catalog.tools = items;
-                }
-                ListKind::Prompts => catalog.prompts = items,
-                ListKind::Resources => catalog.resources = items,
-                ListKind::Templates => catalog.templates = items,
-                ListKind::Skills => catalog.skills = items,
-            }
+            catalog.set_items(kind, items);
         }
     }
     if connection.era() == Era::Legacy {

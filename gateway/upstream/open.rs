@@ -70,7 +70,7 @@ fn bridged() -> Value {
 pub(crate) fn open(
     shared: &Shared,
     role: Role,
-) -> BoxFuture<'_, Result<(Connection, Over), HandshakeError>> {
+) -> BoxFuture<'_, Result<Connection, HandshakeError>> {
     Box::pin(async move {
         let opened = open_authorized(shared, role).await;
         opened.map_err(|mut refused| {
@@ -102,10 +102,7 @@ pub(crate) fn open(
 
 /// Opens a connection with a usable credential, and once more with a new one if the server rejects
 /// it.
-async fn open_authorized(
-    shared: &Shared,
-    role: Role,
-) -> Result<(Connection, Over), HandshakeError> {
+async fn open_authorized(shared: &Shared, role: Role) -> Result<Connection, HandshakeError> {
     let Some(authorization) = &shared.around.authorization else {
         return open_there(shared, role).await;
     };
@@ -122,8 +119,7 @@ async fn open_authorized(
     }
 }
 
-async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), HandshakeError> {
-    let over = Over::default();
+async fn open_there(shared: &Shared, role: Role) -> Result<Connection, HandshakeError> {
     let config = shared.config.load_full();
     // Only the legacy era has connections per client.
     let (choice, stale) = match role {
@@ -152,7 +148,7 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), H
         own_lists: OwnState::default(),
         behind,
         modern: AtomicBool::new(false),
-        over: over.clone(),
+        over: Over::default(),
         acknowledgements: Acknowledgements::default(),
         paces: Paces::default(),
         last_heard: LastHeard::of_connection(&shared.last_heard),
@@ -162,7 +158,7 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), H
     let intro = Introduction { info: info.clone(), capabilities };
     let (transport, transport_name, child) = carry(shared, &inbox, identification.clone()).await?;
     match handshake::open(&transport, choice, transport_name, &intro).await {
-        Ok(peer) => Ok((Connection::new(transport, peer, child, info, receiver), over)),
+        Ok(peer) => Ok(Connection::new(transport, peer, child, info, receiver)),
         Err(refused) if refused.maybe_sse && matches!(config.transport, Transport::Http { .. }) => {
             let Ok(duplex) = sse_transport(shared, &inbox, identification).await else {
                 return Err(refused);
@@ -170,7 +166,7 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), H
             shared.known_sse.store(true, Ordering::Relaxed);
             let transport = ServerTransport::Duplex(duplex);
             let peer = handshake::open(&transport, EraChoice::Legacy, "sse", &intro).await?;
-            Ok((Connection::new(transport, peer, None, info, receiver), over))
+            Ok(Connection::new(transport, peer, None, info, receiver))
         }
         Err(mut refused) => {
             if let Some(child) = child {

@@ -4,19 +4,44 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::catalog::{Catalog, Item, ListKind};
 use crate::list_memory::{ListHold, ListMemory, NoRoom};
 
 /// The lists with change announcements; templates and skills are announced with resources.
-pub(crate) const ANNOUNCED: [ListKind; 3] =
-    [ListKind::Tools, ListKind::Prompts, ListKind::Resources];
+const ANNOUNCED: [ListKind; 3] = [ListKind::Tools, ListKind::Prompts, ListKind::Resources];
+
+/// Lists announced as changed since the lists were last read. Clients are notified once the lists
+/// have been read again, even if a list reads as before.
+#[derive(Default)]
+pub(crate) struct Announced(Mutex<[bool; ANNOUNCED.len()]>);
+
+impl Announced {
+    pub(crate) fn add(&self, method: Method) {
+        let at = match method {
+            Method::ToolsChanged => 0,
+            Method::PromptsChanged => 1,
+            _ => 2,
+        };
+        self.0.lock()[at] = true;
+    }
+
+    pub(crate) fn take(&self) -> Vec<ListKind> {
+        let announced = std::mem::take(&mut *self.0.lock());
+        let mut kinds = Vec::new();
+        for (kind, is_announced) in ANNOUNCED.into_iter().zip(announced) {
+            kinds.extend(is_announced.then_some(kind));
+        }
+        kinds
+    }
+}
 
 /// The difference between the lists of a client's connection and those for all clients.
 #[derive(Debug, Default)]
@@ -118,8 +143,7 @@ impl OwnLists {
 #[derive(Default)]
 pub(crate) struct OwnState {
     lists: ArcSwapOption<OwnLists>,
-    /// The kinds that were announced but not yet read, one bit each.
-    announced: AtomicU8,
+    announced: Announced,
     /// The number of announced changes, and the number covered by the last read.
     changes: AtomicU64,
     read: AtomicU64,
@@ -140,12 +164,7 @@ impl OwnState {
     }
 
     pub(crate) fn announce(&self, method: Method) {
-        let bit = match method {
-            Method::ToolsChanged => 1,
-            Method::PromptsChanged => 2,
-            _ => 4,
-        };
-        self.announced.fetch_or(bit, Ordering::AcqRel);
+        self.announced.add(method);
         self.read_again();
     }
 
@@ -177,14 +196,7 @@ impl OwnState {
     /// Returns the announced kinds and the number of changes so far.
     pub(crate) fn begin_reading(&self) -> (Vec<ListKind>, u64) {
         let until = self.changes.load(Ordering::Acquire);
-        let announced = self.announced.swap(0, Ordering::AcqRel);
-        let mut kinds = Vec::new();
-        for (at, kind) in ANNOUNCED.into_iter().enumerate() {
-            if announced & (1 << at) != 0 {
-                kinds.push(kind);
-            }
-        }
-        (kinds, until)
+        (self.announced.take(), until)
     }
 
     /// Waits until the lists have to be read. Cancel safe.

@@ -26,6 +26,7 @@ use tokio::process::ChildStdout;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
+use crate::receiver::Pace;
 use crate::status::{Stage, StageError};
 use guard::Plan;
 use guarded::{Guarded, Started};
@@ -355,7 +356,7 @@ async fn follow_stderr(stderr: impl AsyncRead + Unpin, slug: String, tail: Arc<T
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
     let mut length = 0;
-    let mut loudness = Loudness::default();
+    let pace = Pace::default();
     loop {
         let (taken, ended) = match reader.fill_buf().await {
             Ok([]) | Err(_) => break,
@@ -370,15 +371,15 @@ async fn follow_stderr(stderr: impl AsyncRead + Unpin, slug: String, tail: Arc<T
         };
         reader.consume(taken);
         if ended {
-            keep(&line, length, &slug, &tail, &mut loudness);
+            keep(&line, length, &slug, &tail, &pace);
             line.clear();
             length = 0;
         }
     }
-    keep(&line, length, &slug, &tail, &mut loudness);
+    keep(&line, length, &slug, &tail, &pace);
 }
 
-fn keep(line: &[u8], length: usize, slug: &str, tail: &Tail, loudness: &mut Loudness) {
+fn keep(line: &[u8], length: usize, slug: &str, tail: &Tail, pace: &Pace) {
     let line = line.trim_ascii_end();
     if line.is_empty() {
         return;
@@ -387,7 +388,7 @@ fn keep(line: &[u8], length: usize, slug: &str, tail: &Tail, loudness: &mut Loud
     if length > MAX_LINE {
         let _ = write!(shown, " … ({length} bytes)");
     }
-    if loudness.is_loud() {
+    if pace.admits(MAX_INFO_LINES_PER_SECOND, Instant::now()) {
         tracing::info!(target: "upstream.stderr", server = slug, "{shown}");
     } else {
         tracing::debug!(target: "upstream.stderr", server = slug, "{shown}");
@@ -411,23 +412,6 @@ fn printable(line: &[u8]) -> String {
         }
     }
     shown
-}
-
-/// The number of lines logged in the current second.
-#[derive(Default)]
-struct Loudness {
-    since: Option<Instant>,
-    lines: u32,
-}
-
-impl Loudness {
-    fn is_loud(&mut self) -> bool {
-        if self.since.is_none_or(|since| since.elapsed() > Duration::from_secs(1)) {
-            *self = Self { since: Some(Instant::now()), lines: 0 };
-        }
-        self.lines += 1;
-        self.lines <= MAX_INFO_LINES_PER_SECOND
-    }
 }
 
 #[cfg(test)]

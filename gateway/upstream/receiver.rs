@@ -15,11 +15,11 @@ use lockgate_protocol::{code, write};
 use lockgate_telemetry::ServerMetrics;
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, SetOnce, oneshot};
 
 use crate::call::{ClientChannel, ClientSession, QuestionError, Subscription};
 use crate::incoming::Inbox;
-use crate::own_lists::OwnState;
+use crate::own_lists::{Announced, OwnState};
 use crate::server_id::ServerId;
 use crate::single_client::SingleClient;
 use crate::topics::Topic;
@@ -62,12 +62,12 @@ pub(crate) struct Paces {
     updates: Pace,
 }
 
-/// A rate limit per second, so that a server cannot crowd out the notifications of others.
+/// A rate limit per second, so that a server cannot crowd out the messages of others.
 #[derive(Default)]
-struct Pace(Mutex<Option<(Instant, u32)>>);
+pub(crate) struct Pace(Mutex<Option<(Instant, u32)>>);
 
 impl Pace {
-    fn admits(&self, most: u32, now: Instant) -> bool {
+    pub(crate) fn admits(&self, most: u32, now: Instant) -> bool {
         let mut state = self.0.lock();
         match state.as_mut() {
             Some((since, count)) if now.duration_since(*since) < Duration::from_secs(1) => {
@@ -82,14 +82,17 @@ impl Pace {
     }
 }
 
+/// The clients behind a connection, whose capabilities for questions it declares.
+#[derive(Clone)]
 pub(crate) enum Behind {
-    /// Any clients.
+    /// Any clients. No capability is declared.
     Anybody,
     /// Always the same client.
     SingleClient(Arc<SingleClient>),
     /// A client session, by its key.
     Session(u64, Weak<dyn ClientSession>),
-    /// No client: the gateway reads lists on it.
+    /// No client: the gateway reads lists on it. All capabilities that the gateway forwards are
+    /// declared, although no client can answer.
     Nobody,
 }
 
@@ -102,14 +105,6 @@ impl Behind {
         }
     }
 
-    fn declared(&self) -> Declared {
-        match self {
-            Self::Anybody => Declared::Nothing,
-            Self::Nobody => Declared::ForNobody,
-            Self::SingleClient(_) | Self::Session(..) => Declared::OfClient,
-        }
-    }
-
     /// Returns the key of the only session served by the connection.
     pub(crate) fn session_key(&self) -> Option<u64> {
         match self {
@@ -119,35 +114,26 @@ impl Behind {
     }
 }
 
-/// The capabilities for questions that the gateway declared on a connection.
-enum Declared {
-    Nothing,
-    /// All capabilities that the gateway forwards, although no client can answer.
-    ForNobody,
-    /// The capabilities of its client.
-    OfClient,
-}
-
 /// The destination of a question.
 struct Asker {
     server: ServerId,
     /// The channel of the only running call.
     running: Option<Arc<dyn ClientChannel>>,
     session: Option<Arc<dyn ClientSession>>,
-    declared: Declared,
+    behind: Behind,
 }
 
 impl Asker {
     async fn ask(&self, method: Method, params: Bytes) -> Result<Bytes, QuestionError> {
-        match self.declared {
+        match self.behind {
             // The current caller need not be the client that the question is meant for.
-            Declared::Nothing => return Err(QuestionError::Undeclared),
+            Behind::Anybody => return Err(QuestionError::Undeclared),
             // A declared capability requires a response, even if it is empty.
-            Declared::ForNobody if method == Method::Roots => {
+            Behind::Nobody if method == Method::Roots => {
                 return Ok(Bytes::from_static(br#"{"roots":[]}"#));
             }
-            Declared::ForNobody => return Err(QuestionError::Gone),
-            Declared::OfClient => {}
+            Behind::Nobody => return Err(QuestionError::Gone),
+            Behind::SingleClient(_) | Behind::Session(..) => {}
         }
         match (&self.running, &self.session) {
             (Some(channel), _) => channel.ask(method, params).await,
@@ -162,33 +148,21 @@ pub(crate) type Acknowledgements = Arc<Mutex<HashMap<u64, oneshot::Sender<BTreeS
 
 /// A one-time signal that a connection has ended, with the reason.
 #[derive(Clone, Default)]
-pub(crate) struct Over(Arc<OverState>);
-
-#[derive(Default)]
-struct OverState {
-    words: Mutex<Option<String>>,
-    wake: Notify,
-}
+pub(crate) struct Over(Arc<SetOnce<String>>);
 
 impl Over {
+    /// Reports the end; the first reason stays.
     pub(crate) fn set(&self, words: String) {
-        self.0.words.lock().get_or_insert(words);
-        self.0.wake.notify_waiters();
+        let _ = self.0.set(words);
     }
 
     pub(crate) fn is_set(&self) -> bool {
-        self.0.words.lock().is_some()
+        self.0.initialized()
     }
 
     /// Waits for the end and returns the reason.
     pub(crate) async fn wait(&self) -> String {
-        loop {
-            let wake = self.0.wake.notified();
-            if let Some(words) = self.0.words.lock().clone() {
-                return words;
-            }
-            wake.await;
-        }
+        self.0.wait().await.clone()
     }
 }
 
@@ -261,7 +235,7 @@ impl Inbox for Receiver {
             server: self.id.clone(),
             running,
             session: self.behind.session(),
-            declared: self.behind.declared(),
+            behind: self.behind.clone(),
         };
         Box::pin(async move {
             let params = match question.method {
@@ -369,28 +343,6 @@ fn params_text(message: &Request) -> Vec<u8> {
     }
     object.close();
     out
-}
-
-// Lists that a server announced as changed on the shared connection. Clients are notified once the
-// lists have been read again, even if a list reads as before.
-
-/// Flags for tools, prompts and resources announced since the lists were last read.
-#[derive(Default)]
-pub(crate) struct Announced(Mutex<[bool; 3]>);
-
-impl Announced {
-    pub(crate) fn add(&self, method: Method) {
-        let at = match method {
-            Method::ToolsChanged => 0,
-            Method::PromptsChanged => 1,
-            _ => 2,
-        };
-        self.0.lock()[at] = true;
-    }
-
-    pub(crate) fn take(&self) -> [bool; 3] {
-        std::mem::take(&mut *self.0.lock())
-    }
 }
 
 /// The clock of a connection, or of all connections of a server.

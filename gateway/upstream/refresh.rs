@@ -1,17 +1,24 @@
-//! Reads the lists of a connected server again, and notifies clients of lists announced during the
-//! reading.
+//! Reads the lists of a connected server again, and publishes them: replaced atomically by a new
+//! read, restored from an earlier process or client, or dropped while the server is idle. Also
+//! reads the lists of a connection that belongs to a client, and notifies clients of announced
+//! lists.
 
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use lockgate_protocol::revision::Era;
 
 use crate::catalog::{Catalog, ListKind};
 use crate::connection::{Connection, ServerTransport};
-use crate::failure::UpstreamErrorKind;
-use crate::own_lists::ANNOUNCED;
+use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::list_memory::ListHold;
+use crate::own_lists::OwnLists;
 use crate::shared::Shared;
+use crate::status::UpstreamState;
 use crate::{Announcement, Event, lists};
 
 /// The capabilities that the gateway forwards to modern servers, declared when their lists are
@@ -35,10 +42,8 @@ pub(crate) async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Re
 }
 
 async fn read_again(shared: &Shared, connection: &Connection) -> Result<(), String> {
-    let config = shared.config.load_full();
-    let reading = lists::read(connection, &config.limits, CARRIED, shared.hold_lists());
-    match tokio::time::timeout(config.start_timeout, reading).await {
-        Ok(Ok(catalog)) => {
+    match shared.read_lists(connection, CARRIED).await {
+        Some(Ok(catalog)) => {
             let before = shared.catalog.load().version;
             shared.publish(catalog);
             if shared.catalog.load().version != before {
@@ -50,7 +55,7 @@ async fn read_again(shared: &Shared, connection: &Connection) -> Result<(), Stri
                 shared.interactive.stale.notify_one();
             }
         }
-        Ok(Err(failure))
+        Some(Err(failure))
             if matches!(
                 failure.kind,
                 UpstreamErrorKind::Garbage
@@ -60,10 +65,10 @@ async fn read_again(shared: &Shared, connection: &Connection) -> Result<(), Stri
         {
             shared.set_list_failure(Some(&failure.words));
         }
-        Ok(Err(failure)) => return Err(failure.words.to_string()),
+        Some(Err(failure)) => return Err(failure.words.to_string()),
         // It may be busy with other requests, and the old lists remain usable.
-        Err(_) if !connection.outstanding.is_empty() && config.health.is_some() => {}
-        Err(_) => {
+        None if !connection.outstanding.is_empty() && shared.config.load().health.is_some() => {}
+        None => {
             return Err("the server did not answer in time when its lists were refreshed".into());
         }
     }
@@ -73,14 +78,9 @@ async fn read_again(shared: &Shared, connection: &Connection) -> Result<(), Stri
 impl Shared {
     /// Announces lists that were announced by the server but read as before. Lists that differ need
     /// no announcement: their changes are published with the catalog.
-    fn tell_announced(&self, announced: [bool; 3], before: &Catalog) {
+    fn tell_announced(&self, mut lists: Vec<ListKind>, before: &Catalog) {
         let after = self.catalog.load();
-        let mut lists = Vec::new();
-        for (said, kind) in announced.into_iter().zip(ANNOUNCED) {
-            if said && reads_alike(before, &after, kind) {
-                lists.push(kind);
-            }
-        }
+        lists.retain(|kind| reads_alike(before, &after, *kind));
         if !lists.is_empty() {
             let announcement = Announcement { server: self.id.clone(), session: None, lists };
             let _ = self.events().send(Event::Announced(announcement));
@@ -163,5 +163,153 @@ impl Rereading {
             Some(due) => tokio::time::sleep_until(due.into()).await,
             None => std::future::pending().await,
         }
+    }
+}
+
+impl Shared {
+    /// Reads the lists of a client's connection on every announced change, for as long as it is
+    /// polled.
+    pub(crate) async fn follow_own_lists(&self, connection: &Connection, asked: Option<Era>) {
+        let state = connection.own_lists();
+        let mut rereading = Rereading::new();
+        loop {
+            state.wait_until_stale().await;
+            rereading.announce_own(Instant::now());
+            rereading.wait().await;
+            let began = Instant::now();
+            let (announced, until) = state.begin_reading();
+            self.read_own_lists(connection, asked).await;
+            state.set_read(until);
+            rereading.read(began, Instant::now());
+            self.announce_own(connection, announced);
+        }
+    }
+
+    /// Reads the lists once. If that fails, the old lists stay.
+    async fn read_own_lists(&self, connection: &Connection, asked: Option<Era>) {
+        let own = match self.read_lists(connection, b"{}").await {
+            Some(Ok(own)) => own,
+            Some(Err(failure)) => {
+                tracing::debug!(server = %self.id, %failure, "the lists of a client's own \
+                    connection could not be read");
+                return;
+            }
+            None => return,
+        };
+        let lists = OwnLists::compare(&own, &self.catalog.load(), asked);
+        let state = connection.own_lists();
+        if lists.is_empty() {
+            state.replace(None);
+            return;
+        }
+        match lists.with_memory(self.hold_lists().count_all()) {
+            Ok(lists) => {
+                state.replace(Some(lists));
+                connection.note_own_lists();
+            }
+            Err(_) => {
+                tracing::warn!(server = %self.id, "not enough memory for the lists of a client's \
+                    own connection");
+                state.replace(None);
+            }
+        }
+    }
+
+    /// Drops the lists of a connection that has ended: its client gets the shared lists again.
+    pub(crate) fn end_own_lists(&self, connection: &Connection) {
+        let state = connection.own_lists();
+        let last = state.replace(None);
+        state.set_read(u64::MAX);
+        if let Some(last) = last {
+            self.announce_own(connection, last.kinds());
+        }
+    }
+
+    fn announce_own(&self, connection: &Connection, lists: Vec<ListKind>) {
+        let session = connection.session_key();
+        let announcement = Announcement { server: self.id.clone(), session, lists };
+        let _ = self.events().send(Event::Announced(announcement));
+    }
+}
+
+impl Shared {
+    /// Reads the lists on a connection; `None` if that takes longer than `start_timeout`.
+    pub(crate) async fn read_lists(
+        &self,
+        connection: &Connection,
+        capabilities: &[u8],
+    ) -> Option<Result<Catalog, UpstreamError>> {
+        let config = self.config.load_full();
+        let reading = lists::read(connection, &config.limits, capabilities, self.hold_lists());
+        tokio::time::timeout(config.start_timeout, reading).await.ok()
+    }
+
+    pub(crate) fn hold_lists(&self) -> ListHold {
+        match &self.around.part {
+            Some(part) => part.hold_lists(),
+            None => ListHold::of_operator(&self.around.budget),
+        }
+    }
+
+    /// Publishes lists that were just read; the version changes only if they differ.
+    pub(crate) fn publish(&self, mut catalog: Catalog) {
+        self.read_at.store(self.now_ms(), Ordering::Relaxed);
+        self.interactive.complete(&mut catalog);
+        self.set_list_failure(catalog.refused.as_deref());
+        self.replace_catalog(catalog);
+    }
+
+    /// Restores lists that an earlier process or client has read, unless lists have already been
+    /// read.
+    pub(crate) fn restore(&self, mut catalog: Catalog) {
+        let mut hold = self.hold_lists();
+        if hold.grow(catalog.bytes()).is_err() {
+            tracing::debug!(server = %self.id, "not enough memory to restore its lists");
+            return;
+        }
+        catalog.memory = hold.finish();
+        catalog.read_at = catalog.read_at.or(Some(UNIX_EPOCH));
+        self.replace_catalog(catalog);
+    }
+
+    fn replace_catalog(&self, mut catalog: Catalog) {
+        let replacing = self.replacing.lock();
+        let old = self.catalog.load();
+        let is_of_before = catalog.read_at.is_some();
+        if old.version > 0 && is_of_before {
+            return;
+        }
+        let is_same = old.version > 0 && catalog.same_as(&old);
+        if !is_of_before {
+            self.remember(&catalog, is_same);
+        }
+        if is_same && old.read_at.is_none() {
+            return;
+        }
+        for omitted in &catalog.omitted {
+            tracing::warn!(server = %self.id, "left out: {omitted}");
+        }
+        catalog.version =
+            if is_same { old.version } else { self.versions.fetch_add(1, Ordering::Relaxed) + 1 };
+        self.catalog.store(Arc::new(catalog));
+        drop(replacing);
+        let _ = self.events().send(Event::Changed { server: self.id.clone() });
+    }
+
+    /// Drops the lists of a resting server, which are reloaded on demand. Returns their size in
+    /// bytes.
+    pub(crate) fn forget_catalog(&self) -> usize {
+        let replacing = self.replacing.lock();
+        let old = self.catalog.load();
+        if old.version == 0 || self.status.load().state != UpstreamState::Resting {
+            return 0;
+        }
+        let bytes = old.bytes();
+        self.catalog.store(Arc::default());
+        self.interactive.forget();
+        drop(replacing);
+        tracing::debug!(server = %self.id, bytes, "its lists are evicted to make room for others");
+        let _ = self.events().send(Event::Changed { server: self.id.clone() });
+        bytes
     }
 }

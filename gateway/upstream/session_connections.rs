@@ -3,10 +3,10 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
-use lockgate_admission::spawn;
+use lockgate_admission::{Waits, spawn};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OnceCell};
 
@@ -70,15 +70,6 @@ impl Drop for Release<'_> {
     }
 }
 
-/// Counts a waiting caller.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Sessions {
     /// Returns the slot of a client, waiting until another client releases a slot if all are in
     /// use. Returns `None` if too many callers wait, or after the time to wait.
@@ -86,10 +77,7 @@ impl Sessions {
         if let Some(found) = self.try_slot(owner, limits.connections) {
             return Some(found);
         }
-        let _waiting = Waiting(&self.waiting);
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= limits.waiting {
-            return None;
-        }
+        let _waiting = Waits::begin_within(&self.waiting, limits.waiting)?;
         let deadline = tokio::time::Instant::now() + limits.wait;
         loop {
             let mut released = std::pin::pin!(self.released.notified());
@@ -155,25 +143,11 @@ impl Sessions {
 
     /// Reports whether a caller waits for an answer on any of the connections.
     pub(crate) fn are_asked(&self) -> bool {
-        for held in self.held.lock().values() {
-            if let Some(connection) = held.slot.get()
-                && connection.outstanding.is_waited_for()
-            {
-                return true;
-            }
-        }
-        false
+        self.all().iter().any(|connection| connection.outstanding.is_waited_for())
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Connection>> {
-        let slots = self.held.lock();
-        let mut all = Vec::with_capacity(slots.len());
-        for held in slots.values() {
-            if let Some(connection) = held.slot.get() {
-                all.push(Arc::clone(connection));
-            }
-        }
-        all
+        connections(self.held.lock().values())
     }
 
     pub(crate) fn find(&self, key: u64) -> Option<Arc<Connection>> {
@@ -203,15 +177,17 @@ impl Sessions {
 
     /// Removes and returns all open connections, for closing.
     pub(crate) fn take(&self) -> Vec<Arc<Connection>> {
-        let mut slots = self.held.lock();
-        let mut all = Vec::new();
-        for (_, held) in slots.drain() {
-            if let Some(connection) = held.slot.get() {
-                all.push(Arc::clone(connection));
-            }
-        }
-        all
+        let held = std::mem::take(&mut *self.held.lock());
+        connections(held.values())
     }
+}
+
+fn connections<'a>(all: impl Iterator<Item = &'a HeldConnection>) -> Vec<Arc<Connection>> {
+    let mut connections = Vec::new();
+    for held in all {
+        connections.extend(held.slot.get().cloned());
+    }
+    connections
 }
 
 /// Returns the key of the longest idle connection among those that match. A connection with

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::breaker::Breaker;
 use crate::catalog::Catalog;
-use crate::config::{Config, Transport};
+use crate::config::{Config, Settings, Transport};
 use crate::connection::{Connection, ServerTransport};
 use crate::echoed::{Credentials, Searched};
 use crate::health::SilentEnds;
@@ -29,10 +29,10 @@ use crate::identity_assertion::{Authorization, Identification, IdentityAssertion
 use crate::interactive_state::InteractiveState;
 use crate::known_lists::CatalogMemory;
 use crate::organisations::OrganisationPart;
-use crate::receiver::{Announced, LastHeard};
+use crate::own_lists::Announced;
+use crate::receiver::LastHeard;
 use crate::server_id::ServerId;
 use crate::session_connections::Sessions;
-use crate::settings::Settings;
 use crate::single_client::SingleClient;
 use crate::status::{ListFailure, StageError, Status, UpstreamState};
 use crate::topics::{SessionTopics, WantedTopics};

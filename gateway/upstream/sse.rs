@@ -3,7 +3,6 @@
 //! other origin, follows no redirect, repeats and resumes nothing: a lost stream is a lost
 //! connection.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,8 +18,11 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use url::{Position, Url};
 
-use crate::duplex::{Bounds, Duplex, Exchange, Outgoing, count_outgoing};
+use crate::duplex::{
+    Bounds, Duplex, Exchange, MessageQueue, Outgoing, QueuedMessage, count_outgoing,
+};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::http::{HTTP_STATUS, is_event_stream};
 use crate::identity_assertion::{Identification, IdentityAssertion};
 use crate::incoming::{EventReader, Inbox, Intake};
 
@@ -128,13 +130,6 @@ fn place(url: &Url) -> Result<Uri, UpstreamError> {
     })
 }
 
-fn is_event_stream(headers: &HeaderMap) -> bool {
-    let Some(value) = headers.get(CONTENT_TYPE) else { return false };
-    let Ok(kind) = value.to_str() else { return false };
-    let kind = kind.split(';').next().unwrap_or("");
-    kind.trim().eq_ignore_ascii_case("text/event-stream")
-}
-
 /// Returns the next event with data.
 async fn next_event(stream: &mut EventReader) -> Result<Option<Event>, UpstreamError> {
     loop {
@@ -177,8 +172,6 @@ const MAX_CONCURRENT_POSTS: usize = 32;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time for a server to accept a notification or a response, which later messages wait for.
 const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Most queued bytes; a single message may be longer.
-const MAX_QUEUED: usize = 64 << 20;
 /// Maximum bytes read from the body of an acceptance, which is discarded.
 const MAX_ACCEPTANCE: usize = 64 << 10;
 
@@ -191,15 +184,8 @@ struct Posts {
 
 #[derive(Default)]
 struct PostState {
-    queue: VecDeque<Item>,
-    bytes: usize,
+    queue: MessageQueue,
     closing: bool,
-}
-
-struct Item {
-    id: Option<u64>,
-    text: Bytes,
-    assertion: Option<Arc<dyn IdentityAssertion>>,
 }
 
 impl Posts {
@@ -208,16 +194,13 @@ impl Posts {
     }
 
     /// Waits for the next message; `None` once the queue is closed and empty.
-    async fn next(&self) -> Option<Item> {
+    async fn next(&self) -> Option<QueuedMessage> {
         loop {
             {
                 let mut state = self.state.lock();
-                if let Some(item) = state.queue.pop_front() {
-                    state.bytes -= item.text.len();
-                    return Some(item);
-                }
-                if state.closing {
-                    return None;
+                let next = state.queue.pop();
+                if next.is_some() || state.closing {
+                    return next;
                 }
             }
             self.more.notified().await;
@@ -235,35 +218,21 @@ impl Outgoing for Posts {
         let text = count_outgoing(text, &self.budget)?;
         let mut state = self.state.lock();
         if state.closing {
-            return Err(UpstreamError::new(
-                UpstreamErrorKind::Unavailable,
-                "the connection to the server is closed",
-            ));
+            return Err(UpstreamError::closed());
         }
-        if state.queue.len() >= self.capacity
-            || !state.queue.is_empty() && state.bytes + text.len() > MAX_QUEUED
-        {
+        if !state.queue.push(QueuedMessage { id, text, assertion }, self.capacity) {
             return Err(UpstreamError::new(
                 UpstreamErrorKind::Overloaded,
                 "the server accepts messages too slowly",
             ));
         }
-        state.bytes += text.len();
-        state.queue.push_back(Item { id, text, assertion });
         drop(state);
         self.more.notify_one();
         Ok(())
     }
 
     fn withdraw(&self, id: u64) -> bool {
-        let mut state = self.state.lock();
-        if let Some(at) = state.queue.iter().position(|item| item.id == Some(id))
-            && let Some(item) = state.queue.remove(at)
-        {
-            state.bytes -= item.text.len();
-            return true;
-        }
-        false
+        self.state.lock().queue.withdraw(id, 0)
     }
 
     fn close(&self) {
@@ -278,8 +247,7 @@ impl Outgoing for Posts {
     fn end(&self) -> Vec<u64> {
         let mut state = self.state.lock();
         state.closing = true;
-        state.bytes = 0;
-        state.queue.drain(..).filter_map(|item| item.id).collect()
+        state.queue.clear(0)
     }
 }
 
@@ -294,7 +262,7 @@ async fn run(
     exchange: Arc<Exchange>,
 ) {
     let mut running = JoinSet::new();
-    while let Some(Item { id, text, assertion }) = posts.next().await {
+    while let Some(QueuedMessage { id, text, assertion }) = posts.next().await {
         while running.try_join_next().is_some() {}
         if running.len() >= MAX_CONCURRENT_POSTS {
             running.join_next().await;
@@ -331,7 +299,7 @@ async fn deliver_within(
         Ok(delivered) => delivered,
         Err(_) => {
             let words = "the server did not accept the message in time";
-            Err(UpstreamError::new(UpstreamErrorKind::Timeout, words).after_send())
+            Err(UpstreamError::timeout(words))
         }
     }
 }
@@ -362,7 +330,7 @@ fn make_request(method: Method, uri: Uri, headers: &HeaderMap, text: Bytes) -> R
 /// Returns the error for a status other than 2xx. A refused message was not processed; any other
 /// may have been.
 fn read_status(status: StatusCode) -> UpstreamError {
-    let words = format!("the server answered with HTTP status {}", status.as_u16());
+    let words = format!("{HTTP_STATUS} {}", status.as_u16());
     match status.as_u16() {
         401 | 403 | 407 => UpstreamError::new(UpstreamErrorKind::NeedsAuth, words),
         404 | 410 => UpstreamError::new(
@@ -376,6 +344,6 @@ fn read_status(status: StatusCode) -> UpstreamError {
         429 | 503 => UpstreamError::new(UpstreamErrorKind::Unavailable, words)
             .after_send()
             .retry_after(Duration::from_secs(1)),
-        _ => UpstreamError::new(UpstreamErrorKind::Garbage, words).after_send(),
+        _ => UpstreamError::garbage(words),
     }
 }

@@ -12,6 +12,7 @@ use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use serde_json::json;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::call::Subscription;
 use crate::catalog::Catalog;
@@ -22,7 +23,6 @@ use crate::handshake::HandshakeError;
 use crate::interactive_catalog;
 use crate::lists::NO_LIST_MEMORY;
 use crate::open::{Role, open};
-use crate::receiver::Over;
 use crate::refresh::{CARRIED, Rereading, refresh};
 use crate::shared::Shared;
 use crate::status::{self, Stage, StageError, UpstreamState};
@@ -96,11 +96,7 @@ fn pause(failures: u32) -> Duration {
 }
 
 fn report(shared: &Shared, refused: &HandshakeError) {
-    if refused.retry_legacy {
-        shared.known_legacy.store(true, Ordering::Relaxed);
-    } else {
-        shared.known_legacy.store(false, Ordering::Relaxed);
-    }
+    shared.known_legacy.store(refused.retry_legacy, Ordering::Relaxed);
     let state = if refused.needs_auth { UpstreamState::NeedsAuth } else { UpstreamState::Failed };
     shared.fail(state, &refused.trouble);
 }
@@ -114,7 +110,7 @@ enum Ended {
 
 /// Runs a connection from start to end.
 async fn cycle(shared: &Arc<Shared>) -> Ended {
-    let (connection, over) = match connect(shared).await {
+    let connection = match connect(shared).await {
         Ok(connected) => connected,
         Err(refused) => return Ended::Lost(refused),
     };
@@ -122,7 +118,7 @@ async fn cycle(shared: &Arc<Shared>) -> Ended {
         tell_health(shared, why);
     });
     let (words, grace) = tokio::select! {
-        words = stay(shared, &connection, &over) => (words, EXIT_GRACE_PERIOD),
+        words = stay(shared, &connection) => (words, EXIT_GRACE_PERIOD),
         // A hanging server gets no grace period.
         words = hung => {
             shared.silent_ends.record();
@@ -152,7 +148,7 @@ async fn cycle(shared: &Arc<Shared>) -> Ended {
 }
 
 /// Connects, reads the lists, and admits calls.
-async fn connect(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Over), HandshakeError> {
+async fn connect(shared: &Arc<Shared>) -> Result<Arc<Connection>, HandshakeError> {
     let _start =
         shared.admit_start().await.map_err(|words| HandshakeError::new(Stage::Start, words))?;
     let limit = shared.config.load().start_timeout;
@@ -167,7 +163,7 @@ async fn connect(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Over), Handsh
         let words = format!("the server {what} within {seconds} s (start_timeout)");
         return Err(HandshakeError::new(stage, words));
     };
-    let (connection, catalog, over) = up?;
+    let (connection, catalog) = up?;
     match catalog {
         Some(catalog) => shared.publish(catalog),
         None => shared.set_list_failure(Some(NO_LIST_MEMORY)),
@@ -194,7 +190,7 @@ async fn connect(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Over), Handsh
         status.peer = Some(peer.clone());
         status.trouble = None;
     });
-    Ok((connection, over))
+    Ok(connection)
 }
 
 fn describe_peer(connection: &Connection) -> status::Peer {
@@ -231,8 +227,8 @@ fn tell_health(shared: &Shared, why: Option<&str>) {
 /// memory for them, so that the old lists stay.
 async fn bring_up(
     shared: &Arc<Shared>,
-) -> Result<(Arc<Connection>, Option<Catalog>, Over), HandshakeError> {
-    let (connection, over) = match open(shared, Role::Shared).await {
+) -> Result<(Arc<Connection>, Option<Catalog>), HandshakeError> {
+    let connection = match open(shared, Role::Shared).await {
         Err(refused) if refused.retry_legacy => {
             shared.known_legacy.store(true, Ordering::Relaxed);
             open(shared, Role::Shared).await
@@ -256,18 +252,18 @@ async fn bring_up(
             });
         }
     };
-    Ok((Arc::new(connection), catalog, over))
+    Ok((Arc::new(connection), catalog))
 }
 
 /// Follows a connected server until the connection is lost, and returns the reason.
-async fn stay(shared: &Arc<Shared>, connection: &Arc<Connection>, over: &Over) -> String {
+async fn stay(shared: &Arc<Shared>, connection: &Arc<Connection>) -> String {
     let follow = follow(shared, connection);
     let interactive = interactive_catalog::keep(shared, connection);
     tokio::pin!(follow, interactive);
     let mut rereading = Rereading::new();
     loop {
         tokio::select! {
-            words = over.wait() => return words,
+            words = connection.over().wait() => return words,
             words = connection.exit() => return words,
             words = &mut follow => return words,
             () = &mut interactive => {}
@@ -331,12 +327,12 @@ fn updated(shared: &Shared) {
 /// change. The old stream is kept until the new one is acknowledged, so that nothing is missed in
 /// between. Returns if the server offers no such stream.
 async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
-    let mut old: Option<ListenStream> = None;
+    let mut old: Option<AbortOnDropHandle<_>> = None;
     let mut pause = FIRST_PAUSE;
     let mut stood = false;
     loop {
         let (id, acknowledged) = connection.expect_acknowledgement();
-        let mut held = ListenStream(spawn(hold(
+        let mut held = AbortOnDropHandle::new(spawn(hold(
             Arc::clone(connection),
             id,
             shared.wanted.uris(),
@@ -344,7 +340,7 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
         )));
         let got = tokio::select! {
             topics = acknowledged => topics.ok(),
-            ended = &mut held.0 => match ended {
+            ended = &mut held => match ended {
                 // The server has no such stream, and will have none on this connection.
                 Ok(Ok(false)) if !stood => return,
                 _ => None,
@@ -364,9 +360,9 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
         } else if pause > MAX_PAUSE && !stood {
             return;
         }
-        let ended = held.0.is_finished()
+        let ended = held.is_finished()
             || tokio::select! {
-                _ = &mut held.0 => true,
+                _ = &mut held => true,
                 () = shared.wanted.changed.notified() => false,
             };
         if ended {
@@ -375,15 +371,6 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
         } else {
             old = Some(held);
         }
-    }
-}
-
-/// A listen stream, aborted on drop.
-struct ListenStream(tokio::task::JoinHandle<Result<bool, UpstreamError>>);
-
-impl Drop for ListenStream {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

@@ -1,5 +1,6 @@
 //! Subscriptions of clients to the resources and tasks of a server, with reference counts.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use parking_lot::Mutex;
@@ -26,23 +27,19 @@ pub(crate) struct WantedTopics {
 
 impl WantedTopics {
     pub(crate) fn uris(&self) -> Vec<String> {
-        let mut uris = Vec::new();
-        for topic in self.counts.lock().keys() {
-            if let Topic::Resource(uri) = topic {
-                uris.push(uri.clone());
-            }
-        }
-        uris
+        self.list(|topic| if let Topic::Resource(uri) = topic { Some(uri) } else { None })
     }
 
     pub(crate) fn tasks(&self) -> Vec<String> {
-        let mut ids = Vec::new();
+        self.list(|topic| if let Topic::Task(id) = topic { Some(id) } else { None })
+    }
+
+    fn list(&self, name: impl Fn(&Topic) -> Option<&String>) -> Vec<String> {
+        let mut names = Vec::new();
         for topic in self.counts.lock().keys() {
-            if let Topic::Task(id) = topic {
-                ids.push(id.clone());
-            }
+            names.extend(name(topic).cloned());
         }
-        ids
+        names
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -60,27 +57,32 @@ impl WantedTopics {
     }
 
     pub(crate) fn add(&self, topic: &Topic) -> bool {
-        let mut counts = self.counts.lock();
-        let count = counts.entry(topic.clone()).or_default();
-        *count += 1;
-        *count == 1
+        add(&mut self.counts.lock(), topic.clone())
     }
 
     pub(crate) fn remove(&self, topic: &Topic) -> bool {
         let mut counts = self.counts.lock();
-        match counts.get_mut(topic) {
-            Some(1) => {
-                // A new subscription waits for its own acknowledgement.
-                self.acknowledged.lock().remove(topic);
-                counts.remove(topic).is_some()
-            }
-            Some(count) => {
-                *count -= 1;
-                false
-            }
-            None => false,
+        let is_last = remove(&mut counts, topic);
+        if is_last {
+            // A new subscription waits for its own acknowledgement.
+            self.acknowledged.lock().remove(topic);
         }
+        is_last
     }
+}
+
+/// Counts a subscription. Returns whether it is the first to this topic.
+fn add<K: Ord>(counts: &mut BTreeMap<K, usize>, topic: K) -> bool {
+    let count = counts.entry(topic).or_default();
+    *count += 1;
+    *count == 1
+}
+
+/// Counts a subscription less. Returns whether it was the last to this topic.
+fn remove<K: Ord + Borrow<Q>, Q: Ord + ?Sized>(counts: &mut BTreeMap<K, usize>, topic: &Q) -> bool {
+    let Some(count) = counts.get_mut(topic) else { return false };
+    *count -= 1;
+    *count == 0 && counts.remove(topic).is_some()
 }
 
 /// Resource subscriptions of sessions with their own connection, by session.
@@ -107,9 +109,7 @@ impl SessionTopics {
         let mut all = self.0.lock();
         let topics = all.entry(session).or_default();
         let begun = topics.counts.is_empty().then(|| topics.over.clone());
-        let count = topics.counts.entry(uri.to_owned()).or_default();
-        *count += 1;
-        Added { first: *count == 1, begun }
+        Added { first: add(&mut topics.counts, uri.to_owned()), begun }
     }
 
     /// Removes a subscription. Returns true if the session has no other subscription to the
@@ -117,13 +117,8 @@ impl SessionTopics {
     pub(crate) fn remove(&self, session: u64, uri: &str) -> bool {
         let mut all = self.0.lock();
         let Some(topics) = all.get_mut(&session) else { return false };
-        match topics.counts.get_mut(uri) {
-            Some(count) if *count > 1 => {
-                *count -= 1;
-                return false;
-            }
-            Some(_) => drop(topics.counts.remove(uri)),
-            None => return false,
+        if !remove(&mut topics.counts, uri) {
+            return false;
         }
         if topics.counts.is_empty() {
             topics.over.cancel();

@@ -1,5 +1,7 @@
 //! Contents and delivery of messages.
 
+use std::time::UNIX_EPOCH;
+
 use super::*;
 
 fn config() -> Config {

@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use lockgate_admission::spawn;
-use lockgate_authn::{Principal, Role};
+use lockgate_authn::Principal;
 use lockgate_registry::{Actor, ChangeOptions, Changed, PrincipalKey, Registry, RegistryError};
 use lockgate_telemetry::audit;
 use lockgate_upstream::BoxFuture;
@@ -384,11 +384,7 @@ pub(crate) fn make_actor(caller: &Caller) -> Actor {
             issuer: caller.principal.issuer.to_string(),
             subject: caller.principal.subject.to_string(),
         },
-        role: match caller.role {
-            Role::Operator => lockgate_registry::Role::Operator,
-            Role::Admin => lockgate_registry::Role::Admin,
-            Role::User => lockgate_registry::Role::User,
-        },
+        role: caller.role,
     }
 }
 

@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use lockgate_upstream::CallerIdentity;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{
@@ -34,7 +35,8 @@ impl Owner {
         Self(match (client.organisation(), client.caller_view()) {
             (Some(organisation), _) => format!("organisation\0{organisation}"),
             (None, Some(caller_view)) => {
-                format!("person\0{}\0{}", caller_view.issuer(), caller_view.subject())
+                let CallerIdentity { issuer, subject, .. } = caller_view.identity();
+                format!("person\0{issuer}\0{subject}")
             }
             (None, None) => "nobody".into(),
         })

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockgate_protocol::code;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
-use lockgate_upstream::{Call, CallerView};
+use lockgate_upstream::Call;
 use serde_json::{Map, Value, json};
 
 use super::{PayloadError, Server};
@@ -37,7 +37,7 @@ impl Server {
             return Err(format!("unknown tool: {}", call.target));
         };
         let mut arguments = read_object(call, Key::Arguments)?;
-        let organisation = call.caller_view.and_then(CallerView::organisation);
+        let organisation = call.caller_view.and_then(|view| view.identity().organisation);
         let organisation = organisation.unwrap_or(DEFAULT_ORGANISATION);
         let mut run = entry.begin(organisation);
         let limit = call.timeout.unwrap_or(entry.spec.timeout).min(MAX_TIMEOUT);

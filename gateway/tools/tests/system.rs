@@ -152,16 +152,8 @@ impl Upstream for Failing {
 struct Sees;
 
 impl CallerView for Sees {
-    fn issuer(&self) -> &str {
-        "local"
-    }
-
-    fn subject(&self) -> &str {
-        "user"
-    }
-
-    fn organisation(&self) -> Option<&str> {
-        None
+    fn identity(&self) -> CallerIdentity<'_> {
+        CallerIdentity { organisation: None, issuer: "local", subject: "user", access_token: None }
     }
 
     fn calls_fail(&self, _: &dyn Upstream) -> bool {

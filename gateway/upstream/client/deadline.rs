@@ -13,13 +13,14 @@ use lockgate_admission::{CallerId, Permit};
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use parking_lot::Mutex;
+use scopeguard::guard;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::BoxFuture;
 use crate::call::{Call, ClientChannel, QuestionError, ResponseSink};
-use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::failure::UpstreamError;
 use crate::shared::Shared;
 
 /// A running call: the channel to its client, and the clock that holds its permit.
@@ -86,7 +87,7 @@ pub(super) async fn within<T, F: Future<Output = Result<T, UpstreamError>>>(
 
 fn late(limit: Duration) -> UpstreamError {
     let words = format!("the server did not answer within {} s", limit.as_secs());
-    UpstreamError::new(UpstreamErrorKind::Timeout, words).after_send()
+    UpstreamError::timeout(words)
 }
 
 /// Returns the time for which the client did not read its answer, which the server is not charged
@@ -101,7 +102,7 @@ async fn beside_questions<T>(
     work: impl Future<Output = Result<T, UpstreamError>>,
 ) -> Result<T, UpstreamError> {
     let clock = &watched.clock;
-    let _vacate = ClockSlot(Arc::clone(clock));
+    let _vacate = guard(clock, |clock| clock.end());
     let mut work = std::pin::pin!(work);
     // Boxed on demand: many calls wait for their users.
     let mut returning = OptionFuture::<BoxFuture<'_, ()>>::default();
@@ -192,6 +193,15 @@ impl QuestionClock {
         self.start + self.limit + state.total + asked
     }
 
+    /// Releases the permit at the end of the call.
+    fn end(&self) {
+        let mut state = self.state.lock();
+        self.over.cancel();
+        let place = state.place.take();
+        drop(state);
+        drop(place);
+    }
+
     fn refuse(&self, refusal: UpstreamError) {
         self.state.lock().refusal = Some(refusal);
         self.news.notify_one();
@@ -205,19 +215,6 @@ impl QuestionClock {
             }
             self.news.notified().await;
         }
-    }
-}
-
-/// Releases the permit of a call on drop.
-struct ClockSlot(Arc<QuestionClock>);
-
-impl Drop for ClockSlot {
-    fn drop(&mut self) {
-        let mut state = self.0.state.lock();
-        self.0.over.cancel();
-        let place = state.place.take();
-        drop(state);
-        drop(place);
     }
 }
 
@@ -244,7 +241,8 @@ impl WatchedCall {
     /// ends.
     async fn take_place(&self) -> Result<(), QuestionError> {
         let clock = &self.clock;
-        let _returning = ResumeGuard::begin(clock);
+        clock.state.lock().returning += 1;
+        let _returning = guard(clock, |clock| clock.state.lock().returning -= 1);
         let _turn = clock.returning.lock().await;
         if clock.has_place() {
             return Ok(());
@@ -304,22 +302,6 @@ impl Drop for PausedClock<'_> {
         if !self.is_answered {
             self.clock.taken_back.notify_one();
         }
-    }
-}
-
-/// Counts an answer that waits for a permit.
-struct ResumeGuard<'a>(&'a QuestionClock);
-
-impl<'a> ResumeGuard<'a> {
-    fn begin(clock: &'a QuestionClock) -> Self {
-        clock.state.lock().returning += 1;
-        Self(clock)
-    }
-}
-
-impl Drop for ResumeGuard<'_> {
-    fn drop(&mut self) {
-        self.0.state.lock().returning -= 1;
     }
 }
 

@@ -8,18 +8,16 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use serde_json::Value;
 
-use crate::BoxFuture;
 use crate::call::{Call, Caller, ClientSession};
 use crate::catalog::ListKind;
-use crate::config;
+use crate::config::Settings;
 use crate::connection::Connection;
 use crate::failure::{UpstreamError, UpstreamErrorKind};
-use crate::health;
 use crate::health::SilentEnds;
 use crate::open::{Role, SessionRole, follow_session, open};
 use crate::session_connections::{CLOSE_GRACE_PERIOD, Owner, SlotLimits, SlotUse};
-use crate::settings::Settings;
 use crate::shared::Shared;
+use crate::{BoxFuture, config, health};
 
 /// The connection for a request, kept open until the route is dropped.
 pub(super) struct Route<'a> {
@@ -180,7 +178,7 @@ impl Shared {
             capabilities,
             assertion: caller.assertion.clone(),
         });
-        let (connection, _) = open(self, role).await.map_err(|refused| {
+        let connection = open(self, role).await.map_err(|refused| {
             let trouble = &refused.trouble;
             if refused.needs_auth {
                 UpstreamError::new(UpstreamErrorKind::NeedsAuth, trouble.to_string())

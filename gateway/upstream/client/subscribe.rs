@@ -12,12 +12,13 @@ use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::write;
+use scopeguard::{ScopeGuard, guard};
 
 use crate::call::{Caller, Subscription};
 use crate::connection::{Ask, Connection, refused};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::shared::Shared;
-use crate::topics::{SessionTopics, Topic, WantedTopics};
+use crate::topics::Topic;
 
 /// Time for a server to acknowledge a subscription.
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -73,12 +74,15 @@ impl Shared {
         uri: &str,
         connection: &Connection,
     ) -> Result<(), UpstreamError> {
-        let claim = Claim::new(&self.wanted, Topic::Resource(uri.to_owned()));
+        let topic = Topic::Resource(uri.to_owned());
+        let is_first = self.wanted.add(&topic);
+        // A subscription that is not confirmed is withdrawn.
+        let claim = guard(&topic, |topic| self.withdraw(topic));
         match connection.era() {
-            Era::Legacy => subscribe_confirmed(connection, uri, claim.first).await?,
-            Era::Modern => self.acknowledged(&claim.topic, claim.first).await?,
+            Era::Legacy => subscribe_confirmed(connection, uri, is_first).await?,
+            Era::Modern => self.acknowledged(&topic, is_first).await?,
         }
-        claim.keep();
+        ScopeGuard::into_inner(claim);
         Ok(())
     }
 
@@ -92,7 +96,9 @@ impl Shared {
         session: u64,
     ) -> Result<(), UpstreamError> {
         let added = self.session_topics.add(session, uri);
-        let claim = SessionClaim { topics: &self.session_topics, session, uri, is_kept: false };
+        let claim = guard(session, |session| {
+            self.session_topics.remove(session, uri);
+        });
         if let Some(over) = added.begun {
             let closing = self.closing.clone();
             let kept = keep_connection(Arc::clone(self), caller.clone(), Arc::clone(connection));
@@ -105,7 +111,7 @@ impl Shared {
             });
         }
         subscribe_confirmed(connection, uri, added.first).await?;
-        claim.keep();
+        ScopeGuard::into_inner(claim);
         Ok(())
     }
 
@@ -130,14 +136,20 @@ impl Shared {
                 ));
             }
         }
-        let claim = Claim::new(&self.wanted, Topic::Task(id.to_owned()));
-        self.acknowledged(&claim.topic, claim.first).await?;
-        claim.keep();
+        let topic = Topic::Task(id.to_owned());
+        let is_first = self.wanted.add(&topic);
+        let claim = guard(&topic, |topic| self.withdraw(topic));
+        self.acknowledged(&topic, is_first).await?;
+        ScopeGuard::into_inner(claim);
         Ok(())
     }
 
     pub(super) fn unwatch_task(&self, id: &str) {
-        if self.wanted.remove(&Topic::Task(id.to_owned())) {
+        self.withdraw(&Topic::Task(id.to_owned()));
+    }
+
+    fn withdraw(&self, topic: &Topic) {
+        if self.wanted.remove(topic) {
             self.wanted.changed.notify_one();
         }
     }
@@ -204,55 +216,6 @@ impl Shared {
                 tracing::debug!(server = %self.id, %failure, "a subscription could not be \
                     renewed");
             }
-        }
-    }
-}
-
-/// A counted subscription, withdrawn on drop unless the server has confirmed it.
-struct Claim<'a> {
-    wanted: &'a WantedTopics,
-    topic: Topic,
-    first: bool,
-    kept: bool,
-}
-
-impl<'a> Claim<'a> {
-    fn new(wanted: &'a WantedTopics, topic: Topic) -> Self {
-        let first = wanted.add(&topic);
-        Self { wanted, topic, first, kept: false }
-    }
-
-    fn keep(mut self) {
-        self.kept = true;
-    }
-}
-
-impl Drop for Claim<'_> {
-    fn drop(&mut self) {
-        if !self.kept && self.wanted.remove(&self.topic) {
-            self.wanted.changed.notify_one();
-        }
-    }
-}
-
-/// A [`Claim`] on a session's own connection.
-struct SessionClaim<'a> {
-    topics: &'a SessionTopics,
-    session: u64,
-    uri: &'a str,
-    is_kept: bool,
-}
-
-impl SessionClaim<'_> {
-    fn keep(mut self) {
-        self.is_kept = true;
-    }
-}
-
-impl Drop for SessionClaim<'_> {
-    fn drop(&mut self) {
-        if !self.is_kept {
-            self.topics.remove(self.session, self.uri);
         }
     }
 }

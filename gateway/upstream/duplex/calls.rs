@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::call::ClientChannel;
-use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::failure::UpstreamError;
 
 type Answer = oneshot::Sender<Result<Response, UpstreamError>>;
 
@@ -94,10 +94,7 @@ impl Calls {
         let (answer, receiver) = oneshot::channel();
         let mut state = self.0.lock();
         if state.over || state.pending.contains_key(&id) {
-            return Err(UpstreamError::new(
-                UpstreamErrorKind::Unavailable,
-                "the connection to the server is closed",
-            ));
+            return Err(UpstreamError::closed());
         }
         state.highest = state.highest.max(Some(id));
         if matches!(role, Role::Call(_)) {

@@ -2,6 +2,7 @@
 //! channels, the rest to the inbox. Invalid messages are dropped and counted; they never end the
 //! connection.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -57,6 +58,60 @@ pub(crate) trait Outgoing: Send + Sync + 'static {
     fn is_open(&self) -> bool;
     /// Ends the connection. Returns the requests of which nothing was sent.
     fn end(&self) -> Vec<u64>;
+}
+
+/// Most queued bytes; a single message may be longer.
+const MAX_QUEUED: usize = 64 << 20;
+
+/// A message to the server, on behalf of the caller, or of the connection's owner.
+pub(crate) struct QueuedMessage {
+    /// Present if it is a request.
+    pub(crate) id: Option<u64>,
+    pub(crate) text: Bytes,
+    pub(crate) assertion: Option<Arc<dyn IdentityAssertion>>,
+}
+
+/// Messages that wait to be sent.
+#[derive(Default)]
+pub(crate) struct MessageQueue {
+    pub(crate) messages: VecDeque<QueuedMessage>,
+    bytes: usize,
+}
+
+impl MessageQueue {
+    /// Adds a message. Returns `false` if there are `capacity` messages or too many bytes.
+    pub(crate) fn push(&mut self, message: QueuedMessage, capacity: usize) -> bool {
+        let is_full =
+            self.messages.len() >= capacity || self.bytes + message.text.len() > MAX_QUEUED;
+        if is_full && !self.messages.is_empty() {
+            return false;
+        }
+        self.bytes += message.text.len();
+        self.messages.push_back(message);
+        true
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<QueuedMessage> {
+        let message = self.messages.pop_front()?;
+        self.bytes -= message.text.len();
+        Some(message)
+    }
+
+    /// Removes a request, except among the first `started` messages. Returns whether it was found.
+    pub(crate) fn withdraw(&mut self, id: u64, started: usize) -> bool {
+        let mut waiting = self.messages.iter().skip(started);
+        let Some(at) = waiting.position(|message| message.id == Some(id)) else { return false };
+        let withdrawn = self.messages.remove(at + started);
+        self.bytes -= withdrawn.map_or(0, |message| message.text.len());
+        true
+    }
+
+    /// Removes all messages. Returns the requests, except among the first `started` messages.
+    pub(crate) fn clear(&mut self, started: usize) -> Vec<u64> {
+        self.bytes = 0;
+        let unsent = self.messages.drain(..).skip(started);
+        unsent.filter_map(|message| message.id).collect()
+    }
 }
 
 /// Charges a message to the memory budget until it is sent.
@@ -221,10 +276,7 @@ impl Exchange {
         };
         if let Some(id) = id {
             let words = "the server's response is too large";
-            self.calls.settle(
-                id,
-                Err(UpstreamError::new(UpstreamErrorKind::TooLarge, words).after_send()),
-            );
+            self.calls.settle(id, Err(UpstreamError::too_large(words)));
         }
         if !complete {
             self.drop_message("a message that is too large", ends);
@@ -321,10 +373,7 @@ impl Exchange {
         let ends = Ends::of(text);
         if let Addressee::Call(id) = ends.addressee() {
             let words = format!("the server's response is not a valid message ({refusal})");
-            self.calls.settle(
-                id,
-                Err(UpstreamError::new(UpstreamErrorKind::Garbage, words).after_send()),
-            );
+            self.calls.settle(id, Err(UpstreamError::garbage(words)));
         }
         self.drop_message("an invalid message", &ends);
     }

@@ -1,7 +1,6 @@
 //! The writing side of a line connection: a sender writes directly if the queue is empty, and a
 //! task writes the rest. Never blocks a sender and never writes a line end inside a message.
 
-use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,14 +14,12 @@ use parking_lot::Mutex;
 use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 
-use super::exchange::{Exchange, Outgoing, count_outgoing};
+use super::exchange::{Exchange, MessageQueue, Outgoing, QueuedMessage, count_outgoing};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::identity_assertion::IdentityAssertion;
 
 /// Number of messages per write.
 const MAX_BATCH: usize = 32;
-/// Most queued bytes; a single message may be longer.
-const MAX_QUEUED: usize = 64 << 20;
 /// Time for responses to arrive after the server has stopped reading.
 const LAST_ANSWERS_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -39,17 +36,11 @@ pub(super) struct Pipe<W> {
 struct PipeState<W> {
     /// `None` once the writing side is closed or broken.
     writer: Option<W>,
-    queue: VecDeque<Item>,
-    bytes: usize,
+    queue: MessageQueue,
     /// Bytes of the first message (with its line end) already written.
     written: usize,
     closing: bool,
     broken: Option<io::Error>,
-}
-
-struct Item {
-    id: Option<u64>,
-    text: Bytes,
 }
 
 #[derive(Default)]
@@ -71,8 +62,7 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Pipe<W> {
         let waker = Waker::from(bell.clone());
         let state = PipeState {
             writer: Some(writer),
-            queue: VecDeque::new(),
-            bytes: 0,
+            queue: MessageQueue::default(),
             written: 0,
             closing: false,
             broken: None,
@@ -114,10 +104,10 @@ pub(super) async fn run<W: AsyncWrite + Unpin + Send + 'static>(
 impl<W: AsyncWrite + Unpin> PipeState<W> {
     fn drain(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
-        while !self.queue.is_empty() {
+        while !self.queue.messages.is_empty() {
             let mut slices = [IoSlice::new(&[]); MAX_BATCH * 2];
             let mut skip = self.written;
-            for (item, pair) in self.queue.iter().zip(slices.chunks_exact_mut(2)) {
+            for (item, pair) in self.queue.messages.iter().zip(slices.chunks_exact_mut(2)) {
                 let from = skip.min(item.text.len());
                 let parts = [item.text.get(from..).unwrap_or(&[]), b"\n".as_slice()];
                 for (slot, part) in pair.iter_mut().zip(parts) {
@@ -125,7 +115,7 @@ impl<W: AsyncWrite + Unpin> PipeState<W> {
                 }
                 skip = 0;
             }
-            let count = self.queue.len().min(MAX_BATCH) * 2;
+            let count = self.queue.messages.len().min(MAX_BATCH) * 2;
             match Pin::new(&mut *writer)
                 .poll_write_vectored(context, slices.get(..count).unwrap_or(&[]))
             {
@@ -134,12 +124,11 @@ impl<W: AsyncWrite + Unpin> PipeState<W> {
                 Poll::Ready(Ok(count)) => self.written += count,
                 Poll::Ready(Err(error)) => return Err(error),
             }
-            while let Some(item) = self.queue.front()
+            while let Some(item) = self.queue.messages.front()
                 && self.written > item.text.len()
             {
                 self.written -= item.text.len() + 1;
-                self.bytes -= item.text.len();
-                self.queue.pop_front();
+                self.queue.pop();
             }
         }
         if self.closing {
@@ -154,25 +143,20 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Outgoing for Pipe<W> {
         &self,
         id: Option<u64>,
         text: Bytes,
-        _: Option<Arc<dyn IdentityAssertion>>,
+        assertion: Option<Arc<dyn IdentityAssertion>>,
     ) -> Result<(), UpstreamError> {
         let text = one_line(count_outgoing(text, &self.budget)?);
         let mut state = self.state.lock();
         if state.closing || state.writer.is_none() {
-            return Err(UpstreamError::new(
-                UpstreamErrorKind::Unavailable,
-                "the connection to the server is closed",
-            ));
+            return Err(UpstreamError::closed());
         }
-        let idle = state.queue.is_empty();
-        if !idle && (state.queue.len() >= self.capacity || state.bytes + text.len() > MAX_QUEUED) {
+        let idle = state.queue.messages.is_empty();
+        if !state.queue.push(QueuedMessage { id, text, assertion }, self.capacity) {
             return Err(UpstreamError::new(
                 UpstreamErrorKind::Overloaded,
                 "the server does not read its input",
             ));
         }
-        state.bytes += text.len();
-        state.queue.push_back(Item { id, text });
         if idle {
             self.drain(&mut state);
         }
@@ -182,14 +166,7 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Outgoing for Pipe<W> {
     fn withdraw(&self, id: u64) -> bool {
         let mut state = self.state.lock();
         let started = usize::from(state.written > 0);
-        let found = state.queue.iter().skip(started).position(|item| item.id == Some(id));
-        if let Some(at) = found
-            && let Some(item) = state.queue.remove(at + started)
-        {
-            state.bytes -= item.text.len();
-            return true;
-        }
-        false
+        state.queue.withdraw(id, started)
     }
 
     fn close(&self) {
@@ -205,10 +182,8 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Outgoing for Pipe<W> {
     fn end(&self) -> Vec<u64> {
         let mut state = self.state.lock();
         state.writer = None;
-        state.bytes = 0;
         let started = usize::from(state.written > 0);
-        let unsent = state.queue.drain(..).skip(started);
-        unsent.filter_map(|item| item.id).collect()
+        state.queue.clear(started)
     }
 }
 

@@ -114,6 +114,6 @@ pub(crate) fn status_failure(posted: &Posted, has_session: bool) -> UpstreamErro
             let wait = retry_after(posted).unwrap_or(Duration::from_secs(1));
             UpstreamError::new(UpstreamErrorKind::Unavailable, words).retry_after(wait).after_send()
         }
-        _ => UpstreamError::new(UpstreamErrorKind::Garbage, words).after_send(),
+        _ => UpstreamError::garbage(words),
     }
 }

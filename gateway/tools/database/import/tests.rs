@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use lockgate_upstream::{BoxFuture, CallerView, ListKind, Upstream, VisibleItem};
+use lockgate_upstream::{BoxFuture, CallerIdentity, CallerView, ListKind, Upstream, VisibleItem};
 
 use super::*;
 use crate::database::tests::{about, config};
@@ -21,16 +21,13 @@ struct Person {
 }
 
 impl CallerView for Person {
-    fn issuer(&self) -> &str {
-        "issuer"
-    }
-
-    fn subject(&self) -> &str {
-        self.subject
-    }
-
-    fn organisation(&self) -> Option<&str> {
-        self.organisation
+    fn identity(&self) -> CallerIdentity<'_> {
+        CallerIdentity {
+            organisation: self.organisation,
+            issuer: "issuer",
+            subject: self.subject,
+            access_token: None,
+        }
     }
 
     fn calls_fail(&self, _: &dyn Upstream) -> bool {
