@@ -58,7 +58,7 @@ impl SignedPost {
         Ok(Self { origin, secret: secret.to_vec(), headers: HeaderMap::new() })
     }
 
-    /// Adds headers, none of which replaces a header of the request's own.
+    /// Sets further headers, none of which replaces a header of the request's own.
     ///
     /// # Errors
     /// A name or value is invalid.

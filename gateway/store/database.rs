@@ -123,6 +123,19 @@ impl Store {
         within(async { self.pool().await?.list(sql, values).await }).await
     }
 
+    /// As `rows`, but only the query has a time limit: opening the database may migrate it.
+    pub(crate) async fn rows_once_open(
+        &self,
+        sql: &str,
+        values: &[Value],
+    ) -> Result<Vec<Row>, StoreError> {
+        if !self.exists()? {
+            return Ok(Vec::new());
+        }
+        let pool = self.pool().await?;
+        within(pool.list(sql, values)).await
+    }
+
     /// Returns whether there is a database. The first change or counted call creates a SQLite file.
     ///
     /// # Errors

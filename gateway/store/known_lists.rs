@@ -57,7 +57,8 @@ impl Store {
         organisation: &str,
         integration: &str,
     ) -> Result<Option<KnownLists>, StoreError> {
-        let found = self.rows(FIND, &[integration.into(), organisation.into()]).await?;
+        let values = [integration.into(), organisation.into()];
+        let found = self.rows_once_open(FIND, &values).await?;
         found.first().map(KnownLists::from_row).transpose()
     }
 }

@@ -360,6 +360,6 @@ impl Store {
         day: i64,
     ) -> Result<Vec<DailyCalls>, StoreError> {
         let values = [integration.into(), organisation.into(), day.into()];
-        from_rows(&self.rows(LIST_CALLS, &values).await?)
+        from_rows(&self.rows_once_open(LIST_CALLS, &values).await?)
     }
 }
