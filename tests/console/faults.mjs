@@ -12,7 +12,7 @@ import { closedAddress, startSite, startSocket, startStatus, startTools, tool } 
 
 /** By the name of the server: the stage, what failed, part of the cause, part of the fix. */
 const SERVERS = {
-  archive: ['dns', 'The host name of archive was not found.', 'lookup failed', 'Check the address for a typing error'],
+  archive: ['dns', 'The host name of archive was not found.', 'lookup address information', 'Check the address for a typing error'],
   ledger: ['connect', 'ledger refused the connection.', 'Connection refused', 'Check that the server is running'],
   mint: ['tls', 'mint does not accept TLS at this address.', 'does not speak TLS', 'Use an http:// address'],
   vault: ['auth', 'vault requires a valid credential.', 'HTTP status 401', 'Set a valid credential'],
