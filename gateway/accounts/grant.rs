@@ -275,6 +275,7 @@ lockgate_text::words! {
     }
 }
 
+/// A grant as its holder and administrators see it, without tokens.
 #[derive(Clone, Debug)]
 pub struct Connection {
     /// Identifies holder and server.

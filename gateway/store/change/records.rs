@@ -54,6 +54,8 @@ impl Change<'_> {
         self.insert("agents", record).await
     }
 
+    /// Writes all columns of a record that was read in this change. Callers keep
+    /// the owner and the time of creation.
     pub async fn update_agent(&mut self, record: &AgentRecord) -> Result<(), StoreError> {
         self.update("agents", record).await
     }
@@ -199,6 +201,8 @@ impl Change<'_> {
         self.insert("integrations", record).await
     }
 
+    /// Writes all columns of a record that was read in this change. Callers keep
+    /// the slug, the kind, the entry of the catalogue and the time of creation.
     pub async fn update_integration(
         &mut self,
         record: &IntegrationRecord,
