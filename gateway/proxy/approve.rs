@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio_util::sync::CancellationToken;
 
-use crate::approvals::asked::{AskedCall, Bounds, Nonce, TakeError};
+use crate::approvals::asked::{AskedCall, Bounds, CallerAnswer, Nonce, TakeError};
 use crate::approvals::waiting::{Ending, WaitingCall};
 use crate::approvals::{Announcement, WaitingApproval};
 use crate::approve::call::show_text;
@@ -35,7 +35,7 @@ use crate::peers::{Waiting, add_holder};
 use crate::quota::Exhausted;
 use crate::rescue::{ApprovalError, RequestError};
 use crate::transport::Text;
-use answer::{CallerAnswer, KEY, is_approval};
+use answer::{KEY, is_approval};
 use call::ApprovedCall;
 
 /// The outcome of the approval step.
@@ -67,7 +67,7 @@ pub(crate) async fn obtain_approval(
     let server = permitted.server().qualified_name().into_owned();
     let step = match ApprovedCall::new(context, &permitted) {
         Ok(call) => {
-            let bounds = bounds(context);
+            let bounds = Bounds::of(&context.snapshot.config.limits);
             Asking { gateway, context, permitted, call, bounds }.run(channel).await
         }
         Err(refusal) => Err(ApprovalError::Unshowable(refusal.0).into()),
@@ -80,14 +80,6 @@ pub(crate) async fn obtain_approval(
     })
 }
 
-/// Lets a modern client's next request continue an approved call, which its server has paused with
-/// questions, without a new approval.
-pub(crate) fn open_round(gateway: &Gateway, context: &RequestContext, permitted: &Permitted) {
-    if let Some(digest) = permitted.approved() {
-        gateway.approvals.asked.open_round(*digest, bounds(context));
-    }
-}
-
 /// Refuses a built-in tool's nested call if it needs approval, because its caller cannot be asked.
 pub(crate) fn refuse_nested(permitted: Permitted) -> Result<Permitted, RequestError> {
     match permitted.approvals().first() {
@@ -98,11 +90,6 @@ pub(crate) fn refuse_nested(permitted: Permitted) -> Result<Permitted, RequestEr
             Err(problem.of_server(&permitted.server().qualified_name()))
         }
     }
-}
-
-fn bounds(context: &RequestContext) -> Bounds {
-    let limits = &context.snapshot.config.limits;
-    Bounds { all: limits.approvals, of_principal: limits.approvals_per_principal }
 }
 
 /// Why a call is not made: a failed approval, or a failed request.

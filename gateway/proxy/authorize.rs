@@ -16,15 +16,15 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::name::Slug;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::sealed::Purpose;
-use lockgate_protocol::{code, list, scan, write};
+use lockgate_protocol::{code, list, write};
 use lockgate_upstream::{Upstream, UpstreamState};
 
+use crate::approve::answer;
 use crate::authorize::permitted::{answer_missing, evaluate};
 use crate::catalog::{CatalogEntry, category, is_legacy, unlisted_target};
-use crate::context::RequestContext;
+use crate::context::{RequestContext, Resumption, read_reference};
 use crate::rescue::RequestError;
-use crate::tokens::{self, Resumption};
-use crate::{answers, approve, skills, unix_time};
+use crate::{answers, skills, tokens, unix_time};
 use permitted::{Judgement, TaskUse};
 
 pub(crate) use crate::authorize::permitted::admit;
@@ -252,7 +252,7 @@ fn permit_round(
     let mut answer = None;
     if tokens::is_next_round(&context.request) {
         if context.request.method == Method::ToolsCall {
-            answer = approve::answer::read(context, &*server, &target)?;
+            answer = answer::read(context, &*server, &target)?;
         }
         if answer.is_some() {
             replaced.extend([(Key::RequestState, None), (Key::InputResponses, None)]);
@@ -370,35 +370,6 @@ fn authorize_completion(context: &RequestContext) -> Result<Permitted, RequestEr
     let replaced = vec![(Key::Ref, Some(own_reference))];
     let own = target.own.into();
     Ok(Permitted::new(Arc::clone(server), Method::Complete, own, replaced).with_judgement(judged))
-}
-
-/// The prompt or resource in `params.ref`.
-pub(crate) struct Reference<'a> {
-    raw: &'a [u8],
-    members: scan::Members,
-    pub(crate) is_prompt: bool,
-    /// The name or URI.
-    pub(crate) name: Cow<'a, str>,
-}
-
-impl Reference<'_> {
-    /// Returns the member that holds the name or URI.
-    fn key(&self) -> &'static str {
-        if self.is_prompt { "name" } else { "uri" }
-    }
-}
-
-pub(crate) fn read_reference(request: &Request) -> Option<Reference<'_>> {
-    let raw = request.param(Key::Ref)?;
-    let mut scanner = scan::Scanner::new(raw, scan::MAX_DEPTH).ok()?;
-    let (_, members) = scanner.members(scan::Keys::Strict).ok()?;
-    let is_prompt = match &*scan::find_str(&members, raw, "type")? {
-        "ref/prompt" => true,
-        "ref/resource" => false,
-        _ => return None,
-    };
-    let name = scan::find_str(&members, raw, if is_prompt { "name" } else { "uri" })?;
-    Some(Reference { raw, members, is_prompt, name })
 }
 
 // Unknown names while a server has never been listed: the name may be that server's, as far as

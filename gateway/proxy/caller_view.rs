@@ -1,20 +1,18 @@
-//! A built-in server's access to its caller's view, with reads that pass through `authorize` and
-//! `dispatch` as the caller's own requests do. Nothing else is reachable.
+//! Requests of the gateway on behalf of a client, which pass through `authorize` and `dispatch` as
+//! the client's own requests do: those of a built-in server, by its caller's view, and reads of
+//! tasks.
 
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
-use lockgate_authn::{Principal, Role};
-use lockgate_protocol::jsonrpc::{self, Message, Outcome, Request, SentBy};
+use lockgate_authn::Role;
+use lockgate_protocol::jsonrpc::{self, Message, Outcome, Response, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::scan::MAX_DEPTH;
-use lockgate_upstream::{
-    BoxFuture, CallerIdentity, CallerToken, CallerView, ListKind, Upstream, VisibleItem,
-};
-use serde_json::{Value, json};
+use lockgate_protocol::write::Object;
+use lockgate_upstream::{BoxFuture, CallerIdentity, CallerView, ListKind, Upstream, VisibleItem};
 
-use crate::context::RequestContext;
+use crate::context::{RequestContext, about, identity_of};
 use crate::gateway::Gateway;
 use crate::rescue::RequestError;
 use crate::transport::Text;
@@ -27,35 +25,6 @@ pub(crate) struct RequestCallerView<'a> {
     pub(crate) gateway: &'a Gateway,
     pub(crate) context: &'a RequestContext,
     pub(crate) forward: Forward,
-}
-
-/// Returns the identity for servers at which callers have their own accounts.
-pub(crate) fn identity_of(principal: &Principal) -> CallerIdentity<'_> {
-    let token = principal.access_token().map(|token| CallerToken {
-        text: &token.text,
-        digest: &token.digest,
-        expires_at: UNIX_EPOCH + Duration::from_secs(token.expires),
-    });
-    CallerIdentity {
-        organisation: principal.named_organisation(),
-        issuer: &principal.issuer,
-        subject: &principal.subject,
-        access_token: token,
-    }
-}
-
-/// Builds a request of the gateway's own.
-pub(crate) fn make_request(method: Method, params: &Value) -> Option<Request> {
-    let text = json!({"jsonrpc": "2.0", "id": 0, "method": method.as_str(), "params": params});
-    match jsonrpc::parse(text.to_string().into(), MAX_DEPTH, SentBy::Client) {
-        Ok(Message::Request(request)) => Some(request),
-        _ => None,
-    }
-}
-
-/// Builds a request for a URI by the same caller at the same endpoint.
-pub(crate) fn about(context: &RequestContext, method: Method, uri: &str) -> Option<RequestContext> {
-    Some(context.instead(make_request(method, &json!({"uri": uri}))?))
 }
 
 impl CallerView for RequestCallerView<'_> {
@@ -108,5 +77,29 @@ impl CallerView for RequestCallerView<'_> {
                 _ => Err("the server's response is not valid".into()),
             }
         })
+    }
+}
+
+/// Reads a task with a request for its state. Returns `None` if that fails.
+pub(crate) async fn read_task(
+    gateway: &Gateway,
+    context: Box<RequestContext>,
+    forward: Forward,
+) -> Option<Response> {
+    let depth = context.snapshot.config.limits.depth;
+    let text = forward(gateway, context).await.ok()?.into_bytes();
+    match jsonrpc::parse(text, depth, SentBy::Server) {
+        Ok(Message::Response(response)) => Some(response),
+        _ => None,
+    }
+}
+
+/// Writes the state of a task as the parameters of a notification.
+pub(crate) fn write_task(params: &mut Object<'_>, task: &Response) {
+    let Outcome::Result(_, members) = &task.outcome else { return };
+    for member in members {
+        if !matches!(&*member.name(&task.text), "resultType" | "_meta") {
+            params.copy(member.key.of(&task.text), member.value.of(&task.text));
+        }
     }
 }

@@ -9,7 +9,6 @@ pub(crate) mod merge;
 pub(crate) mod template;
 mod tool_index;
 mod view;
-mod views;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -33,9 +32,8 @@ pub(crate) use groups::Groups;
 pub(crate) use layers::{Layers, Selection, Viewing};
 use merge::{Merger, ServerLists};
 pub(crate) use tool_index::{MAX_TEXT, ToolIndex};
-pub(crate) use view::View;
-pub(crate) use views::ViewLayer;
-use views::Views;
+use view::Views;
+pub(crate) use view::{View, ViewLayer};
 
 use crate::inspect;
 use crate::inspect::KnownInspections;

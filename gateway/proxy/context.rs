@@ -1,25 +1,29 @@
 //! A request with a known caller and era. Reaching a server also requires a
 //! [`Permitted`](crate::authorize::Permitted), which is made from this context.
 
+use std::borrow::Cow;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use lockgate_authn::Principal;
 use lockgate_protocol::code;
-use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::jsonrpc::{self, Message, Request, SentBy};
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
+use lockgate_protocol::scan::{self, MAX_DEPTH};
 use lockgate_telemetry::TraceContext;
-use lockgate_upstream::Caller;
+use lockgate_upstream::{Caller, CallerIdentity, CallerToken, Upstream};
+use serde_json::{Value, json};
 
 use crate::catalog::{Audience, CatalogEntry, View, ViewEntry, ViewSearch};
 use crate::client_protocol::ClientProtocol;
-use crate::directory::Seeing;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::server_operation::{ServerOperation, trace_of_message};
 use crate::session::{Running, Session};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Seeing, Snapshot};
 use crate::transport::{Endpoint, Reply, Transport};
 
 /// A request at an existing endpoint, its caller and its environment.
@@ -101,6 +105,31 @@ impl RequestContext {
         }
     }
 
+    /// Builds the request for the state of a task, which the gateway makes on behalf of its client.
+    pub(crate) fn of_task(
+        token: &str,
+        (snapshot, view, rights): (Arc<Snapshot>, Arc<View>, CallerRights),
+        endpoint: &Endpoint,
+        (revision, caller, session): (Revision, Caller, Option<Arc<Session>>),
+    ) -> Option<Box<Self>> {
+        Some(Box::new(Self {
+            view,
+            endpoint: endpoint.clone(),
+            transport: Transport::Mcp,
+            principal: rights.principal.clone(),
+            rights,
+            request: make_request(Method::TasksGet, &json!({"taskId": token}))?,
+            revision,
+            caller,
+            session,
+            trace: None,
+            operation: None,
+            running: None,
+            takes_streamed_body: false,
+            snapshot,
+        }))
+    }
+
     pub(crate) fn seeing(&self) -> Seeing<'_> {
         Seeing { endpoint: &self.endpoint, snapshot: &self.snapshot, rights: &self.rights }
     }
@@ -133,6 +162,11 @@ impl RequestContext {
         }
     }
 
+    /// Returns whether policy hides no resource of a server from the caller.
+    pub(crate) fn hides_nothing_of(&self, server: &dyn Upstream) -> bool {
+        self.snapshot.policy.hides_no_resource(&self.rights.class, server.slug())
+    }
+
     /// Returns the narrowest audience that this caller belongs to.
     pub(crate) fn audience(&self) -> Audience {
         Audience::of(self.caller.interactive, self.session.is_some())
@@ -146,6 +180,13 @@ impl RequestContext {
     /// Returns whether the request has an unknown method that the endpoint's only server gets.
     pub(crate) fn passes(&self) -> bool {
         is_passed(&self.request, &self.view, &self.snapshot)
+    }
+
+    /// Returns whether requests for tasks are served. The extension's are checked before; a session
+    /// has the tasks of 2025-11-25, if a server does too.
+    pub(crate) fn serves_tasks(&self) -> bool {
+        self.protocol().has_task_extension
+            || self.revision == Revision::V2025_11_25 && self.view.offers.legacy_tasks
     }
 
     /// Returns the tool of this name if it is offered to this caller.
@@ -165,4 +206,78 @@ impl RequestContext {
         let principal = &self.principal;
         [principal.realm().as_bytes(), principal.subject.as_bytes(), self.endpoint.bound()]
     }
+}
+
+/// A member of `params` with its replacement for the server; `None` removes the member.
+pub(crate) type Replaced = (Key, Option<Vec<u8>>);
+
+/// Where the next round of a request resumes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Resumption {
+    /// At the server, with the server's own state.
+    #[default]
+    AtServer,
+    /// In a running call that is parked at the gateway with this address.
+    Parked(Box<str>, Option<SocketAddr>),
+    /// With a new call: the reason for the round was handled elsewhere.
+    Anew,
+}
+
+/// The prompt or resource in `params.ref`.
+pub(crate) struct Reference<'a> {
+    pub(crate) raw: &'a [u8],
+    pub(crate) members: scan::Members,
+    pub(crate) is_prompt: bool,
+    /// The name or URI.
+    pub(crate) name: Cow<'a, str>,
+}
+
+impl Reference<'_> {
+    /// Returns the member that holds the name or URI.
+    pub(crate) fn key(&self) -> &'static str {
+        if self.is_prompt { "name" } else { "uri" }
+    }
+}
+
+/// Returns the reference of a request for completions.
+pub(crate) fn read_reference(request: &Request) -> Option<Reference<'_>> {
+    let raw = request.param(Key::Ref)?;
+    let mut scanner = scan::Scanner::new(raw, MAX_DEPTH).ok()?;
+    let (_, members) = scanner.members(scan::Keys::Strict).ok()?;
+    let is_prompt = match &*scan::find_str(&members, raw, "type")? {
+        "ref/prompt" => true,
+        "ref/resource" => false,
+        _ => return None,
+    };
+    let name = scan::find_str(&members, raw, if is_prompt { "name" } else { "uri" })?;
+    Some(Reference { raw, members, is_prompt, name })
+}
+
+/// Returns the identity for servers at which callers have their own accounts.
+pub(crate) fn identity_of(principal: &Principal) -> CallerIdentity<'_> {
+    let token = principal.access_token().map(|token| CallerToken {
+        text: &token.text,
+        digest: &token.digest,
+        expires_at: UNIX_EPOCH + Duration::from_secs(token.expires),
+    });
+    CallerIdentity {
+        organisation: principal.named_organisation(),
+        issuer: &principal.issuer,
+        subject: &principal.subject,
+        access_token: token,
+    }
+}
+
+/// Builds a request of the gateway's own.
+pub(crate) fn make_request(method: Method, params: &Value) -> Option<Request> {
+    let text = json!({"jsonrpc": "2.0", "id": 0, "method": method.as_str(), "params": params});
+    match jsonrpc::parse(text.to_string().into(), MAX_DEPTH, SentBy::Client) {
+        Ok(Message::Request(request)) => Some(request),
+        _ => None,
+    }
+}
+
+/// Builds a request for a URI by the same caller at the same endpoint.
+pub(crate) fn about(context: &RequestContext, method: Method, uri: &str) -> Option<RequestContext> {
+    Some(context.instead(make_request(method, &json!({"uri": uri}))?))
 }

@@ -6,7 +6,6 @@ mod about;
 mod changes;
 mod interactive;
 mod organisation;
-mod server_set;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -22,11 +21,10 @@ use lockgate_upstream::{Announcement, Event, Events, ServerId, Upstream};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast};
 
-pub(crate) use crate::directory::organisation::Seeing;
 pub(crate) use about::About;
 pub(crate) use changes::{Change, ChangeReceiver, Changes};
-pub(crate) use organisation::{DirectoryState, Organisation};
-use server_set::ServerSet;
+use organisation::ServerSet;
+pub(crate) use organisation::{DirectoryState, Organisation, SinglePrincipal};
 
 use crate::agent_servers::AgentServers;
 use crate::catalog::{Catalog, Layers, Selection, Servers, View, ViewLayer, Viewing};
@@ -193,6 +191,11 @@ impl Directory {
         }
     }
 
+    /// Returns a server from the catalog that includes it.
+    pub(crate) fn find_merged(&self, id: &ServerId) -> Option<Arc<dyn Upstream>> {
+        self.catalog_of(id.organisation.as_deref())?.servers.get(&*id.slug).cloned()
+    }
+
     /// Returns a caller's view at an endpoint, or `None` if the endpoint does not exist for it.
     pub(crate) fn view(
         &self,
@@ -334,7 +337,7 @@ impl Directory {
     }
 }
 
-fn make_viewing<'a>(
+pub(crate) fn make_viewing<'a>(
     endpoint: &Endpoint,
     selection: Selection<'_>,
     snapshot: &'a Snapshot,

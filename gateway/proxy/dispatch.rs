@@ -17,7 +17,6 @@ use lockgate_admission::future_pool::{FuturePool, Slots};
 use lockgate_admission::spawn;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::write;
 use lockgate_upstream::ListKind;
 
 use crate::dispatch::detached::{stream_all, stream_rest, write_final_text};
@@ -72,17 +71,9 @@ pub(crate) async fn answer_request(gateway: &Arc<Gateway>, context: Box<RequestC
         }
         Method::Unknown if context.passes() => return forward_request(gateway, context).await,
         Method::TasksGet | Method::TasksUpdate | Method::TasksCancel | Method::TasksResult
-            if task::are_served(&context) =>
+            if context.serves_tasks() =>
         {
             return forward_request(gateway, context).await;
-        }
-        Method::TasksList if task::are_served(&context) => {
-            let tasks = match admit_list(gateway, &context) {
-                Ok(()) => Box::pin(task::list(gateway, &context, forward_nested)).await,
-                Err(problem) => Err(problem),
-            };
-            let answer = tasks.map(|tasks| write::result(context.request.id(), &tasks).into());
-            return write_reply(&context, answer);
         }
         _ => {
             let problem = RequestError::method_not_found(&context.request.method_name());
@@ -101,7 +92,7 @@ pub(crate) async fn answer_request(gateway: &Arc<Gateway>, context: Box<RequestC
 }
 
 /// Charges lists and discovery to the rate limits.
-fn admit_list(gateway: &Gateway, context: &RequestContext) -> Result<(), RequestError> {
+pub(crate) fn admit_list(gateway: &Gateway, context: &RequestContext) -> Result<(), RequestError> {
     match authorize::admit(&context.snapshot, &context.rights, context.request.method) {
         Ok(_) => Ok(()),
         Err(problem) => {
@@ -111,7 +102,8 @@ fn admit_list(gateway: &Gateway, context: &RequestContext) -> Result<(), Request
     }
 }
 
-fn write_reply(context: &RequestContext, answer: Result<Text, RequestError>) -> Reply {
+/// Writes the reply to a request, and records an error in its span.
+pub(crate) fn write_reply(context: &RequestContext, answer: Result<Text, RequestError>) -> Reply {
     match answer {
         Ok(text) => Reply::message(text),
         Err(problem) => {

@@ -9,8 +9,8 @@ use lockgate_protocol::scan::{self, Keys, Scanner};
 use lockgate_protocol::write::{self, Object};
 
 use crate::catalog::Groups;
-use crate::catalog::management::CALL;
 use crate::context::RequestContext;
+use crate::items::CALL;
 use crate::rescue::RequestError;
 
 /// Turns a call of a grouped tool into the call of a server's tool.

@@ -9,7 +9,10 @@ use lockgate_text::setting::{List, Text};
 use lockgate_text::settings;
 use serde::Serialize;
 
-use crate::catalog::management::is_management;
+/// Names of the tools of the gateway (`catalog/management`), which no item may have.
+pub(crate) const FIND: &str = "find_tools";
+pub(crate) const DESCRIBE: &str = "describe_tools";
+pub(crate) const CALL: &str = "call_tool";
 
 /// Renamed, and likewise described, items of an endpoint.
 const MAX_CHANGED: usize = 1000;
@@ -173,6 +176,11 @@ fn mistake(member: &'static str, key: &str, what: String, fix: &'static str) -> 
 pub fn is_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
+}
+
+/// Returns whether a name is that of a management tool.
+pub(crate) fn is_management(name: &str) -> bool {
+    matches!(name, FIND | DESCRIBE | CALL)
 }
 
 #[cfg(test)]

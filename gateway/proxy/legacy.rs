@@ -8,6 +8,9 @@ mod subscribe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use http::{HeaderMap, HeaderName, StatusCode};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
@@ -16,22 +19,24 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::write;
 use lockgate_upstream::{ClientSession, LogLevel};
+use serde_json::{Value, json};
 
-use crate::context::RequestContext;
-use crate::directory::{About, Seeing};
+use crate::context::{RequestContext, make_request};
+use crate::directory::About;
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, VERSION, header, session_header};
+use crate::peers::{self, Peers, Sender};
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
+use crate::send_on::NOTE_TIMEOUT;
 use crate::server_operation::{self, ServerOperation, trace_of_exchange};
 use crate::session::{Log, Session, parse_event_id};
 use crate::session_stream::{self, silence};
-use crate::snapshot::Snapshot;
-use crate::transport::{Exchange, ExchangeKind, Reply};
+use crate::snapshot::{Seeing, Snapshot};
+use crate::transport::{Exchange, ExchangeKind, Reply, Text};
 use crate::{dispatch, search};
 
 pub(crate) use initialize::initialize;
-pub(crate) use subscribe::tell_updated;
 use subscribe::{subscribe, unsubscribe};
 
 /// Handles a request or notification within a session.
@@ -83,10 +88,44 @@ pub(crate) async fn receive(
                     write_noted(&id, &context, subscribed)
                 }
                 Method::Unsubscribe => write_noted(&id, &context, unsubscribe(gateway, &context)),
+                Method::TasksList if context.serves_tasks() => {
+                    let tasks = Box::pin(list_tasks(gateway, &context)).await;
+                    dispatch::write_reply(&context, tasks)
+                }
                 _ => dispatch::answer_request(gateway, context).await,
             }
         }
     }
+}
+
+/// Concurrent polls for a list of tasks.
+const MAX_CONCURRENT_POLLS: usize = 8;
+
+/// Lists the tasks of a session, each as its server currently describes it.
+async fn list_tasks(gateway: &Gateway, context: &RequestContext) -> Result<Text, RequestError> {
+    dispatch::admit_list(gateway, context)?;
+    let Some(session) = &context.session else { return Err(RequestError::unknown_task()) };
+    let described = session.tasks().into_iter().map(|token| async move {
+        let params = json!({"taskId": token});
+        let request = make_request(Method::TasksGet, &params)?;
+        let answer = dispatch::forward_nested(gateway, Box::new(context.instead(request))).await;
+        let text = answer.ok()?.into_bytes();
+        let mut whole: Value = serde_json::from_slice(&text).ok()?;
+        match whole.get_mut("result") {
+            Some(described) => Some(described.take()),
+            None => {
+                session.forget_task(&token);
+                None
+            }
+        }
+    });
+    let mut described = futures_util::stream::iter(described).buffered(MAX_CONCURRENT_POLLS);
+    let mut tasks: Vec<Value> = Vec::new();
+    while let Some(task) = described.next().await {
+        tasks.extend(task);
+    }
+    let tasks = json!({"tasks": tasks}).to_string();
+    Ok(write::result(context.request.id(), tasks.as_bytes()).into())
 }
 
 /// Returns whether no endpoint serves the method of a request.
@@ -314,20 +353,46 @@ fn refuse_without_session(
         .reply(None)
 }
 
-pub(crate) fn end_session(
-    gateway: &Arc<Gateway>,
+/// Ends the session that a request names: here, and at all other gateways if a client sent the
+/// request.
+pub(crate) async fn end_session(
+    gateway: &Gateway,
     snapshot: &Snapshot,
     exchange: &Exchange,
 ) -> Reply {
-    if end_named_session(gateway, exchange) {
-        return confirm_end();
+    let mut others = None;
+    if let Some(peers) = gateway.peers.get() {
+        let own = peers.address();
+        let body = Bytes::new();
+        match peers::find_sender(&snapshot.sealer, own, exchange, http::Method::DELETE, body) {
+            Sender::Client => others = Some(&**peers),
+            Sender::Peer => {}
+            Sender::Forger => {
+                return gateway.refuse(&peers::refuse(Sender::Forger), exchange, None);
+            }
+        }
     }
-    refuse_end(gateway, snapshot, exchange)
+    let Some(named) = header(&exchange.headers, &SESSION) else {
+        return refuse_without_session(gateway, snapshot, exchange, "DELETE");
+    };
+    let mut is_ended = end_named_session(gateway, exchange, named);
+    if let Some(others) = others
+        && end_elsewhere(others, snapshot, exchange).await
+        && !is_ended
+    {
+        // Prevents this gateway from opening the session later.
+        gateway.sessions.record_ended(named);
+        is_ended = true;
+    }
+    if is_ended {
+        Reply::empty(StatusCode::NO_CONTENT)
+    } else {
+        gateway.refuse_unknown_session(exchange, None, None)
+    }
 }
 
-/// Ends the session of a request, even if it is not open here. Returns whether it is the caller's.
-pub(crate) fn end_named_session(gateway: &Gateway, exchange: &Exchange) -> bool {
-    let Some(named) = header(&exchange.headers, &SESSION) else { return false };
+/// Ends a session, even if it is not open here. Returns whether it is the caller's.
+fn end_named_session(gateway: &Gateway, exchange: &Exchange, named: &str) -> bool {
     let Exchange { principal, endpoint, .. } = exchange;
     if let Some(session) = gateway.sessions.find(named, principal, endpoint) {
         gateway.sessions.record_ended(&session.id);
@@ -342,15 +407,40 @@ pub(crate) fn end_named_session(gateway: &Gateway, exchange: &Exchange) -> bool 
     is_own
 }
 
-/// Returns the response for an ended session.
-pub(crate) fn confirm_end() -> Reply {
-    Reply::empty(StatusCode::NO_CONTENT)
-}
-
-/// Returns the error for an unknown or missing session id.
-pub(crate) fn refuse_end(gateway: &Gateway, snapshot: &Snapshot, exchange: &Exchange) -> Reply {
-    match header(&exchange.headers, &SESSION) {
-        None => refuse_without_session(gateway, snapshot, exchange, "DELETE"),
-        Some(_) => gateway.refuse_unknown_session(exchange, None, None),
+/// Ends the session of a DELETE request at all other gateways. Returns whether any of them had it.
+async fn end_elsewhere(peers: &dyn Peers, snapshot: &Snapshot, exchange: &Exchange) -> bool {
+    let own = peers.address();
+    let limit = Some(NOTE_TIMEOUT);
+    let Some(message) = peers::write_message(exchange, http::Method::DELETE, Bytes::new(), limit)
+    else {
+        tracing::warn!(
+            "session ended only at this gateway: client certificates cannot be forwarded"
+        );
+        return false;
+    };
+    let mut is_ended = false;
+    let mut sent = FuturesUnordered::new();
+    for address in peers.all().await {
+        if address == own {
+            continue;
+        }
+        if let Some(message) = peers::sign(&snapshot.sealer, address, message.clone()) {
+            sent.push(async move { (address, peers.send(address, message).await) });
+        }
     }
+    while let Some((address, answer)) = sent.next().await {
+        match answer {
+            Ok(answer) if answer.status.is_success() => is_ended = true,
+            // The session is unknown there and will not be opened.
+            Ok(answer) if answer.status == StatusCode::NOT_FOUND => {}
+            Ok(answer) => {
+                let status = answer.status.as_u16();
+                tracing::warn!(gateway = %address, status, "a session did not end at a gateway");
+            }
+            Err(error) => {
+                tracing::warn!(gateway = %address, ?error, "a session did not end at a gateway");
+            }
+        }
+    }
+    is_ended
 }

@@ -52,7 +52,6 @@ mod send_on;
 mod server_operation;
 mod session;
 mod session_stream;
-mod single_principal;
 mod skills;
 mod snapshot;
 mod streams;

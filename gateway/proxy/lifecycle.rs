@@ -14,11 +14,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::activity::Activity;
 use crate::approvals::Approvals;
-use crate::directory::{Change, Directory};
+use crate::directory::{Change, Directory, SinglePrincipal};
 use crate::follow::follow;
 use crate::gateway::Gateway;
 use crate::session::Sessions;
-use crate::single_principal::SinglePrincipal;
 use crate::snapshot::{Rules, RulesError, Snapshot};
 
 /// Time for a server to end a call after its question has timed out.

@@ -22,24 +22,23 @@ use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
+use crate::caller_view::{Forward, read_task, write_task};
 use crate::catalog::entry::ListMarks;
 use crate::catalog::template::Steps;
 use crate::catalog::{Audience, View};
 use crate::context::RequestContext;
-use crate::directory::{Change, ChangeReceiver, Seeing};
+use crate::directory::{Change, ChangeReceiver};
 use crate::dispatch::{audit_denial, audit_listen};
 use crate::gateway::Gateway;
-use crate::listen::tasks::Watched;
+use crate::listen::tasks::{TaskRead, Watched};
 use crate::modern_clients::{LaneError, ListeningLane};
-use crate::notify;
-use crate::notify::announced_lists;
 use crate::own_lists::OwnClients;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::session::covers;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Seeing, Snapshot};
 use crate::streams::OpenStream;
-use crate::transport::{Endpoint, Outgoing, Reply, Transport};
+use crate::transport::{Endpoint, Outgoing, Reply};
 use tasks::Tasks;
 
 /// Concurrent subscribe requests of a listen.
@@ -52,6 +51,7 @@ struct Listening {
     principal: Principal,
     caller: Caller,
     revision: Revision,
+    forward: Forward,
 }
 
 struct Listener {
@@ -85,8 +85,13 @@ enum Stage {
     Over,
 }
 
-pub(crate) fn open_stream(gateway: &Arc<Gateway>, context: &RequestContext) -> Reply {
-    match listener(gateway, context) {
+/// Opens the stream. `forward` sends the reads that prove that resources exist, and those of tasks.
+pub(crate) fn open_stream(
+    gateway: &Arc<Gateway>,
+    context: &RequestContext,
+    forward: Forward,
+) -> Reply {
+    match listener(gateway, context, forward) {
         Err(problem) => {
             audit_denial(gateway, context, &problem);
             context.refuse(&problem)
@@ -101,7 +106,11 @@ pub(crate) fn open_stream(gateway: &Arc<Gateway>, context: &RequestContext) -> R
     }
 }
 
-fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener, RequestError> {
+fn listener(
+    gateway: &Arc<Gateway>,
+    context: &RequestContext,
+    forward: Forward,
+) -> Result<Listener, RequestError> {
     let limits = &context.snapshot.config.limits;
     let Some(filter) = read_filter(context) else {
         return Err(RequestError::invalid("`params.notifications` must be an object"));
@@ -132,6 +141,7 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
             principal: context.principal.clone(),
             caller: context.caller.clone(),
             revision: context.revision,
+            forward,
         }),
         _held: held,
         id: context.request.id_bytes(),
@@ -235,14 +245,14 @@ impl Listener {
     /// Subscribes at the servers, then acknowledges the granted subscriptions.
     async fn grant(&mut self) {
         let wanted = std::mem::take(&mut self.wanted);
-        let Listening { gateway, principal, caller, .. } = &*self.client;
+        let Listening { gateway, principal, caller, forward, .. } = &*self.client;
         let session = self.lane.as_ref().map(ListeningLane::session);
         let caller = Caller { session, ..caller.clone() };
         let mut wanted = wanted.into_iter();
         while wanted.len() > 0 {
             let mut asking = Vec::with_capacity(wanted.len().min(MAX_CONCURRENT_SUBSCRIBES));
             for one in wanted.by_ref().take(MAX_CONCURRENT_SUBSCRIBES) {
-                asking.push(one.subscribe(gateway, principal, &caller));
+                asking.push(one.subscribe(gateway, principal, &caller, *forward));
             }
             for subscribed in join_all(asking).await {
                 self.resources.extend(subscribed);
@@ -284,10 +294,11 @@ impl Listener {
             after.as_ref().map_or_else(ListMarks::none, |view| view.marks(Audience::Everybody));
         let before = std::mem::replace(&mut self.lists_notified, lists);
         let lane = self.lane.as_ref();
-        let announced = announced_lists(after.as_deref(), announced, |session| match session {
-            None => true,
-            Some(key) => matches!(lane, Some(lane) if lane.covers(key)),
-        });
+        let announced =
+            View::announced_lists(after.as_deref(), announced, |session| match session {
+                None => true,
+                Some(key) => matches!(lane, Some(lane) if lane.covers(key)),
+            });
         for kind in before.changes(lists, &announced) {
             self.notify_list_changed(kind);
         }
@@ -352,7 +363,7 @@ impl Listener {
     }
 
     fn push_task(&mut self, task: &Response) {
-        self.push_notification(Method::TaskUpdated, |params| notify::write(params, task));
+        self.push_notification(Method::TaskUpdated, |params| write_task(params, task));
     }
 
     fn push_notification(&mut self, method: Method, write: impl FnOnce(&mut Object<'_>)) {
@@ -399,26 +410,16 @@ impl Listening {
         self.view_of(&snapshot, &self.current_rights(&snapshot)?)
     }
 
-    /// Builds a request for one of the caller's tasks under the current rules.
-    fn read_task(&self, token: &str) -> Option<(Arc<Gateway>, Box<RequestContext>)> {
+    /// Reads one of the caller's tasks under the current rules.
+    fn read_task(&self, token: &str) -> Option<TaskRead> {
         let snapshot = self.gateway.snapshot();
         let rights = self.current_rights(&snapshot)?;
-        let context = RequestContext {
-            view: self.view_of(&snapshot, &rights)?,
-            endpoint: self.endpoint.clone(),
-            transport: Transport::Mcp,
-            principal: rights.principal.clone(),
-            rights,
-            request: notify::task_request(token)?,
-            revision: self.revision,
-            caller: self.caller.clone(),
-            session: None,
-            trace: None,
-            operation: None,
-            running: None,
-            takes_streamed_body: false,
-            snapshot,
-        };
-        Some((Arc::clone(&self.gateway), Box::new(context)))
+        let view = self.view_of(&snapshot, &rights)?;
+        let client = (self.revision, self.caller.clone(), None);
+        let seen = (snapshot, view, rights);
+        let context = RequestContext::of_task(token, seen, &self.endpoint, client)?;
+        let gateway = Arc::clone(&self.gateway);
+        let forward = self.forward;
+        Some(Box::pin(async move { read_task(&gateway, context, forward).await }))
     }
 }

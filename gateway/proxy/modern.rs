@@ -78,7 +78,7 @@ pub(crate) async fn receive(
                 Box::pin(take_own_lists(gateway, &mut context)).await;
             }
             if context.request.method == Method::Listen {
-                return listen::open_stream(gateway, &context);
+                return listen::open_stream(gateway, &context, dispatch::forward_nested);
             }
             if context.caller.interactive && context.request.method != Method::Discover {
                 await_interactive(gateway, &mut context).await;

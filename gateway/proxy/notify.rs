@@ -9,45 +9,22 @@ use std::time::Duration;
 
 use lockgate_admission::spawn;
 use lockgate_policy::TargetKind;
-use lockgate_protocol::jsonrpc::{self, Message, Outcome, Request, Response, SentBy};
+use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
+use lockgate_protocol::uri;
 use lockgate_protocol::write::{self, Object};
 use lockgate_upstream::{Announcement, ClientSession, ListKind, ServerId, Subscription, Upstream};
 use serde_json::json;
 
-use crate::caller_view::make_request;
+use crate::caller_view::{read_task, write_task};
 use crate::catalog::View;
 use crate::context::RequestContext;
-use crate::directory::{Seeing, Source};
+use crate::directory::Source;
+use crate::dispatch::forward_nested;
 use crate::gateway::Gateway;
 use crate::rights::CallerRights;
 use crate::session::Session;
-use crate::snapshot::Snapshot;
-use crate::transport::Transport;
-use crate::{dispatch, legacy};
-
-/// Returns the lists of a view that servers announced as changed, to the sessions selected by
-/// `is_meant` (`None` means all sessions). An announcement is ignored if the view shows none of
-/// that server's items in the list.
-pub(crate) fn announced_lists(
-    view: Option<&View>,
-    announced: &[Announcement],
-    is_meant: impl Fn(Option<u64>) -> bool,
-) -> Vec<ListKind> {
-    let mut lists = Vec::new();
-    let Some(view) = view else { return lists };
-    for announcement in announced {
-        if !is_meant(announcement.session) {
-            continue;
-        }
-        for kind in &announcement.lists {
-            if !lists.contains(kind) && view.lists_of(&announcement.server, *kind) {
-                lists.push(*kind);
-            }
-        }
-    }
-    lists
-}
+use crate::snapshot::{Seeing, Snapshot};
 
 /// The view of a class of callers at an endpoint, and the pending notifications.
 struct SeenView {
@@ -81,7 +58,7 @@ impl Gateway {
             let key = (organisation, session.endpoint.clone(), alone, rights.class.mark());
             let seen: &SeenView = views.entry(key).or_insert_with(|| {
                 let view = self.view(&session.endpoint, snapshot, &rights);
-                let lists = announced_lists(view.as_deref(), announced, |to| to.is_none());
+                let lists = View::announced_lists(view.as_deref(), announced, |to| to.is_none());
                 let hidden = self.find_hidden_servers(source, view.as_deref());
                 SeenView { view, lists, hidden }
             });
@@ -96,7 +73,7 @@ impl Gateway {
             };
             let mut lists: Vec<ListKind> = seen.lists.clone();
             let own = Some(session.key());
-            lists.extend(announced_lists(view.as_deref(), announced, |to| to == own));
+            lists.extend(View::announced_lists(view.as_deref(), announced, |to| to == own));
             session.notify_changes(view.as_deref(), &lists);
             if session.has_subscriptions() {
                 self.end_hidden_subscriptions(&session, view.as_deref());
@@ -172,9 +149,23 @@ impl Gateway {
             if session.subscribed(server, uri, on) {
                 let view = self.view_of(&session, &snapshot);
                 let view = view.filter(|view| view.server(server).is_some());
-                legacy::tell_updated(&session, view.as_deref(), server, uri);
+                tell_updated(&session, view.as_deref(), server, uri);
             }
         }
+    }
+}
+
+/// Notifies the session's client of an updated resource, if the client may see the resource.
+fn tell_updated(session: &Session, view: Option<&View>, server: &ServerId, own: &str) {
+    let Some(view) = view else { return };
+    let shown =
+        if session.endpoint.is_namespaced() { uri::expose(&server.slug, own) } else { own.into() };
+    if view.resource(&shown, TargetKind::Resource).is_none() {
+        return;
+    }
+    if let Some(log) = session.log(0) {
+        let params = json!({"uri": shown}).to_string();
+        log.push(write::notification(Method::ResourceUpdated.as_str(), params.as_bytes()).into());
     }
 }
 
@@ -201,11 +192,11 @@ impl Gateway {
 
     async fn tell_task_status(&self, session: &Arc<Session>, token: &str) {
         let Some(context) = self.task_context(session, token) else { return };
-        let Some(task) = read(self, context).await else { return };
+        let Some(task) = read_task(self, context, forward_nested).await else { return };
         let Some(log) = session.log(0) else { return };
         let mut params = Vec::new();
         let mut object = Object::open(&mut params);
-        write(&mut object, &task);
+        write_task(&mut object, &task);
         object.close();
         log.push(write::notification(Method::TaskStatus.as_str(), &params).into());
     }
@@ -214,46 +205,10 @@ impl Gateway {
     fn task_context(&self, session: &Arc<Session>, token: &str) -> Option<Box<RequestContext>> {
         let snapshot = self.snapshot();
         let principal = snapshot.authenticator.current(&session.principal())?;
-        let rights = CallerRights::new(&snapshot.policy, principal.clone(), &session.endpoint);
-        Some(Box::new(RequestContext {
-            view: self.view_of_session(session, &snapshot, &rights)?,
-            endpoint: session.endpoint.clone(),
-            transport: Transport::Mcp,
-            rights,
-            caller: session.caller(snapshot.assertion(&principal)),
-            principal,
-            request: task_request(token)?,
-            revision: session.revision,
-            session: Some(Arc::clone(session)),
-            trace: None,
-            operation: None,
-            running: None,
-            takes_streamed_body: false,
-            snapshot,
-        }))
-    }
-}
-
-/// Builds the request for a task by its client's id.
-pub(crate) fn task_request(token: &str) -> Option<Request> {
-    make_request(Method::TasksGet, &json!({"taskId": token}))
-}
-
-pub(crate) async fn read(gateway: &Gateway, context: Box<RequestContext>) -> Option<Response> {
-    let depth = context.snapshot.config.limits.depth;
-    let text = dispatch::forward_nested(gateway, context).await.ok()?.into_bytes();
-    match jsonrpc::parse(text, depth, SentBy::Server) {
-        Ok(Message::Response(response)) => Some(response),
-        _ => None,
-    }
-}
-
-/// Writes the response as the parameters of a notification.
-pub(crate) fn write(params: &mut Object<'_>, task: &Response) {
-    let Outcome::Result(_, members) = &task.outcome else { return };
-    for member in members {
-        if !matches!(&*member.name(&task.text), "resultType" | "_meta") {
-            params.copy(member.key.of(&task.text), member.value.of(&task.text));
-        }
+        let caller = session.caller(snapshot.assertion(&principal));
+        let rights = CallerRights::new(&snapshot.policy, principal, &session.endpoint);
+        let view = self.view_of_session(session, &snapshot, &rights)?;
+        let client = (session.revision, caller, Some(Arc::clone(session)));
+        RequestContext::of_task(token, (snapshot, view, rights), &session.endpoint, client)
     }
 }

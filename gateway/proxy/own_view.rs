@@ -11,15 +11,15 @@ use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_upstream::ServerId;
 
-use crate::caller_view::identity_of;
-use crate::catalog::View;
-use crate::context::RequestContext;
-use crate::directory::Seeing;
+use crate::catalog::{Layers, OwnRules, View, ViewLayer};
+use crate::context::{RequestContext, identity_of};
+use crate::directory::{make_viewing, select};
+use crate::flagged_tools::log_new_flagged_tools;
 use crate::gateway::Gateway;
 use crate::own_lists::{OwnClient, OwnClients, OwnDelta};
 use crate::rights::CallerRights;
 use crate::session::Session;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Seeing, Snapshot};
 use crate::transport::Endpoint;
 
 impl Gateway {
@@ -68,7 +68,38 @@ impl Gateway {
             let OwnClient { servers, is_first } = client;
             servers.collect(*is_first, |id| self.directory.find_merged(id), &mut deltas);
         }
-        self.directory.view_with(&deltas, seeing, &self.metrics)
+        self.view_with_deltas(&deltas, seeing)
+    }
+
+    /// Returns the view of a caller with its own lists. Callers of a class with the same
+    /// differences share it.
+    fn view_with_deltas(&self, deltas: &[OwnDelta], seeing: Seeing<'_>) -> Option<Arc<View>> {
+        let Seeing { endpoint, snapshot, rights } = seeing;
+        if deltas.is_empty() {
+            return self.directory.view(endpoint, snapshot, rights);
+        }
+        let shared = self.directory.catalog();
+        let organisation = self.directory.organisation(rights.principal.organisation());
+        let state = organisation.map(|organisation| organisation.state());
+        let selection = select(endpoint, state.as_deref(), snapshot, &rights.principal)?;
+        let number = state.as_ref().map(|state| state.number);
+        let mark = compute_mark(rights.class.mark(), number, deltas);
+        if let Some(known) = shared.views.get(ViewLayer::OfClient(number), endpoint, mark) {
+            return Some(known);
+        }
+        let pins = &snapshot.config.pins;
+        let rules = OwnRules { naming: snapshot.naming, pins, metrics: &self.metrics };
+        let changed = shared.with_own(deltas, rules);
+        log_new_flagged_tools(&shared, &changed, pins);
+        let own = state.as_ref().map(|state| {
+            let changed = state.catalog.with_own(deltas, rules);
+            log_new_flagged_tools(&state.catalog, &changed, pins);
+            changed
+        });
+        let viewing = make_viewing(endpoint, selection, snapshot, rights);
+        let view = Layers { shared: &changed, own: own.as_ref() }.view(selection, viewing)?;
+        let of = ViewLayer::OfClient(number);
+        Some(shared.views.keep(of, || true, (endpoint, mark), view))
     }
 
     fn add_private_lists(&self, caller: &Principal, deltas: &mut Vec<OwnDelta>) {
@@ -142,4 +173,18 @@ impl Gateway {
         };
         seen.is_some()
     }
+}
+
+/// Computes the cache key of a class of callers with these lists.
+fn compute_mark(class: [u8; 16], organisation: Option<u64>, deltas: &[OwnDelta]) -> [u8; 16] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&class).update(&organisation.map_or(u64::MAX, |own| own).to_le_bytes());
+    for delta in deltas {
+        let server = delta.server.to_string();
+        hasher.update(&(server.len() as u64).to_le_bytes()).update(server.as_bytes());
+        hasher.update(&delta.lists.mark).update(&[u8::from(delta.is_first)]);
+    }
+    let mut mark = [0; 16];
+    hasher.finalize_xof().fill(&mut mark);
+    mark
 }

@@ -18,7 +18,7 @@ use lockgate_protocol::revision::{Era, Revision};
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, VERSION, header};
 use crate::rescue::RequestError;
-use crate::send_on::{self, answer_elsewhere, find_way};
+use crate::send_on::{answer_elsewhere, find_way};
 use crate::server_operation::ServerOperation;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
@@ -71,13 +71,7 @@ impl Gateway {
                 return legacy::open_stream(self, &snapshot, exchange);
             }
             ExchangeKind::Delete => {
-                return match self.peers.get() {
-                    None => legacy::end_session(self, &snapshot, exchange),
-                    Some(peers) => {
-                        let ended = send_on::end_session(self, &**peers, &snapshot, exchange);
-                        Box::pin(ended).await
-                    }
-                };
+                return Box::pin(legacy::end_session(self, &snapshot, exchange)).await;
             }
             ExchangeKind::Post(body) => body,
         };
@@ -152,7 +146,7 @@ impl Gateway {
             },
             Message::Request(request) | Message::Notification(request) => {
                 lockgate_telemetry::request::has_rpc_id(request.id());
-                let operation = ServerOperation::begin(self, exchange, &request);
+                let operation = self.begin_operation(exchange, &request);
                 operation.tell_log(exchange, &request);
                 match choose(&request, &exchange.headers) {
                     Chosen::Modern => {
@@ -179,6 +173,10 @@ impl Gateway {
 }
 
 impl Gateway {
+    fn begin_operation(&self, exchange: &Exchange, request: &Request) -> ServerOperation {
+        ServerOperation::begin(self.tracer.as_ref(), &self.metrics, exchange, request)
+    }
+
     /// Returns the session that an exchange names.
     fn session_of(&self, exchange: &Exchange) -> Option<Arc<Session>> {
         self.session(header(&exchange.headers, &SESSION), exchange)
@@ -332,7 +330,7 @@ async fn answer_one(
     match jsonrpc::parse(text.clone(), snapshot.config.limits.depth, SentBy::Client) {
         Ok(Message::Response(response)) => gateway.take_answer(&session, exchange, &response),
         Ok(Message::Request(request) | Message::Notification(request)) => {
-            let operation = ServerOperation::begin(gateway, exchange, &request);
+            let operation = gateway.begin_operation(exchange, &request);
             let message = (request, operation);
             legacy::receive(gateway, snapshot, session, exchange, message).await
         }

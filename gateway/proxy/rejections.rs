@@ -67,7 +67,7 @@ impl Gateway {
             self.metrics.denied(rule, problem.denial);
         }
         self.refused(
-            classify(problem),
+            problem.classify(),
             problem.message.clone(),
             Some(&exchange.principal),
             Some(&exchange.endpoint),
@@ -203,18 +203,5 @@ fn path_of(endpoint: Option<&Endpoint>) -> Cow<'_, str> {
     match endpoint {
         None | Some(Endpoint::All) => Cow::Borrowed(""),
         Some(endpoint) => endpoint.path(),
-    }
-}
-
-/// Returns the rejection under which an error without a policy rule is counted.
-pub(crate) fn classify(problem: &RequestError) -> Rejection {
-    match problem.code {
-        code::HEADER_MISMATCH => Rejection::Mismatch,
-        code::UNSUPPORTED_VERSION | code::MISSING_CAPABILITY => Rejection::Unsupported,
-        code::LIMITED => Rejection::RateLimited,
-        code::OVERLOADED => Rejection::Overloaded,
-        code::METHOD_NOT_FOUND => Rejection::NotFound,
-        _ if problem.status == Some(StatusCode::NOT_FOUND) => Rejection::NotFound,
-        _ => Rejection::Malformed,
     }
 }

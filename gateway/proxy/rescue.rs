@@ -337,6 +337,19 @@ impl RequestError {
         Self::dropped().status(StatusCode::SERVICE_UNAVAILABLE).data(json!({"reason": "memory"}))
     }
 
+    /// Returns the rejection under which an error without a policy rule is counted.
+    pub(crate) fn classify(&self) -> Rejection {
+        match self.code {
+            code::HEADER_MISMATCH => Rejection::Mismatch,
+            code::UNSUPPORTED_VERSION | code::MISSING_CAPABILITY => Rejection::Unsupported,
+            code::LIMITED => Rejection::RateLimited,
+            code::OVERLOADED => Rejection::Overloaded,
+            code::METHOD_NOT_FOUND => Rejection::NotFound,
+            _ if self.status == Some(StatusCode::NOT_FOUND) => Rejection::NotFound,
+            _ => Rejection::Malformed,
+        }
+    }
+
     fn http_status(&self, client: &ClientProtocol) -> StatusCode {
         match (self.status, self.code) {
             (Some(status), _) => status,

@@ -2,7 +2,7 @@
 //! parts of large results are neither copied nor parsed into a tree.
 
 pub(crate) mod scrub;
-mod splice;
+pub(crate) mod splice;
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::scan::{self, Member};
 use lockgate_protocol::write::{self, Object};
-use lockgate_protocol::{list, meta, question};
+use lockgate_protocol::{list, question};
 use lockgate_upstream::{Answer, AnswerKind, ServerId};
 use serde_json::{Value, json};
 use smallvec::SmallVec;
 
-use splice::splice;
+use splice::{splice, write_cache_hints, write_meta};
 
 use crate::authorize::Permitted;
 use crate::context::RequestContext;
@@ -205,16 +205,6 @@ fn describe_result(object: &mut Object<'_>, context: &RequestContext, answer: &A
     }
 }
 
-/// Writes how long a result may be cached: as long as its server says.
-pub(crate) fn write_cache_hints(object: &mut Object<'_>, ttl: Option<&[u8]>) {
-    let ttl = match ttl {
-        Some(ttl) if ttl.iter().all(u8::is_ascii_digit) => ttl,
-        _ => b"0",
-    };
-    object.raw("ttlMs", ttl);
-    object.raw("cacheScope", b"\"private\"");
-}
-
 fn meta(
     object: &mut Object<'_>,
     context: &RequestContext,
@@ -229,32 +219,6 @@ fn meta(
     let task = related_task(context);
     let info = context.info().map(|info| &**info);
     write_meta(object, clean.as_deref().or(own), info, task.as_deref());
-}
-
-/// Writes the server's end-to-end `_meta`, our server info and the related task, if any.
-pub(crate) fn write_meta(
-    object: &mut Object<'_>,
-    own: Option<&[u8]>,
-    info: Option<&[u8]>,
-    task: Option<&str>,
-) {
-    let raw = own.unwrap_or(b"{}");
-    let members = match own {
-        Some(_) => meta::members(raw, scan::MAX_DEPTH).unwrap_or_default(),
-        None => scan::Members::new(),
-    };
-    if info.is_none() && task.is_none() && !meta::has_end_to_end(raw, &members) {
-        return;
-    }
-    let mut inner = Object::open(object.key("_meta"));
-    if let Some(task) = task {
-        inner.raw(meta::RELATED_TASK, task.as_bytes());
-    }
-    if let Some(info) = info {
-        inner.raw(meta::SERVER_INFO, info);
-    }
-    meta::copy_end_to_end(&mut inner, raw, &members);
-    inner.close();
 }
 
 enum Change {

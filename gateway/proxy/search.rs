@@ -11,13 +11,12 @@ use lockgate_search::{Query, Vector};
 use lockgate_upstream::ListKind;
 use serde_json::{Map, Value, json};
 
-use crate::catalog::management::{
-    CALL, DESCRIBE, FIND, FOUND, MAX_DESCRIBED, MAX_FOUND, is_management,
-};
+use crate::catalog::management::{FOUND, MAX_DESCRIBED, MAX_FOUND, first_sentence};
 use crate::catalog::{CatalogEntry, Similar};
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
 use crate::group_call::select_server;
+use crate::items::{CALL, DESCRIBE, FIND, is_management};
 use crate::rescue::{RequestError, write_result};
 use crate::transport::Text;
 
@@ -321,15 +320,6 @@ fn describe_type(schema: &Value) -> String {
         }
         _ => "any".into(),
     }
-}
-
-/// Returns the first sentence of a text on one line, of at most so many bytes.
-pub(crate) fn first_sentence(text: &str, most: usize) -> String {
-    let line = text.trim().lines().next().unwrap_or("");
-    let end = line.find(". ").map_or(line.len(), |at| at + 1);
-    let sentence = &line[..end];
-    let cut = sentence.floor_char_boundary(most);
-    if cut < sentence.len() { format!("{}…", &sentence[..cut]) } else { sentence.to_owned() }
 }
 
 #[cfg(test)]

@@ -1,27 +1,21 @@
-//! Forwarding of answers and session ends that concern another gateway. A message is forwarded
-//! once, and its response returned to the client. If the call waits here, the message is handled
-//! like any request.
+//! Forwarding of answers that concern another gateway. A message is forwarded once, and its
+//! response returned to the client. If the call waits here, the message is handled like any request.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
-use http::{Method, StatusCode};
+use http::Method;
 use lockgate_protocol::jsonrpc::Message;
 
 use crate::client_protocol::{LEGACY, MODERN};
 use crate::gateway::Gateway;
-use crate::headers::{SESSION, header};
-use crate::legacy;
 use crate::peers::{self, Holder, PeerError, Peers, Sender};
 use crate::rescue::RequestError;
 use crate::snapshot::Snapshot;
 use crate::transport::{Exchange, Reply};
 
 /// Timeout for another gateway to accept an answer or the end of a session.
-const NOTE_TIMEOUT: Duration = Duration::from_secs(3);
+pub(crate) const NOTE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The role of another gateway in the handling of a message.
 pub(crate) enum Way {
@@ -98,68 +92,4 @@ async fn send(
         tracing::warn!(gateway = %holder.address, ?error, "the gateway of a call did not answer");
         holder.away(error)
     })
-}
-
-/// Ends a session here and, if requested by a client, at all other gateways.
-pub(crate) async fn end_session(
-    gateway: &Arc<Gateway>,
-    peers: &dyn Peers,
-    snapshot: &Snapshot,
-    exchange: &Exchange,
-) -> Reply {
-    let body = Bytes::new();
-    let own = peers.address();
-    let sender = peers::find_sender(&snapshot.sealer, own, exchange, Method::DELETE, body);
-    if sender == Sender::Forger {
-        let problem = peers::refuse(sender);
-        return gateway.refuse(&problem, exchange, None);
-    }
-    let mut is_ended = legacy::end_named_session(gateway, exchange);
-    if let Some(session) = header(&exchange.headers, &SESSION)
-        && sender == Sender::Client
-        && end_elsewhere(peers, snapshot, exchange).await
-        && !is_ended
-    {
-        // Prevents this gateway from opening the session later.
-        gateway.sessions.record_ended(session);
-        is_ended = true;
-    }
-    if is_ended { legacy::confirm_end() } else { legacy::refuse_end(gateway, snapshot, exchange) }
-}
-
-/// Ends the session of a DELETE request at all other gateways. Returns whether any of them had it.
-async fn end_elsewhere(peers: &dyn Peers, snapshot: &Snapshot, exchange: &Exchange) -> bool {
-    let own = peers.address();
-    let limit = Some(NOTE_TIMEOUT);
-    let Some(message) = peers::write_message(exchange, Method::DELETE, Bytes::new(), limit) else {
-        tracing::warn!(
-            "session ended only at this gateway: client certificates cannot be forwarded"
-        );
-        return false;
-    };
-    let mut is_ended = false;
-    let mut sent = FuturesUnordered::new();
-    for address in peers.all().await {
-        if address == own {
-            continue;
-        }
-        if let Some(message) = peers::sign(&snapshot.sealer, address, message.clone()) {
-            sent.push(async move { (address, peers.send(address, message).await) });
-        }
-    }
-    while let Some((address, answer)) = sent.next().await {
-        match answer {
-            Ok(answer) if answer.status.is_success() => is_ended = true,
-            // The session is unknown there and will not be opened.
-            Ok(answer) if answer.status == StatusCode::NOT_FOUND => {}
-            Ok(answer) => {
-                let status = answer.status.as_u16();
-                tracing::warn!(gateway = %address, status, "a session did not end at a gateway");
-            }
-            Err(error) => {
-                tracing::warn!(gateway = %address, ?error, "a session did not end at a gateway");
-            }
-        }
-    }
-    is_ended
 }

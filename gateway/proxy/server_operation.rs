@@ -18,7 +18,6 @@ use lockgate_telemetry::{
 };
 use parking_lot::Mutex;
 
-use crate::gateway::Gateway;
 use crate::rescue::RequestError;
 use crate::transport::{Exchange, Transport};
 
@@ -38,17 +37,21 @@ struct OperationState {
 }
 
 impl ServerOperation {
-    pub(crate) fn begin(gateway: &Gateway, exchange: &Exchange, request: &Request) -> Self {
+    pub(crate) fn begin(
+        tracer: Option<&Tracer>,
+        metrics: &Arc<Metrics>,
+        exchange: &Exchange,
+        request: &Request,
+    ) -> Self {
         let labels = OperationLabels {
             method: request.method.as_str(),
             revision: None,
             network: find_network(exchange),
             ending: Ending::Success,
         };
-        let tracer = gateway.tracer.as_ref();
         let span = tracer.map(|tracer| Box::new(begin_span(tracer, exchange, request)));
         Self {
-            metrics: Arc::clone(&gateway.metrics),
+            metrics: Arc::clone(metrics),
             began: clock::now(),
             state: Mutex::new(OperationState { labels, tool: None, span }),
         }

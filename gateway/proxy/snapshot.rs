@@ -14,6 +14,8 @@ use lockgate_upstream::IdentityAssertion;
 
 use crate::Config;
 use crate::embeddings::{Embedder, Embeddings};
+use crate::rights::CallerRights;
+use crate::transport::Endpoint;
 
 /// The configuration of the request path.
 pub struct Rules {
@@ -89,6 +91,14 @@ impl Snapshot {
             config,
         })
     }
+}
+
+/// A caller at an endpoint, under the rules of a snapshot.
+#[derive(Clone, Copy)]
+pub(crate) struct Seeing<'a> {
+    pub(crate) endpoint: &'a Endpoint,
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) rights: &'a CallerRights,
 }
 
 /// Returns the vectors of the replaced snapshot if their server is the same.

@@ -1,7 +1,6 @@
 //! Tokens that a client returns: request states and task ids. Sealed, bound to caller, endpoint,
 //! server and request, and short-lived.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use lockgate_protocol::jsonrpc::Request;
@@ -13,13 +12,10 @@ use lockgate_upstream::Upstream;
 
 use crate::answers::Questions;
 use crate::canonical::write_canonical;
-use crate::context::RequestContext;
+use crate::context::{Replaced, RequestContext, Resumption};
 use crate::peers::{self, Waiting};
 use crate::rescue::RequestError;
 use crate::unix_time;
-
-/// A member of `params` with its replacement for the server; `None` removes the member.
-pub(crate) type Replaced = (Key, Option<Vec<u8>>);
 
 /// Time for a client to complete a round.
 const STATE_LIFE: Duration = Duration::from_secs(600);
@@ -36,18 +32,6 @@ struct Round {
     inner: Option<Vec<u8>>,
     questions: Questions,
     resumption: Resumption,
-}
-
-/// Where the next round of a request resumes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Resumption {
-    /// At the server, with the server's own state.
-    #[default]
-    AtServer,
-    /// In a running call that is parked at the gateway with this address.
-    Parked(Box<str>, Option<SocketAddr>),
-    /// With a new call: the reason for the round was handled elsewhere.
-    Anew,
 }
 
 /// The next round of an earlier request.

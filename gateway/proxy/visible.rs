@@ -14,15 +14,11 @@ use lockgate_upstream::{ListKind, Upstream};
 use tokio::sync::{broadcast, watch};
 
 use crate::activity::ActivityPosition;
-use crate::caller_view::about;
 use crate::catalog::merge::{is_free, names_of};
 use crate::catalog::{Audience, View, index, organisation_of};
-use crate::context::RequestContext;
 use crate::directory::About;
-use crate::dispatch;
 use crate::gateway::Gateway;
 use crate::items::{ItemMistake, Items};
-use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::tool_news::{EndedCall, NamedTool, ToolChange};
 use crate::transport::Endpoint;
@@ -276,25 +272,3 @@ impl Gateway {
 
 #[cfg(test)]
 mod tests;
-
-/// Returns whether policy hides no resource of a server from the caller.
-pub(crate) fn hides_nothing(context: &RequestContext, server: &dyn Upstream) -> bool {
-    context.snapshot.policy.hides_no_resource(&context.rights.class, server.slug())
-}
-
-/// Builds the read that proves that a resource exists. Returns `None` if the URI cannot be read.
-pub(crate) fn make_read(context: &RequestContext, uri: &str) -> Option<Box<RequestContext>> {
-    Some(Box::new(about(context, Method::ResourcesRead, uri)?))
-}
-
-/// Executes the read and discards its result.
-///
-/// # Errors
-/// The error that the caller would get for reading the resource.
-pub(crate) async fn check_readable(
-    gateway: &Gateway,
-    read: Box<RequestContext>,
-) -> Result<(), RequestError> {
-    dispatch::forward_nested(gateway, read).await?;
-    Ok(())
-}

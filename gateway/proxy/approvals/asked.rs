@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use lockgate_authn::Principal;
 use parking_lot::Mutex;
 
+use crate::config::Limits;
 use crate::quota::{Exhausted, QuotaPermit, Quotas};
 
 /// Time for the next round of an approved call: the lifetime of the request state that its client
@@ -25,6 +26,14 @@ pub(crate) struct AskedCall {
     /// Fingerprint of the policies at the time of the question.
     pub(crate) policies: [u8; 32],
     pub(crate) expires: Instant,
+}
+
+/// A caller's answer to its question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CallerAnswer {
+    pub(crate) nonce: Nonce,
+    /// `None` if the request carried no answer.
+    pub(crate) approves: Option<bool>,
 }
 
 /// Why an answered question cannot be taken.
@@ -134,6 +143,12 @@ impl Tables {
 pub(crate) struct Bounds {
     pub(crate) all: usize,
     pub(crate) of_principal: usize,
+}
+
+impl Bounds {
+    pub(crate) fn of(limits: &Limits) -> Self {
+        Self { all: limits.approvals, of_principal: limits.approvals_per_principal }
+    }
 }
 
 #[cfg(test)]

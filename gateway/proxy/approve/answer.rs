@@ -10,20 +10,13 @@ use lockgate_upstream::Upstream;
 use serde_json::Value;
 
 use crate::answers::Questions;
-use crate::approvals::asked::Nonce;
+use crate::approvals::asked::{CallerAnswer, Nonce};
 use crate::context::RequestContext;
 use crate::peers::without_holder;
 use crate::rescue::{ApprovalError, RequestError};
 use crate::{tokens, unix_time};
 
 pub(crate) const KEY: &str = "approval";
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CallerAnswer {
-    pub(crate) nonce: Nonce,
-    /// `None` if the request carried no answer.
-    pub(crate) approves: Option<bool>,
-}
 
 pub(crate) fn seal(
     context: &RequestContext,

@@ -9,9 +9,9 @@ use lockgate_telemetry::audit;
 
 use super::{Asking, Stop};
 use crate::approvals::waiting::{join_names, name_of};
-use crate::directory::Seeing;
 use crate::rescue::{ApprovalError, RequestError};
 use crate::rights::CallerRights;
+use crate::snapshot::Seeing;
 
 impl Asking<'_> {
     /// Records the approval as abandoned on drop, unless [`GoneRecord::disarm`] is called.

@@ -15,12 +15,11 @@ use lockgate_telemetry::ToolMetrics;
 use lockgate_telemetry::audit::DryRunDenial;
 use lockgate_upstream::Upstream;
 
-use crate::approve::answer::CallerAnswer;
-use crate::context::RequestContext;
+use crate::approvals::asked::CallerAnswer;
+use crate::context::{Replaced, RequestContext, Resumption};
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::snapshot::Snapshot;
-use crate::tokens::{Replaced, Resumption};
 
 /// The policies' decision on a permitted request.
 pub(super) struct Judgement {

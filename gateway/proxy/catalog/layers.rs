@@ -15,7 +15,6 @@ use serde_json::Map;
 
 use super::entry::{CatalogEntry, Rendered, ViewEntry, index};
 use super::groups::Groups;
-use super::management::is_management;
 use super::view::{Degraded, View};
 use super::{Catalog, Declared};
 use crate::agent_servers::AgentServers;
@@ -23,7 +22,7 @@ use crate::catalog::merge;
 use crate::catalog::merge::{INCOMPLETE_KEEP_MS, KEEP_MS};
 use crate::catalog::tool_index::ViewSearch;
 use crate::config::{Group, ToolSearch, ToolsMode};
-use crate::items::Compose;
+use crate::items::{Compose, is_management};
 use crate::rights::CallerRights;
 
 /// The catalogs that a caller may see.

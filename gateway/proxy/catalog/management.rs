@@ -1,9 +1,6 @@
 //! The tools with which clients find and call other tools, in place of a long list.
 
-/// Names of the management tools.
-pub(crate) const FIND: &str = "find_tools";
-pub(crate) const DESCRIBE: &str = "describe_tools";
-pub(crate) const CALL: &str = "call_tool";
+use crate::items::{CALL, DESCRIBE, FIND};
 
 /// Tools returned by a search: at most, and by default.
 pub(crate) const MAX_FOUND: u64 = 25;
@@ -48,7 +45,11 @@ pub(crate) const DEFINITIONS: [(&str, &str); 3] = [
     ),
 ];
 
-/// Returns whether a name is that of a management tool.
-pub(crate) fn is_management(name: &str) -> bool {
-    matches!(name, FIND | DESCRIBE | CALL)
+/// Returns the first sentence of a text on one line, of at most so many bytes.
+pub(crate) fn first_sentence(text: &str, most: usize) -> String {
+    let line = text.trim().lines().next().unwrap_or("");
+    let end = line.find(". ").map_or(line.len(), |at| at + 1);
+    let sentence = &line[..end];
+    let cut = sentence.floor_char_boundary(most);
+    if cut < sentence.len() { format!("{}…", &sentence[..cut]) } else { sentence.to_owned() }
 }

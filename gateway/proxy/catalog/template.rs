@@ -4,9 +4,16 @@
 //! Accepts the encodings that clients use: unneeded escapes, and `!*'()`, which
 //! `encodeURIComponent` leaves unescaped. Values of a repeated variable may differ.
 
-use lockgate_protocol::uri::MAX_URI;
+use std::sync::Arc;
+
+use lockgate_policy::TargetKind;
 use lockgate_protocol::uri::template::{Expression, Modifier, Variable};
+use lockgate_protocol::uri::{self, Form, MAX_URI};
 use lockgate_text::percent;
+use lockgate_upstream::ListKind;
+
+use crate::catalog::entry::{FoundResource, category, index, unlisted_target};
+use crate::catalog::view::View;
 
 /// Longest template that matches anything.
 const TEMPLATE_BYTES: usize = 2048;
@@ -38,7 +45,7 @@ impl Steps {
     }
 }
 
-pub(super) fn describes(template: &str, uri: &str, steps: &mut Steps) -> bool {
+fn describes(template: &str, uri: &str, steps: &mut Steps) -> bool {
     if template.len() > TEMPLATE_BYTES || uri.len() > MAX_URI {
         return false;
     }
@@ -307,6 +314,86 @@ fn is_legal(byte: u8, reserved: bool) -> bool {
     byte.is_ascii_alphanumeric()
         || b"-._~!*'()".contains(&byte)
         || reserved && b":/?#[]@$&+,;=".contains(&byte)
+}
+
+// Resources of a view, listed or not.
+
+impl View {
+    /// Finds the server and its own URI behind a client's URI, listed or not.
+    pub(crate) fn resource(&self, uri: &str, kind: TargetKind) -> Option<FoundResource> {
+        self.resource_within(uri, kind, &mut Steps::of_request())
+    }
+
+    /// Like [`Self::resource`], with a budget for many URIs.
+    pub(crate) fn resource_within(
+        &self,
+        uri: &str,
+        kind: TargetKind,
+        steps: &mut Steps,
+    ) -> Option<FoundResource> {
+        let (slug, own) = if self.namespaced {
+            match uri::own(uri) {
+                Some((slug, own)) => {
+                    (self.servers.get_key_value(slug)?.0.clone(), own.into_owned())
+                }
+                None => (self.web.get(uri)?.clone(), uri.to_owned()),
+            }
+        } else {
+            (self.servers.keys().next()?.clone(), uri.to_owned())
+        };
+        uri::validate(&own, MAX_URI).ok()?;
+        // Servers accept many spellings, but policies are checked against a single spelling.
+        let is_known = match uri::form(&own) {
+            Form::Canonical => true,
+            Form::Expanded => self.describes_within(uri, steps),
+            Form::Other => self.lists(uri),
+        };
+        if !is_known {
+            return None;
+        }
+        let server = self.servers.get(&slug)?;
+        if self.quarantined_skills.iter().any(|skill| skill.covers(&**server, &own)) {
+            return None;
+        }
+        let exposed = uri::expose(&slug, &own).into_owned();
+        if let Some(compose) = &self.compose
+            && !compose.resources.fit(&[&exposed, &own, &format!("{slug}/{own}")])
+        {
+            return None;
+        }
+        let category = category(&**server);
+        let target = unlisted_target(kind, &**server, (&exposed, &own), category.as_deref());
+        let subject = self.rights.subject();
+        let verdict =
+            self.policy.verdict(&self.rights.class, &self.rights.question(&subject, &target));
+        if !verdict.is_visible() {
+            return None;
+        }
+        Some(FoundResource { server: Arc::clone(server), own, exposed, category, verdict })
+    }
+
+    /// Returns whether a resource or a template with this URI is listed.
+    pub(crate) fn lists(&self, uri: &str) -> bool {
+        for kind in [ListKind::Resources, ListKind::Templates] {
+            for entry in &self.items[index(kind)] {
+                if **self.shown(entry) == *uri {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Returns whether a resource with this URI is listed, or a listed template expands to the URI.
+    pub(crate) fn describes(&self, uri: &str) -> bool {
+        self.describes_within(uri, &mut Steps::of_request())
+    }
+
+    /// Like [`Self::describes`], with a budget for many URIs. Returns `false` once it is used up.
+    pub(crate) fn describes_within(&self, uri: &str, steps: &mut Steps) -> bool {
+        let mut templates = self.items[index(ListKind::Templates)].iter();
+        self.lists(uri) || templates.any(|entry| describes(self.shown(entry), uri, steps))
+    }
 }
 
 #[cfg(test)]

@@ -1,27 +1,24 @@
-//! The part of the catalog that a class of callers sees at an endpoint. Names are looked up, never
-//! parsed.
+//! The part of the catalog that a class of callers sees at an endpoint, and the cache of these
+//! views. Names are looked up, never parsed.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ahash::AHashMap;
-use lockgate_policy::{Policy, TargetKind};
+use lockgate_policy::Policy;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::name::Slug;
-use lockgate_protocol::uri::{self, Form};
-use lockgate_upstream::{ListKind, ServerId, Upstream};
+use lockgate_upstream::{Announcement, ListKind, ServerId, Upstream};
+use parking_lot::RwLock;
 use serde_json::{Map, Value};
 
-use crate::catalog::entry::{
-    Audience, CatalogEntry, FoundResource, ListMarks, Rendered, ViewEntry, category, index,
-    unlisted_target,
-};
+use crate::catalog::entry::{Audience, CatalogEntry, ListMarks, Rendered, ViewEntry, index};
 use crate::catalog::groups::Groups;
-use crate::catalog::template;
-use crate::catalog::template::Steps;
 use crate::catalog::tool_index::ViewSearch;
 use crate::items::Compose;
 use crate::rights::CallerRights;
+use crate::transport::Endpoint;
 
 /// Memory per entry in bytes, beside its name and text: its slots in the tables of names and lists.
 const ENTRY_WEIGHT: usize = 512;
@@ -149,6 +146,26 @@ impl View {
             || server.catalog().items(kind).is_empty()
     }
 
+    /// Returns the lists of a view that servers announced as changed, to the sessions selected by
+    /// `is_meant` (`None` means all sessions). An announcement is ignored if the view shows none of
+    /// that server's items in the list.
+    pub(crate) fn announced_lists(
+        view: Option<&Self>,
+        announced: &[Announcement],
+        is_meant: impl Fn(Option<u64>) -> bool,
+    ) -> Vec<ListKind> {
+        let mut lists = Vec::new();
+        let Some(view) = view else { return lists };
+        for announcement in announced.iter().filter(|one| is_meant(one.session)) {
+            for kind in &announcement.lists {
+                if !lists.contains(kind) && view.lists_of(&announcement.server, *kind) {
+                    lists.push(*kind);
+                }
+            }
+        }
+        lists
+    }
+
     /// Returns whether a resource is below a listed skill.
     pub(crate) fn has_skill_of(&self, server: &dyn Upstream, own: &str) -> bool {
         self.items[index(ListKind::Skills)].iter().any(|skill| skill.covers(server, own))
@@ -192,7 +209,7 @@ impl View {
 
     /// Estimates the view's memory beside the catalog, in bytes: slots in several tables for each
     /// entry, and the entry's text once more in the serialised pages.
-    pub(super) fn weight(&self) -> usize {
+    fn weight(&self) -> usize {
         let mut weight = VIEW_WEIGHT;
         for entry in self.items.iter().flatten() {
             weight += ENTRY_WEIGHT + 4 * entry.exposed.len() + entry.item.text.len();
@@ -204,80 +221,243 @@ impl View {
     }
 }
 
-impl View {
-    /// Finds the server and its own URI behind a client's URI, listed or not.
-    pub(crate) fn resource(&self, uri: &str, kind: TargetKind) -> Option<FoundResource> {
-        self.resource_within(uri, kind, &mut Steps::of_request())
-    }
+// Cache of the views of the operator's catalog, alone or combined with that of an organisation,
+// built on first use. A view is dropped when either catalog is replaced. The memory is bounded,
+// and the least recently used view is evicted first.
 
-    /// Like [`Self::resource`], with a budget for many URIs.
-    pub(crate) fn resource_within(
-        &self,
-        uri: &str,
-        kind: TargetKind,
-        steps: &mut Steps,
-    ) -> Option<FoundResource> {
-        let (slug, own) = if self.namespaced {
-            match uri::own(uri) {
-                Some((slug, own)) => {
-                    (self.servers.get_key_value(slug)?.0.clone(), own.into_owned())
-                }
-                None => (self.web.get(uri)?.clone(), uri.to_owned()),
-            }
-        } else {
-            (self.servers.keys().next()?.clone(), uri.to_owned())
-        };
-        uri::validate(&own, uri::MAX_URI).ok()?;
-        // Servers accept many spellings, but policies are checked against a single spelling.
-        let is_known = match uri::form(&own) {
-            Form::Canonical => true,
-            Form::Expanded => self.describes_within(uri, steps),
-            Form::Other => self.lists(uri),
-        };
-        if !is_known {
-            return None;
-        }
-        let server = self.servers.get(&slug)?;
-        if self.quarantined_skills.iter().any(|skill| skill.covers(&**server, &own)) {
-            return None;
-        }
-        let exposed = uri::expose(&slug, &own).into_owned();
-        if let Some(compose) = &self.compose
-            && !compose.resources.fit(&[&exposed, &own, &format!("{slug}/{own}")])
-        {
-            return None;
-        }
-        let category = category(&**server);
-        let target = unlisted_target(kind, &**server, (&exposed, &own), category.as_deref());
-        let subject = self.rights.subject();
-        let verdict =
-            self.policy.verdict(&self.rights.class, &self.rights.question(&subject, &target));
-        if !verdict.is_visible() {
-            return None;
-        }
-        Some(FoundResource { server: Arc::clone(server), own, exposed, category, verdict })
-    }
+/// Limit on each of: the views of the operator's servers alone, those of all organisations, and
+/// those of clients with their own lists. In bytes, as estimated by [`View::weight`].
+const MAX_WEIGHT: usize = 64 * 1024 * 1024;
+/// Key for callers without an organisation.
+const NO_ORGANISATION: u64 = u64::MAX;
 
-    /// Returns whether a resource or a template with this URI is listed.
-    pub(crate) fn lists(&self, uri: &str) -> bool {
-        for kind in [ListKind::Resources, ListKind::Templates] {
-            for entry in &self.items[index(kind)] {
-                if **self.shown(entry) == *uri {
-                    return true;
-                }
-            }
-        }
-        false
-    }
+pub(crate) struct Views {
+    kept: RwLock<KeptViews>,
+    uses: AtomicU64,
+    max_weight: usize,
+}
 
-    /// Returns whether a resource with this URI is listed, or a listed template expands to the URI.
-    pub(crate) fn describes(&self, uri: &str) -> bool {
-        self.describes_within(uri, &mut Steps::of_request())
-    }
-
-    /// Like [`Self::describes`], with a budget for many URIs. Returns `false` once it is used up.
-    pub(crate) fn describes_within(&self, uri: &str, steps: &mut Steps) -> bool {
-        let mut templates = self.items[index(ListKind::Templates)].iter();
-        self.lists(uri) || templates.any(|entry| template::describes(self.shown(entry), uri, steps))
+impl Default for Views {
+    fn default() -> Self {
+        Self { kept: RwLock::default(), uses: AtomicU64::new(0), max_weight: MAX_WEIGHT }
     }
 }
+
+/// What a view is built from, beside the operator's catalog.
+#[derive(Clone, Copy)]
+pub(crate) enum ViewLayer {
+    Shared,
+    /// An organisation's servers, by the number of the organisation's state.
+    Own(u64),
+    /// The lists of the caller's own connections, and the servers of its organisation, if any.
+    OfClient(Option<u64>),
+}
+
+#[derive(Default)]
+struct KeptViews {
+    shared: Layer,
+    /// Views that include an organisation's servers, by the number of the organisation's state.
+    own: Shares,
+    /// Views of callers with their own lists, by the same number or [`NO_ORGANISATION`].
+    of_clients: Shares,
+}
+
+/// The layers of several owners within a shared limit.
+#[derive(Default)]
+struct Shares {
+    layers: HashMap<u64, Layer>,
+    weight: usize,
+}
+
+/// Views built from the same catalogs.
+#[derive(Default)]
+struct Layer {
+    by_endpoint: AHashMap<Endpoint, AHashMap<[u8; 16], KeptView>>,
+    weight: usize,
+}
+
+struct KeptView {
+    view: Arc<View>,
+    weight: usize,
+    used: AtomicU64,
+}
+
+impl Views {
+    /// Returns the cached view at an endpoint, by the mark of a class of callers, or of class and
+    /// lists.
+    pub(crate) fn get(
+        &self,
+        of: ViewLayer,
+        endpoint: &Endpoint,
+        mark: [u8; 16],
+    ) -> Option<Arc<View>> {
+        let kept = self.kept.read();
+        let layer = match of {
+            ViewLayer::Shared => &kept.shared,
+            ViewLayer::Own(own) => kept.own.layers.get(&own)?,
+            ViewLayer::OfClient(own) => {
+                kept.of_clients.layers.get(&own.unwrap_or(NO_ORGANISATION))?
+            }
+        };
+        let found = layer.by_endpoint.get(endpoint)?.get(&mark)?;
+        found.used.store(self.count_use(), Ordering::Relaxed);
+        Some(Arc::clone(&found.view))
+    }
+
+    /// Keeps a view, if the organisation's state that it includes is still current. Returns the
+    /// existing view if another caller of the class has stored one first.
+    pub(crate) fn keep(
+        &self,
+        of: ViewLayer,
+        is_current: impl FnOnce() -> bool,
+        at: (&Endpoint, [u8; 16]),
+        view: View,
+    ) -> Arc<View> {
+        let mut kept = self.kept.write();
+        // Checked under the lock: a change of the organisation drops its views under the same lock.
+        if !is_current() {
+            return Arc::new(view);
+        }
+        let used = self.count_use();
+        match of {
+            ViewLayer::Shared => kept.shared.keep_within(self.max_weight, at, view, used),
+            ViewLayer::Own(own) => kept.own.keep_within(self.max_weight, own, at, view, used),
+            ViewLayer::OfClient(own) => {
+                let owner = own.unwrap_or(NO_ORGANISATION);
+                kept.of_clients.keep_within(self.max_weight, owner, at, view, used)
+            }
+        }
+    }
+
+    /// Drops the views that include an organisation's previous state.
+    pub(crate) fn forget(&self, own: u64) {
+        let mut kept = self.kept.write();
+        kept.own.forget(own);
+        kept.of_clients.forget(own);
+    }
+
+    /// Drops all views, because policy or naming has changed.
+    pub(crate) fn clear(&self) {
+        *self.kept.write() = KeptViews::default();
+    }
+
+    fn count_use(&self) -> u64 {
+        self.uses.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Shares {
+    /// Keeps a view; evicts views of the heaviest owner to make room.
+    fn keep_within(
+        &mut self,
+        max: usize,
+        owner: u64,
+        at: (&Endpoint, [u8; 16]),
+        view: View,
+        used: u64,
+    ) -> Arc<View> {
+        let weight = view.weight();
+        while self.weight + weight > max {
+            if !self.drop_of_heaviest(owner, weight) {
+                return Arc::new(view);
+            }
+        }
+        let layer = self.layers.entry(owner).or_default();
+        let before = layer.weight;
+        let kept_view = layer.insert(at, view, weight, used);
+        self.weight += layer.weight - before;
+        kept_view
+    }
+
+    fn forget(&mut self, owner: u64) {
+        if let Some(gone) = self.layers.remove(&owner) {
+            self.weight -= gone.weight;
+        }
+    }
+
+    /// Evicts a view of the heaviest owner, so that all owners get a share of the memory. Returns
+    /// `false` if the newcomer is the heaviest and has no view to evict.
+    fn drop_of_heaviest(&mut self, newcomer: u64, weight: usize) -> bool {
+        let mut heaviest: Option<(usize, u64)> = None;
+        for (&own, layer) in &self.layers {
+            let added = if own == newcomer { weight } else { 0 };
+            heaviest = heaviest.max(Some((layer.weight + added, own)));
+        }
+        let Some((heaviest, own)) = heaviest else { return false };
+        if heaviest < weight {
+            return false;
+        }
+        let Some(layer) = self.layers.get_mut(&own) else { return false };
+        let gone = layer.drop_least_used();
+        if layer.by_endpoint.is_empty() {
+            self.layers.remove(&own);
+        }
+        self.weight -= gone;
+        true
+    }
+}
+
+impl Layer {
+    /// Keeps a view, whatever it takes; evicts others to make room.
+    fn keep_within(
+        &mut self,
+        max: usize,
+        at: (&Endpoint, [u8; 16]),
+        view: View,
+        used: u64,
+    ) -> Arc<View> {
+        let weight = view.weight();
+        while self.weight + weight > max && self.drop_least_used() > 0 {}
+        self.insert(at, view, weight, used)
+    }
+
+    fn insert(
+        &mut self,
+        (endpoint, class): (&Endpoint, [u8; 16]),
+        view: View,
+        weight: usize,
+        used: u64,
+    ) -> Arc<View> {
+        if let Some(classes) = self.by_endpoint.get(endpoint)
+            && let Some(known) = classes.get(&class)
+        {
+            return Arc::clone(&known.view);
+        }
+        let view = Arc::new(view);
+        let entry = KeptView { view: Arc::clone(&view), weight, used: AtomicU64::new(used) };
+        self.weight += weight;
+        self.by_endpoint.entry(endpoint.clone()).or_default().insert(class, entry);
+        view
+    }
+
+    /// Evicts the least recently used view and returns its weight, or 0 if there is none.
+    fn drop_least_used(&mut self) -> usize {
+        let Some((endpoint, class)) = self.find_least_used() else { return 0 };
+        let Some(classes) = self.by_endpoint.get_mut(&endpoint) else { return 0 };
+        let Some(gone) = classes.remove(&class) else { return 0 };
+        self.weight -= gone.weight;
+        if classes.is_empty() {
+            self.by_endpoint.remove(&endpoint);
+        }
+        gone.weight
+    }
+
+    fn find_least_used(&self) -> Option<(Endpoint, [u8; 16])> {
+        let mut fewest = u64::MAX;
+        let mut least_used = None;
+        for (endpoint, classes) in &self.by_endpoint {
+            for (class, kept) in classes {
+                let used = kept.used.load(Ordering::Relaxed);
+                if used <= fewest {
+                    fewest = used;
+                    least_used = Some((endpoint, *class));
+                }
+            }
+        }
+        let (endpoint, class) = least_used?;
+        Some((endpoint.clone(), class))
+    }
+}
+
+#[cfg(test)]
+mod tests;

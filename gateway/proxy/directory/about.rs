@@ -10,7 +10,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::scan;
 use lockgate_upstream::{ServerId, Upstream};
 
-use crate::catalog::management::is_management;
+use crate::items::is_management;
 use crate::transport::Endpoint;
 
 /// Exposed names keep at least this many bytes of their slug when they are shortened.

@@ -1,27 +1,21 @@
-//! An organisation's servers, their catalog, and its agents. Catalog and agents are replaced as a
-//! single numbered state, so that a view never mixes two states. Callers with connections that list
-//! other items have views of their own.
+//! The servers of a source, the operator's or an organisation's, and an organisation's catalog and
+//! agents. Catalog and agents are replaced as a single numbered state, so that a view never mixes
+//! two states.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use lockgate_authn::{Principal, Role};
-use lockgate_telemetry::Metrics;
-use lockgate_upstream::{ServerId, Upstream};
+use lockgate_protocol::name::Slug;
+use lockgate_upstream::{Instance, ServerId, Upstream, UpstreamState};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::agent_servers::AgentServers;
-use crate::catalog::{Catalog, Layers, OwnRules, View, ViewLayer};
-use crate::directory::server_set::ServerSet;
-use crate::directory::{Directory, make_viewing, select};
-use crate::flagged_tools::log_new_flagged_tools;
-use crate::own_lists::OwnDelta;
-use crate::rights::CallerRights;
-use crate::single_principal::SinglePrincipal;
-use crate::snapshot::Snapshot;
-use crate::transport::Endpoint;
+use crate::catalog::{Catalog, Servers};
 
 pub(crate) struct Organisation {
     pub(crate) name: Arc<str>,
@@ -108,66 +102,186 @@ impl Organisation {
     }
 }
 
-#[derive(Clone, Copy)]
-pub(crate) struct Seeing<'a> {
-    pub(crate) endpoint: &'a Endpoint,
-    pub(crate) snapshot: &'a Snapshot,
-    pub(crate) rights: &'a CallerRights,
+/// The servers of a source. Tracks whether all have come up, and whether their offers to clients
+/// that can be asked questions are known.
+pub(crate) struct ServerSet {
+    servers: Mutex<Servers>,
+    /// Servers with merged lists, with a failure, or with a request that has waited in vain.
+    known: Mutex<HashSet<Instance>>,
+    /// Catalog version with the offers to modern clients that can be asked questions.
+    pub(super) interactive_known: AtomicU64,
+    /// Whether all servers are in `known`.
+    settled: AtomicBool,
+    settling: Notify,
 }
 
-impl Directory {
-    /// Returns a server from the catalog that includes it.
-    pub(crate) fn find_merged(&self, id: &ServerId) -> Option<Arc<dyn Upstream>> {
-        self.catalog_of(id.organisation.as_deref())?.servers.get(&*id.slug).cloned()
+impl Default for ServerSet {
+    fn default() -> Self {
+        Self {
+            servers: Mutex::default(),
+            known: Mutex::default(),
+            interactive_known: AtomicU64::new(u64::MAX),
+            settled: AtomicBool::new(false),
+            settling: Notify::new(),
+        }
     }
+}
 
-    /// Returns the view of a caller with its own lists. Callers of a class with the same
-    /// differences share it.
-    pub(crate) fn view_with(
+impl ServerSet {
+    /// Replaces the servers. Returns those that were added, removed or replaced.
+    pub(super) fn replace(
         &self,
-        deltas: &[OwnDelta],
-        seeing: Seeing<'_>,
-        metrics: &Metrics,
-    ) -> Option<Arc<View>> {
-        let Seeing { endpoint, snapshot, rights } = seeing;
-        if deltas.is_empty() {
-            return self.view(endpoint, snapshot, rights);
+        servers: impl IntoIterator<Item = Arc<dyn Upstream>>,
+    ) -> HashSet<ServerId> {
+        let mut named = Servers::new();
+        for server in servers {
+            if let Ok(slug) = Slug::new(server.slug()) {
+                named.insert(slug, server);
+            }
         }
-        let shared = self.catalog.load();
-        let organisation = self.organisation(rights.principal.organisation());
-        let state = organisation.map(|organisation| organisation.state());
-        let selection = select(endpoint, state.as_deref(), snapshot, &rights.principal)?;
-        let number = state.as_ref().map(|state| state.number);
-        let mark = compute_mark(rights.class.mark(), number, deltas);
-        if let Some(known) = shared.views.get(ViewLayer::OfClient(number), endpoint, mark) {
-            return Some(known);
+        let instances: HashSet<_> = named.values().map(|server| server.instance()).collect();
+        let mut known = self.known.lock();
+        known.retain(|instance| instances.contains(instance));
+        self.settled.store(known.len() == instances.len(), Ordering::Release);
+        drop(known);
+        let before = std::mem::replace(&mut *self.servers.lock(), named.clone());
+        let ended: HashSet<_> = before.values().map(|server| server.instance()).collect();
+        let mut changed = HashSet::new();
+        for server in before.values().chain(named.values()) {
+            let instance = server.instance();
+            if ended.contains(&instance) != instances.contains(&instance) {
+                changed.insert(ServerId::of(&**server));
+            }
         }
-        let pins = &snapshot.config.pins;
-        let rules = OwnRules { naming: snapshot.naming, pins, metrics };
-        let changed = shared.with_own(deltas, rules);
-        log_new_flagged_tools(&shared, &changed, pins);
-        let own = state.as_ref().map(|state| {
-            let changed = state.catalog.with_own(deltas, rules);
-            log_new_flagged_tools(&state.catalog, &changed, pins);
-            changed
-        });
-        let viewing = make_viewing(endpoint, selection, snapshot, rights);
-        let view = Layers { shared: &changed, own: own.as_ref() }.view(selection, viewing)?;
-        let of = ViewLayer::OfClient(number);
-        Some(shared.views.keep(of, || true, (endpoint, mark), view))
+        changed
+    }
+
+    pub(super) fn get(&self) -> Servers {
+        self.servers.lock().clone()
+    }
+
+    /// Waits until each server that the request may concern is known, or the deadline passes.
+    /// Resting servers are connected for that. Returns immediately once all servers are known.
+    pub(super) async fn settle(
+        &self,
+        is_about: impl Fn(&dyn Upstream) -> bool,
+        deadline: Duration,
+    ) {
+        if !self.settled.load(Ordering::Acquire) {
+            // Boxed because it is rare, to keep the future of a request small.
+            Box::pin(self.wait_until_known(is_about, deadline)).await;
+        }
+    }
+
+    async fn wait_until_known(&self, is_about: impl Fn(&dyn Upstream) -> bool, deadline: Duration) {
+        let mut wanted = Vec::new();
+        {
+            let known = self.known.lock();
+            for server in self.servers.lock().values() {
+                if !known.contains(&server.instance()) && is_about(&**server) {
+                    wanted.push(Arc::clone(server));
+                }
+            }
+        }
+        for server in &wanted {
+            if is_unknown(&**server) {
+                server.touch();
+            }
+        }
+        let wait = async {
+            loop {
+                let settling = self.settling.notified();
+                if self.are_known(&wanted) {
+                    return;
+                }
+                settling.await;
+            }
+        };
+        if tokio::time::timeout(deadline, wait).await.is_err() {
+            // Only the first request waits for a slow server.
+            self.record_known(wanted.iter());
+        }
+    }
+
+    fn are_known(&self, servers: &[Arc<dyn Upstream>]) -> bool {
+        let known = self.known.lock();
+        servers.iter().all(|server| known.contains(&server.instance()))
+    }
+
+    fn record_known<'a>(&self, servers: impl Iterator<Item = &'a Arc<dyn Upstream>>) {
+        let mut known = self.known.lock();
+        known.extend(servers.into_iter().map(|server| server.instance()));
+        let servers = self.servers.lock();
+        let is_settled = servers.values().all(|server| known.contains(&server.instance()));
+        self.settled.store(is_settled, Ordering::Release);
+    }
+
+    /// Records the servers that this catalog includes as known. Lists that arrived during the merge
+    /// are left to the next merge.
+    pub(super) fn merged(&self, servers: &Servers, catalog: &Catalog) {
+        let mut known = Vec::new();
+        for (slug, server) in servers {
+            // In this order: lists that arrive between the two checks change the version.
+            let is_unknown = is_unknown(&**server);
+            let version = server.catalog().version;
+            let is_late = matches!(catalog.merged_version(slug), Some(merged) if merged != version);
+            if !is_late && !is_unknown {
+                known.push(server);
+            } else if version == 0 && server.status().state == UpstreamState::Resting {
+                // The lists were dropped, and the server is not connecting.
+                self.known.lock().remove(&server.instance());
+            }
+        }
+        self.record_known(known.into_iter());
+        self.settling.notify_waiters();
     }
 }
 
-/// Computes the cache key of a class of callers with these lists.
-fn compute_mark(class: [u8; 16], organisation: Option<u64>, deltas: &[OwnDelta]) -> [u8; 16] {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&class).update(&organisation.map_or(u64::MAX, |own| own).to_le_bytes());
-    for delta in deltas {
-        let server = delta.server.to_string();
-        hasher.update(&(server.len() as u64).to_le_bytes()).update(server.as_bytes());
-        hasher.update(&delta.lists.mark).update(&[u8::from(delta.is_first)]);
-    }
-    let mut mark = [0; 16];
-    hasher.finalize_xof().fill(&mut mark);
-    mark
+/// Returns whether a server has neither lists nor a failure to report.
+fn is_unknown(server: &dyn Upstream) -> bool {
+    let status = server.status();
+    let is_coming = match status.state {
+        UpstreamState::Pending => true,
+        UpstreamState::Resting => status.trouble.is_none(),
+        _ => false,
+    };
+    is_coming && server.catalog().version == 0
 }
+
+const NO_PRINCIPAL: u64 = 0;
+const SEVERAL_PRINCIPALS: u64 = u64::MAX;
+
+/// Tracks whether a single principal has used the servers so far. A notification without a request
+/// id may concern another caller's call, so it is forwarded only while there is no other caller.
+///
+/// Once there were several, that state is permanent: a server may report on a call long after the
+/// call ended (a background job, for example), so there is no moment after which its notifications
+/// can only concern current callers. The loss is small: log messages outside of calls. Log messages
+/// of a call reach its caller in any case.
+#[derive(Default)]
+pub(crate) struct SinglePrincipal(AtomicU64);
+
+impl SinglePrincipal {
+    /// Records that a principal, identified by its key, uses a server.
+    pub(crate) fn record(&self, caller: u64) {
+        // The value 0 is reserved and cannot identify a principal.
+        let caller = if caller == NO_PRINCIPAL { SEVERAL_PRINCIPALS } else { caller };
+        let known = self.0.load(Ordering::Relaxed);
+        if known == caller || known == SEVERAL_PRINCIPALS {
+            return;
+        }
+        let first =
+            self.0.compare_exchange(NO_PRINCIPAL, caller, Ordering::Relaxed, Ordering::Relaxed);
+        if first.is_err_and(|other| other != caller) {
+            self.0.store(SEVERAL_PRINCIPALS, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether this principal is the only one so far.
+    pub(crate) fn is(&self, caller: u64) -> bool {
+        caller != SEVERAL_PRINCIPALS && self.0.load(Ordering::Relaxed) == caller
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,6 @@ use crate::catalog::entry::Pages;
 use crate::catalog::{Audience, CatalogEntry, View, ViewSearch, index, management};
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
-use crate::search::first_sentence;
 use crate::snapshot::Snapshot;
 use crate::tokens;
 use crate::transport::Text;
@@ -177,7 +176,8 @@ fn introduce_search(all: &mut String, view: &View) {
     all.push_str(&format!("Use find_tools to find one of {tools} tools of these servers:"));
     for slug in view.servers.keys() {
         let text = view.instructions.iter().find(|(other, _)| other == slug);
-        let purpose = text.map_or(String::new(), |(_, text)| first_sentence(text, MAX_PURPOSE));
+        let purpose =
+            text.map_or(String::new(), |(_, text)| management::first_sentence(text, MAX_PURPOSE));
         let line = format!("\n- {slug}{}{purpose}", if purpose.is_empty() { "" } else { ": " });
         if all.len() - start + line.len() > MAX_INTRODUCTION {
             all.push_str("\n- …");

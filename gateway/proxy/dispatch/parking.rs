@@ -21,14 +21,13 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::authorize::{Parked, Permitted};
 use crate::client_channel::CallChannel;
-use crate::context::RequestContext;
+use crate::context::{Replaced, RequestContext, Resumption};
 use crate::gateway::Gateway;
 use crate::interact;
 use crate::modern_clients::WantedLane;
 use crate::own_lists;
 use crate::parked::{Bridge, ParkedCall};
 use crate::rescue::RequestError;
-use crate::tokens::{Replaced, Resumption};
 
 /// Maximum number of elicitations in an error.
 const MAX_ELICITATIONS: usize = 32;

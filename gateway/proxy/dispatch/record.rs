@@ -14,11 +14,10 @@ use lockgate_telemetry::{
     CallTrace, Denial, FailureType, Outcome, ToolMetrics, TraceContext, Unknown,
 };
 
-use crate::authorize::{Permitted, read_reference};
+use crate::authorize::Permitted;
 use crate::catalog::{Asking, organisation_of};
-use crate::context::RequestContext;
+use crate::context::{RequestContext, read_reference};
 use crate::gateway::Gateway;
-use crate::rejections::classify;
 use crate::rescue::RequestError;
 use crate::tool_news::EndedCall;
 use crate::transport::Endpoint;
@@ -108,7 +107,7 @@ fn count_denial(
         return;
     }
     if !problem.is_unknown {
-        return metrics.rejected(classify(problem));
+        return metrics.rejected(problem.classify());
     }
     metrics.named_unknown(match context.request.method {
         Method::ToolsCall => Unknown::Tool,

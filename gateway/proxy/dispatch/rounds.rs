@@ -15,12 +15,12 @@ use lockgate_upstream::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::approve::open_round;
+use crate::approvals::asked::Bounds;
 use crate::authorize::Permitted;
-use crate::caller_view::{Forward, RequestCallerView, identity_of};
+use crate::caller_view::{Forward, RequestCallerView};
 use crate::catalog::is_legacy;
 use crate::client_channel::CallChannel;
-use crate::context::RequestContext;
+use crate::context::{RequestContext, Resumption, identity_of};
 use crate::dispatch::parking::write_input_required;
 use crate::dispatch::record::CallRecord;
 use crate::dispatch::task::{FollowedTask, read_response};
@@ -30,8 +30,8 @@ use crate::interact::is_pausable;
 use crate::random::random_id;
 use crate::relay::Relay;
 use crate::rescue::RequestError;
-use crate::response::{missing_content, write_meta};
-use crate::tokens::Resumption;
+use crate::response::missing_content;
+use crate::response::splice::write_meta;
 use crate::transport::Text;
 use crate::{interact, response};
 
@@ -138,8 +138,12 @@ async fn finish(
     }
     let failed = answer.member(Key::IsError) == Some(b"true");
     record.outcome = if failed { Outcome::ToolError } else { Outcome::Ok };
-    if answer.kind == AnswerKind::InputRequired {
-        open_round(gateway, context, permitted);
+    if answer.kind == AnswerKind::InputRequired
+        && let Some(digest) = permitted.approved()
+    {
+        // The client's next request continues the approved call without a new approval.
+        let bounds = Bounds::of(&context.snapshot.config.limits);
+        gateway.approvals.asked.open_round(*digest, bounds);
     }
     if answer.text.len() <= LARGE_RESPONSE {
         return response::write_response(context, permitted, &answer, gateway.budget());

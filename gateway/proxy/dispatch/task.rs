@@ -8,12 +8,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::StreamExt;
 use lockgate_authn::Principal;
 use lockgate_protocol::jsonrpc::{self, Message, Outcome, Request, SentBy};
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::revision::Revision;
 use lockgate_protocol::scan::{self, MAX_DEPTH};
 use lockgate_protocol::write;
 use lockgate_upstream::{
@@ -22,10 +20,8 @@ use lockgate_upstream::{
 use serde_json::{Map, Value, json};
 
 use crate::authorize::Permitted;
-use crate::caller_view::{Forward, identity_of, make_request};
 use crate::client_channel::CallChannel;
-use crate::context::RequestContext;
-use crate::gateway::Gateway;
+use crate::context::{RequestContext, identity_of, make_request};
 use crate::interact;
 use crate::rescue::RequestError;
 
@@ -36,16 +32,6 @@ const MIN_PAUSE: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// Poll interval if the server requests none.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Concurrent polls for a list of tasks.
-const MAX_CONCURRENT_POLLS: usize = 8;
-
-/// Returns whether requests for tasks are served. The extension's are checked before; a session has
-/// the tasks of 2025-11-25, if a server does too.
-pub(super) fn are_served(context: &RequestContext) -> bool {
-    context.protocol().has_task_extension
-        || context.revision == Revision::V2025_11_25 && context.view.offers.legacy_tasks
-}
-
 /// Returns whether the gateway has to follow the task on behalf of the client.
 pub(super) fn is_to_follow(
     context: &RequestContext,
@@ -90,35 +76,6 @@ pub(super) async fn wait(
     permitted: &Permitted,
 ) -> Result<(), RequestError> {
     FollowedTask::of_client(context, permitted).wait().await
-}
-
-/// Lists the tasks of a session, each as its server currently describes it.
-pub(super) async fn list(
-    gateway: &Gateway,
-    context: &RequestContext,
-    forward: Forward,
-) -> Result<Vec<u8>, RequestError> {
-    let Some(session) = &context.session else { return Ok(br#"{"tasks":[]}"#.to_vec()) };
-    let described = session.tasks().into_iter().map(|token| async move {
-        let params = json!({"taskId": token});
-        let request = make_request(Method::TasksGet, &params)?;
-        let answer = forward(gateway, Box::new(context.instead(request))).await;
-        let text = answer.ok()?.into_bytes();
-        let mut whole: Value = serde_json::from_slice(&text).ok()?;
-        match whole.get_mut("result") {
-            Some(described) => Some(described.take()),
-            None => {
-                session.forget_task(&token);
-                None
-            }
-        }
-    });
-    let mut described = futures_util::stream::iter(described).buffered(MAX_CONCURRENT_POLLS);
-    let mut tasks: Vec<Value> = Vec::new();
-    while let Some(task) = described.next().await {
-        tasks.extend(task);
-    }
-    Ok(json!({"tasks": tasks}).to_string().into_bytes())
 }
 
 pub(super) struct FollowedTask<'a> {

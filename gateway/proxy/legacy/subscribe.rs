@@ -6,25 +6,18 @@ use std::time::Instant;
 
 use lockgate_admission::spawn;
 use lockgate_authn::Principal;
-use lockgate_policy::TargetKind;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::uri;
-use lockgate_protocol::write;
 use lockgate_telemetry::Outcome;
 use lockgate_upstream::{Caller, ClientSession, ServerId, Upstream, UpstreamErrorKind};
-use serde_json::json;
 
 use crate::authorize::{Permitted, authorize};
-use crate::caller_view::identity_of;
-use crate::catalog::View;
-use crate::context::RequestContext;
+use crate::context::{RequestContext, about, identity_of};
 use crate::dispatch;
 use crate::gateway::{Gateway, MAX_SUBSCRIBING};
 use crate::quota::QuotaPermit;
 use crate::rescue::RequestError;
 use crate::session::{NewSubscription, Session, Subscribed};
-use crate::visible::{check_readable, hides_nothing, make_read};
 
 pub(super) async fn subscribe(
     gateway: &Gateway,
@@ -59,11 +52,12 @@ async fn permit_subscription(
     let permitted = authorize(context)?;
     let uri = context.request.param_str(Key::Uri);
     let uri = uri.as_deref().unwrap_or("");
-    if !context.view.describes(uri) && !hides_nothing(context, &**permitted.server()) {
-        let Some(read) = make_read(context, uri) else {
+    if !context.view.describes(uri) && !context.hides_nothing_of(&**permitted.server()) {
+        // Proves that the resource exists.
+        let Some(read) = about(context, Method::ResourcesRead, uri) else {
             return Err(RequestError::unknown_resource(uri, context.missing_resource()));
         };
-        check_readable(gateway, read).await?;
+        dispatch::forward_nested(gateway, Box::new(read)).await?;
     }
     let known = permitted.server().catalog();
     // For readable resources only, since the error reveals which server has the URI.
@@ -167,18 +161,4 @@ pub(super) fn unsubscribe(gateway: &Gateway, context: &RequestContext) -> Result
         at.give_back(server);
     }
     Ok(())
-}
-
-/// Notifies the session's client of an updated resource, if the client may see the resource.
-pub(crate) fn tell_updated(session: &Session, view: Option<&View>, server: &ServerId, own: &str) {
-    let Some(view) = view else { return };
-    let shown =
-        if session.endpoint.is_namespaced() { uri::expose(&server.slug, own) } else { own.into() };
-    if view.resource(&shown, TargetKind::Resource).is_none() {
-        return;
-    }
-    if let Some(log) = session.log(0) {
-        let params = json!({"uri": shown}).to_string();
-        log.push(write::notification(Method::ResourceUpdated.as_str(), params.as_bytes()).into());
-    }
 }

@@ -17,14 +17,15 @@ use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
 use crate::authorize::{Task, authorize, find_task, require_tasks};
-use crate::caller_view::{about, identity_of};
+use crate::caller_view::Forward;
 use crate::catalog::template::Steps;
-use crate::context::RequestContext;
+use crate::context::{RequestContext, about, identity_of};
 use crate::dispatch::{audit_allow, audit_denial};
 use crate::gateway::{Gateway, MAX_SUBSCRIBING};
-use crate::notify;
 use crate::rescue::RequestError;
-use crate::visible::{check_readable, hides_nothing, make_read};
+
+/// The read of a task; `None` if it fails.
+pub(super) type TaskRead = BoxFuture<'static, Option<Response>>;
 
 #[derive(Default)]
 pub(super) struct Tasks {
@@ -86,7 +87,7 @@ impl Tasks {
         &mut self,
         server: &ServerId,
         own: &str,
-        read: impl Fn(&str) -> Option<(Arc<Gateway>, Box<RequestContext>)>,
+        read: impl Fn(&str) -> Option<TaskRead>,
     ) {
         let at = self.all.iter().position(|task| server.names(&*task.server) && task.own == own);
         if let Some(at) = at {
@@ -95,35 +96,28 @@ impl Tasks {
     }
 
     /// Reads every task, because changes were lost.
-    pub(super) fn read_all(
-        &mut self,
-        read: impl Fn(&str) -> Option<(Arc<Gateway>, Box<RequestContext>)>,
-    ) {
+    pub(super) fn read_all(&mut self, read: impl Fn(&str) -> Option<TaskRead>) {
         for at in 0..self.all.len() {
             self.read(at, &read);
         }
     }
 
-    fn read(
-        &mut self,
-        at: usize,
-        read: &impl Fn(&str) -> Option<(Arc<Gateway>, Box<RequestContext>)>,
-    ) {
+    fn read(&mut self, at: usize, read: &impl Fn(&str) -> Option<TaskRead>) {
         let Some(task) = self.all.get_mut(at) else { return };
         if task.reading {
             task.again = true;
             return;
         }
-        let Some((gateway, context)) = read(&task.token) else { return };
+        let Some(reading) = read(&task.token) else { return };
         (task.reading, task.again) = (true, false);
-        self.reading.push(Box::pin(async move { (at, notify::read(&gateway, context).await) }));
+        self.reading.push(Box::pin(async move { (at, reading.await) }));
     }
 
     /// Returns the next task that has been read, and stays pending while no read is in progress.
     /// Cancel safe.
     pub(super) async fn next(
         &mut self,
-        read: impl Fn(&str) -> Option<(Arc<Gateway>, Box<RequestContext>)>,
+        read: impl Fn(&str) -> Option<TaskRead>,
     ) -> Option<Response> {
         let Some((at, found)) = self.reading.next().await else {
             return std::future::pending().await;
@@ -211,8 +205,11 @@ impl Watched {
         // `steps` bounds the template matching of all resources together. A resource beyond that
         // bound is read instead.
         let described = context.view.describes_within(shown, steps)
-            || hides_nothing(context, &**permitted.server());
-        let read = if described { None } else { Some(make_read(context, shown)?) };
+            || context.hides_nothing_of(&**permitted.server());
+        let mut read = None;
+        if !described {
+            read = Some(Box::new(about(context, Method::ResourcesRead, shown)?));
+        }
         let ticket = audit_allow(gateway, &one, &permitted, None).ok()?;
         if let Some(ticket) = ticket {
             ticket.finish(Outcome::Ok, Duration::ZERO);
@@ -234,9 +231,10 @@ impl Watched {
         gateway: &Gateway,
         principal: &Principal,
         caller: &Caller,
+        forward: Forward,
     ) -> Option<Self> {
         if let Some(read) = self.read.take() {
-            let read = tokio::time::timeout(READ_TIMEOUT, check_readable(gateway, read));
+            let read = tokio::time::timeout(READ_TIMEOUT, forward(gateway, read));
             read.await.ok()?.ok()?;
         }
         // Bounds the subscribe requests of a principal in flight, including those of disconnected

@@ -14,7 +14,7 @@ use lockgate_protocol::write::{self, Object};
 use plan::{Kept, Plan, plan_of_block, plan_of_envelope, plan_of_result};
 pub(super) use plan::{RewriteError, Shape};
 
-use crate::response::{write_cache_hints, write_meta};
+use crate::response::splice::{write_cache_hints, write_meta};
 
 /// Maximum length of keys in objects that are inspected.
 const MAX_KEY: usize = 1024;

@@ -1,7 +1,9 @@
-//! Assembly of large responses without copying their largest part.
+//! Parts of responses: `_meta` and cache hints, also of streamed responses, and the assembly of
+//! large responses without copying their largest part.
 
 use bytes::Bytes;
-use lockgate_protocol::scan::Member;
+use lockgate_protocol::meta;
+use lockgate_protocol::scan::{self, Member};
 use lockgate_protocol::write::Object;
 use lockgate_upstream::Answer;
 
@@ -85,4 +87,40 @@ fn is_run(all: &[Member], kept: &[&Member]) -> bool {
     let from = all.iter().position(|m| m == *first).unwrap_or(0);
     let Some(run) = all.get(from..from + kept.len()) else { return false };
     run.iter().eq(kept.iter().copied())
+}
+
+/// Writes how long a result may be cached: as long as its server says.
+pub(crate) fn write_cache_hints(object: &mut Object<'_>, ttl: Option<&[u8]>) {
+    let ttl = match ttl {
+        Some(ttl) if ttl.iter().all(u8::is_ascii_digit) => ttl,
+        _ => b"0",
+    };
+    object.raw("ttlMs", ttl);
+    object.raw("cacheScope", b"\"private\"");
+}
+
+/// Writes the server's end-to-end `_meta`, our server info and the related task, if any.
+pub(crate) fn write_meta(
+    object: &mut Object<'_>,
+    own: Option<&[u8]>,
+    info: Option<&[u8]>,
+    task: Option<&str>,
+) {
+    let raw = own.unwrap_or(b"{}");
+    let members = match own {
+        Some(_) => meta::members(raw, scan::MAX_DEPTH).unwrap_or_default(),
+        None => scan::Members::new(),
+    };
+    if info.is_none() && task.is_none() && !meta::has_end_to_end(raw, &members) {
+        return;
+    }
+    let mut inner = Object::open(object.key("_meta"));
+    if let Some(task) = task {
+        inner.raw(meta::RELATED_TASK, task.as_bytes());
+    }
+    if let Some(info) = info {
+        inner.raw(meta::SERVER_INFO, info);
+    }
+    meta::copy_end_to_end(&mut inner, raw, &members);
+    inner.close();
 }

@@ -1,4 +1,4 @@
-//! Tests of `single_principal`.
+//! Tests of `SinglePrincipal`.
 
 use super::*;
 
