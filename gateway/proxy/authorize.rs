@@ -250,7 +250,7 @@ fn permit_round(
     let mut replaced = Vec::new();
     let mut parked = None;
     let mut answer = None;
-    if tokens::is_next_round(&context.request) {
+    if context.is_next_round() {
         if context.request.method == Method::ToolsCall {
             answer = answer::read(context, &*server, &target)?;
         }

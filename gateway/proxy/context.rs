@@ -177,6 +177,12 @@ impl RequestContext {
         entry.audience.includes(self.audience())
     }
 
+    /// Returns whether the request continues an earlier request.
+    pub(crate) fn is_next_round(&self) -> bool {
+        let request = &self.request;
+        request.param(Key::RequestState).is_some() || request.param(Key::InputResponses).is_some()
+    }
+
     /// Returns whether the request has an unknown method that the endpoint's only server gets.
     pub(crate) fn passes(&self) -> bool {
         is_passed(&self.request, &self.view, &self.snapshot)

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::activity::Activity;
 use crate::agent_servers::AgentServers;
 use crate::approvals::Approvals;
-use crate::catalog::organisation_of;
+use crate::catalog::{View, organisation_of};
 use crate::directory::{Directory, SinglePrincipal};
 use crate::flagged_tools::{self, FlaggedTool, PinChange};
 use crate::modern_clients::ModernClients;
@@ -29,9 +29,9 @@ use crate::peers::{self, Peers};
 use crate::quota::Quotas;
 use crate::rights::CallerRights;
 use crate::session::{Session, Sessions, portable};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Seeing, Snapshot};
 use crate::streams::{OpenStream, Streams, TooManyStreams};
-use crate::transport::Exchange;
+use crate::transport::{Endpoint, Exchange};
 use crate::unix_time;
 use crate::usage::{Usage, UsageCount};
 
@@ -224,6 +224,19 @@ impl Gateway {
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
+    }
+
+    /// Returns the view of a caller without connections of its own.
+    pub(crate) fn view(
+        &self,
+        endpoint: &Endpoint,
+        snapshot: &Snapshot,
+        rights: &CallerRights,
+    ) -> Option<Arc<View>> {
+        if self.directory.has_private_lists() {
+            return self.view_with(&[], Seeing { endpoint, snapshot, rights });
+        }
+        self.directory.view(endpoint, snapshot, rights)
     }
 
     pub(crate) fn session(&self, id: Option<&str>, exchange: &Exchange) -> Option<Arc<Session>> {

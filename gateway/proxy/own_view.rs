@@ -20,7 +20,6 @@ use crate::own_lists::{OwnClient, OwnClients, OwnDelta};
 use crate::rights::CallerRights;
 use crate::session::Session;
 use crate::snapshot::{Seeing, Snapshot};
-use crate::transport::Endpoint;
 
 impl Gateway {
     /// Returns the clients of a modern caller that declared these capabilities.
@@ -43,18 +42,8 @@ impl Gateway {
         }
     }
 
-    /// Returns the view of a caller without connections of its own.
-    pub(crate) fn view(
-        &self,
-        endpoint: &Endpoint,
-        snapshot: &Snapshot,
-        rights: &CallerRights,
-    ) -> Option<Arc<View>> {
-        self.view_with(&OwnClients::new(), Seeing { endpoint, snapshot, rights })
-    }
-
     /// Returns the view of a caller, including the lists of its own connections and accounts.
-    pub(crate) fn view_with(&self, own: &OwnClients, seeing: Seeing<'_>) -> Option<Arc<View>> {
+    pub(crate) fn view_with(&self, own: &[OwnClient], seeing: Seeing<'_>) -> Option<Arc<View>> {
         let Seeing { endpoint, snapshot, rights } = seeing;
         let has_private = self.directory.has_private_lists();
         if own.is_empty() && !has_private {

@@ -41,7 +41,9 @@ const YIELD_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A large response of a call that can be streamed to its client.
 pub(crate) struct Relay {
-    shape: Shape,
+    client_id: Bytes,
+    has_ttl: bool,
+    info: Option<Arc<[u8]>>,
     server: Arc<dyn Upstream>,
     namespaced: bool,
     depth: usize,
@@ -84,21 +86,16 @@ impl Relay {
         if !context.takes_streamed_body
             || !has_content
             || !is_plain
-            || skills::reads_file(context, permitted)
+            || permitted.method() == Method::ResourcesRead && skills::reads_file(context, permitted)
             || !permitted.server().streams_answers()
         {
             return None;
         }
-        let shape = Shape {
-            client_id: context.request.id_bytes(),
-            server_id: 0,
-            has_ttl: permitted.method() == Method::ResourcesRead,
-            slug: None,
-            info: context.info().cloned(),
-        };
         let depth = context.snapshot.config.limits.depth;
         Some(Self {
-            shape,
+            client_id: context.request.id_bytes(),
+            has_ttl: permitted.method() == Method::ResourcesRead,
+            info: context.info().cloned(),
             server: Arc::clone(permitted.server()),
             namespaced: context.view.namespaced,
             depth,
@@ -171,7 +168,13 @@ impl ResponseSink for Relay {
         let mut scanner = StreamScanner::new(self.depth);
         // Deferred to this point, because few responses are large.
         let slug = if self.namespaced { Some(self.server.slug().to_owned()) } else { None };
-        let mut rewriter = Rewriter::new(Shape { server_id: id, slug, ..self.shape.clone() });
+        let mut rewriter = Rewriter::new(Shape {
+            client_id: self.client_id.clone(),
+            server_id: id,
+            has_ttl: self.has_ttl,
+            slug,
+            info: self.info.clone(),
+        });
         if scanner.push(start, &mut rewriter).is_err() || !rewriter.is_within_content() {
             return false;
         }

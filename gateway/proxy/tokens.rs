@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::sealed::{Purpose, Reason};
 use lockgate_protocol::write::Object;
@@ -145,11 +144,6 @@ fn read(plain: &[u8]) -> Option<Round> {
         None => Resumption::AtServer,
     };
     Some(Round { inner, questions, resumption })
-}
-
-/// Returns whether a request continues an earlier request.
-pub(crate) fn is_next_round(request: &Request) -> bool {
-    request.param(Key::RequestState).is_some() || request.param(Key::InputResponses).is_some()
 }
 
 /// Prepares the next round of an earlier request. Its state must have been sealed for this request,

@@ -159,6 +159,11 @@ impl Permitted {
         self.parked.is_some()
     }
 
+    /// Returns whether this is neither a parked call nor one that creates a task.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.parked.is_none() && self.task_use == TaskUse::None
+    }
+
     pub(crate) fn resume_at(&mut self, resumption: Resumption) {
         self.resumption = resumption;
     }

@@ -62,25 +62,26 @@ pub(super) async fn run_rounds(
     record: &mut CallRecord<'_>,
 ) -> Result<Text, RequestError> {
     let mut rounds = 0;
-    let caller_view = RequestCallerView { gateway, context, forward };
-    if is_about_one(context, permitted) {
-        let answer = Box::pin(answer(context, permitted)).await?;
-        return finish(gateway, context, permitted, answer, record).await;
-    }
+    // The response to a plain call neither asks nor creates a task.
+    let is_plain = permitted.is_plain() && !context.caller.interactive;
     if permitted.method() == Method::TasksResult {
         Box::pin(task::wait(context, permitted)).await?;
     }
     let answer = loop {
+        if is_about_one(context, permitted) {
+            break Box::pin(answer(context, permitted)).await?;
+        }
         let mut channel = paths.channel.as_ref();
-        let mut answer = if parking::may_park(context, permitted) {
+        let mut answer = if !is_plain && parking::may_park(context, permitted) {
             let channel = channel.take().cloned();
             Box::pin(park_call(gateway, context, permitted, channel, record)).await?
         } else {
-            make_call(permitted, paths, &caller_view, record).await?
+            make_call(gateway, context, permitted, paths, forward, record).await?
         };
+        let is_final = is_plain && answer.kind == AnswerKind::Complete;
         if permitted.converts_task() && answer.kind == AnswerKind::Complete {
             answer = convert_created(permitted, &answer)?;
-        } else if task::is_to_follow(context, permitted, &answer) {
+        } else if !is_final && task::is_to_follow(context, permitted, &answer) {
             answer = Box::pin(task::follow(context, permitted, &answer, channel)).await?;
         }
         if let Some(relay) = &paths.relay
@@ -89,13 +90,13 @@ pub(super) async fn run_rounds(
             record.outcome = outcome;
             return Ok(Text::default());
         }
+        if is_final {
+            break answer;
+        }
         interact::check_questions(permitted, &answer)?;
         match (&answer.outcome, answer.kind) {
             (jsonrpc::Outcome::Error(_), _) => {
-                break match parking::ask_to_open(context, permitted, &answer) {
-                    Some(asked) => asked?,
-                    None => answer,
-                };
+                break parking::ask_to_open(context, permitted, &answer).unwrap_or(Ok(answer))?;
             }
             (_, AnswerKind::InputRequired) if !context.protocol().asks_by_result => {
                 rounds += 1;
@@ -169,13 +170,14 @@ async fn write_large(
 
 /// Makes a call. If it lacks the caller's account, asks for that, and may make the call once more.
 async fn make_call(
+    gateway: &Gateway,
+    context: &RequestContext,
     permitted: &mut Permitted,
     paths: &ClientPaths,
-    caller_view: &RequestCallerView<'_>,
+    forward: Forward,
     record: &CallRecord<'_>,
 ) -> Result<Answer, RequestError> {
-    let context = caller_view.context;
-    let failure = match send_call(permitted, paths, caller_view, record).await {
+    let failure = match send_call(gateway, context, permitted, paths, forward, record).await {
         Ok(answer) => return Ok(answer),
         Err(failure) => failure,
     };
@@ -183,28 +185,31 @@ async fn make_call(
     let Some(prompt) = failure.connect else { return Err(problem) };
     Box::pin(async move {
         let channel = paths.channel.as_deref();
-        if let Some(question) = ask_to_connect(permitted, channel, &prompt, caller_view).await? {
+        let caller = RequestCallerView { gateway, context, forward };
+        if let Some(question) = ask_to_connect(permitted, channel, &prompt, &caller).await? {
             return Ok(question);
         }
-        let called = send_call(permitted, paths, caller_view, record).await;
+        let called = send_call(gateway, context, permitted, paths, forward, record).await;
         called.map_err(|failure| report(context, &**permitted.server(), &failure, record))
     })
     .await
 }
 
 async fn send_call(
+    gateway: &Gateway,
+    context: &RequestContext,
     permitted: &Permitted,
     paths: &ClientPaths,
-    caller_view: &RequestCallerView<'_>,
+    forward: Forward,
     record: &CallRecord<'_>,
 ) -> Result<Answer, UpstreamError> {
     let call = Call {
         method: permitted.method(),
         target: permitted.target(),
-        request: &caller_view.context.request,
+        request: &context.request,
         replaced: permitted.replaced(),
-        caller: &caller_view.context.caller,
-        caller_view: Some(caller_view),
+        caller: &context.caller,
+        caller_view: None,
         identity: None,
         channel: paths.channel.clone().map(|channel| channel as Arc<dyn ClientChannel>),
         sink: paths.relay.clone().map(|relay| relay as Arc<dyn ResponseSink>),
@@ -217,8 +222,11 @@ async fn send_call(
     let client = match server.as_client() {
         Some(client) => client,
         None => {
-            own = server.client_of(identity_of(&caller_view.context.principal));
-            let Some(own) = &own else { return server.call(call).await };
+            own = server.client_of(identity_of(&context.principal));
+            let Some(own) = &own else {
+                let caller_view = RequestCallerView { gateway, context, forward };
+                return server.call(Call { caller_view: Some(&caller_view), ..call }).await;
+            };
             own
         }
     };
