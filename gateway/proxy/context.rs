@@ -18,13 +18,12 @@ use lockgate_upstream::{Caller, CallerIdentity, CallerToken, Upstream};
 use serde_json::{Value, json};
 
 use crate::catalog::{Audience, CatalogEntry, View, ViewEntry, ViewSearch};
-use crate::client_protocol::ClientProtocol;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::server_operation::{ServerOperation, trace_of_message};
 use crate::session::{Running, Session};
 use crate::snapshot::{Seeing, Snapshot};
-use crate::transport::{Endpoint, Reply, Transport};
+use crate::transport::{ClientProtocol, Endpoint, Reply, Transport};
 
 /// A request at an existing endpoint, its caller and its environment.
 pub(crate) struct RequestContext {

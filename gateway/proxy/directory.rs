@@ -26,12 +26,12 @@ pub(crate) use changes::{Change, ChangeReceiver, Changes};
 use organisation::ServerSet;
 pub(crate) use organisation::{DirectoryState, Organisation, SinglePrincipal};
 
+use crate::activity::ToolNews;
 use crate::agent_servers::AgentServers;
 use crate::catalog::{Catalog, Layers, Selection, Servers, View, ViewLayer, Viewing};
 use crate::flagged_tools::log_new_flagged_tools;
 use crate::rights::CallerRights;
 use crate::snapshot::Snapshot;
-use crate::tool_news::ToolNews;
 use crate::transport::Endpoint;
 
 /// Events buffered for a slow receiver before the oldest are lost.

@@ -24,7 +24,6 @@ use serde_json::{Value, json};
 use crate::context::{RequestContext, make_request};
 use crate::directory::About;
 use crate::gateway::Gateway;
-use crate::headers::{SESSION, VERSION, header, session_header};
 use crate::peers::{self, Peers, Sender};
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
@@ -33,7 +32,9 @@ use crate::server_operation::{self, ServerOperation, trace_of_exchange};
 use crate::session::{Log, Session, parse_event_id};
 use crate::session_stream::{self, silence};
 use crate::snapshot::{Seeing, Snapshot};
-use crate::transport::{Exchange, ExchangeKind, Reply, Text};
+use crate::transport::{
+    Exchange, ExchangeKind, Reply, SESSION, Text, VERSION, header, session_header,
+};
 use crate::{dispatch, search};
 
 pub(crate) use initialize::initialize;

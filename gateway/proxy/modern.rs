@@ -19,18 +19,16 @@ use lockgate_upstream::{Caller, LogLevel};
 
 use crate::authorize::require_tasks;
 use crate::catalog::{Audience, View};
-use crate::client_protocol::MODERN;
 use crate::context::{RequestContext, is_passed};
 use crate::directory::About;
 use crate::dispatch;
 use crate::gateway::Gateway;
-use crate::headers::{METHOD, NAME, VERSION};
 use crate::own_lists::OwnClients;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::server_operation::{ServerOperation, trace_of_exchange};
 use crate::snapshot::Snapshot;
-use crate::transport::{Exchange, Reply};
+use crate::transport::{Exchange, METHOD, MODERN, NAME, Reply, VERSION};
 use crate::{listen, search, skills};
 
 /// Larger integers are not exact in every JSON reader.

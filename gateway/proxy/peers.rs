@@ -18,9 +18,8 @@ use lockgate_protocol::{code, scan};
 use lockgate_upstream::BoxFuture;
 use serde_json::json;
 
-use crate::headers::{SESSION, header};
 use crate::rescue::RequestError;
-use crate::transport::{Endpoint, Exchange, Reply, ReplyBody, StreamedBody};
+use crate::transport::{Endpoint, Exchange, Reply, ReplyBody, SESSION, StreamedBody, header};
 use crate::unix_time;
 
 /// The header that authenticates a gateway to another.

@@ -16,14 +16,14 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 
 use crate::gateway::Gateway;
-use crate::headers::{SESSION, VERSION, header};
 use crate::rescue::RequestError;
 use crate::send_on::{answer_elsewhere, find_way};
 use crate::server_operation::ServerOperation;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 use crate::transport::{
-    Endpoint, Events, Exchange, ExchangeKind, Outgoing, Reply, ReplyBody, Text,
+    Endpoint, Events, Exchange, ExchangeKind, Outgoing, Reply, ReplyBody, SESSION, Text, VERSION,
+    header,
 };
 use crate::{legacy, modern};
 

@@ -12,11 +12,10 @@ use lockgate_telemetry::audit::{Refused, RefusedToken};
 use serde_json::json;
 
 use crate::gateway::Gateway;
-use crate::headers::{SESSION, header};
 use crate::rescue::RequestError;
 use crate::server_operation::{self, ServerOperation};
 use crate::session::Session;
-use crate::transport::{Endpoint, Exchange, Reply};
+use crate::transport::{Endpoint, Exchange, Reply, SESSION, header};
 
 impl Gateway {
     /// Records a request rejected by the listener.

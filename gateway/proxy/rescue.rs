@@ -21,11 +21,10 @@ use serde_json::{Value, json};
 
 pub use failure::classify_failure;
 
-use crate::client_protocol::{ClientProtocol, LEGACY};
 use crate::modern_clients::LaneError;
 use crate::quota::Exhausted;
 use crate::streams::TooManyStreams;
-use crate::transport::Reply;
+use crate::transport::{ClientProtocol, LEGACY, Reply};
 
 /// Methods that an endpoint accepts without a session.
 const WITHOUT_SESSION: &str = "POST, OPTIONS";

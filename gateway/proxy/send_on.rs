@@ -7,12 +7,11 @@ use bytes::Bytes;
 use http::Method;
 use lockgate_protocol::jsonrpc::Message;
 
-use crate::client_protocol::{LEGACY, MODERN};
 use crate::gateway::Gateway;
 use crate::peers::{self, Holder, PeerError, Peers, Sender};
 use crate::rescue::RequestError;
 use crate::snapshot::Snapshot;
-use crate::transport::{Exchange, Reply};
+use crate::transport::{Exchange, LEGACY, MODERN, Reply};
 
 /// Timeout for another gateway to accept an answer or the end of a session.
 pub(crate) const NOTE_TIMEOUT: Duration = Duration::from_secs(3);

@@ -1,5 +1,5 @@
-//! The interface between listener and request path, for every transport: requests of clients, and
-//! their replies.
+//! The interface between listener and request path, for every transport: requests of clients, their
+//! replies, and the differences between the eras.
 
 use std::borrow::Cow;
 use std::pin::Pin;
@@ -8,6 +8,9 @@ use bytes::Bytes;
 use futures_util::Stream;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use lockgate_authn::{Credentials, Peer, Principal, Resource};
+use lockgate_protocol::code;
+use lockgate_protocol::modern::{METHOD_HEADER, NAME_HEADER, SESSION_HEADER, VERSION_HEADER};
+use lockgate_protocol::revision::{Era, Revision};
 
 /// A URL that serves MCP.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -341,6 +344,67 @@ impl Text {
         match self {
             Self::Whole(bytes) => bytes,
             Self::Spliced(parts) | Self::Shared(parts) => parts.concat().into(),
+        }
+    }
+}
+
+// Headers that the request path uses.
+
+pub(crate) static SESSION: HeaderName = HeaderName::from_static(SESSION_HEADER);
+pub(crate) static VERSION: HeaderName = HeaderName::from_static(VERSION_HEADER);
+pub(crate) static METHOD: HeaderName = HeaderName::from_static(METHOD_HEADER);
+pub(crate) static NAME: HeaderName = HeaderName::from_static(NAME_HEADER);
+
+pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    Some(headers.get(name)?.to_str().ok()?.trim())
+}
+
+/// Returns the headers that carry a legacy session id.
+pub(crate) fn session_header(id: &str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if let Ok(value) = HeaderValue::from_str(id) {
+        headers.insert(SESSION.clone(), value);
+    }
+    headers
+}
+
+/// The client's side of the protocol: what distinguishes clients with a session from clients whose
+/// requests describe themselves, for the steps between the two edges (`legacy` and `modern`).
+pub(crate) struct ClientProtocol {
+    /// Results have a type, cache hints and our server info. Sessions got the info in `initialize`.
+    pub(crate) describes_results: bool,
+    /// A question is the result of a request, and the client's next request carries the answer.
+    /// Otherwise it is a request on a stream of the session.
+    pub(crate) asks_by_result: bool,
+    /// Tasks are those of the extension, not those of 2025-11-25.
+    pub(crate) has_task_extension: bool,
+    /// The error code for a resource that does not exist.
+    pub(crate) missing_resource: i64,
+    /// The HTTP status of an error for an unknown method.
+    pub(crate) unknown_method: StatusCode,
+}
+
+pub(crate) static MODERN: ClientProtocol = ClientProtocol {
+    describes_results: true,
+    asks_by_result: true,
+    has_task_extension: true,
+    missing_resource: code::INVALID_PARAMS,
+    unknown_method: StatusCode::NOT_FOUND,
+};
+
+pub(crate) static LEGACY: ClientProtocol = ClientProtocol {
+    describes_results: false,
+    asks_by_result: false,
+    has_task_extension: false,
+    missing_resource: code::RESOURCE_NOT_FOUND,
+    unknown_method: StatusCode::OK,
+};
+
+impl ClientProtocol {
+    pub(crate) fn of(revision: Revision) -> &'static Self {
+        match revision.era() {
+            Era::Modern => &MODERN,
+            Era::Legacy => &LEGACY,
         }
     }
 }

@@ -13,14 +13,13 @@ use lockgate_telemetry::{RECENT_STEP, RecentCalls, ServerFigures, ToolMetrics};
 use lockgate_upstream::{ListKind, Upstream};
 use tokio::sync::{broadcast, watch};
 
-use crate::activity::ActivityPosition;
+use crate::activity::{ActivityPosition, EndedCall, NamedTool, ToolChange};
 use crate::catalog::merge::{is_free, names_of};
 use crate::catalog::{Audience, View, index, organisation_of};
 use crate::directory::About;
 use crate::gateway::Gateway;
 use crate::items::{ItemMistake, Items};
 use crate::rights::CallerRights;
-use crate::tool_news::{EndedCall, NamedTool, ToolChange};
 use crate::transport::Endpoint;
 
 /// Steps of recent calls that decide whether calls fail: those of 5 minutes, and the current step.

@@ -14,12 +14,12 @@ use lockgate_telemetry::{
     CallTrace, Denial, FailureType, Outcome, ToolMetrics, TraceContext, Unknown,
 };
 
+use crate::activity::EndedCall;
 use crate::authorize::Permitted;
 use crate::catalog::{Asking, organisation_of};
 use crate::context::{RequestContext, read_reference};
 use crate::gateway::Gateway;
 use crate::rescue::RequestError;
-use crate::tool_news::EndedCall;
 use crate::transport::Endpoint;
 use crate::usage::Series;
 

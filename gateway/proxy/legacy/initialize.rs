@@ -18,14 +18,13 @@ use super::refuse;
 use crate::catalog::View;
 use crate::dispatch;
 use crate::gateway::Gateway;
-use crate::headers::session_header;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::server_operation::ServerOperation;
 use crate::session::Session;
 use crate::session::portable::{self, Opening};
 use crate::snapshot::Snapshot;
-use crate::transport::{Exchange, Reply};
+use crate::transport::{Exchange, Reply, session_header};
 
 pub(crate) fn initialize(
     gateway: &Arc<Gateway>,

@@ -19,9 +19,9 @@ use serde_json::{Value, json};
 use tokio::task::coop;
 
 use crate::directory::About;
-use crate::headers::{METHOD, NAME, SESSION, VERSION};
 use crate::transport::{
-    BodyError, Endpoint, Events, Exchange, ExchangeKind, ReplyBody, StreamedBody,
+    BodyError, Endpoint, Events, Exchange, ExchangeKind, METHOD, NAME, ReplyBody, SESSION,
+    StreamedBody, VERSION,
 };
 use crate::{AgentOwner, AgentServers, Config, Gateway, Limits, Names, Rules};
 
