@@ -13,8 +13,10 @@ use lockgate_protocol::write::Object;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+/// Maximum number of questions per round.
+pub(crate) const MAX_QUESTIONS: usize = 32;
 /// Limit on the serialised questions in a sealed state, in bytes.
-const MAX_QUESTIONS: usize = 12 * 1024;
+const MAX_SEALED: usize = 12 * 1024;
 
 /// The part of a question that its answer is checked against.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -107,7 +109,7 @@ impl Questions {
             questions.insert(key, Question::of(method, &request["params"])?);
         }
         let questions = Self(questions);
-        if serde_json::to_vec(&questions).ok()?.len() > MAX_QUESTIONS {
+        if serde_json::to_vec(&questions).ok()?.len() > MAX_SEALED {
             return None;
         }
         Some(questions)
@@ -121,6 +123,12 @@ impl Questions {
     pub(crate) fn take(&self, raw: &[u8]) -> Result<Vec<u8>, String> {
         take_each(raw, |key| self.0.get(key).cloned())
     }
+}
+
+/// Reads a question of a server: its method and the JSON text of its parameters.
+pub(crate) fn read_question(question: &Value) -> (Method, String) {
+    let method = Method::parse(question["method"].as_str().unwrap_or(""));
+    (method, question.get("params").map_or_else(|| "{}".into(), Value::to_string))
 }
 
 /// Filters the answers to questions of a task, which only its server remembers: answers that fit no

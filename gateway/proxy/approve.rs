@@ -34,6 +34,7 @@ use crate::gateway::Gateway;
 use crate::peers::{Waiting, add_holder};
 use crate::quota::Exhausted;
 use crate::rescue::{ApprovalError, RequestError};
+use crate::rights::name_principal;
 use crate::transport::Text;
 use answer::{KEY, is_approval};
 use call::ApprovedCall;
@@ -349,7 +350,7 @@ impl Asking<'_> {
         let tool = self.permitted.listed().unwrap_or("");
         let waiting = WaitingApproval {
             id: id.to_owned(),
-            caller: format!("{}|{}", principal.issuer, principal.subject),
+            caller: name_principal(principal),
             organisation: organisation.map(str::to_owned),
             tool: show_text(tool),
             server: self.permitted.server().slug().to_owned(),

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, watch};
 use crate::approvals::Announcement;
 use crate::approvals::waiting::{Approver, VoteError, WaitingCall, join_names, name_of};
 use crate::gateway::Gateway;
+use crate::rights::name_principal;
 use crate::unix_time;
 
 /// The refusal of an approver's vote.
@@ -88,8 +89,8 @@ impl Gateway {
             self.record_vote(call, approver)
         });
         let (call, state) = answered?;
-        let who = format!("{}|{}", approver.issuer, approver.subject);
-        let requester = format!("{}|{}", call.requester.issuer, call.requester.subject);
+        let who = name_principal(approver);
+        let requester = name_principal(&call.requester);
         tracing::info!(target: "audit", id, who, requester, approve, "approval answered");
         Ok(state)
     }
@@ -109,7 +110,7 @@ impl Gateway {
             subject: &call.requester.subject,
             key: call.requester.key_name.as_deref(),
             organisation: call.requester.named_organisation(),
-            by: &format!("{}|{}", approver.issuer, approver.subject),
+            by: &name_principal(approver),
             by_name: &name_of(approver),
             server: call.shown["server"].as_str().unwrap_or(""),
             name: call.shown["tool"].as_str().unwrap_or(""),

@@ -1,7 +1,7 @@
 //! A canonical form of JSON for digests of requests. Numbers are copied verbatim, because parsers
 //! differ in precision.
 
-use lockgate_protocol::scan::{self, Keys, ScanError, Scanner};
+use lockgate_protocol::scan::{self, Keys, ScanError, Scanner, Span};
 use lockgate_protocol::write;
 
 /// Writes JSON with sorted members and uniform string escapes.
@@ -24,13 +24,8 @@ pub(crate) fn write_canonical(raw: &[u8], out: &mut Vec<u8>) -> Result<(), ScanE
             out.push(b'}');
         }
         Some(b'[') => {
-            let mut items = Vec::new();
-            scanner.array(&mut |inner| {
-                items.push(inner.value()?);
-                Ok(())
-            })?;
             out.push(b'[');
-            for item in items {
+            for item in read_items(&mut scanner)? {
                 write_canonical(item.of(raw), out)?;
                 out.push(b',');
             }
@@ -45,6 +40,19 @@ pub(crate) fn write_canonical(raw: &[u8], out: &mut Vec<u8>) -> Result<(), ScanE
         }
     }
     Ok(())
+}
+
+/// Returns the positions of an array's items.
+///
+/// # Errors
+/// The text is not a valid array.
+pub(crate) fn read_items(scanner: &mut Scanner<'_>) -> Result<Vec<Span>, ScanError> {
+    let mut items = Vec::new();
+    scanner.array(&mut |inner| {
+        items.push(inner.value()?);
+        Ok(())
+    })?;
+    Ok(items)
 }
 
 #[cfg(test)]

@@ -161,9 +161,9 @@ async fn authorize_slowly(
     gateway: &Gateway,
     context: Box<RequestContext>,
 ) -> (Box<RequestContext>, Result<Permitted, RequestError>) {
-    let Ok(turn) = gateway.cpu_pool.turn(context.principal.caller_id()).await else {
-        let wait = gateway.cpu_pool.limit().expected_wait();
-        return (context, Err(RequestError::too_many_judgements(wait)));
+    let turn = match gateway.wait_for_turn(&context.principal).await {
+        Ok(turn) => turn,
+        Err(problem) => return (context, Err(problem)),
     };
     turn.run(move || {
         let permitted = authorize::authorize(&context);

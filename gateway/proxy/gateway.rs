@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use lockgate_admission::CpuPool;
 use lockgate_admission::budget::Budget;
+use lockgate_admission::{CpuPool, Turn};
 use lockgate_authn::Principal;
 use lockgate_protocol::sealed::Purpose;
 use lockgate_telemetry::audit::{ChangePlace, RecordError, Trail};
@@ -27,6 +27,7 @@ use crate::modern_clients::ModernClients;
 use crate::parked::ParkedCalls;
 use crate::peers::{self, Peers};
 use crate::quota::Quotas;
+use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::session::{Session, Sessions, portable};
 use crate::snapshot::{Seeing, Snapshot};
@@ -150,6 +151,17 @@ impl Gateway {
     /// Returns the channel for servers' events.
     pub fn events(&self) -> Events {
         self.directory.events.clone()
+    }
+
+    /// Waits for the caller's turn on the thread pool.
+    ///
+    /// # Errors
+    /// The queue is full.
+    pub(crate) async fn wait_for_turn(&self, caller: &Principal) -> Result<Turn, RequestError> {
+        self.cpu_pool
+            .turn(caller.caller_id())
+            .await
+            .map_err(|_| RequestError::too_many_judgements(self.cpu_pool.limit().expected_wait()))
     }
 
     /// Returns the metrics.

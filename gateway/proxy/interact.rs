@@ -6,12 +6,10 @@ use lockgate_protocol::method::Method;
 use lockgate_upstream::{Answer, AnswerKind, ClientChannel, QuestionError};
 use serde_json::{Map, Value, json};
 
+use crate::answers::{MAX_QUESTIONS, read_question};
 use crate::authorize::Permitted;
 use crate::client_channel::CallChannel;
 use crate::rescue::RequestError;
-
-/// Maximum number of questions per round.
-const MAX_QUESTIONS: usize = 32;
 
 /// Limit in bytes on the questions of a round and on an answer; their parsed form takes many times
 /// that memory.
@@ -60,11 +58,7 @@ pub(crate) async fn ask_client(
     };
     let mut answers = Map::new();
     for (key, question) in questions {
-        let method = Method::parse(question["method"].as_str().unwrap_or(""));
-        let params = match question.get("params") {
-            Some(params) => params.to_string(),
-            None => "{}".into(),
-        };
+        let (method, params) = read_question(&question);
         let answer = match talk.ask(method, params.into()).await {
             Ok(result) if result.len() > MAX_TREE => {
                 return Err(permitted.broken("has a question, but the answer is too long"));

@@ -233,15 +233,12 @@ async fn await_lists(
     request: &Request,
 ) {
     let deadline = snapshot.config.limits.discovery_deadline;
-    let organisation = rights.principal.organisation();
-    let directory = &gateway.directory;
-    directory.settle(organisation, || About::request(&session.endpoint, request), deadline).await;
-    if directory.has_private_lists() {
-        Box::pin(gateway.settle_private_lists(&rights.principal, deadline)).await;
-    }
+    let caller = &rights.principal;
+    gateway.settle_for(caller, || About::request(&session.endpoint, request), deadline).await;
     if session.interactive && !session.interactive_awaited.load(Ordering::Relaxed) {
         if let Some(view) = gateway.view(&session.endpoint, snapshot, rights) {
             let directory = &gateway.directory;
+            let organisation = caller.organisation();
             let wait =
                 directory.wait_for_interactive(organisation, &view.servers, Era::Legacy, deadline);
             // Boxed because it is rare, to keep the future of a request small.

@@ -23,7 +23,7 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use crate::caller_view::{Forward, read_task, write_task};
-use crate::catalog::entry::ListMarks;
+use crate::catalog::entry::{CHANGES, ListMarks, index_of_change};
 use crate::catalog::template::Steps;
 use crate::catalog::{Audience, View};
 use crate::context::RequestContext;
@@ -38,7 +38,7 @@ use crate::rights::CallerRights;
 use crate::session::covers;
 use crate::snapshot::{Seeing, Snapshot};
 use crate::streams::OpenStream;
-use crate::transport::{Endpoint, Outgoing, Reply};
+use crate::transport::{Endpoint, Outgoing, Reply, Text};
 use tasks::Tasks;
 
 /// Concurrent subscribe requests of a listen.
@@ -99,7 +99,7 @@ pub(crate) fn open_stream(
         Ok(listener) => {
             let events = futures_util::stream::unfold(listener, |mut listener| async move {
                 let data = listener.next().await?;
-                Some((Outgoing { data: data.into(), ..Outgoing::default() }, listener))
+                Some((Outgoing::from(Text::from(data)), listener))
             });
             Reply::events(Box::pin(events))
         }
@@ -314,13 +314,9 @@ impl Listener {
     }
 
     fn notify_list_changed(&mut self, kind: ListKind) {
-        let (on, method) = match kind {
-            ListKind::Tools => (self.lists[0], Method::ToolsChanged),
-            ListKind::Prompts => (self.lists[1], Method::PromptsChanged),
-            _ => (self.lists[2], Method::ResourcesChanged),
-        };
-        if on {
-            self.push_notification(method, |_| {});
+        let at = index_of_change(kind);
+        if self.lists[at] {
+            self.push_notification(CHANGES[at], |_| {});
         }
     }
 

@@ -56,12 +56,8 @@ pub(crate) async fn receive(
         single_client.declare(&capabilities::carried(declared));
     }
     let deadline = snapshot.config.limits.discovery_deadline;
-    let organisation = exchange.principal.organisation();
-    let directory = &gateway.directory;
-    directory.settle(organisation, || About::request(&exchange.endpoint, &request), deadline).await;
-    if directory.has_private_lists() {
-        Box::pin(gateway.settle_private_lists(&exchange.principal, deadline)).await;
-    }
+    let Exchange { principal, endpoint, .. } = exchange;
+    gateway.settle_for(principal, || About::request(endpoint, &request), deadline).await;
     match check_request(gateway, snapshot, exchange, request) {
         Err(problem) => {
             operation.refuse(&problem);

@@ -13,7 +13,7 @@ use lockgate_upstream::ServerId;
 
 use crate::catalog::{Layers, OwnRules, View, ViewLayer};
 use crate::context::{RequestContext, identity_of};
-use crate::directory::{make_viewing, select};
+use crate::directory::{About, make_viewing, select};
 use crate::flagged_tools::log_new_flagged_tools;
 use crate::gateway::Gateway;
 use crate::own_lists::{OwnClient, OwnClients, OwnDelta};
@@ -101,8 +101,22 @@ impl Gateway {
         }
     }
 
-    /// Waits for the lists of the caller's accounts. Free once those lists have been read.
-    pub(crate) async fn settle_private_lists(&self, caller: &Principal, deadline: Duration) {
+    /// Waits for the servers that a request may concern, and for the lists of the caller's
+    /// accounts. Free once all are known.
+    pub(crate) async fn settle_for<'a>(
+        &self,
+        caller: &Principal,
+        about: impl FnOnce() -> About<'a>,
+        deadline: Duration,
+    ) {
+        self.directory.settle(caller.organisation(), about, deadline).await;
+        if self.directory.has_private_lists() {
+            // Boxed because it is rare, to keep the future of a request small.
+            Box::pin(self.settle_private_lists(caller, deadline)).await;
+        }
+    }
+
+    async fn settle_private_lists(&self, caller: &Principal, deadline: Duration) {
         let servers = self.directory.private_servers();
         let caller = identity_of(caller);
         let waits = servers.iter().map(|server| server.wait_for_private_lists(caller));

@@ -21,6 +21,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::answers::MAX_QUESTIONS;
 use crate::client_channel::CallChannel;
 use crate::config::Limits;
 use crate::modern_clients::Lease;
@@ -146,8 +147,6 @@ impl Drop for ParkedCall {
     }
 }
 
-/// Pending questions of a call.
-const MAX_QUESTIONS: usize = 32;
 /// Questions that arrive within this time are sent together.
 const BATCH_WINDOW: Duration = Duration::from_millis(5);
 

@@ -108,10 +108,7 @@ impl Gateway {
             return Ok(jsonrpc::parse(body, depth, SentBy::Client));
         }
         Box::pin(async move {
-            let Ok(turn) = self.cpu_pool.turn(principal.caller_id()).await else {
-                let wait = self.cpu_pool.limit().expected_wait();
-                return Err(RequestError::too_many_judgements(wait));
-            };
+            let turn = self.wait_for_turn(principal).await?;
             Ok(turn.run(move || jsonrpc::parse(body, depth, SentBy::Client)).await)
         })
         .await
@@ -259,6 +256,7 @@ fn own_exchange(exchange: &Exchange) -> Exchange {
 struct Batch {
     pending: FuturesUnordered<BoxFuture<'static, Reply>>,
     done: Vec<Text>,
+    /// The streams of calls; merged, they cannot be resumed.
     streams: SelectAll<Events>,
 }
 
@@ -268,7 +266,7 @@ impl Batch {
             self.take(reply);
             if !self.streams.is_empty() {
                 let done = std::mem::take(&mut self.done);
-                let done = stream::iter(done.into_iter().map(event));
+                let done = stream::iter(done.into_iter().map(Outgoing::from));
                 let rest = stream::unfold(self, Self::next);
                 return Reply::events(Box::pin(done.chain(rest)));
             }
@@ -293,12 +291,12 @@ impl Batch {
     async fn next(mut self) -> Option<(Outgoing, Self)> {
         loop {
             if let Some(text) = self.done.pop() {
-                return Some((event(text), self));
+                return Some((text.into(), self));
             }
             tokio::select! {
                 Some(sent) = self.streams.next() => {
                     if !sent.data.is_empty() {
-                        return Some((event(sent.data), self));
+                        return Some((sent.data.into(), self));
                     }
                 }
                 Some(reply) = self.pending.next() => self.take(reply),
@@ -306,11 +304,6 @@ impl Batch {
             }
         }
     }
-}
-
-/// Creates an event without an id, because merged streams cannot be resumed.
-fn event(data: Text) -> Outgoing {
-    Outgoing { data, ..Outgoing::default() }
 }
 
 fn refuse_batch(gateway: &Gateway, exchange: &Exchange, words: &'static str) -> Reply {

@@ -21,6 +21,7 @@ use smallvec::SmallVec;
 
 use splice::{splice, write_cache_hints, write_meta};
 
+use crate::answers::{MAX_QUESTIONS, read_question};
 use crate::authorize::Permitted;
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
@@ -32,8 +33,6 @@ use crate::{skills, tokens};
 const MAX_COPIED_BYTES: usize = 16 * 1024;
 /// Maximum size of a completion that is parsed into a tree, which takes many times its bytes.
 const MAX_TREE: usize = 1 << 20;
-/// Questions of a result.
-const MAX_QUESTIONS: usize = 32;
 /// Values of a completion (specification: at most 100).
 const MAX_VALUES: usize = 100;
 
@@ -347,11 +346,7 @@ fn questions(
     }
     let mut changed = false;
     for question in all.values_mut() {
-        let method = Method::parse(question["method"].as_str().unwrap_or(""));
-        let params = match question.get("params") {
-            Some(params) => params.to_string(),
-            None => "{}".into(),
-        };
+        let (method, params) = read_question(question);
         if !question::may_ask(
             &context.caller.capabilities,
             method,

@@ -55,3 +55,8 @@ pub(crate) fn subject(principal: &Principal) -> Subject<'_> {
         }),
     }
 }
+
+/// Returns a caller's name in records and questions: `issuer|subject`.
+pub(crate) fn name_principal(principal: &Principal) -> String {
+    subject(principal).principal()
+}

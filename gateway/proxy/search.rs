@@ -94,9 +94,9 @@ pub(crate) async fn answer(
         let answer = look_up(&context, lookup, vector.as_deref());
         return (context, answer);
     }
-    let Ok(turn) = gateway.cpu_pool.turn(context.principal.caller_id()).await else {
-        let wait = gateway.cpu_pool.limit().expected_wait();
-        return (context, Err(RequestError::too_many_judgements(wait)));
+    let turn = match gateway.wait_for_turn(&context.principal).await {
+        Ok(turn) => turn,
+        Err(problem) => return (context, Err(problem)),
     };
     turn.run(move || {
         let answer = look_up(&context, lookup, vector.as_deref());

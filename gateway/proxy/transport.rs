@@ -288,6 +288,13 @@ pub struct Outgoing {
     pub retry: Option<u64>,
 }
 
+impl From<Text> for Outgoing {
+    /// Returns an event without an id, which cannot be resumed.
+    fn from(data: Text) -> Self {
+        Self { data, ..Self::default() }
+    }
+}
+
 impl Default for Text {
     fn default() -> Self {
         Self::Whole(Bytes::new())

@@ -137,7 +137,7 @@ impl Gateway {
     /// The first mistake.
     pub async fn check_items(&self, caller: &Principal, items: &Items) -> Result<(), ItemMistake> {
         items.check_agent().map_err(|mut mistakes| mistakes.swap_remove(0))?;
-        self.settle_for(caller).await;
+        self.settle_everything_for(caller).await;
         let Some(view) = self.view_for(caller) else { return Ok(()) };
         for kind in [ListKind::Tools, ListKind::Prompts] {
             let entries = view.items[index(kind)].iter();
@@ -227,7 +227,7 @@ impl Gateway {
     /// Returns the items of a list that a caller may use without interaction, after waiting for the
     /// servers' lists.
     pub async fn visible_items(&self, caller: &Principal, kind: ListKind) -> Vec<VisibleItem> {
-        self.settle_for(caller).await;
+        self.settle_everything_for(caller).await;
         let Some(view) = self.view_for(caller) else { return Vec::new() };
         let mut items = Vec::new();
         for entry in view.entries(kind, Audience::Everybody) {
@@ -242,13 +242,9 @@ impl Gateway {
         items
     }
 
-    async fn settle_for(&self, caller: &Principal) {
+    async fn settle_everything_for(&self, caller: &Principal) {
         let deadline = self.snapshot().config.limits.discovery_deadline;
-        let organisation = caller.organisation();
-        self.directory.settle(organisation, || About::all(&Endpoint::All), deadline).await;
-        if self.directory.has_private_lists() {
-            self.settle_private_lists(caller, deadline).await;
-        }
+        self.settle_for(caller, || About::all(&Endpoint::All), deadline).await;
     }
 
     /// Returns whether an authenticated caller would still be authenticated now.

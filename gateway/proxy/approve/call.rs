@@ -17,9 +17,10 @@ use serde_json::{Value, json};
 
 use crate::approvals::waiting::join_names;
 use crate::authorize::Permitted;
-use crate::canonical::write_canonical;
+use crate::canonical::{read_items, write_canonical};
 use crate::context::RequestContext;
 use crate::response::scrub::form::texts;
+use crate::rights::name_principal;
 
 /// Limit on the request in bytes: approvers have to read it, and many calls may wait at once.
 pub(crate) const MAX_REQUEST: usize = 64 * 1024;
@@ -86,7 +87,7 @@ impl ApprovedCall {
             needs.push(rule.needs());
         }
         json!({
-            "caller": format!("{}|{}", principal.issuer, principal.subject),
+            "caller": name_principal(principal),
             "caller_name": principal.key_name.as_deref(),
             "organisation": principal.named_organisation(),
             "agent": principal.agent.as_deref(),
@@ -198,13 +199,8 @@ fn write_shown(raw: &[u8], out: &mut Vec<u8>) -> Result<(), ScanError> {
             out.push(b'}');
         }
         Some(b'[') => {
-            let mut items = Vec::new();
-            scanner.array(&mut |inner| {
-                items.push(inner.value()?);
-                Ok(())
-            })?;
             out.push(b'[');
-            for (at, item) in items.iter().enumerate() {
+            for (at, item) in read_items(&mut scanner)?.into_iter().enumerate() {
                 if at > 0 {
                     out.push(b',');
                 }

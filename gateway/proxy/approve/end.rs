@@ -10,7 +10,7 @@ use lockgate_telemetry::audit;
 use super::{Asking, Stop};
 use crate::approvals::waiting::{join_names, name_of};
 use crate::rescue::{ApprovalError, RequestError};
-use crate::rights::CallerRights;
+use crate::rights::{CallerRights, name_principal};
 use crate::snapshot::Seeing;
 
 impl Asking<'_> {
@@ -39,11 +39,11 @@ impl Asking<'_> {
         let mut people = Vec::with_capacity(by.len());
         let mut names = Vec::with_capacity(by.len());
         for one in by {
-            people.push(format!("{}|{}", one.issuer, one.subject));
+            people.push(name_principal(one));
             names.push(name_of(one));
         }
         let people = people.join(", ");
-        let who = format!("{}|{}", context.principal.issuer, context.principal.subject);
+        let who = name_principal(&context.principal);
         let tool = permitted.listed().unwrap_or("");
         tracing::info!(target: "audit", approval = state, who, tool, rule, by = people, "approval");
         let Some(trail) = &gateway.audit else { return Ok(()) };

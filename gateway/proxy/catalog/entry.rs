@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use lockgate_policy::{Annotations, InputSchema, Target, TargetKind, Verdict};
 use lockgate_protocol::list;
+use lockgate_protocol::method::Method;
 use lockgate_protocol::name::Slug;
 use lockgate_protocol::revision::Era;
 use lockgate_telemetry::ToolMetrics;
@@ -182,6 +183,19 @@ impl ListMarks {
     /// Returns the marks of a caller without a view.
     pub(crate) fn none() -> Self {
         Self([0; ListKind::COUNT])
+    }
+}
+
+/// The notifications of changed lists.
+pub(crate) const CHANGES: [Method; 3] =
+    [Method::ToolsChanged, Method::PromptsChanged, Method::ResourcesChanged];
+
+/// Returns the position in [`CHANGES`] of a list. Templates and skills count as resources.
+pub(crate) fn index_of_change(kind: ListKind) -> usize {
+    match kind {
+        ListKind::Tools => 0,
+        ListKind::Prompts => 1,
+        _ => 2,
     }
 }
 

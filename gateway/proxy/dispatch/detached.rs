@@ -116,7 +116,7 @@ pub(super) fn stream_rest(
 /// Streams messages that arrived together with the response.
 pub(super) fn stream_all(early: Vec<Waiting>, last: Text) -> Reply {
     let all = early.into_iter().map(|waiting| Text::Whole(waiting.text)).chain([last]);
-    let events = futures_util::stream::iter(all.map(event));
+    let events = futures_util::stream::iter(all.map(Outgoing::from));
     Reply::events(Box::pin(events))
 }
 
@@ -130,12 +130,12 @@ async fn next_event(
     open: OpenStream,
 ) -> Option<(Outgoing, Option<StreamState>)> {
     if let Some(first) = first {
-        return Some((event(first.into()), Some((None, receiver, work, open))));
+        return Some((Text::from(first).into(), Some((None, receiver, work, open))));
     }
     tokio::select! {
         biased;
         Some(waiting) = receiver.recv() => {
-            Some((event(waiting.text.into()), Some((None, receiver, work, open))))
+            Some((Text::from(waiting.text).into(), Some((None, receiver, work, open))))
         }
         (context, answer) = &mut work => {
             let last = write_final_text(&context, answer);
@@ -143,16 +143,12 @@ async fn next_event(
                 // Rare: a message that arrived with the response is sent first.
                 Ok(waiting) => {
                     let work: Work = Box::pin(std::future::ready((context, Ok(last))));
-                    Some((event(waiting.text.into()), Some((None, receiver, work, open))))
+                    Some((Text::from(waiting.text).into(), Some((None, receiver, work, open))))
                 }
-                Err(_) => Some((event(last), None)),
+                Err(_) => Some((last.into(), None)),
             }
         }
     }
-}
-
-fn event(data: Text) -> Outgoing {
-    Outgoing { data, ..Outgoing::default() }
 }
 
 pub(super) fn write_final_text(

@@ -9,6 +9,7 @@ use lockgate_protocol::scan::{self, Keys, ScanError, Scanner};
 use lockgate_protocol::write::Object;
 use lockgate_upstream::AnswerKind;
 
+use crate::canonical::read_items;
 use crate::rescue::RequestError;
 use form::{Form, texts};
 
@@ -86,11 +87,7 @@ impl Pruning<'_> {
     }
 
     fn array(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), ScanError> {
-        let mut items = Vec::new();
-        Scanner::new(raw, scan::MAX_DEPTH)?.array(&mut |s| {
-            items.push(s.value()?);
-            Ok(())
-        })?;
+        let items = read_items(&mut Scanner::new(raw, scan::MAX_DEPTH)?)?;
         out.push(b'[');
         let before = out.len();
         for item in items {

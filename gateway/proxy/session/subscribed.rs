@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use lockgate_admission::spawn;
-use lockgate_protocol::method::Method;
 use lockgate_protocol::write;
 use lockgate_upstream::{ListKind, ServerId, Subscription, Upstream, UpstreamError};
 use tokio::sync::watch;
 
-use crate::catalog::entry::ListMarks;
+use crate::catalog::entry::{CHANGES, ListMarks, index_of_change};
 use crate::catalog::{Audience, View};
 use crate::session::{Log, Session};
 
@@ -188,16 +187,13 @@ pub(crate) fn covers(whole: &str, own: &str) -> bool {
 #[cfg(test)]
 mod tests;
 
-const CHANGES: [(u8, Method); 3] =
-    [(1, Method::ToolsChanged), (2, Method::PromptsChanged), (4, Method::ResourcesChanged)];
-
 impl Session {
     /// Returns the stream outside of calls, with pending notifications added.
     pub(crate) fn listen(&self) -> Arc<Log> {
         let log = self.outside();
         let dirty = self.dirty.swap(0, Ordering::AcqRel);
-        for (bit, method) in CHANGES {
-            if dirty & bit != 0 {
+        for (at, method) in CHANGES.into_iter().enumerate() {
+            if dirty & 1 << at != 0 {
                 // Small, and therefore always accepted.
                 let _ = log.push_once(write::notification(method.as_str(), b"{}").into());
             }
@@ -225,17 +221,13 @@ impl Session {
 
     /// Sends or queues the notification that a list changed.
     fn list_changed(&self, kind: ListKind) {
-        let (bit, method) = match kind {
-            ListKind::Tools => CHANGES[0],
-            ListKind::Prompts => CHANGES[1],
-            _ => CHANGES[2],
-        };
+        let at = index_of_change(kind);
         if self.is_listening() {
             if let Some(log) = self.log(0) {
-                let _ = log.push_once(write::notification(method.as_str(), b"{}").into());
+                let _ = log.push_once(write::notification(CHANGES[at].as_str(), b"{}").into());
             }
         } else {
-            self.dirty.fetch_or(bit, Ordering::AcqRel);
+            self.dirty.fetch_or(1 << at, Ordering::AcqRel);
         }
     }
 }

@@ -10,6 +10,8 @@ use lockgate_protocol::strings::{self, StringRole};
 use lockgate_protocol::write::{self, Object};
 use lockgate_upstream::AnswerKind;
 
+use crate::canonical::read_items;
+
 /// Maximum nesting that is followed; deeper members have no protocol meaning.
 const MAX_NESTING: usize = 16;
 
@@ -131,11 +133,7 @@ fn array(
     raw: &[u8],
     depth: usize,
 ) -> Result<Option<Vec<u8>>, ScanError> {
-    let mut items = Vec::new();
-    Scanner::new(raw, scan::MAX_DEPTH)?.array(&mut |scanner| {
-        items.push(scanner.value()?);
-        Ok(())
-    })?;
+    let items = read_items(&mut Scanner::new(raw, scan::MAX_DEPTH)?)?;
     let changes: Vec<_> =
         items.iter().map(|item| whole(rule, form, of, item.of(raw), depth + 1)).collect();
     if changes.iter().all(Option::is_none) {
