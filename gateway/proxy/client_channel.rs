@@ -1,7 +1,7 @@
 //! The channel to a client while its call runs: progress under the client's own token, log messages
 //! at its level, and questions that it supports. Only questions wait for a slow client.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -16,11 +16,10 @@ use lockgate_protocol::write::{self, Object};
 use lockgate_protocol::{question, scan};
 use lockgate_upstream::{BoxFuture, ClientChannel, LogLevel, QuestionError};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 
 use crate::pace::{LogPace, Pace, write_log_message};
 use crate::response::scrub;
-use crate::session::{Log, Session};
 
 /// Messages queued for a slow modern client; further progress and log messages are dropped.
 const MAX_BACKLOG: usize = 256;
@@ -28,23 +27,88 @@ const MAX_BACKLOG: usize = 256;
 /// Longest progress token, in bytes of JSON.
 const MAX_TOKEN: usize = 256;
 
-pub(crate) enum Destination {
-    /// A modern client's response stream.
-    Channel(mpsc::Sender<Waiting>, Arc<Budget>),
-    /// A resumable stream of a legacy session, created with its first message.
-    Log {
-        session: Arc<Session>,
-        log: OnceLock<Arc<Log>>,
-        begun: Notify,
-        /// Signals that the client disconnected before there was a stream.
-        left: Notify,
-    },
+/// The way of a call's messages to its client. By default, the client cannot be asked, and the call
+/// ends with the exchange.
+pub(crate) trait Outlet: Send + Sync {
+    /// Sends an optional message, which is dropped if the client reads too slowly.
+    fn send(&self, text: Bytes);
+
+    /// Returns whether progress has to wait for the client.
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    /// Sends progress, which may replace unread progress.
+    fn send_progress(&self, text: Bytes) {
+        self.send(text);
+    }
+
+    /// Sends the last progress, ahead of the response.
+    fn send_last(&self, text: Bytes) {
+        self.send(text);
+    }
+
+    /// Asks the client a question of a server, or one of the gateway with its own time limit.
+    fn ask<'a>(
+        &'a self,
+        _slug: &'a str,
+        _method: Method,
+        _params: &'a [u8],
+        _limit: Option<Duration>,
+    ) -> BoxFuture<'a, Result<Bytes, QuestionError>> {
+        Box::pin(std::future::ready(Err(QuestionError::Undeclared)))
+    }
+
+    /// Lets the client poll for the rest of the stream after a pause.
+    fn poll_from_now_on(&self, _pause: Option<Duration>) {}
+
+    /// Completes when the client cannot receive the response any more.
+    fn client_left(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    /// Returns whether a message has begun a stream, which the response must go to.
+    fn has_stream(&self) -> bool {
+        false
+    }
 }
 
-impl Destination {
-    /// Targets a legacy session's stream, which is created with its first message.
-    pub(crate) fn of_session(session: Arc<Session>) -> Self {
-        Self::Log { session, log: OnceLock::new(), begun: Notify::new(), left: Notify::new() }
+/// A modern client's response stream.
+struct ResponseStream {
+    channel: mpsc::Sender<Waiting>,
+    budget: Arc<Budget>,
+    /// Reserved queue slot for the last progress.
+    last_place: Mutex<Option<mpsc::OwnedPermit<Waiting>>>,
+}
+
+/// Opens the outlet to a modern client, and returns the queue of its messages.
+pub(crate) fn open_response_stream(
+    budget: &Arc<Budget>,
+) -> (Arc<dyn Outlet>, mpsc::Receiver<Waiting>) {
+    let (channel, receiver) = mpsc::channel(MAX_BACKLOG + 1);
+    let last_place = Mutex::new(channel.clone().try_reserve_owned().ok());
+    (Arc::new(ResponseStream { channel, budget: Arc::clone(budget), last_place }), receiver)
+}
+
+impl Outlet for ResponseStream {
+    fn send(&self, text: Bytes) {
+        let mut held = Hold::none(Arc::clone(&self.budget));
+        let fits = held.grow_spare(text.len()).is_ok();
+        if !fits || self.channel.try_send(Waiting { text, _held: held }).is_err() {
+            tracing::debug!("a client reads too slowly; a message of its call was dropped");
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.channel.capacity() == 0
+    }
+
+    fn send_last(&self, text: Bytes) {
+        let Some(place) = self.last_place.lock().take() else { return self.send(text) };
+        let mut held = Hold::none(Arc::clone(&self.budget));
+        if held.admit(text.len()).is_ok() {
+            place.send(Waiting { text, _held: held });
+        }
     }
 }
 
@@ -55,18 +119,16 @@ pub(crate) struct Waiting {
 }
 
 pub(crate) struct CallChannel {
-    outlet: Destination,
+    outlet: Arc<dyn Outlet>,
     /// The client's progress token as JSON text.
     token: Option<Bytes>,
     level: Option<LogLevel>,
     revision: Revision,
-    /// Prefix for questions of a server that the client sees only through the gateway.
-    label: Option<String>,
     slug: String,
+    /// Whether questions name the server, which the client sees only through the gateway.
+    labelled: bool,
     progress: Mutex<Progress>,
     log_pace: LogPace,
-    /// Reserved queue slot for the last progress.
-    last_place: Mutex<Option<mpsc::OwnedPermit<Waiting>>>,
     /// Filter for messages to the client.
     response: Option<Arc<Response>>,
     this: Weak<Self>,
@@ -74,37 +136,26 @@ pub(crate) struct CallChannel {
 
 /// Interval after which progress is retried for a slow client.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// Interval of checks for a client's return to its stream.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl CallChannel {
-    pub(crate) fn channel() -> (mpsc::Sender<Waiting>, mpsc::Receiver<Waiting>) {
-        mpsc::channel(MAX_BACKLOG + 1)
-    }
-
     /// Opens the channel of a request to a server, with the least severe level of log messages, and
     /// the filter for all. With `labelled`, questions name the server.
     pub(crate) fn open(
-        outlet: Destination,
+        outlet: Arc<dyn Outlet>,
         request: &Request,
         (level, revision): (Option<LogLevel>, Revision),
         (slug, labelled): (&str, bool),
         response: Option<Arc<Response>>,
     ) -> Arc<Self> {
-        let last_place = match &outlet {
-            Destination::Channel(channel, _) => channel.clone().try_reserve_owned().ok(),
-            Destination::Log { .. } => None,
-        };
         Arc::new_cyclic(|this| Self {
             outlet,
             token: read_token(request),
             level,
             revision,
-            label: labelled.then(|| slug.to_owned()),
             slug: slug.to_owned(),
+            labelled,
             progress: Mutex::default(),
             log_pace: LogPace::default(),
-            last_place: Mutex::new(last_place),
             response,
             this: this.clone(),
         })
@@ -120,44 +171,18 @@ impl CallChannel {
         text.into()
     }
 
-    fn send(&self, text: Vec<u8>) {
-        let text = self.clean(text);
-        match &self.outlet {
-            Destination::Channel(channel, budget) => {
-                let mut held = Hold::none(Arc::clone(budget));
-                let fits = held.grow_spare(text.len()).is_ok();
-                if !fits || channel.try_send(Waiting { text, _held: held }).is_err() {
-                    tracing::debug!("a client reads too slowly; a message of its call was dropped");
-                }
-            }
-            Destination::Log { .. } => {
-                if let Some(log) = self.begin() {
-                    log.push(text.into());
-                }
-            }
-        }
-    }
-
     /// Sends the newest progress if its interval has passed, otherwise schedules it.
     fn send_progress(&self) {
         let mut progress = self.progress.lock();
         let wait = match progress.due(Instant::now()) {
             None => return,
             Some(Err(wait)) => wait,
-            Some(Ok(text)) => match &self.outlet {
-                // The reserved slot stays free for the last progress; retry later.
-                Destination::Channel(channel, _) if channel.capacity() == 0 => {
-                    progress.hold(text);
-                    RETRY_INTERVAL
-                }
-                Destination::Channel(..) => return self.send(text),
-                Destination::Log { .. } => {
-                    if let Some(log) = self.begin() {
-                        log.push_progress(self.clean(text));
-                    }
-                    return;
-                }
-            },
+            // The reserved slot stays free for the last progress; retry later.
+            Some(Ok(text)) if self.outlet.is_full() => {
+                progress.hold(text);
+                RETRY_INTERVAL
+            }
+            Some(Ok(text)) => return self.outlet.send_progress(self.clean(text)),
         };
         if !std::mem::replace(&mut progress.timer, true) {
             let talk = Weak::clone(&self.this);
@@ -173,17 +198,9 @@ impl CallChannel {
 
     /// Sends the held progress at the end of the call, ahead of the response.
     pub(crate) fn finish(&self) {
-        let Some(text) = self.progress.lock().take_held() else { return };
-        let place = self.last_place.lock().take();
-        match (&self.outlet, place) {
-            (Destination::Channel(_, budget), Some(place)) => {
-                let text = self.clean(text);
-                let mut held = Hold::none(Arc::clone(budget));
-                if held.admit(text.len()).is_ok() {
-                    place.send(Waiting { text, _held: held });
-                }
-            }
-            _ => self.send(text),
+        let held = self.progress.lock().take_held();
+        if let Some(text) = held {
+            self.outlet.send_last(self.clean(text));
         }
     }
 
@@ -193,68 +210,18 @@ impl CallChannel {
         params: &[u8],
         limit: Duration,
     ) -> Result<Bytes, QuestionError> {
-        let Destination::Log { session, .. } = &self.outlet else {
-            return Err(QuestionError::Undeclared);
-        };
-        let Some(log) = self.begin() else { return Err(QuestionError::Undeclared) };
-        session.question(log, &self.slug, Method::Elicit, params, Some(limit)).await
-    }
-
-    /// Signals that the client disconnected before its call had a stream.
-    pub(crate) fn record_departure(&self) {
-        if let Destination::Log { left, .. } = &self.outlet {
-            left.notify_one();
-        }
+        self.outlet.ask(&self.slug, Method::Elicit, params, Some(limit)).await
     }
 
     /// Completes when a legacy client cannot receive the response any more: its session has ended,
     /// or the client has disconnected or abandoned its stream.
     pub(crate) async fn client_left(&self) {
-        let Destination::Log { session, log, left, .. } = &self.outlet else {
-            return std::future::pending().await;
-        };
-        let lost = async {
-            loop {
-                match log.get() {
-                    None => return left.notified().await,
-                    Some(log) if log.is_abandoned() => return,
-                    Some(_) => tokio::time::sleep(CHECK_INTERVAL).await,
-                }
-            }
-        };
-        tokio::select! {
-            () = lost => {}
-            () = session.over.cancelled() => {}
-        }
+        self.outlet.client_left().await;
     }
 
-    /// Returns the stream of a legacy call, creating it if needed.
-    fn begin(&self) -> Option<&Arc<Log>> {
-        let Destination::Log { session, log, begun, .. } = &self.outlet else { return None };
-        let log = log.get_or_init(|| session.new_log());
-        begun.notify_one();
-        Some(log)
-    }
-
-    /// Waits for the first message to a legacy client and returns the stream.
-    pub(crate) async fn begun(&self) -> Arc<Log> {
-        if let Destination::Log { log, begun, .. } = &self.outlet {
-            loop {
-                if let Some(log) = log.get() {
-                    return Arc::clone(log);
-                }
-                begun.notified().await;
-            }
-        }
-        std::future::pending().await
-    }
-
-    /// Returns the stream of a legacy call, if it has begun.
-    pub(crate) fn stream(&self) -> Option<Arc<Log>> {
-        match &self.outlet {
-            Destination::Log { log, .. } => log.get().cloned(),
-            Destination::Channel(..) => None,
-        }
+    /// Returns whether a message to a legacy client has begun a stream.
+    pub(crate) fn has_stream(&self) -> bool {
+        self.outlet.has_stream()
     }
 }
 
@@ -302,39 +269,27 @@ impl ClientChannel for CallChannel {
         if let Some(level) = self.level
             && let Some(text) = write_log_message(&self.slug, note, level, &self.log_pace)
         {
-            self.send(text);
+            self.outlet.send(self.clean(text));
         }
     }
 
     fn waiting(&self, pause: Option<Duration>) {
-        if self.revision >= Revision::V2025_11_25
-            && let Some(log) = self.begin()
-        {
-            log.poll_from_now_on(pause);
+        if self.revision >= Revision::V2025_11_25 {
+            self.outlet.poll_from_now_on(pause);
         }
     }
 
     fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, QuestionError>> {
         Box::pin(async move {
-            let Destination::Log { session, .. } = &self.outlet else {
-                return Err(QuestionError::Undeclared);
-            };
-            let Some(log) = self.begin() else { return Err(QuestionError::Undeclared) };
             let mut params = params;
             if let Some(rule) = &self.response
                 && let Some(clean) = scrub::question(rule, &params)
             {
                 params = clean.into();
             }
-            session
-                .question(
-                    log,
-                    &self.slug,
-                    method,
-                    &question::label(self.label.as_deref(), method, &params),
-                    None,
-                )
-                .await
+            let label = self.labelled.then_some(&*self.slug);
+            let params = question::label(label, method, &params);
+            self.outlet.ask(&self.slug, method, &params, None).await
         })
     }
 }

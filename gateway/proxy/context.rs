@@ -14,16 +14,28 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::scan::{self, MAX_DEPTH};
 use lockgate_telemetry::TraceContext;
-use lockgate_upstream::{Caller, CallerIdentity, CallerToken, Upstream};
+use lockgate_upstream::{Caller, CallerIdentity, CallerToken, ServerId, Upstream};
 use serde_json::{Value, json};
 
 use crate::catalog::{Audience, CatalogEntry, View, ViewEntry, ViewSearch};
+use crate::own_lists::OwnClients;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::server_operation::{ServerOperation, trace_of_message};
-use crate::session::{Running, Session};
 use crate::snapshot::{Seeing, Snapshot};
 use crate::transport::{ClientProtocol, Endpoint, Reply, Transport};
+
+/// The session of a legacy client, as its requests use it.
+pub(crate) trait LegacySession: Send + Sync {
+    /// Returns the session, if its own connections may have other lists.
+    fn own_clients(&self) -> OwnClients;
+
+    /// Returns whether the client loads definitions of tools on demand.
+    fn defers_loading(&self) -> bool;
+
+    /// Records a task that the client follows, by its client's id and the server's own.
+    fn remember_task(&self, token: &str, server: ServerId, own: &str);
+}
 
 /// A request at an existing endpoint, its caller and its environment.
 pub(crate) struct RequestContext {
@@ -36,13 +48,11 @@ pub(crate) struct RequestContext {
     pub(crate) request: Request,
     pub(crate) revision: Revision,
     pub(crate) caller: Caller,
-    pub(crate) session: Option<Arc<Session>>,
+    pub(crate) session: Option<Arc<dyn LegacySession>>,
     /// Trace position of the exchange, or of the request that caused this request.
     pub(crate) trace: Option<TraceContext>,
     /// Metrics and span; `None` for requests of the gateway itself.
     pub(crate) operation: Option<ServerOperation>,
-    /// Legacy: handle for cancellation by the client, until the call takes it over.
-    pub(crate) running: Option<Running>,
     /// Whether the response may be streamed.
     pub(crate) takes_streamed_body: bool,
 }
@@ -99,7 +109,6 @@ impl RequestContext {
             session: self.session.clone(),
             trace: self.position(),
             operation: None,
-            running: None,
             takes_streamed_body: false,
         }
     }
@@ -109,7 +118,7 @@ impl RequestContext {
         token: &str,
         (snapshot, view, rights): (Arc<Snapshot>, Arc<View>, CallerRights),
         endpoint: &Endpoint,
-        (revision, caller, session): (Revision, Caller, Option<Arc<Session>>),
+        (revision, caller, session): (Revision, Caller, Option<Arc<dyn LegacySession>>),
     ) -> Option<Box<Self>> {
         Some(Box::new(Self {
             view,
@@ -123,7 +132,6 @@ impl RequestContext {
             session,
             trace: None,
             operation: None,
-            running: None,
             takes_streamed_body: false,
             snapshot,
         }))
@@ -153,7 +161,7 @@ impl RequestContext {
     /// Returns whether the client loads definitions of tools on demand.
     fn defers_loading(&self) -> bool {
         match &self.session {
-            Some(session) => session.defers_loading,
+            Some(session) => session.defers_loading(),
             None => {
                 let client = self.request.meta(Key::MetaClientInfo).unwrap_or(b"{}");
                 self.snapshot.config.tool_search.is_deferring(client)

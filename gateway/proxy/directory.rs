@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast};
 
 pub(crate) use about::About;
-pub(crate) use changes::{Change, ChangeReceiver, Changes};
+pub(crate) use changes::{Change, ChangeReceiver, Changes, covers_resource};
 use organisation::ServerSet;
 pub(crate) use organisation::{DirectoryState, Organisation, SinglePrincipal};
 

@@ -3,46 +3,68 @@
 //! if messages precede it.
 
 mod answer;
-mod detached;
 mod parking;
 mod record;
 mod rounds;
+mod stream;
 mod task;
 
 use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use lockgate_admission::future_pool::{FuturePool, Slots};
-use lockgate_admission::spawn;
+use lockgate_admission::future_pool::{FuturePool, PooledFuture, Slots};
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
-use lockgate_upstream::ListKind;
+use lockgate_upstream::{ListKind, LogLevel};
 
-use crate::dispatch::detached::{stream_all, stream_rest, write_final_text};
 pub(crate) use answer::join_instructions;
 use answer::{write_discovery, write_page};
-use detached::{Called, Detached, Work, reclaim};
 use record::CallRecord;
 pub(crate) use record::{audit_allow, audit_denial, audit_listen};
 use rounds::{ClientPaths, run_rounds};
+pub(crate) use stream::write_final_text;
+use stream::{Called, Work, stream_all, stream_rest};
 
 use crate::approve::{self, Step, obtain_approval};
 use crate::authorize::{self, Permitted};
-use crate::client_channel::{CallChannel, Destination};
+use crate::client_channel::{CallChannel, Outlet, open_response_stream};
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
 use crate::relay::{Relay, stream_message};
 use crate::rescue::RequestError;
 use crate::search::{self, Lookup};
 use crate::server_operation;
-use crate::session::{Log, Session};
-use crate::session_stream::{silence, stream_call};
 use crate::skills;
 use crate::transport::{Reply, Text, Transport};
 
-/// Handles a request of an authenticated caller.
-pub(crate) async fn answer_request(gateway: &Arc<Gateway>, context: Box<RequestContext>) -> Reply {
+/// The reply to a request, or the permitted call that gives the reply.
+pub(crate) enum Answered {
+    Reply(Reply),
+    Call(Box<RequestContext>, Permitted),
+}
+
+impl From<Reply> for Answered {
+    fn from(reply: Reply) -> Self {
+        Self::Reply(reply)
+    }
+}
+
+/// Handles a request of a modern client.
+pub(crate) async fn answer_modern(gateway: &Arc<Gateway>, context: Box<RequestContext>) -> Reply {
+    let (context, permitted) = match answer_request(gateway, context).await {
+        Answered::Reply(reply) => return reply,
+        Answered::Call(context, permitted) => (context, permitted),
+    };
+    if may_stream(&context) {
+        // Boxed because it is rare, to keep the future of a request small.
+        return Box::pin(stream_modern(gateway, context, permitted)).await;
+    }
+    run_modern(gateway, context, permitted).await
+}
+
+/// Handles a request of an authenticated caller, up to the call of a server.
+pub(crate) async fn answer_request(gateway: &Gateway, context: Box<RequestContext>) -> Answered {
     let kind = match context.request.method {
         Method::ToolsList => ListKind::Tools,
         Method::PromptsList => ListKind::Prompts,
@@ -53,42 +75,42 @@ pub(crate) async fn answer_request(gateway: &Arc<Gateway>, context: Box<RequestC
         }
         Method::Discover => {
             let answer = admit_list(gateway, &context).map(|()| write_discovery(&context));
-            return write_reply(&context, answer);
+            return write_reply(&context, answer).into();
         }
         Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::Complete => {
             if context.view.search.is_some()
                 && let Some(lookup) = search::find_lookup(&context)
             {
                 // Boxed because it is rare, to keep the future of a request small.
-                return Box::pin(answer_lookup(gateway, context, lookup)).await;
+                return Box::pin(answer_lookup(gateway, context, lookup)).await.into();
             }
-            return forward_request(gateway, context).await;
+            return permit_call(gateway, context).await;
         }
         method @ (Method::SkillsGet | Method::DirectoryRead)
             if skills::is_offered(method, &context.view.offers) =>
         {
-            return forward_request(gateway, context).await;
+            return permit_call(gateway, context).await;
         }
-        Method::Unknown if context.passes() => return forward_request(gateway, context).await,
+        Method::Unknown if context.passes() => return permit_call(gateway, context).await,
         Method::TasksGet | Method::TasksUpdate | Method::TasksCancel | Method::TasksResult
             if context.serves_tasks() =>
         {
-            return forward_request(gateway, context).await;
+            return permit_call(gateway, context).await;
         }
         _ => {
             let problem = RequestError::method_not_found(&context.request.method_name());
             audit_denial(gateway, &context, &problem);
-            return write_reply(&context, Err(problem));
+            return write_reply(&context, Err(problem)).into();
         }
     };
     if let Err(problem) = admit_list(gateway, &context) {
-        return write_reply(&context, Err(problem));
+        return write_reply(&context, Err(problem)).into();
     }
     for server in context.view.servers.values() {
         server.touch();
     }
     let answer = write_page(&context, kind);
-    write_reply(&context, answer)
+    write_reply(&context, answer).into()
 }
 
 /// Charges lists and discovery to the rate limits.
@@ -127,33 +149,31 @@ async fn answer_lookup(gateway: &Gateway, context: Box<RequestContext>, lookup: 
     write_reply(&context, answer)
 }
 
-/// Authorizes a request for a server and runs the call.
-async fn forward_request(gateway: &Arc<Gateway>, mut context: Box<RequestContext>) -> Reply {
-    let permitted = if authorize::is_slow(&context) {
-        // Boxed because it is rare, to keep the future of a request small.
-        let (judged, permitted) = Box::pin(authorize_slowly(gateway, context)).await;
-        context = judged;
-        permitted
-    } else {
-        authorize::authorize(&context)
-    };
-    let permitted = match permitted {
-        Ok(permitted) => permitted,
+/// Authorizes a request for a server.
+async fn permit_call(gateway: &Gateway, context: Box<RequestContext>) -> Answered {
+    let (context, permitted) = authorize_request(gateway, context).await;
+    match permitted {
+        Ok(permitted) => {
+            gateway.record_caller(&context.principal, &**permitted.server());
+            Answered::Call(context, permitted)
+        }
         Err(problem) => {
             audit_denial(gateway, &context, &problem);
-            return write_reply(&context, Err(problem));
-        }
-    };
-    gateway.record_caller(&context.principal, &**permitted.server());
-    match &context.session {
-        None if !may_stream(&context) => run_modern(gateway, context, permitted).await,
-        // Boxed because it is rare, to keep the future of a request small.
-        None => Box::pin(stream_modern(gateway, context, permitted)).await,
-        Some(session) => {
-            let session = Arc::clone(session);
-            run_legacy(gateway, context, permitted, session).await
+            write_reply(&context, Err(problem)).into()
         }
     }
+}
+
+async fn authorize_request(
+    gateway: &Gateway,
+    context: Box<RequestContext>,
+) -> (Box<RequestContext>, Result<Permitted, RequestError>) {
+    if authorize::is_slow(&context) {
+        // Boxed because it is rare, to keep the future of a request small.
+        return Box::pin(authorize_slowly(gateway, context)).await;
+    }
+    let permitted = authorize::authorize(&context);
+    (context, permitted)
 }
 
 /// Authorizes a request on the CPU pool, to keep this thread responsive.
@@ -177,15 +197,13 @@ fn may_stream(context: &RequestContext) -> bool {
     context.request.meta(Key::ProgressToken).is_some() || context.caller.log_level.is_some()
 }
 
-fn open_channel(
+/// Opens the channel of a call, with the least severe level of log messages.
+pub(crate) fn open_channel(
     context: &RequestContext,
     permitted: &Permitted,
-    outlet: Destination,
+    outlet: Arc<dyn Outlet>,
+    level: Option<LogLevel>,
 ) -> Arc<CallChannel> {
-    let level = match &context.session {
-        Some(session) => Some(session.wanted_level()),
-        None => context.caller.log_level,
-    };
     let server = (permitted.server().slug(), context.view.namespaced);
     let client = (level, context.revision);
     CallChannel::open(outlet, &context.request, client, server, permitted.shared_response())
@@ -216,32 +234,38 @@ async fn run_modern(
 }
 
 /// The input of the future of a call.
-type PooledCall = (Arc<Gateway>, Box<RequestContext>, Permitted, ClientPaths);
+pub(crate) type PooledCall = (Arc<Gateway>, Box<RequestContext>, Permitted, ClientPaths);
 
 thread_local! {
     /// The futures of the thread's calls.
     static CALLS: Arc<FuturePool<PooledCall, Called>> = FuturePool::new(run_pooled);
 }
 
-/// Calls the server, and returns its answer with the context. The client of a session can cancel
-/// the call.
+/// Calls the server, and returns its answer with the context.
 async fn run_pooled(slots: Arc<Slots<PooledCall, Called>>) -> Called {
-    let Some((gateway, mut context, permitted, paths)) = slots.take_input() else {
+    let Some((gateway, context, permitted, paths)) = slots.take_input() else {
         return std::future::pending().await;
     };
-    let running = context.running.take();
-    let answer = {
-        let mut call = pin!(call_server(&gateway, &context, permitted, paths));
-        match &running {
-            None => call.await,
-            Some(running) => tokio::select! {
-                biased;
-                answer = &mut call => answer,
-                () = running.token.cancelled() => Err(RequestError::withdrawn()),
-            },
-        }
-    };
+    let answer = call_server(&gateway, &context, permitted, paths).await;
     (context, answer)
+}
+
+/// A running call.
+pub(crate) type RunningCall = PooledFuture<PooledCall, Called>;
+
+/// Starts a call with a channel to its client. Returns it with the relay of a large response, if
+/// the response may be streamed.
+pub(crate) fn start_call(
+    gateway: &Arc<Gateway>,
+    context: Box<RequestContext>,
+    permitted: Permitted,
+    channel: Arc<CallChannel>,
+) -> (RunningCall, Option<Arc<Relay>>) {
+    let relay = Relay::new(&context, &permitted, gateway.budget());
+    let relay = relay.map(|relay| Arc::new(relay.beside(&channel)));
+    let paths = ClientPaths { channel: Some(channel), relay: relay.clone() };
+    let call = (Arc::clone(gateway), context, permitted, paths);
+    (CALLS.with(|calls| calls.run(call)), relay)
 }
 
 /// Runs a modern call that may stream: the reply is JSON if the response comes first, else a
@@ -251,9 +275,8 @@ async fn stream_modern(
     context: Box<RequestContext>,
     permitted: Permitted,
 ) -> Reply {
-    let (sender, mut receiver) = CallChannel::channel();
-    let outlet = Destination::Channel(sender, Arc::clone(gateway.budget()));
-    let channel = open_channel(&context, &permitted, outlet);
+    let (outlet, mut receiver) = open_response_stream(gateway.budget());
+    let channel = open_channel(&context, &permitted, outlet, context.caller.log_level);
     let shared = Arc::clone(gateway);
     let mut work: Work = Box::pin(async move {
         let answer = call_server(&shared, &context, permitted, ClientPaths::through(channel)).await;
@@ -278,63 +301,6 @@ async fn stream_modern(
     }
 }
 
-/// Runs a legacy call. It continues if the client disconnects, and can be cancelled by its id. The
-/// reply becomes a resumable stream of the session if a message precedes the response.
-async fn run_legacy(
-    gateway: &Arc<Gateway>,
-    context: Box<RequestContext>,
-    permitted: Permitted,
-    session: Arc<Session>,
-) -> Reply {
-    let server = Arc::clone(permitted.server());
-    let outlet = Destination::of_session(Arc::clone(&session));
-    let channel = open_channel(&context, &permitted, outlet);
-    let relay = Relay::new(&context, &permitted, gateway.budget());
-    let relay = relay.map(|relay| Arc::new(relay.beside(&channel)));
-    let paths = ClientPaths { channel: Some(Arc::clone(&channel)), relay: relay.clone() };
-    let call = (Arc::clone(gateway), context, permitted, paths);
-    let work = CALLS.with(|calls| calls.run(call));
-    let mut work = Detached::new(work, server, Arc::clone(&channel));
-    tokio::select! {
-        biased;
-        (context, answer) = &mut work => match Relay::ended(relay.as_ref(), &answer) {
-            Some(reply) => reply,
-            None => match (channel.stream(), answer) {
-                (None, Err(problem)) if problem.is_withdrawn() => silence(),
-                (None, answer) => write_reply(&context, answer),
-                (Some(log), answer) => {
-                    finish_stream(&log, &context, answer);
-                    stream_call(gateway, &session, &log)
-                }
-            },
-        },
-        log = channel.begun() => {
-            let rest = Arc::clone(&log);
-            let server = work.server();
-            spawn(async move {
-                tokio::select! {
-                    (context, answer) = work.take() => finish_stream(&rest, &context, answer),
-                    _promise = reclaim(&*server, Some(&rest)) => rest.finish(None, Text::default()),
-                }
-            });
-            stream_call(gateway, &session, &log)
-        }
-        (relay, pieces) = Relay::pieces(relay.as_ref()) => stream_message(relay, work, pieces),
-    }
-}
-
-/// Ends a stream with the response, or without one if the client has cancelled the call.
-fn finish_stream(log: &Log, context: &RequestContext, answer: Result<Text, RequestError>) {
-    if let Some(session) = &context.session {
-        session.cancel_questions(log);
-    }
-    let last = match answer {
-        Err(problem) if problem.is_withdrawn() => None,
-        answer => Some(write_final_text(context, answer)),
-    };
-    log.finish(last, context.write_error(&RequestError::dropped()).into());
-}
-
 /// Handles a request of a built-in server on behalf of its caller: authorized and recorded like the
 /// caller's own requests, but without a channel to the client.
 pub(crate) fn forward_nested(
@@ -342,12 +308,7 @@ pub(crate) fn forward_nested(
     context: Box<RequestContext>,
 ) -> BoxFuture<'_, Result<Text, RequestError>> {
     Box::pin(async move {
-        let (context, permitted) = if authorize::is_slow(&context) {
-            authorize_slowly(gateway, context).await
-        } else {
-            let permitted = authorize::authorize(&context);
-            (context, permitted)
-        };
+        let (context, permitted) = authorize_request(gateway, context).await;
         match permitted.and_then(approve::refuse_nested) {
             Ok(permitted) => {
                 call_server(gateway, &context, permitted, ClientPaths::default()).await

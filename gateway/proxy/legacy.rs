@@ -2,6 +2,7 @@
 //! basic/lifecycle.mdx, basic/transports.mdx (2025-11-25); basic/index.mdx (2025-03-26) for
 //! batches.
 
+mod call;
 mod initialize;
 mod subscribe;
 
@@ -21,22 +22,24 @@ use lockgate_protocol::write;
 use lockgate_upstream::{ClientSession, LogLevel};
 use serde_json::{Value, json};
 
-use crate::context::{RequestContext, make_request};
+use crate::context::{LegacySession, RequestContext, make_request};
 use crate::directory::About;
+use crate::dispatch::{self, Answered};
 use crate::gateway::Gateway;
 use crate::peers::{self, Peers, Sender};
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
+use crate::search;
 use crate::send_on::NOTE_TIMEOUT;
 use crate::server_operation::{self, ServerOperation, trace_of_exchange};
-use crate::session::{Log, Session, parse_event_id};
+use crate::session::{Log, Running, Session, parse_event_id};
 use crate::session_stream::{self, silence};
 use crate::snapshot::{Seeing, Snapshot};
 use crate::transport::{
     Exchange, ExchangeKind, Reply, SESSION, Text, VERSION, header, session_header,
 };
-use crate::{dispatch, search};
 
+use call::run_call;
 pub(crate) use initialize::initialize;
 use subscribe::{subscribe, unsubscribe};
 
@@ -75,37 +78,55 @@ pub(crate) async fn receive(
             let problem = RequestError::method_not_found(&request.method_name());
             refuse(gateway, exchange, &id, &problem, &operation)
         }
-        method => {
-            let message = (request, operation);
-            let context = match prepare_request(gateway, snapshot, session, exchange, message).await
-            {
-                Ok(context) => context,
-                Err(reply) => return *reply,
-            };
-            match method {
-                Method::Subscribe => {
-                    // Boxed because it is rare, to keep the future of a request small.
-                    let subscribed = Box::pin(subscribe(gateway, &context)).await;
-                    write_noted(&id, &context, subscribed)
-                }
-                Method::Unsubscribe => write_noted(&id, &context, unsubscribe(gateway, &context)),
-                Method::TasksList if context.serves_tasks() => {
-                    let tasks = Box::pin(list_tasks(gateway, &context)).await;
-                    dispatch::write_reply(&context, tasks)
-                }
-                _ => dispatch::answer_request(gateway, context).await,
-            }
-        }
+        _ => answer(gateway, snapshot, session, exchange, (request, operation)).await,
     }
+}
+
+/// Answers a request that concerns servers.
+async fn answer(
+    gateway: &Arc<Gateway>,
+    snapshot: Arc<Snapshot>,
+    session: Arc<Session>,
+    exchange: &Exchange,
+    message: (Request, ServerOperation),
+) -> Reply {
+    let prepared = prepare_request(gateway, snapshot, &session, exchange, message).await;
+    let (context, running) = match prepared {
+        Ok(prepared) => prepared,
+        Err(reply) => return *reply,
+    };
+    match context.request.method {
+        Method::Subscribe => {
+            // Boxed because it is rare, to keep the future of a request small.
+            let subscribed = Box::pin(subscribe(gateway, &session, &context)).await;
+            return write_noted(&context, subscribed);
+        }
+        Method::Unsubscribe => {
+            return write_noted(&context, unsubscribe(gateway, &session, &context));
+        }
+        Method::TasksList if context.serves_tasks() => {
+            let tasks = Box::pin(list_tasks(gateway, &session, &context)).await;
+            return dispatch::write_reply(&context, tasks);
+        }
+        _ => {}
+    }
+    let (context, permitted) = match dispatch::answer_request(gateway, context).await {
+        Answered::Reply(reply) => return reply,
+        Answered::Call(context, permitted) => (context, permitted),
+    };
+    run_call(gateway, session, context, permitted, running).await
 }
 
 /// Concurrent polls for a list of tasks.
 const MAX_CONCURRENT_POLLS: usize = 8;
 
 /// Lists the tasks of a session, each as its server currently describes it.
-async fn list_tasks(gateway: &Gateway, context: &RequestContext) -> Result<Text, RequestError> {
+async fn list_tasks(
+    gateway: &Gateway,
+    session: &Session,
+    context: &RequestContext,
+) -> Result<Text, RequestError> {
     dispatch::admit_list(gateway, context)?;
-    let Some(session) = &context.session else { return Err(RequestError::unknown_task()) };
     let described = session.tasks().into_iter().map(|token| async move {
         let params = json!({"taskId": token});
         let request = make_request(Method::TasksGet, &params)?;
@@ -141,18 +162,18 @@ fn is_refused(snapshot: &Snapshot, request: &Request) -> bool {
 async fn prepare_request(
     gateway: &Arc<Gateway>,
     snapshot: Arc<Snapshot>,
-    session: Arc<Session>,
+    session: &Arc<Session>,
     exchange: &Exchange,
     (request, operation): (Request, ServerOperation),
-) -> Result<Box<RequestContext>, Box<Reply>> {
+) -> Result<(Box<RequestContext>, Running), Box<Reply>> {
     let principal = exchange.principal.clone();
     let rights = CallerRights::new(&snapshot.policy, principal.clone(), &session.endpoint);
     // Registered first, so that the client can also cancel the wait for servers.
-    let running = session.run(request.id_bytes());
+    let mut running = session.run(request.id_bytes());
     tokio::select! {
         biased;
-        () = await_lists(gateway, &snapshot, &session, &rights, &request) => {}
-        () = running.token.cancelled() => return Err(Box::new(silence())),
+        () = await_lists(gateway, &snapshot, session, &rights, &request) => {}
+        () = running.cancelled() => return Err(Box::new(silence())),
     }
     let own = session.own_clients();
     if !own.is_empty() {
@@ -161,10 +182,10 @@ async fn prepare_request(
             biased;
             // Boxed because it is rare, to keep the future of a request small.
             () = Box::pin(gateway.settle_own_lists(&own, &request, seeing)) => {}
-            () = running.token.cancelled() => return Err(Box::new(silence())),
+            () = running.cancelled() => return Err(Box::new(silence())),
         }
     }
-    let Some(view) = gateway.view_of_session(&session, &snapshot, &rights) else {
+    let Some(view) = gateway.view_of_session(session, &snapshot, &rights) else {
         let problem = RequestError::no_endpoint();
         let id = request.id();
         return Err(Box::new(refuse(gateway, exchange, id, &problem, &operation)));
@@ -178,10 +199,9 @@ async fn prepare_request(
         // The session's owner, with the rights of this request's own credential.
         principal,
         revision: session.revision,
-        session: Some(session),
+        session: Some(session.clone()),
         trace: trace_of_exchange(&exchange.headers),
         operation: Some(operation),
-        running: Some(running),
         takes_streamed_body: exchange.takes_streamed_body,
         request,
         snapshot,
@@ -192,7 +212,7 @@ async fn prepare_request(
         server_operation::refuse(context.operation.as_ref(), &problem);
         return Err(Box::new(gateway.refuse(&problem, exchange, Some(context.request.id()))));
     }
-    Ok(context)
+    Ok((context, running))
 }
 
 /// Writes the reply to a request with an empty result.
@@ -204,11 +224,11 @@ fn write_done(id: &[u8], result: Result<(), RequestError>) -> Reply {
 }
 
 /// Writes such a reply and records an error in the request's span.
-fn write_noted(id: &[u8], context: &RequestContext, result: Result<(), RequestError>) -> Reply {
+fn write_noted(context: &RequestContext, result: Result<(), RequestError>) -> Reply {
     if let Err(problem) = &result {
         server_operation::refuse(context.operation.as_ref(), problem);
     }
-    write_done(id, result)
+    write_done(context.request.id(), result)
 }
 
 /// Refuses and records a request that no later step will record.

@@ -27,7 +27,7 @@ use crate::catalog::entry::{CHANGES, ListMarks, index_of_change};
 use crate::catalog::template::Steps;
 use crate::catalog::{Audience, View};
 use crate::context::RequestContext;
-use crate::directory::{Change, ChangeReceiver};
+use crate::directory::{Change, ChangeReceiver, covers_resource};
 use crate::dispatch::{audit_denial, audit_listen};
 use crate::gateway::Gateway;
 use crate::listen::tasks::{TaskRead, Watched};
@@ -35,7 +35,6 @@ use crate::modern_clients::{LaneError, ListeningLane};
 use crate::own_lists::OwnClients;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
-use crate::session::covers;
 use crate::snapshot::{Seeing, Snapshot};
 use crate::streams::OpenStream;
 use crate::transport::{Endpoint, Outgoing, Reply, Text};
@@ -322,7 +321,9 @@ impl Listener {
 
     fn notify_updated(&mut self, server: &ServerId, own: &str, on: Subscription) {
         let mine = self.resources.iter().find(|watched| {
-            server.names(&*watched.server) && watched.stands_on(on) && covers(&watched.own, own)
+            server.names(&*watched.server)
+                && watched.stands_on(on)
+                && covers_resource(&watched.own, own)
         });
         let Some(watched) = mine else { return };
         // A sub-resource is reported under its own URI.

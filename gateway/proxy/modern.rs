@@ -77,7 +77,7 @@ pub(crate) async fn receive(
             if context.caller.interactive && context.request.method != Method::Discover {
                 await_interactive(gateway, &mut context).await;
             }
-            dispatch::answer_request(gateway, context).await
+            dispatch::answer_modern(gateway, context).await
         }
     }
 }
@@ -146,7 +146,6 @@ fn check_request(
         session: None,
         trace: trace_of_exchange(&exchange.headers),
         operation: None,
-        running: None,
         takes_streamed_body: exchange.takes_streamed_body,
         request,
         snapshot,

@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::caller_view::{read_task, write_task};
 use crate::catalog::View;
-use crate::context::RequestContext;
+use crate::context::{LegacySession, RequestContext};
 use crate::directory::Source;
 use crate::dispatch::forward_nested;
 use crate::gateway::Gateway;
@@ -95,6 +95,17 @@ impl Gateway {
             servers.retain(|server| view.server(&ServerId::of(&**server)).is_none());
         }
         servers
+    }
+
+    /// Returns the view of a session's client under these rules.
+    pub(crate) fn view_of_session(
+        &self,
+        session: &Session,
+        snapshot: &Snapshot,
+        rights: &CallerRights,
+    ) -> Option<Arc<View>> {
+        let seeing = Seeing { endpoint: &session.endpoint, snapshot, rights };
+        self.view_with(&session.own_clients(), seeing)
     }
 
     /// Returns the current view of a session's owner, or `None` if the owner's key is no longer
@@ -208,7 +219,8 @@ impl Gateway {
         let caller = session.caller(snapshot.assertion(&principal));
         let rights = CallerRights::new(&snapshot.policy, principal, &session.endpoint);
         let view = self.view_of_session(session, &snapshot, &rights)?;
-        let client = (session.revision, caller, Some(Arc::clone(session)));
+        let own: Arc<dyn LegacySession> = session.clone();
+        let client = (session.revision, caller, Some(own));
         RequestContext::of_task(token, (snapshot, view, rights), &session.endpoint, client)
     }
 }

@@ -17,9 +17,7 @@ use crate::directory::{About, make_viewing, select};
 use crate::flagged_tools::log_new_flagged_tools;
 use crate::gateway::Gateway;
 use crate::own_lists::{OwnClient, OwnClients, OwnDelta};
-use crate::rights::CallerRights;
-use crate::session::Session;
-use crate::snapshot::{Seeing, Snapshot};
+use crate::snapshot::Seeing;
 
 impl Gateway {
     /// Returns the clients of a modern caller that declared these capabilities.
@@ -122,16 +120,6 @@ impl Gateway {
         let waits = servers.iter().map(|server| server.wait_for_private_lists(caller));
         let all = futures_util::future::join_all(waits);
         let _ = tokio::time::timeout(deadline, all).await;
-    }
-
-    pub(crate) fn view_of_session(
-        &self,
-        session: &Session,
-        snapshot: &Snapshot,
-        rights: &CallerRights,
-    ) -> Option<Arc<View>> {
-        let seeing = Seeing { endpoint: &session.endpoint, snapshot, rights };
-        self.view_with(&session.own_clients(), seeing)
     }
 
     /// Waits until recently announced changes of the lists that a request uses have been read, so

@@ -156,7 +156,7 @@ impl Relay {
 impl ResponseSink for Relay {
     fn begin(&self, id: u64, start: &[u8]) -> bool {
         let mut state = self.state.lock();
-        let has_stream = matches!(&self.channel, Some(channel) if channel.stream().is_some());
+        let has_stream = matches!(&self.channel, Some(channel) if channel.has_stream());
         let mut hold = Hold::none(Arc::clone(&self.budget));
         if has_stream
             || state.stream.is_some()

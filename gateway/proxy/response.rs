@@ -25,7 +25,6 @@ use crate::answers::{MAX_QUESTIONS, read_question};
 use crate::authorize::Permitted;
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
-use crate::session::SessionTask;
 use crate::transport::Text;
 use crate::{skills, tokens};
 
@@ -400,7 +399,7 @@ fn write_task(
         return Err("sent a task id that is too long");
     };
     if let Some(session) = &context.session {
-        session.remember_task(SessionTask::new(token.clone(), ServerId::of(server), own));
+        session.remember_task(&token, ServerId::of(server), own);
     }
     task["taskId"] = token.into();
     Ok(task.to_string().into_bytes())

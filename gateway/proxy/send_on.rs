@@ -1,5 +1,6 @@
 //! Forwarding of answers that concern another gateway. A message is forwarded once, and its
-//! response returned to the client. If the call waits here, the message is handled like any request.
+//! response returned to the client. If the call waits here, the message is handled like any
+//! request.
 
 use std::time::Duration;
 

@@ -11,8 +11,11 @@ mod question;
 mod subscribed;
 
 use std::collections::{HashMap, VecDeque};
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -22,18 +25,18 @@ use lockgate_protocol::capabilities;
 use lockgate_protocol::revision::Revision;
 use lockgate_upstream::LogLevel;
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use crate::session::subscribed::SessionTask;
 use asked::{Elicitations, Questions};
 pub(crate) use log::{ABSENCE_GRACE_PERIOD, Log, Reader, parse_event_id};
 use members::Members;
 use portable::{Ended, Opening};
-pub(crate) use subscribed::{AtServer, NewSubscription, Subscribed, covers};
+pub(crate) use subscribed::{AtServer, NewSubscription, SessionTask, Subscribed};
 
 use crate::catalog::entry::ListMarks;
 use crate::catalog::{Audience, View};
-use crate::own_lists::{OwnClient, OwnClients, OwnServers};
+use crate::own_lists::OwnServers;
 use crate::quota::{Exhausted, QuotaPermit, Quotas};
 use crate::random::random_id;
 use crate::transport::Endpoint;
@@ -93,7 +96,7 @@ struct SessionState {
     /// Streams by number; 0 is the stream outside of calls.
     logs: HashMap<u64, Arc<Log>>,
     next_log: u64,
-    running: HashMap<Bytes, CancellationToken>,
+    running: HashMap<Bytes, oneshot::Sender<()>>,
     questions: Questions,
     elicitations: Elicitations,
     tasks: VecDeque<SessionTask>,
@@ -315,15 +318,6 @@ impl Session {
         self.principal.read().clone()
     }
 
-    /// Returns this session, if it may have its own lists.
-    pub(crate) fn own_clients(&self) -> OwnClients {
-        if self.own_servers.is_any() {
-            vec![OwnClient { servers: Arc::clone(&self.own_servers), is_first: true }]
-        } else {
-            OwnClients::new()
-        }
-    }
-
     /// Updates the owner's grants. Returns `None` and keeps the old grants if `now` does.
     pub(crate) fn renew(
         &self,
@@ -336,18 +330,18 @@ impl Session {
 
     /// Registers a running call for cancellation by its id, until the guard is dropped.
     pub(crate) fn run(self: &Arc<Self>, id: Bytes) -> Running {
-        let token = CancellationToken::new();
+        let (cancel, cancelled) = oneshot::channel();
         self.state(|state| {
             if state.running.len() < MAX_RUNNING {
-                state.running.insert(id.clone(), token.clone());
+                state.running.insert(id.clone(), cancel);
             }
         });
-        Running { session: Arc::clone(self), id, token }
+        Running { session: Arc::clone(self), id, cancelled: Some(cancelled) }
     }
 
     pub(crate) fn cancel(&self, id: &[u8]) {
-        if let Some(token) = self.state(|state| state.running.remove(id)) {
-            token.cancel();
+        if let Some(cancel) = self.state(|state| state.running.remove(id)) {
+            let _ = cancel.send(());
         }
     }
 
@@ -395,11 +389,26 @@ fn random_start() -> u64 {
     u64::from(u32::from_be_bytes(random))
 }
 
+/// A running call that its client can cancel.
 pub(crate) struct Running {
     session: Arc<Session>,
     id: Bytes,
-    /// Cancelled when the client cancels the call.
-    pub(crate) token: CancellationToken,
+    cancelled: Option<oneshot::Receiver<()>>,
+}
+
+impl Running {
+    /// Completes when the client cancels the call.
+    pub(crate) async fn cancelled(&mut self) {
+        poll_fn(|cx| self.poll_cancelled(cx)).await;
+    }
+
+    pub(crate) fn poll_cancelled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(cancelled) = &mut self.cancelled else { return Poll::Pending };
+        let is_cancelled = ready!(Pin::new(cancelled).poll(cx)).is_ok();
+        // The sender is dropped if there are too many calls, or another with the same id.
+        self.cancelled = None;
+        if is_cancelled { Poll::Ready(()) } else { Poll::Pending }
+    }
 }
 
 impl Drop for Running {

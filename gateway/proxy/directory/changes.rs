@@ -80,3 +80,13 @@ impl ChangeReceiver {
         }
     }
 }
+
+/// Returns whether an update of the resource `own` concerns subscriptions to `whole`: both are
+/// equal, or `own` is a part of `whole`.
+pub(crate) fn covers_resource(whole: &str, own: &str) -> bool {
+    let Some(rest) = own.strip_prefix(whole) else { return false };
+    rest.is_empty() || whole.ends_with('/') || rest.starts_with(['/', '?', '#'])
+}
+
+#[cfg(test)]
+mod tests;

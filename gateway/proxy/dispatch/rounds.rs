@@ -38,8 +38,9 @@ use crate::{interact, response};
 /// Size in bytes above which a response is rendered on the CPU pool.
 const LARGE_RESPONSE: usize = 1 << 20;
 
+/// The ways of a call's messages and response to its client.
 #[derive(Default)]
-pub(super) struct ClientPaths {
+pub(crate) struct ClientPaths {
     pub(super) channel: Option<Arc<CallChannel>>,
     /// Path of a large response.
     pub(super) relay: Option<Arc<Relay>>,

@@ -21,6 +21,7 @@ use crate::session::{NewSubscription, Session, Subscribed};
 
 pub(super) async fn subscribe(
     gateway: &Gateway,
+    session: &Arc<Session>,
     context: &RequestContext,
 ) -> Result<(), RequestError> {
     let permitted = match permit_subscription(gateway, context).await {
@@ -33,7 +34,7 @@ pub(super) async fn subscribe(
     gateway.record_caller(&context.principal, &**permitted.server());
     let ticket = dispatch::audit_allow(gateway, context, &permitted, None)?;
     let began = Instant::now();
-    let done = subscribe_to(gateway, context, &permitted).await;
+    let done = subscribe_to(gateway, session, context, &permitted).await;
     if let Some(ticket) = ticket {
         let outcome = match &done {
             Ok(()) => Outcome::Ok,
@@ -69,10 +70,10 @@ async fn permit_subscription(
 
 async fn subscribe_to(
     gateway: &Gateway,
+    session: &Arc<Session>,
     context: &RequestContext,
     permitted: &Permitted,
 ) -> Result<(), RequestError> {
-    let Some(session) = &context.session else { return Ok(()) };
     let exposed = context.request.param_str(Key::Uri);
     let exposed = exposed.as_deref().unwrap_or("");
     let server = permitted.server();
@@ -150,12 +151,15 @@ impl Making {
     }
 }
 
-pub(super) fn unsubscribe(gateway: &Gateway, context: &RequestContext) -> Result<(), RequestError> {
+pub(super) fn unsubscribe(
+    gateway: &Gateway,
+    session: &Session,
+    context: &RequestContext,
+) -> Result<(), RequestError> {
     let Some(uri) = context.request.param_str(Key::Uri) else {
         return Err(RequestError::invalid("`params.uri` must be a string"));
     };
-    if let Some(session) = &context.session
-        && let Some(at) = session.unsubscribe(&uri)
+    if let Some(at) = session.unsubscribe(&uri)
         && let Some(server) = gateway.directory.find_server(&at.server)
     {
         at.give_back(server);

@@ -1,4 +1,5 @@
-//! A session as seen by servers: log messages outside of calls, and questions to its client.
+//! A session as seen by its requests, and by servers: log messages outside of calls, and questions
+//! to its client.
 
 use std::sync::Arc;
 
@@ -11,7 +12,9 @@ use lockgate_upstream::{
     BoxFuture, Caller, ClientSession, IdentityAssertion, QuestionError, ServerId,
 };
 
-use super::Session;
+use super::{Session, SessionTask};
+use crate::context::LegacySession;
+use crate::own_lists::{OwnClient, OwnClients};
 use crate::pace::write_log_message;
 
 impl Session {
@@ -26,6 +29,24 @@ impl Session {
             session: self.this.upgrade().map(|s| s as Arc<dyn ClientSession>),
             era: Era::Legacy,
         }
+    }
+}
+
+impl LegacySession for Session {
+    fn own_clients(&self) -> OwnClients {
+        if self.own_servers.is_any() {
+            vec![OwnClient { servers: Arc::clone(&self.own_servers), is_first: true }]
+        } else {
+            OwnClients::new()
+        }
+    }
+
+    fn defers_loading(&self) -> bool {
+        self.defers_loading
+    }
+
+    fn remember_task(&self, token: &str, server: ServerId, own: &str) {
+        self.add_task(SessionTask::new(token.to_owned(), server, own));
     }
 }
 

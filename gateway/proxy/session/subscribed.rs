@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::catalog::entry::{CHANGES, ListMarks, index_of_change};
 use crate::catalog::{Audience, View};
+use crate::directory::covers_resource;
 use crate::session::{Log, Session};
 
 /// The result of a request to subscribe.
@@ -174,14 +175,8 @@ impl Session {
         state
             .subscriptions
             .values()
-            .any(|at| at.server == *server && at.may_stand_on(on) && covers(&at.own, own))
+            .any(|at| at.server == *server && at.may_stand_on(on) && covers_resource(&at.own, own))
     }
-}
-
-/// Returns whether `own` equals `whole`, or is a part of it.
-pub(crate) fn covers(whole: &str, own: &str) -> bool {
-    let Some(rest) = own.strip_prefix(whole) else { return false };
-    rest.is_empty() || whole.ends_with('/') || rest.starts_with(['/', '?', '#'])
 }
 
 #[cfg(test)]
@@ -238,10 +233,10 @@ const MAX_TASKS: usize = 256;
 #[derive(Clone, Debug)]
 pub(crate) struct SessionTask {
     /// The id that the client received.
-    pub(crate) token: String,
+    token: String,
     server: ServerId,
     /// The server's own id.
-    pub(crate) own: String,
+    own: String,
     news: TaskNews,
 }
 
@@ -262,7 +257,7 @@ impl SessionTask {
 }
 
 impl Session {
-    pub(crate) fn remember_task(&self, task: SessionTask) {
+    pub(crate) fn add_task(&self, task: SessionTask) {
         self.state(|state| {
             if state.tasks.len() >= MAX_TASKS {
                 state.tasks.pop_front();

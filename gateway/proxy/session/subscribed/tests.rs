@@ -1,4 +1,4 @@
-//! Updates on connections, and parts of resources.
+//! Updates on connections.
 
 use super::*;
 
@@ -17,19 +17,4 @@ fn an_update_of_another_account_reaches_no_unconfirmed_subscription() {
     at.given = Some(Subscription::Account(1));
     assert!(at.may_stand_on(Subscription::Account(1)));
     assert!(!at.may_stand_on(Subscription::Account(2)));
-}
-
-#[test]
-fn a_part_begins_where_a_name_ends() {
-    for (own, covered) in [
-        ("note://one", true),
-        ("note://one/line/2", true),
-        ("note://one?line=2", true),
-        ("note://one#2", true),
-        ("note://one-more", false),
-        ("note://on", false),
-    ] {
-        assert_eq!(covers("note://one", own), covered, "{own}");
-    }
-    assert!(covers("file:///a/", "file:///a/b"));
 }
