@@ -19,6 +19,7 @@ use lockgate_egress::Connector;
 use lockgate_listener::{CertificateWatch, GatewayHandler};
 use lockgate_proxy::{Gateway, GatewayAssertion, Rules};
 use lockgate_registry::Registry;
+use lockgate_sessions::Edge;
 use lockgate_telemetry::Metrics;
 use lockgate_telemetry::audit::Trail;
 use lockgate_tools::{About, Builtin, Shell};
@@ -367,7 +368,7 @@ fn connect_outside(config: &lockgate_egress::Config) -> anyhow::Result<Outside> 
 }
 
 fn make_handler(gateway: &Arc<Gateway>) -> Arc<GatewayHandler> {
-    GatewayHandler::new(Arc::clone(gateway), |parts, answer| {
+    GatewayHandler::new(Edge::new(Arc::clone(gateway)), |parts, answer| {
         Box::pin(lockgate_admin::describe_rejection(parts, answer))
     })
 }

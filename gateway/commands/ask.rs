@@ -135,7 +135,7 @@ async fn ask(
     let place = (at.clone(), Transport::Mcp);
     let exchange = compose_request(place, principal, method, written, HeaderMap::new(), false);
     let exchange = exchange.context("the request cannot be written")?;
-    let ReplyBody::Message(text) = gateway.receive(&exchange).await.body else {
+    let ReplyBody::Message(text) = gateway.receive_modern(&exchange).await.body else {
         bail!("the gateway did not respond")
     };
     let mut answer: Value =

@@ -16,7 +16,8 @@ use http::{Response, StatusCode};
 use lockgate_admission::budget::Budget;
 use lockgate_authn::{Credentials, Principal};
 use lockgate_proxy::transport::{Endpoint, Exchange, Reply};
-use lockgate_proxy::{Gateway, OpenStream, TooManyStreams};
+use lockgate_proxy::{OpenStream, TooManyStreams};
+use lockgate_sessions::Edge;
 use lockgate_telemetry::Rejection;
 use tokio::io::{Stdin, Stdout};
 
@@ -29,15 +30,15 @@ use crate::stdio::{self, Stdio};
 pub type DescribeRejection =
     for<'a> fn(&'a Parts, Response<Bytes>) -> BoxFuture<'a, Response<Bytes>>;
 
-/// Passes exchanges to a gateway.
+/// Passes exchanges to a gateway, by the edge for sessions.
 pub struct GatewayHandler {
-    gateway: Arc<Gateway>,
+    edge: Arc<Edge>,
     describe_rejection: DescribeRejection,
 }
 
 impl GatewayHandler {
-    pub fn new(gateway: Arc<Gateway>, describe_rejection: DescribeRejection) -> Arc<Self> {
-        Arc::new(Self { gateway, describe_rejection })
+    pub fn new(edge: Arc<Edge>, describe_rejection: DescribeRejection) -> Arc<Self> {
+        Arc::new(Self { edge, describe_rejection })
     }
 }
 
@@ -49,19 +50,19 @@ impl Handler for GatewayHandler {
         endpoint: &Endpoint,
         credentials: &Credentials,
     ) -> impl Future<Output = Result<Principal, Reply>> + Send {
-        self.gateway.identify(endpoint, credentials)
+        self.edge.gateway().identify(endpoint, credentials)
     }
 
     fn stream(&self, caller: &Principal) -> Result<OpenStream, TooManyStreams> {
-        self.gateway.stream(caller)
+        self.edge.gateway().stream(caller)
     }
 
     fn metadata(&self, path: &str) -> Option<String> {
-        self.gateway.metadata(path)
+        self.edge.gateway().metadata(path)
     }
 
     fn record_rejection(&self, why: Rejection, words: Cow<'static, str>) {
-        self.gateway.record_rejection(why, words);
+        self.edge.gateway().record_rejection(why, words);
     }
 
     fn describe_rejection(
@@ -73,15 +74,15 @@ impl Handler for GatewayHandler {
     }
 
     fn record_response(&self, status: StatusCode) {
-        self.gateway.record_response(status);
+        self.edge.gateway().record_response(status);
     }
 
     fn budget(&self) -> &Arc<Budget> {
-        self.gateway.budget()
+        self.edge.gateway().budget()
     }
 
     fn handle(&self, exchange: &Exchange) -> impl Future<Output = Reply> + Send {
-        self.gateway.receive(exchange)
+        self.edge.receive(exchange)
     }
 }
 

@@ -21,7 +21,7 @@ const MAX_SEALED: usize = 12 * 1024;
 /// The part of a question that its answer is checked against.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Question {
+pub enum Question {
     Plain(PlainQuestion),
     Form(Form),
 }
@@ -29,7 +29,7 @@ pub(crate) enum Question {
 /// A question without parameters that its answer depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum PlainQuestion {
+pub enum PlainQuestion {
     /// An elicitation by URL: its answer has no content.
     Url,
     Sample,
@@ -42,7 +42,7 @@ pub(crate) struct Questions(BTreeMap<String, Question>);
 
 impl Question {
     /// Returns the question of a request, or `None` for methods that clients cannot be asked.
-    pub(crate) fn of(method: Method, params: &Value) -> Option<Self> {
+    pub fn of(method: Method, params: &Value) -> Option<Self> {
         match method {
             Method::Sample => Some(Self::Plain(PlainQuestion::Sample)),
             Method::Roots => Some(Self::Plain(PlainQuestion::Roots)),
@@ -56,7 +56,7 @@ impl Question {
     ///
     /// # Errors
     /// Describes the flaw.
-    pub(crate) fn take(&self, raw: &[u8]) -> Result<Vec<u8>, String> {
+    pub fn take(&self, raw: &[u8]) -> Result<Vec<u8>, String> {
         let answer = Answer::read(raw)?;
         let mut out = Vec::with_capacity(raw.len());
         let mut object = Object::open(&mut out);
@@ -287,7 +287,7 @@ const KEYWORDS: [&str; 9] = [
 
 /// The fields of an elicitation that its answer is checked against.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Form {
+pub struct Form {
     /// `None` if the schema is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     fields: Option<Map<String, Value>>,

@@ -27,10 +27,11 @@ use crate::rescue::RequestError;
 use crate::{answers, skills, tokens, unix_time};
 use permitted::{Judgement, TaskUse};
 
-pub(crate) use crate::authorize::permitted::admit;
-pub(crate) use permitted::{Parked, Permitted};
+pub use crate::authorize::permitted::admit;
+pub(crate) use permitted::Parked;
+pub use permitted::Permitted;
 
-pub(crate) fn authorize(context: &RequestContext) -> Result<Permitted, RequestError> {
+pub fn authorize(context: &RequestContext) -> Result<Permitted, RequestError> {
     match context.request.method {
         Method::ToolsCall => authorize_tool(context),
         Method::PromptsGet => authorize_prompt(context),

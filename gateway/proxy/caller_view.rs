@@ -18,7 +18,7 @@ use crate::rescue::RequestError;
 use crate::transport::Text;
 
 /// Authorizes a request, sends it to its server and returns the response that the caller would get.
-pub(crate) type Forward =
+pub type Forward =
     for<'a> fn(&'a Gateway, Box<RequestContext>) -> BoxFuture<'a, Result<Text, RequestError>>;
 
 pub(crate) struct RequestCallerView<'a> {
@@ -81,7 +81,7 @@ impl CallerView for RequestCallerView<'_> {
 }
 
 /// Reads a task with a request for its state. Returns `None` if that fails.
-pub(crate) async fn read_task(
+pub async fn read_task(
     gateway: &Gateway,
     context: Box<RequestContext>,
     forward: Forward,
@@ -95,7 +95,7 @@ pub(crate) async fn read_task(
 }
 
 /// Writes the state of a task as the parameters of a notification.
-pub(crate) fn write_task(params: &mut Object<'_>, task: &Response) {
+pub fn write_task(params: &mut Object<'_>, task: &Response) {
     let Outcome::Result(_, members) = &task.outcome else { return };
     for member in members {
         if !matches!(&*member.name(&task.text), "resultType" | "_meta") {

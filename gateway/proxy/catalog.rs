@@ -1,7 +1,7 @@
 //! The merged catalog of all servers' tools, prompts, resources, templates and skills, and the
 //! views of it per endpoint. Both are immutable and replaced on changes.
 
-pub(crate) mod entry;
+pub mod entry;
 mod groups;
 mod layers;
 pub(crate) mod management;
@@ -32,8 +32,9 @@ pub(crate) use groups::Groups;
 pub(crate) use layers::{Layers, Selection, Viewing};
 use merge::{Merger, ServerLists};
 pub(crate) use tool_index::{MAX_TEXT, ToolIndex};
+pub use view::View;
+pub(crate) use view::ViewLayer;
 use view::Views;
-pub(crate) use view::{View, ViewLayer};
 
 use crate::inspect;
 use crate::inspect::KnownInspections;
@@ -44,7 +45,7 @@ use crate::transport::Endpoint;
 pub(crate) type Servers = BTreeMap<Slug, Arc<dyn Upstream>>;
 
 /// All servers' items under their exposed names, in list order.
-pub(crate) struct Catalog {
+pub struct Catalog {
     /// Incremented by each merge.
     pub(crate) version: u64,
     pub(crate) servers: Servers,

@@ -29,7 +29,7 @@ const MAX_TOKEN: usize = 256;
 
 /// The way of a call's messages to its client. By default, the client cannot be asked, and the call
 /// ends with the exchange.
-pub(crate) trait Outlet: Send + Sync {
+pub trait Outlet: Send + Sync {
     /// Sends an optional message, which is dropped if the client reads too slowly.
     fn send(&self, text: Bytes);
 
@@ -118,7 +118,7 @@ pub(crate) struct Waiting {
     _held: Hold,
 }
 
-pub(crate) struct CallChannel {
+pub struct CallChannel {
     outlet: Arc<dyn Outlet>,
     /// The client's progress token as JSON text.
     token: Option<Bytes>,

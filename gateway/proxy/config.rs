@@ -221,7 +221,7 @@ impl ToolSearch {
 
     /// Returns whether a client, described by the JSON text of its `clientInfo`, loads definitions
     /// on demand.
-    pub(crate) fn is_deferring(&self, client: &[u8]) -> bool {
+    pub fn is_deferring(&self, client: &[u8]) -> bool {
         let name = list::member(client, "name").and_then(scan::as_str);
         name.is_some_and(|name| self.deferring.contains(&*name))
     }

@@ -26,7 +26,7 @@ use crate::snapshot::{Seeing, Snapshot};
 use crate::transport::{ClientProtocol, Endpoint, Reply, Transport};
 
 /// The session of a legacy client, as its requests use it.
-pub(crate) trait LegacySession: Send + Sync {
+pub trait LegacySession: Send + Sync {
     /// Returns the session, if its own connections may have other lists.
     fn own_clients(&self) -> OwnClients;
 
@@ -38,23 +38,23 @@ pub(crate) trait LegacySession: Send + Sync {
 }
 
 /// A request at an existing endpoint, its caller and its environment.
-pub(crate) struct RequestContext {
-    pub(crate) snapshot: Arc<Snapshot>,
-    pub(crate) view: Arc<View>,
-    pub(crate) endpoint: Endpoint,
-    pub(crate) transport: Transport,
-    pub(crate) principal: Principal,
-    pub(crate) rights: CallerRights,
-    pub(crate) request: Request,
-    pub(crate) revision: Revision,
-    pub(crate) caller: Caller,
-    pub(crate) session: Option<Arc<dyn LegacySession>>,
+pub struct RequestContext {
+    pub snapshot: Arc<Snapshot>,
+    pub view: Arc<View>,
+    pub endpoint: Endpoint,
+    pub transport: Transport,
+    pub principal: Principal,
+    pub rights: CallerRights,
+    pub request: Request,
+    pub revision: Revision,
+    pub caller: Caller,
+    pub session: Option<Arc<dyn LegacySession>>,
     /// Trace position of the exchange, or of the request that caused this request.
-    pub(crate) trace: Option<TraceContext>,
+    pub trace: Option<TraceContext>,
     /// Metrics and span; `None` for requests of the gateway itself.
-    pub(crate) operation: Option<ServerOperation>,
+    pub operation: Option<ServerOperation>,
     /// Whether the response may be streamed.
-    pub(crate) takes_streamed_body: bool,
+    pub takes_streamed_body: bool,
 }
 
 /// Returns whether a request has an unknown method that the operator lets through to the only
@@ -77,7 +77,7 @@ impl RequestContext {
 
     /// Returns the error code for a resource that does not exist. The skills extension has a code
     /// of its own, for all revisions.
-    pub(crate) fn missing_resource(&self) -> i64 {
+    pub fn missing_resource(&self) -> i64 {
         match self.request.method {
             Method::SkillsGet | Method::DirectoryRead => code::INVALID_PARAMS,
             _ => self.protocol().missing_resource,
@@ -90,12 +90,12 @@ impl RequestContext {
     }
 
     /// Returns the text of an error.
-    pub(crate) fn write_error(&self, problem: &RequestError) -> Vec<u8> {
+    pub fn write_error(&self, problem: &RequestError) -> Vec<u8> {
         problem.text(self.protocol(), Some(self.request.id()))
     }
 
     /// Returns the context of another request of the same caller at the same endpoint.
-    pub(crate) fn instead(&self, request: Request) -> Self {
+    pub fn instead(&self, request: Request) -> Self {
         Self {
             snapshot: Arc::clone(&self.snapshot),
             view: Arc::clone(&self.view),
@@ -114,7 +114,7 @@ impl RequestContext {
     }
 
     /// Builds the request for the state of a task, which the gateway makes on behalf of its client.
-    pub(crate) fn of_task(
+    pub fn of_task(
         token: &str,
         (snapshot, view, rights): (Arc<Snapshot>, Arc<View>, CallerRights),
         endpoint: &Endpoint,
@@ -170,7 +170,7 @@ impl RequestContext {
     }
 
     /// Returns whether policy hides no resource of a server from the caller.
-    pub(crate) fn hides_nothing_of(&self, server: &dyn Upstream) -> bool {
+    pub fn hides_nothing_of(&self, server: &dyn Upstream) -> bool {
         self.snapshot.policy.hides_no_resource(&self.rights.class, server.slug())
     }
 
@@ -197,7 +197,7 @@ impl RequestContext {
 
     /// Returns whether requests for tasks are served. The extension's are checked before; a session
     /// has the tasks of 2025-11-25, if a server does too.
-    pub(crate) fn serves_tasks(&self) -> bool {
+    pub fn serves_tasks(&self) -> bool {
         self.protocol().has_task_extension
             || self.revision == Revision::V2025_11_25 && self.view.offers.legacy_tasks
     }
@@ -267,7 +267,7 @@ pub(crate) fn read_reference(request: &Request) -> Option<Reference<'_>> {
 }
 
 /// Returns the identity for servers at which callers have their own accounts.
-pub(crate) fn identity_of(principal: &Principal) -> CallerIdentity<'_> {
+pub fn identity_of(principal: &Principal) -> CallerIdentity<'_> {
     let token = principal.access_token().map(|token| CallerToken {
         text: &token.text,
         digest: &token.digest,
@@ -282,7 +282,7 @@ pub(crate) fn identity_of(principal: &Principal) -> CallerIdentity<'_> {
 }
 
 /// Builds a request of the gateway's own.
-pub(crate) fn make_request(method: Method, params: &Value) -> Option<Request> {
+pub fn make_request(method: Method, params: &Value) -> Option<Request> {
     let text = json!({"jsonrpc": "2.0", "id": 0, "method": method.as_str(), "params": params});
     match jsonrpc::parse(text.to_string().into(), MAX_DEPTH, SentBy::Client) {
         Ok(Message::Request(request)) => Some(request),
@@ -291,6 +291,6 @@ pub(crate) fn make_request(method: Method, params: &Value) -> Option<Request> {
 }
 
 /// Builds a request for a URI by the same caller at the same endpoint.
-pub(crate) fn about(context: &RequestContext, method: Method, uri: &str) -> Option<RequestContext> {
+pub fn about(context: &RequestContext, method: Method, uri: &str) -> Option<RequestContext> {
     Some(context.instead(make_request(method, &json!({"uri": uri}))?))
 }

@@ -21,8 +21,8 @@ use lockgate_upstream::{Announcement, Event, Events, ServerId, Upstream};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast};
 
-pub(crate) use about::About;
-pub(crate) use changes::{Change, ChangeReceiver, Changes, covers_resource};
+pub use about::About;
+pub use changes::{Change, ChangeReceiver, Changes, covers_resource};
 use organisation::ServerSet;
 pub(crate) use organisation::{DirectoryState, Organisation, SinglePrincipal};
 
@@ -37,7 +37,7 @@ use crate::transport::Endpoint;
 /// Events buffered for a slow receiver before the oldest are lost.
 const MAX_BACKLOG: usize = 1024;
 
-pub(crate) struct Directory {
+pub struct Directory {
     shared: ServerSet,
     catalog: ArcSwap<Catalog>,
     /// Organisations with servers or agents, by name.
@@ -46,7 +46,7 @@ pub(crate) struct Directory {
     /// Whether a server of the operator has lists for each caller.
     has_private_lists: AtomicBool,
     pub(crate) events: Events,
-    pub(crate) changes: Changes,
+    pub changes: Changes,
     pub(crate) wakes: Wakes,
     pub(crate) tools: ToolNews,
 }
@@ -135,7 +135,7 @@ impl Directory {
     }
 
     /// Returns all servers that members of an organisation may have used.
-    pub(crate) fn servers_for(&self, organisation: &str) -> Vec<Arc<dyn Upstream>> {
+    pub fn servers_for(&self, organisation: &str) -> Vec<Arc<dyn Upstream>> {
         let mut servers = self.servers();
         servers.extend(self.servers_of(organisation));
         servers
@@ -150,7 +150,7 @@ impl Directory {
         servers
     }
 
-    pub(crate) fn find_server(&self, id: &ServerId) -> Option<Arc<dyn Upstream>> {
+    pub fn find_server(&self, id: &ServerId) -> Option<Arc<dyn Upstream>> {
         let mut servers = match &id.organisation {
             None => self.shared.get(),
             Some(organisation) => self.organisation(organisation)?.set.get(),
@@ -167,7 +167,7 @@ impl Directory {
         all.get(name).cloned()
     }
 
-    pub(crate) fn has_private_lists(&self) -> bool {
+    pub fn has_private_lists(&self) -> bool {
         self.has_private_lists.load(Ordering::Relaxed)
     }
 
@@ -184,7 +184,7 @@ impl Directory {
     }
 
     /// Returns the catalog of the operator's servers, or of an organisation's.
-    pub(crate) fn catalog_of(&self, organisation: Option<&str>) -> Option<Arc<Catalog>> {
+    pub fn catalog_of(&self, organisation: Option<&str>) -> Option<Arc<Catalog>> {
         match organisation {
             None => Some(self.catalog()),
             Some(name) => Some(Arc::clone(&self.organisation(name)?.state().catalog)),
@@ -197,7 +197,7 @@ impl Directory {
     }
 
     /// Returns a caller's view at an endpoint, or `None` if the endpoint does not exist for it.
-    pub(crate) fn view(
+    pub fn view(
         &self,
         endpoint: &Endpoint,
         snapshot: &Snapshot,
@@ -243,7 +243,7 @@ impl Directory {
 
     /// Waits likewise for the operator's servers and for those of the organisation that the request
     /// may concern. Returns immediately once all are known.
-    pub(crate) async fn settle<'a>(
+    pub async fn settle<'a>(
         &self,
         organisation: &str,
         about: impl FnOnce() -> About<'a>,
@@ -381,7 +381,7 @@ pub(crate) fn select<'a>(
 }
 
 /// The origin of servers: an organisation, or `None` for the operator's configuration.
-pub(crate) type Source = Option<Arc<str>>;
+pub type Source = Option<Arc<str>>;
 
 /// Work on a source, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

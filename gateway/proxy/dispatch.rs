@@ -18,12 +18,13 @@ use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_upstream::{ListKind, LogLevel};
 
-pub(crate) use answer::join_instructions;
+pub use answer::join_instructions;
 use answer::{write_discovery, write_page};
 use record::CallRecord;
-pub(crate) use record::{audit_allow, audit_denial, audit_listen};
+pub(crate) use record::audit_listen;
+pub use record::{audit_allow, audit_denial};
 use rounds::{ClientPaths, run_rounds};
-pub(crate) use stream::write_final_text;
+pub use stream::write_final_text;
 use stream::{Called, Work, stream_all, stream_rest};
 
 use crate::approve::{self, Step, obtain_approval};
@@ -39,7 +40,7 @@ use crate::skills;
 use crate::transport::{Reply, Text, Transport};
 
 /// The reply to a request, or the permitted call that gives the reply.
-pub(crate) enum Answered {
+pub enum Answered {
     Reply(Reply),
     Call(Box<RequestContext>, Permitted),
 }
@@ -64,7 +65,7 @@ pub(crate) async fn answer_modern(gateway: &Arc<Gateway>, context: Box<RequestCo
 }
 
 /// Handles a request of an authenticated caller, up to the call of a server.
-pub(crate) async fn answer_request(gateway: &Gateway, context: Box<RequestContext>) -> Answered {
+pub async fn answer_request(gateway: &Gateway, context: Box<RequestContext>) -> Answered {
     let kind = match context.request.method {
         Method::ToolsList => ListKind::Tools,
         Method::PromptsList => ListKind::Prompts,
@@ -114,7 +115,7 @@ pub(crate) async fn answer_request(gateway: &Gateway, context: Box<RequestContex
 }
 
 /// Charges lists and discovery to the rate limits.
-pub(crate) fn admit_list(gateway: &Gateway, context: &RequestContext) -> Result<(), RequestError> {
+pub fn admit_list(gateway: &Gateway, context: &RequestContext) -> Result<(), RequestError> {
     match authorize::admit(&context.snapshot, &context.rights, context.request.method) {
         Ok(_) => Ok(()),
         Err(problem) => {
@@ -125,7 +126,7 @@ pub(crate) fn admit_list(gateway: &Gateway, context: &RequestContext) -> Result<
 }
 
 /// Writes the reply to a request, and records an error in its span.
-pub(crate) fn write_reply(context: &RequestContext, answer: Result<Text, RequestError>) -> Reply {
+pub fn write_reply(context: &RequestContext, answer: Result<Text, RequestError>) -> Reply {
     match answer {
         Ok(text) => Reply::message(text),
         Err(problem) => {
@@ -198,7 +199,7 @@ fn may_stream(context: &RequestContext) -> bool {
 }
 
 /// Opens the channel of a call, with the least severe level of log messages.
-pub(crate) fn open_channel(
+pub fn open_channel(
     context: &RequestContext,
     permitted: &Permitted,
     outlet: Arc<dyn Outlet>,
@@ -234,7 +235,7 @@ async fn run_modern(
 }
 
 /// The input of the future of a call.
-pub(crate) type PooledCall = (Arc<Gateway>, Box<RequestContext>, Permitted, ClientPaths);
+pub type PooledCall = (Arc<Gateway>, Box<RequestContext>, Permitted, ClientPaths);
 
 thread_local! {
     /// The futures of the thread's calls.
@@ -251,11 +252,11 @@ async fn run_pooled(slots: Arc<Slots<PooledCall, Called>>) -> Called {
 }
 
 /// A running call.
-pub(crate) type RunningCall = PooledFuture<PooledCall, Called>;
+pub type RunningCall = PooledFuture<PooledCall, Called>;
 
 /// Starts a call with a channel to its client. Returns it with the relay of a large response, if
 /// the response may be streamed.
-pub(crate) fn start_call(
+pub fn start_call(
     gateway: &Arc<Gateway>,
     context: Box<RequestContext>,
     permitted: Permitted,
@@ -303,7 +304,7 @@ async fn stream_modern(
 
 /// Handles a request of a built-in server on behalf of its caller: authorized and recorded like the
 /// caller's own requests, but without a channel to the client.
-pub(crate) fn forward_nested(
+pub fn forward_nested(
     gateway: &Gateway,
     context: Box<RequestContext>,
 ) -> BoxFuture<'_, Result<Text, RequestError>> {

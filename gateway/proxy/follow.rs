@@ -76,21 +76,30 @@ fn take_event(gateway: &Arc<Gateway>, event: Event, merges: &mut Merges, updates
             }
         }
         Event::Task { server, id } => {
-            gateway.notify_task(&server, &id);
-            let organisation = server.organisation.clone();
-            let change = Change::Task { server, id: id.into() };
-            gateway.directory.changes.send(organisation.as_ref(), change);
+            let source = server.organisation.clone();
+            tell(gateway, &source, Change::Task { server, id: id.into() });
         }
-        Event::Logged { server, note } => gateway.notify_log_message(&server, &note),
+        Event::Logged { server, note } => {
+            if let Some(edge) = gateway.session_edge() {
+                edge.log(&server, &note);
+            }
+        }
     }
 }
 
-/// Sends a resource update, as reported on this subscription, to sessions and subscribers.
+/// Sends a resource update, as reported on this subscription.
 fn tell_updated(gateway: &Gateway, update: Update) {
     let Update { server, uri, on } = update;
-    gateway.tell_updated(&server, &uri, on);
-    let organisation = server.organisation.clone();
-    gateway.directory.changes.send(organisation.as_ref(), Change::Updated { server, uri, on });
+    let source = server.organisation.clone();
+    tell(gateway, &source, Change::Updated { server, uri, on });
+}
+
+/// Sends a change of a resource or a task to sessions and subscribers.
+fn tell(gateway: &Gateway, source: &Source, change: Change) {
+    if let Some(edge) = gateway.session_edge() {
+        edge.notify(source, &change, &gateway.snapshot());
+    }
+    gateway.directory.changes.send(source.as_ref(), change);
 }
 
 #[derive(Default)]
@@ -226,8 +235,8 @@ fn merge(
     let tells = directory.rebuild(source, &snapshot, &gateway.metrics, wanted, announced);
     let catalog = directory.catalog_of(source.as_deref());
     reported.report(source, catalog.as_deref(), &gateway.metrics);
-    if tells {
-        gateway.notify_list_changes(source, &snapshot, announced);
+    if tells && let Some(edge) = gateway.session_edge() {
+        edge.notify(source, &Change::Catalog(Arc::clone(announced)), &snapshot);
     }
     catalog.is_some()
 }

@@ -1,18 +1,21 @@
-//! The gateway's state: configuration snapshot, directory of servers, sessions, streams, byte
-//! budget, metrics and audit trail. The steps of a request are in the modules above.
+//! The gateway's state: configuration snapshot, directory of servers, streams, byte budget, metrics
+//! and audit trail. The steps of a request are in the modules above.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use lockgate_admission::budget::Budget;
 use lockgate_admission::{CpuPool, Turn};
 use lockgate_authn::Principal;
+use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::revision::Revision;
 use lockgate_protocol::sealed::Purpose;
 use lockgate_telemetry::audit::{ChangePlace, RecordError, Trail};
 use lockgate_telemetry::{Bounds, Ending, KeySet, Metrics, Network, OperationLabels, Tracer};
-use lockgate_upstream::{BreakerState, Events, ServerId, SingleClient, Subscription, Upstream};
+use lockgate_upstream::{BreakerState, Events, ServerId, SingleClient, Upstream};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -21,45 +24,63 @@ use crate::activity::Activity;
 use crate::agent_servers::AgentServers;
 use crate::approvals::Approvals;
 use crate::catalog::{View, organisation_of};
-use crate::directory::{Directory, SinglePrincipal};
+use crate::directory::{Change, Directory, SinglePrincipal, Source};
 use crate::flagged_tools::{self, FlaggedTool, PinChange};
 use crate::modern_clients::ModernClients;
 use crate::parked::ParkedCalls;
-use crate::peers::{self, Peers};
+use crate::peers::Peers;
 use crate::quota::Quotas;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
-use crate::session::{Session, Sessions, portable};
 use crate::snapshot::{Seeing, Snapshot};
 use crate::streams::{OpenStream, Streams, TooManyStreams};
-use crate::transport::{Endpoint, Exchange};
+use crate::transport::Endpoint;
 use crate::unix_time;
 use crate::usage::{Usage, UsageCount};
 
 /// Subscriptions in progress per principal, over all of its `subscriptions/listen` streams.
-pub(crate) const MAX_SUBSCRIBING: usize = 1024;
+pub const MAX_SUBSCRIBING: usize = 1024;
 
 /// Lifetime of a list cursor outside MCP, in seconds.
 const CURSOR_LIFE: u64 = 24 * 60 * 60;
 
+/// The client edge for sessions, as the gateway notifies it. Nothing is notified without one.
+pub trait SessionEdge: Send + Sync {
+    /// Notifies the sessions of a change of a source, under the rules of this snapshot.
+    fn notify(self: Arc<Self>, source: &Source, change: &Change, snapshot: &Snapshot);
+
+    /// Forwards a server's log message without a request.
+    fn log(&self, server: &ServerId, note: &Request);
+
+    /// Ends sessions without a request for `idle`, and those of expired keys.
+    fn sweep(&self, idle: Duration);
+
+    /// Returns the number of sessions of an organisation's members, or of all.
+    fn count(&self, organisation: Option<&str>) -> usize;
+}
+
 /// The state that all requests share.
 pub struct Gateway {
     pub(crate) snapshot: ArcSwap<Snapshot>,
-    pub(crate) directory: Directory,
-    pub(crate) sessions: Sessions,
+    /// The servers and their catalogs.
+    pub directory: Directory,
+    pub(crate) session_edge: OnceLock<Weak<dyn SessionEdge>>,
+    /// The next key of a client at servers.
+    pub(crate) client_keys: AtomicU64,
     pub(crate) modern_clients: Arc<ModernClients>,
     /// The client of a gateway that serves a single client.
-    pub(crate) single_client: Option<Arc<SingleClient>>,
+    pub single_client: Option<Arc<SingleClient>>,
     pub(crate) parked: Arc<ParkedCalls>,
     /// The other gateways with the same secret, if any.
-    pub(crate) peers: OnceLock<Arc<dyn Peers>>,
+    pub peers: OnceLock<Arc<dyn Peers>>,
     /// Cancelled on shutdown: streams end, and new streams are refused.
-    pub(crate) stopping: CancellationToken,
+    pub stopping: CancellationToken,
     /// Set at the end of the shutdown period: running calls are answered with an error.
     pub(crate) ending: watch::Sender<bool>,
-    pub(crate) streams: Arc<Streams>,
+    /// Open event streams.
+    pub streams: Arc<Streams>,
     /// Subscriptions in progress at servers, also of clients that have disconnected.
-    pub(crate) subscribing: Arc<Quotas>,
+    pub subscribing: Arc<Quotas>,
     pub(crate) approvals: Approvals,
     pub(crate) single_principal: SinglePrincipal,
     pub(crate) activity: Activity,
@@ -234,12 +255,13 @@ impl Gateway {
         Some(u64::from_be_bytes(opened.ok()?.try_into().ok()?))
     }
 
-    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+    /// Returns the current configuration.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
     }
 
     /// Returns the view of a caller without connections of its own.
-    pub(crate) fn view(
+    pub fn view(
         &self,
         endpoint: &Endpoint,
         snapshot: &Snapshot,
@@ -251,49 +273,18 @@ impl Gateway {
         self.directory.view(endpoint, snapshot, rights)
     }
 
-    pub(crate) fn session(&self, id: Option<&str>, exchange: &Exchange) -> Option<Arc<Session>> {
-        let id = id?;
-        if let Some(known) = self.sessions.find(id, &exchange.principal, &exchange.endpoint) {
-            return Some(known);
-        }
-        self.go_on_with(id, exchange)
+    /// Sets the client edge for sessions; only the first call has an effect.
+    pub fn set_session_edge(&self, edge: Weak<dyn SessionEdge>) {
+        let _ = self.session_edge.set(edge);
     }
 
-    /// Returns whether this is the id of a session of this caller that was opened elsewhere and has
-    /// not ended.
-    pub(crate) fn may_go_on_with(&self, id: &str, exchange: &Exchange) -> bool {
-        let snapshot = self.snapshot();
-        let Exchange { principal, endpoint, .. } = exchange;
-        snapshot.config.secret.is_some()
-            && self.sessions.may_go_on(id)
-            && portable::open(&snapshot.sealer, principal, endpoint, id).is_some()
+    pub(crate) fn session_edge(&self) -> Option<Arc<dyn SessionEdge>> {
+        self.session_edge.get()?.upgrade()
     }
 
-    /// Resumes a session opened by another process, or by this gateway before a restart.
-    #[cold]
-    fn go_on_with(&self, id: &str, exchange: &Exchange) -> Option<Arc<Session>> {
-        let snapshot = self.snapshot();
-        if snapshot.config.secret.is_none() || !self.sessions.may_go_on(id) {
-            return None;
-        }
-        let Exchange { principal, endpoint, .. } = exchange;
-        let opening = portable::open(&snapshot.sealer, principal, endpoint, id)?;
-        let rights = CallerRights::new(&snapshot.policy, principal.clone(), endpoint);
-        let view = self.view(endpoint, &snapshot, &rights)?;
-        let limits = &snapshot.config.limits;
-        let opened = self.sessions.open(
-            principal.clone(),
-            endpoint.clone(),
-            opening,
-            Some(id.into()),
-            limits,
-            &view,
-        );
-        let session = opened.ok()?;
-        session.distrust_lists();
-        self.name_holder(&session, &snapshot);
-        tracing::info!("session of another gateway resumed");
-        self.sessions.find(&session.id, principal, endpoint)
+    /// Returns a unique key that identifies a client at servers.
+    pub fn next_client_key(&self) -> u64 {
+        self.client_keys.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Sets the connection to the other gateways; only the first call has an effect.
@@ -302,23 +293,8 @@ impl Gateway {
     }
 
     /// Returns the address at which other gateways reach this gateway.
-    pub(crate) fn own_address(&self) -> Option<SocketAddr> {
+    pub fn own_address(&self) -> Option<SocketAddr> {
         Some(self.peers.get()?.address())
-    }
-
-    /// Makes a session's questions name this gateway, if there are others.
-    pub(crate) fn name_holder(&self, session: &Session, snapshot: &Snapshot) {
-        if let Some(address) = self.own_address()
-            && let Some(holder) = peers::name_session_holder(
-                &snapshot.sealer,
-                &session.principal(),
-                &session.endpoint,
-                &session.id,
-                address,
-            )
-        {
-            let _ = session.holder.set(holder);
-        }
     }
 
     /// Exports ended spans, for at most three seconds.
@@ -329,7 +305,7 @@ impl Gateway {
     }
 
     /// Records that a principal has used a server.
-    pub(crate) fn record_caller(&self, caller: &Principal, server: &dyn Upstream) {
+    pub fn record_caller(&self, caller: &Principal, server: &dyn Upstream) {
         let caller = caller.key();
         match server.organisation() {
             None => self.single_principal.record(caller),
@@ -341,32 +317,27 @@ impl Gateway {
         }
     }
 
-    /// Ends a session and releases its resources.
-    pub(crate) fn end_session(&self, session: &Session) {
-        if self.sessions.remove(session) {
-            self.measure_session(session);
-        }
-        let held = session.take_subscriptions();
-        for server in self.directory.servers_for(session.principal().organisation()) {
-            server.forget_session(lockgate_upstream::ClientSession::key(session));
-            for at in &held {
-                // Subscriptions on the session's own connection end with it.
-                let ends = matches!(at.given, None | Some(Subscription::Session(_)));
-                if at.server.names(&*server) && !ends {
-                    at.clone().give_back(Arc::clone(&server));
-                }
+    /// Returns whether this principal, by its key, is the only one that has used the servers of a
+    /// server's source.
+    pub fn is_only_caller(&self, caller: u64, server: &ServerId) -> bool {
+        match &server.organisation {
+            None => self.single_principal.is(caller),
+            Some(name) => {
+                let own = self.directory.organisation(name);
+                own.is_some_and(|own| own.single_principal.is(caller))
             }
         }
     }
 
-    fn measure_session(&self, session: &Session) {
+    /// Records the duration of an ended session.
+    pub fn measure_session(&self, revision: Revision, duration: Duration) {
         let labels = OperationLabels {
             method: "",
-            revision: Some(session.revision.as_str()),
+            revision: Some(revision.as_str()),
             network: if self.single_client.is_some() { Network::Pipe } else { Network::Http(None) },
             ending: Ending::Success,
         };
-        self.metrics.session_ended(labels, session.began.elapsed());
+        self.metrics.session_ended(labels, duration);
     }
 }
 
@@ -374,7 +345,7 @@ impl Gateway {
     /// Updates the metrics' gauges.
     pub fn observe(&self) {
         let gauges = self.metrics.gauges();
-        gauges.sessions.set(self.sessions.len());
+        gauges.sessions.set(self.count_sessions(None));
         gauges.streams.set(self.streams.len());
         gauges.parked.set(self.parked.len());
         gauges.approvals.set(self.approvals.len());

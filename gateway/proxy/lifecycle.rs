@@ -1,5 +1,6 @@
 //! Starting the gateway, changing its configuration, and periodic cleanup.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -17,7 +18,6 @@ use crate::approvals::Approvals;
 use crate::directory::{Change, Directory, SinglePrincipal};
 use crate::follow::follow;
 use crate::gateway::Gateway;
-use crate::session::Sessions;
 use crate::snapshot::{Rules, RulesError, Snapshot};
 
 /// Time for a server to end a call after its question has timed out.
@@ -51,7 +51,8 @@ impl Gateway {
         let gateway = Arc::new(Self {
             directory: Directory::new(snapshot.naming, &metrics),
             snapshot: ArcSwap::from_pointee(snapshot),
-            sessions: Sessions::new(Arc::clone(&budget)),
+            session_edge: OnceLock::new(),
+            client_keys: AtomicU64::new(1),
             modern_clients: Arc::default(),
             single_client,
             parked: Arc::default(),
@@ -102,8 +103,8 @@ async fn sweep(gateway: Arc<Gateway>) {
         }
         let limiter = Arc::clone(&gateway.snapshot.load().limiter);
         let _ = tokio::task::spawn_blocking(move || limiter.sweep()).await;
-        for session in gateway.sessions.find_expired(idle) {
-            gateway.end_session(&session);
+        if let Some(edge) = gateway.session_edge() {
+            edge.sweep(idle);
         }
         gateway
             .parked
@@ -113,13 +114,7 @@ async fn sweep(gateway: Arc<Gateway>) {
                 server.forget_session(key);
             }
         }
-        // The expiry of a key triggers no event, so every session is checked.
-        let snapshot = gateway.snapshot();
-        for session in gateway.sessions.all() {
-            if snapshot.authenticator.current(&session.principal()).is_none() {
-                gateway.end_session(&session);
-            }
-        }
+        // The expiry of a key triggers no event, so streams check theirs now.
         gateway.directory.changes.send(None, Change::Catalog(Arc::default()));
     }
 }

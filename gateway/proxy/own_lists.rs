@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use lockgate_upstream::{ListKind, OwnLists, ServerId, Upstream};
 use parking_lot::Mutex;
 
-pub(crate) struct OwnServers {
+pub struct OwnServers {
     key: u64,
     is_any: AtomicBool,
     servers: Mutex<BTreeSet<ServerId>>,
@@ -26,7 +26,7 @@ pub(crate) struct OwnDelta {
 }
 
 impl OwnServers {
-    pub(crate) fn new(key: u64, clients: Arc<AtomicUsize>) -> Arc<Self> {
+    pub fn new(key: u64, clients: Arc<AtomicUsize>) -> Arc<Self> {
         let servers = Mutex::default();
         Arc::new(Self { key, is_any: AtomicBool::new(false), servers, clients })
     }
@@ -35,11 +35,11 @@ impl OwnServers {
         self.key
     }
 
-    pub(crate) fn is_any(&self) -> bool {
+    pub fn is_any(&self) -> bool {
         self.is_any.load(Ordering::Acquire)
     }
 
-    pub(crate) fn note(&self, server: &ServerId) {
+    pub fn note(&self, server: &ServerId) {
         let mut servers = self.servers.lock();
         if servers.insert(server.clone()) && servers.len() == 1 {
             self.is_any.store(true, Ordering::Release);
@@ -89,14 +89,14 @@ impl Drop for OwnServers {
     }
 }
 
-pub(crate) struct OwnClient {
-    pub(crate) servers: Arc<OwnServers>,
+pub struct OwnClient {
+    pub servers: Arc<OwnServers>,
     /// Set if the client's calls prefer this connection.
-    pub(crate) is_first: bool,
+    pub is_first: bool,
 }
 
 /// The clients behind a request that may have their own lists. Empty for almost all requests.
-pub(crate) type OwnClients = Vec<OwnClient>;
+pub type OwnClients = Vec<OwnClient>;
 
 /// Returns the keys of the clients with a connection at a server that adds an item.
 pub(crate) fn find_adding(

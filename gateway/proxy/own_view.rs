@@ -41,7 +41,7 @@ impl Gateway {
     }
 
     /// Returns the view of a caller, including the lists of its own connections and accounts.
-    pub(crate) fn view_with(&self, own: &[OwnClient], seeing: Seeing<'_>) -> Option<Arc<View>> {
+    pub fn view_with(&self, own: &[OwnClient], seeing: Seeing<'_>) -> Option<Arc<View>> {
         let Seeing { endpoint, snapshot, rights } = seeing;
         let has_private = self.directory.has_private_lists();
         if own.is_empty() && !has_private {
@@ -101,7 +101,7 @@ impl Gateway {
 
     /// Waits for the servers that a request may concern, and for the lists of the caller's
     /// accounts. Free once all are known.
-    pub(crate) async fn settle_for<'a>(
+    pub async fn settle_for<'a>(
         &self,
         caller: &Principal,
         about: impl FnOnce() -> About<'a>,
@@ -124,12 +124,7 @@ impl Gateway {
 
     /// Waits until recently announced changes of the lists that a request uses have been read, so
     /// that items added by a call can be listed and called at once.
-    pub(crate) async fn settle_own_lists(
-        &self,
-        own: &OwnClients,
-        request: &Request,
-        seeing: Seeing<'_>,
-    ) {
+    pub async fn settle_own_lists(&self, own: &OwnClients, request: &Request, seeing: Seeing<'_>) {
         let is_settled = match request.method {
             Method::ToolsList
             | Method::PromptsList

@@ -46,7 +46,7 @@ const LOG_BURST: u32 = 100;
 
 /// The rate limit for the log messages of a call or session. Warnings and above have a separate
 /// limit, so that a flood of minor messages cannot suppress them.
-pub(crate) struct LogPace(Mutex<[Pace; 2]>);
+pub struct LogPace(Mutex<[Pace; 2]>);
 
 impl Default for LogPace {
     fn default() -> Self {
@@ -65,7 +65,7 @@ impl LogPace {
 
 /// Writes a log message for a client with this minimum level; the logger names the server. Returns
 /// `None` if the message is below the level or over the rate limit.
-pub(crate) fn write_log_message(
+pub fn write_log_message(
     slug: &str,
     note: &Request,
     level: LogLevel,

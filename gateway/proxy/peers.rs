@@ -138,7 +138,7 @@ pub(crate) fn without_holder(state: &str) -> &str {
 
 /// Seals this gateway's address into a suffix for the question ids of a session, so that the
 /// answers reach this gateway.
-pub(crate) fn name_session_holder(
+pub fn name_session_holder(
     sealer: &Sealer,
     principal: &Principal,
     endpoint: &Endpoint,
@@ -282,7 +282,7 @@ pub(crate) fn sign(
 
 /// The origin of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sender {
+pub enum Sender {
     Client,
     Peer,
     /// A sender with an invalid proof.
@@ -295,7 +295,7 @@ pub(crate) fn is_sent_on(exchange: &Exchange) -> bool {
 }
 
 /// Determines the sender of a message with this `method` and `body`.
-pub(crate) fn find_sender(
+pub fn find_sender(
     sealer: &Sealer,
     own: SocketAddr,
     exchange: &Exchange,
@@ -314,7 +314,7 @@ pub(crate) fn find_sender(
 }
 
 /// Returns the error for a message with a forged proof, or one that was already forwarded.
-pub(crate) fn refuse(sender: Sender) -> RequestError {
+pub fn refuse(sender: Sender) -> RequestError {
     let words = match sender {
         Sender::Forger => "the header Lockgate-Peer was not signed with this gateway's secret",
         _ => "the message was already forwarded once, and its call is not here",

@@ -11,7 +11,7 @@ use lockgate_authn::{DEFAULT_ORGANISATION, Principal};
 const LEFT_TO_OTHERS: usize = 2;
 
 #[derive(Default)]
-pub(crate) struct Quotas(DashMap<Holder, usize>);
+pub struct Quotas(DashMap<Holder, usize>);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Holder {
@@ -20,7 +20,7 @@ enum Holder {
 }
 
 /// A unit of a principal's quota, returned on drop.
-pub(crate) struct QuotaPermit {
+pub struct QuotaPermit {
     shares: Arc<Quotas>,
     of: Holder,
     /// The corresponding unit of the organisation's quota.
@@ -29,7 +29,7 @@ pub(crate) struct QuotaPermit {
 
 /// The limit that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exhausted {
+pub enum Exhausted {
     /// That of all principals.
     All,
     /// An organisation may hold half of the limit on all.
@@ -39,11 +39,7 @@ pub(crate) enum Exhausted {
 
 impl Quotas {
     /// Takes a unit for this principal. Returns `None` at `limit`.
-    pub(crate) fn take(
-        self: &Arc<Self>,
-        principal: &Principal,
-        limit: usize,
-    ) -> Option<QuotaPermit> {
+    pub fn take(self: &Arc<Self>, principal: &Principal, limit: usize) -> Option<QuotaPermit> {
         self.take_as(Holder::Principal(principal.clone()), limit, None)
     }
 
@@ -51,7 +47,7 @@ impl Quotas {
     ///
     /// # Errors
     /// [`Exhausted`].
-    pub(crate) fn take_of_all(
+    pub fn take_of_all(
         self: &Arc<Self>,
         principal: &Principal,
         limit: usize,

@@ -5,17 +5,13 @@ use std::borrow::Cow;
 
 use http::StatusCode;
 use lockgate_authn::{AuthnError, Principal};
-use lockgate_protocol::code;
-use lockgate_protocol::jsonrpc::{Request, Response};
+use lockgate_protocol::jsonrpc::Request;
 use lockgate_telemetry::Rejection;
 use lockgate_telemetry::audit::{Refused, RefusedToken};
-use serde_json::json;
 
 use crate::gateway::Gateway;
 use crate::rescue::RequestError;
-use crate::server_operation::{self, ServerOperation};
-use crate::session::Session;
-use crate::transport::{Endpoint, Exchange, Reply, SESSION, header};
+use crate::transport::{Endpoint, Exchange, Reply};
 
 impl Gateway {
     /// Records a request rejected by the listener.
@@ -61,7 +57,7 @@ impl Gateway {
     }
 
     /// Records a rejected request of an authenticated caller, with the error returned to it.
-    pub(crate) fn record_refused_request(&self, problem: &RequestError, exchange: &Exchange) {
+    pub fn record_refused_request(&self, problem: &RequestError, exchange: &Exchange) {
         if let Some(rule) = &problem.rule {
             self.metrics.denied(rule, problem.denial);
         }
@@ -74,19 +70,14 @@ impl Gateway {
     }
 
     /// Records a rejected request and returns the response with the error.
-    pub(crate) fn refuse(
-        &self,
-        problem: &RequestError,
-        exchange: &Exchange,
-        id: Option<&[u8]>,
-    ) -> Reply {
+    pub fn refuse(&self, problem: &RequestError, exchange: &Exchange, id: Option<&[u8]>) -> Reply {
         self.record_refused_request(problem, exchange);
         problem.reply(id)
     }
 
     /// Records a notification only if its method is that of a request: it may be an attempt to run
     /// the request unseen.
-    pub(crate) fn record_refused_notification(&self, note: &Request, exchange: &Exchange) {
+    pub fn record_refused_notification(&self, note: &Request, exchange: &Exchange) {
         let name = note.method_name();
         if !name.starts_with("notifications/") {
             self.record_refused_request(
@@ -96,61 +87,10 @@ impl Gateway {
         }
     }
 
-    /// Passes a client's response on to the server that asked. A response without a pending
-    /// question is an error.
-    pub(crate) fn take_answer(
-        &self,
-        session: &Session,
-        exchange: &Exchange,
-        response: &Response,
-    ) -> Reply {
-        match session.answer(response) {
-            Ok(()) => Reply::accepted(),
-            Err(words) => {
-                let problem =
-                    RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST);
-                self.refuse(&problem, exchange, None)
-            }
-        }
-    }
-
-    /// Rejects a message without a valid session. Only the audit trail records whether the session
-    /// belongs to another caller.
-    pub(crate) fn refuse_unknown_session(
-        &self,
-        exchange: &Exchange,
-        id: Option<&[u8]>,
-        operation: Option<&ServerOperation>,
-    ) -> Reply {
-        let named = header(&exchange.headers, &SESSION);
-        let words = match named {
-            None => "no session is named",
-            Some(named) if self.sessions.exists(named) => {
-                "the session belongs to another caller or endpoint"
-            }
-            Some(_) => "no such session",
-        };
-        self.refused(
-            Rejection::Session,
-            words,
-            Some(&exchange.principal),
-            Some(&exchange.endpoint),
-        );
-        let problem = match named {
-            Some(_) => {
-                RequestError::new(code::INVALID_REQUEST, "no such session: send `initialize` again")
-                    .status(StatusCode::NOT_FOUND)
-            }
-            None => {
-                let words = "no session: send `initialize` first, or use protocol version \
-                    2026-07-28 with `_meta` in every request";
-                RequestError::new(code::INVALID_REQUEST, words)
-                    .status(StatusCode::BAD_REQUEST)
-                    .data(json!({"code": code::NOT_INITIALIZED}))
-            }
-        };
-        server_operation::refuse(operation, &problem);
-        problem.reply(id)
+    /// Records a message without a valid session.
+    pub fn record_refused_session(&self, words: &'static str, exchange: &Exchange) {
+        let Exchange { principal, endpoint, .. } = exchange;
+        self.refused(Rejection::Session, words, Some(principal), Some(endpoint));
     }
 
     fn refused(

@@ -40,7 +40,7 @@ const RESERVED_BYTES: usize = 512 << 10;
 const YIELD_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A large response of a call that can be streamed to its client.
-pub(crate) struct Relay {
+pub struct Relay {
     client_id: Bytes,
     has_ttl: bool,
     info: Option<Arc<[u8]>>,
@@ -116,7 +116,7 @@ impl Relay {
 
     /// Waits until the response begins to arrive, and returns its pieces. Must be polled by the
     /// task that polls the call, after the call.
-    pub(crate) async fn pieces(relay: Option<&Arc<Self>>) -> (Arc<Self>, Receiver<Bytes>) {
+    pub async fn pieces(relay: Option<&Arc<Self>>) -> (Arc<Self>, Receiver<Bytes>) {
         let Some(relay) = relay else { return std::future::pending().await };
         // No waker is needed: only the call sets `pieces`, and this task polls it first.
         let pieces = std::future::poll_fn(|_| match relay.state.lock().pieces.take() {
@@ -128,10 +128,7 @@ impl Relay {
 
     /// Returns the reply of a call that has ended, if its response went through the relay. A
     /// response that has already arrived begins and ends in a single poll of the call.
-    pub(crate) fn ended(
-        relay: Option<&Arc<Self>>,
-        answer: &Result<Text, RequestError>,
-    ) -> Option<Reply> {
+    pub fn ended(relay: Option<&Arc<Self>>, answer: &Result<Text, RequestError>) -> Option<Reply> {
         let relay = relay.filter(|_| answer.is_ok())?;
         let pieces = relay.state.lock().pieces.take()?;
         let ended = std::future::ready(((), Ok(Text::default())));
@@ -231,7 +228,7 @@ impl ResponseSink for Relay {
 
 /// Returns the reply for a response that has begun to arrive through `pieces`. `work` is the call,
 /// which is polled as part of the reply's body.
-pub(crate) fn stream_message<W, T>(relay: Arc<Relay>, work: W, pieces: Receiver<Bytes>) -> Reply
+pub fn stream_message<W, T>(relay: Arc<Relay>, work: W, pieces: Receiver<Bytes>) -> Reply
 where
     W: Future<Output = (T, Result<Text, RequestError>)> + Send + Unpin + 'static,
 {

@@ -31,10 +31,10 @@ const WITHOUT_SESSION: &str = "POST, OPTIONS";
 
 /// An error for a client. The size of a pointer, so that successful results stay small.
 #[derive(Clone, Debug)]
-pub(crate) struct RequestError(Box<ErrorParts>);
+pub struct RequestError(Box<ErrorParts>);
 
 #[derive(Clone, Debug)]
-pub(crate) struct ErrorParts {
+pub struct ErrorParts {
     pub(crate) code: i64,
     pub(crate) message: Cow<'static, str>,
     pub(crate) data: Option<Value>,
@@ -52,7 +52,7 @@ pub(crate) struct ErrorParts {
     pub(crate) is_unknown: bool,
     /// The server of the requested item, if visible to the caller.
     pub(crate) server: Option<Box<str>>,
-    pub(crate) outcome: Outcome,
+    pub outcome: Outcome,
     /// The reason in the log and the audit trail, if it differs from the message to the client.
     recorded: Option<&'static str>,
 }
@@ -84,7 +84,7 @@ impl From<RecordError> for RequestError {
 
 impl RequestError {
     #[cold]
-    pub(crate) fn new(code: i64, message: impl Into<Cow<'static, str>>) -> Self {
+    pub fn new(code: i64, message: impl Into<Cow<'static, str>>) -> Self {
         Self(Box::new(ErrorParts {
             code,
             message: message.into(),
@@ -103,7 +103,7 @@ impl RequestError {
     }
 
     /// Returns the error and the reply for a body that is not a valid message.
-    pub(crate) fn unreadable(refusal: &MessageError, body: &[u8]) -> (Self, Reply) {
+    pub fn unreadable(refusal: &MessageError, body: &[u8]) -> (Self, Reply) {
         let (code, id) = match refusal {
             MessageError::Parse(_) => (code::PARSE, None),
             MessageError::Invalid { id, .. } => (code::INVALID_REQUEST, *id),
@@ -124,17 +124,17 @@ impl RequestError {
         self.recorded.unwrap_or(&self.message)
     }
 
-    pub(crate) fn data(mut self, data: Value) -> Self {
+    pub fn data(mut self, data: Value) -> Self {
         self.data = Some(data);
         self
     }
 
-    pub(crate) fn status(mut self, status: StatusCode) -> Self {
+    pub fn status(mut self, status: StatusCode) -> Self {
         self.status = Some(status);
         self
     }
 
-    pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
+    pub fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(code::INVALID_PARAMS, message)
     }
 
@@ -143,7 +143,7 @@ impl RequestError {
     }
 
     /// Returns the error for a request cancelled by its client, which expects no response.
-    pub(crate) fn withdrawn() -> Self {
+    pub fn withdrawn() -> Self {
         let mut problem = Self::new(code::INTERNAL, "the request was cancelled");
         problem.outcome = Outcome::Cancelled;
         problem
@@ -195,22 +195,22 @@ impl RequestError {
 
     /// Returns the error for a resource that does not exist or is hidden by policy, with the code
     /// of `RequestContext::missing_resource`.
-    pub(crate) fn unknown_resource(uri: &str, code: i64) -> Self {
+    pub fn unknown_resource(uri: &str, code: i64) -> Self {
         let uri = format!("{uri:.256}");
         Self::new(code, "resource not found").data(json!({"uri": uri})).unknown_name()
     }
 
     /// Returns the error for an endpoint that does not exist or is hidden by policy. Not -32601,
     /// which would concern the method.
-    pub(crate) fn no_endpoint() -> Self {
+    pub fn no_endpoint() -> Self {
         Self::new(code::INVALID_REQUEST, "no such endpoint").status(StatusCode::NOT_FOUND)
     }
 
-    pub(crate) fn no_subscriptions(slug: &str) -> Self {
+    pub fn no_subscriptions(slug: &str) -> Self {
         Self::invalid(format!("server {slug} does not offer subscriptions to resources"))
     }
 
-    pub(crate) fn method_not_found(method: &str) -> Self {
+    pub fn method_not_found(method: &str) -> Self {
         let words = format!("method not found: {method:.64}");
         Self::new(code::METHOD_NOT_FOUND, words).unknown_name()
     }
@@ -227,14 +227,14 @@ impl RequestError {
             .data(modern::version_error(requested))
     }
 
-    pub(crate) fn too_many_streams(too_many: TooManyStreams) -> Self {
+    pub fn too_many_streams(too_many: TooManyStreams) -> Self {
         let mut problem = Self::new(code::OVERLOADED, too_many.to_string())
             .data(json!({"reason": too_many.reason()}));
         problem.retry_after = Some(Duration::from_secs(5));
         problem
     }
 
-    pub(crate) fn too_many_sessions(limit: Exhausted) -> Self {
+    pub fn too_many_sessions(limit: Exhausted) -> Self {
         match limit {
             Exhausted::All | Exhausted::Organisation => {
                 Self::overloaded("too many sessions (limits.sessions); retry later", "sessions")
@@ -319,7 +319,7 @@ impl RequestError {
     }
 
     /// Returns the error for a response that was dropped for lack of memory.
-    pub(crate) fn dropped() -> Self {
+    pub fn dropped() -> Self {
         Self::new(code::OVERLOADED, DROPPED)
     }
 
@@ -365,7 +365,7 @@ impl RequestError {
     }
 
     /// Returns the reply to a message of a session, or of a client that is not known yet.
-    pub(crate) fn reply(&self, id: Option<&[u8]>) -> Reply {
+    pub fn reply(&self, id: Option<&[u8]>) -> Reply {
         self.reply_in(&LEGACY, id)
     }
 

@@ -10,15 +10,15 @@ use crate::transport::Endpoint;
 
 /// A caller at an endpoint, with its policy class.
 #[derive(Clone)]
-pub(crate) struct CallerRights {
-    pub(crate) principal: Principal,
-    pub(crate) class: Arc<Class>,
+pub struct CallerRights {
+    pub principal: Principal,
+    pub class: Arc<Class>,
     /// The path of the endpoint; empty if no policy depends on it.
     path: Cow<'static, str>,
 }
 
 impl CallerRights {
-    pub(crate) fn new(policy: &Policy, principal: Principal, endpoint: &Endpoint) -> Self {
+    pub fn new(policy: &Policy, principal: Principal, endpoint: &Endpoint) -> Self {
         if let Some(class) = policy.everybody() {
             return Self { principal, class: Arc::clone(class), path: Cow::Borrowed("") };
         }
@@ -60,3 +60,6 @@ pub(crate) fn subject(principal: &Principal) -> Subject<'_> {
 pub(crate) fn name_principal(principal: &Principal) -> String {
     subject(principal).principal()
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,7 +35,7 @@ pub(crate) enum Lookup {
 
 /// Turns a call of `call_tool` into the call that it contains, and the call of a group into that of
 /// a server's tool.
-pub(crate) fn unwrap_call(context: &mut RequestContext) -> Result<(), RequestError> {
+pub fn unwrap_call(context: &mut RequestContext) -> Result<(), RequestError> {
     unwrap_management(context)?;
     let view = Arc::clone(&context.view);
     match &view.groups {

@@ -1,11 +1,13 @@
-//! Forwarding of answers that concern another gateway. A message is forwarded once, and its
-//! response returned to the client. If the call waits here, the message is handled like any
-//! request.
+//! Forwarding of answers and session ends that concern another gateway. A message is forwarded
+//! once, and its response returned to the client. If the call waits here, the message is handled
+//! like any request.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Method;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use http::{Method, StatusCode};
 use lockgate_protocol::jsonrpc::Message;
 
 use crate::gateway::Gateway;
@@ -15,10 +17,10 @@ use crate::snapshot::Snapshot;
 use crate::transport::{Exchange, LEGACY, MODERN, Reply};
 
 /// Timeout for another gateway to accept an answer or the end of a session.
-pub(crate) const NOTE_TIMEOUT: Duration = Duration::from_secs(3);
+const NOTE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The role of another gateway in the handling of a message.
-pub(crate) enum Way {
+enum Way {
     /// The message names a call held by that gateway.
     To(Holder),
     /// Another gateway forwarded the message, but the message names no call of this caller. A
@@ -28,15 +30,31 @@ pub(crate) enum Way {
 }
 
 /// Returns the way of a message, `None` for most messages.
-pub(crate) fn find_way(snapshot: &Snapshot, exchange: &Exchange, message: &Message) -> Option<Way> {
+fn find_way(snapshot: &Snapshot, exchange: &Exchange, message: &Message) -> Option<Way> {
     if let Some(holder) = Holder::of(&snapshot.sealer, exchange, message) {
         return Some(Way::To(holder));
     }
     peers::is_sent_on(exchange).then_some(Way::From)
 }
 
+impl Gateway {
+    /// Answers a message whose call is at another gateway, or that another gateway forwarded in
+    /// error. Returns `None` for most messages.
+    pub async fn answer_elsewhere(
+        &self,
+        snapshot: &Snapshot,
+        exchange: &Exchange,
+        message: &Message,
+    ) -> Option<Reply> {
+        let peers = self.peers.get()?;
+        let way = find_way(snapshot, exchange, message)?;
+        // Boxed because it is rare, to keep the future of a request small.
+        Box::pin(answer_along(self, &**peers, snapshot, exchange, message, way)).await
+    }
+}
+
 /// Handles a message that names the gateway of its call. Returns `None` if that is this gateway.
-pub(crate) async fn answer_elsewhere(
+async fn answer_along(
     gateway: &Gateway,
     peers: &dyn Peers,
     snapshot: &Snapshot,
@@ -92,4 +110,41 @@ async fn send(
         tracing::warn!(gateway = %holder.address, ?error, "the gateway of a call did not answer");
         holder.away(error)
     })
+}
+
+/// Ends the session of a DELETE request at all other gateways. Returns whether any of them had it.
+pub async fn end_elsewhere(peers: &dyn Peers, snapshot: &Snapshot, exchange: &Exchange) -> bool {
+    let own = peers.address();
+    let limit = Some(NOTE_TIMEOUT);
+    let Some(message) = peers::write_message(exchange, Method::DELETE, Bytes::new(), limit) else {
+        tracing::warn!(
+            "session ended only at this gateway: client certificates cannot be forwarded"
+        );
+        return false;
+    };
+    let mut is_ended = false;
+    let mut sent = FuturesUnordered::new();
+    for address in peers.all().await {
+        if address == own {
+            continue;
+        }
+        if let Some(message) = peers::sign(&snapshot.sealer, address, message.clone()) {
+            sent.push(async move { (address, peers.send(address, message).await) });
+        }
+    }
+    while let Some((address, answer)) = sent.next().await {
+        match answer {
+            Ok(answer) if answer.status.is_success() => is_ended = true,
+            // The session is unknown there and will not be opened.
+            Ok(answer) if answer.status == StatusCode::NOT_FOUND => {}
+            Ok(answer) => {
+                let status = answer.status.as_u16();
+                tracing::warn!(gateway = %address, status, "a session did not end at a gateway");
+            }
+            Err(error) => {
+                tracing::warn!(gateway = %address, ?error, "a session did not end at a gateway");
+            }
+        }
+    }
+    is_ended
 }

@@ -22,7 +22,7 @@ use crate::rescue::RequestError;
 use crate::transport::{Exchange, Transport};
 
 /// The metrics and span of a request; recorded on drop.
-pub(crate) struct ServerOperation {
+pub struct ServerOperation {
     metrics: Arc<Metrics>,
     began: Instant,
     state: Mutex<OperationState>,
@@ -70,7 +70,7 @@ impl ServerOperation {
         self.state.lock().span.as_ref().map(|span| span.context().clone())
     }
 
-    pub(crate) fn set_protocol(&self, revision: Revision, session: Option<&str>) {
+    pub fn set_protocol(&self, revision: Revision, session: Option<&str>) {
         let mut state = self.state.lock();
         state.labels.revision = Some(revision.as_str());
         if let Some(span) = &mut state.span {
@@ -110,7 +110,7 @@ impl ServerOperation {
     }
 
     /// Records the error sent as the response, or a cancellation.
-    pub(crate) fn refuse(&self, problem: &RequestError) {
+    pub fn refuse(&self, problem: &RequestError) {
         let mut state = self.state.lock();
         if !problem.is_withdrawn() && problem.outcome != Outcome::Ok {
             state.labels.ending = if problem.is_result() {
@@ -182,7 +182,7 @@ fn describe_refusal(span: &mut OperationSpan, problem: &RequestError) {
 }
 
 /// Records the error of a request, if there is an operation for it.
-pub(crate) fn refuse(operation: Option<&ServerOperation>, problem: &RequestError) {
+pub fn refuse(operation: Option<&ServerOperation>, problem: &RequestError) {
     if let Some(operation) = operation {
         operation.refuse(problem);
     }
@@ -240,7 +240,7 @@ fn trace_of_request(exchange: &Exchange, request: &Request) -> Option<TraceConte
     trace_of_message(request).or_else(|| trace_of_exchange(&exchange.headers))
 }
 
-pub(crate) fn trace_of_exchange(headers: &HeaderMap) -> Option<TraceContext> {
+pub fn trace_of_exchange(headers: &HeaderMap) -> Option<TraceContext> {
     let mut parents = headers.get_all(&TRACEPARENT).iter();
     let parent = parents.next()?.to_str().ok()?;
     if parents.next().is_some() {

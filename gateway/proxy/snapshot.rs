@@ -39,18 +39,18 @@ pub enum RulesError {
     Secret(#[from] SecretError),
 }
 
-pub(crate) struct Snapshot {
-    pub(crate) config: Config,
-    pub(crate) authenticator: Arc<Authenticator>,
-    pub(crate) policy: Arc<Policy>,
+pub struct Snapshot {
+    pub config: Config,
+    pub authenticator: Arc<Authenticator>,
+    pub policy: Arc<Policy>,
     pub(crate) limiter: Arc<dyn Limiter>,
     pub(crate) signer: Option<Arc<Signer>>,
     pub(crate) naming: Naming,
     pub(crate) synonyms: Synonyms,
     pub(crate) embeddings: Option<Arc<Embeddings>>,
-    pub(crate) sealer: Arc<Sealer>,
+    pub sealer: Arc<Sealer>,
     /// JSON text of our `Implementation`.
-    pub(crate) info: Arc<[u8]>,
+    pub info: Arc<[u8]>,
 }
 
 impl Snapshot {
@@ -95,10 +95,10 @@ impl Snapshot {
 
 /// A caller at an endpoint, under the rules of a snapshot.
 #[derive(Clone, Copy)]
-pub(crate) struct Seeing<'a> {
-    pub(crate) endpoint: &'a Endpoint,
-    pub(crate) snapshot: &'a Snapshot,
-    pub(crate) rights: &'a CallerRights,
+pub struct Seeing<'a> {
+    pub endpoint: &'a Endpoint,
+    pub snapshot: &'a Snapshot,
+    pub rights: &'a CallerRights,
 }
 
 /// Returns the vectors of the replaced snapshot if their server is the same.
@@ -141,7 +141,7 @@ pub struct GatewayAssertion(pub Arc<Signer>);
 
 impl Snapshot {
     /// Returns the identity assertion for a caller, if any server requires assertions.
-    pub(crate) fn assertion(&self, principal: &Principal) -> Option<Arc<dyn IdentityAssertion>> {
+    pub fn assertion(&self, principal: &Principal) -> Option<Arc<dyn IdentityAssertion>> {
         let signer = Arc::clone(self.signer.as_ref()?);
         Some(Arc::new(CallerAssertion { signer, principal: principal.clone() }))
     }

@@ -9,7 +9,7 @@ use lockgate_authn::Principal;
 use crate::quota::{Exhausted, QuotaPermit, Quotas};
 
 #[derive(Default)]
-pub(crate) struct Streams {
+pub struct Streams {
     all: AtomicUsize,
     waiting: Arc<Quotas>,
 }
@@ -61,7 +61,7 @@ impl Streams {
     }
 
     /// Counts a stream of a call, which ends with the call and is bounded by the limits of calls.
-    pub(crate) fn of_call(self: &Arc<Self>) -> OpenStream {
+    pub fn of_call(self: &Arc<Self>) -> OpenStream {
         self.counted(None)
     }
 

@@ -100,12 +100,12 @@ impl Endpoint {
     }
 
     /// Returns whether names and URIs are prefixed with their server's slug.
-    pub(crate) fn is_namespaced(&self) -> bool {
+    pub fn is_namespaced(&self) -> bool {
         !matches!(self, Self::Server(_))
     }
 
     /// Returns whether access is limited to some of an organisation's members.
-    pub(crate) fn is_of_agent(&self) -> bool {
+    pub fn is_of_agent(&self) -> bool {
         matches!(self, Self::Agent(_))
     }
 
@@ -232,7 +232,7 @@ impl Reply {
     }
 
     /// Returns 202, for an accepted notification or response.
-    pub(crate) fn accepted() -> Self {
+    pub fn accepted() -> Self {
         Self::empty(StatusCode::ACCEPTED)
     }
 
@@ -357,17 +357,18 @@ impl Text {
 
 // Headers that the request path uses.
 
-pub(crate) static SESSION: HeaderName = HeaderName::from_static(SESSION_HEADER);
-pub(crate) static VERSION: HeaderName = HeaderName::from_static(VERSION_HEADER);
-pub(crate) static METHOD: HeaderName = HeaderName::from_static(METHOD_HEADER);
-pub(crate) static NAME: HeaderName = HeaderName::from_static(NAME_HEADER);
+pub static SESSION: HeaderName = HeaderName::from_static(SESSION_HEADER);
+pub static VERSION: HeaderName = HeaderName::from_static(VERSION_HEADER);
+pub static METHOD: HeaderName = HeaderName::from_static(METHOD_HEADER);
+pub static NAME: HeaderName = HeaderName::from_static(NAME_HEADER);
 
-pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+/// Returns the trimmed value of a header, if it is text.
+pub fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     Some(headers.get(name)?.to_str().ok()?.trim())
 }
 
 /// Returns the headers that carry a legacy session id.
-pub(crate) fn session_header(id: &str) -> HeaderMap {
+pub fn session_header(id: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let Ok(value) = HeaderValue::from_str(id) {
         headers.insert(SESSION.clone(), value);

@@ -113,10 +113,7 @@ impl Gateway {
 
     /// Returns the number of legacy sessions of an organisation, or of all.
     pub fn count_sessions(&self, organisation: Option<&str>) -> usize {
-        match organisation {
-            None => self.sessions.len(),
-            Some(_) => self.sessions.of(organisation).len(),
-        }
+        self.session_edge().map_or(0, |edge| edge.count(organisation))
     }
 
     /// Ends a step of the recent call counts.

@@ -7,7 +7,7 @@ use crate::tree::{File, files, hold};
 
 /// Each layer with the layers it may import. `config` imports the layers that have settings;
 /// the root package imports all of them.
-const TABLE: [(&str, &[&str]); 19] = [
+const TABLE: [(&str, &[&str]); 20] = [
     ("text", &[]),
     ("admission", &[]),
     ("protocol", &["text"]),
@@ -27,7 +27,8 @@ const TABLE: [(&str, &[&str]); 19] = [
         "proxy",
         &["text", "admission", "protocol", "search", "authn", "policy", "upstream", "telemetry"],
     ),
-    ("listener", &["text", "admission", "protocol", "authn", "proxy", "telemetry"]),
+    ("sessions", &["admission", "protocol", "authn", "policy", "upstream", "proxy", "telemetry"]),
+    ("listener", &["text", "admission", "protocol", "authn", "proxy", "sessions", "telemetry"]),
     (
         "admin",
         &[
@@ -184,7 +185,9 @@ fn the_architecture_page_shows_the_table() {
     for (layer, imports) in TABLE {
         let cell = match imports.len() {
             0 => "nothing".into(),
-            n if n + 2 == TABLE.len() => "every layer but `search`, for its settings".into(),
+            n if n + 3 == TABLE.len() => {
+                "every layer but `search` and `sessions`, for its settings".into()
+            }
             _ => imports.iter().map(|import| format!("`{import}`")).collect::<Vec<_>>().join(", "),
         };
         let row = format!("| `{layer}` | {cell} |");

@@ -167,7 +167,7 @@ pub(crate) async fn send(
     let principal = caller.principal.clone();
     let exchange = compose_request(place, principal, method, params, headers, has_reader);
     let exchange = exchange.ok_or_else(broken)?;
-    let reply = state.gateway.receive_boxed(&exchange).await;
+    let reply = state.gateway.receive_modern(&exchange).await;
     let challenge = reply.header(&WWW_AUTHENTICATE).cloned();
     let status = reply.status;
     let text = match reply.body {

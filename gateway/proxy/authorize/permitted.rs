@@ -59,7 +59,7 @@ pub(super) enum TaskUse {
 }
 
 /// A permit to send one request to one server.
-pub(crate) struct Permitted {
+pub struct Permitted {
     server: Arc<dyn Upstream>,
     method: Method,
     /// The server's own name, URI or task id.
@@ -246,7 +246,7 @@ impl Permitted {
         self.rule.as_deref()
     }
 
-    pub(crate) fn server(&self) -> &Arc<dyn Upstream> {
+    pub fn server(&self) -> &Arc<dyn Upstream> {
         &self.server
     }
 
@@ -254,7 +254,7 @@ impl Permitted {
         self.method
     }
 
-    pub(crate) fn target(&self) -> &str {
+    pub fn target(&self) -> &str {
         &self.target
     }
 
@@ -335,7 +335,7 @@ pub(super) fn describe_reason(because: &DenyReason) -> Cow<'static, str> {
 }
 
 /// Charges a request for no particular server (lists, discovery) to the caller's rate limits.
-pub(crate) fn admit(
+pub fn admit(
     snapshot: &Snapshot,
     rights: &CallerRights,
     method: Method,

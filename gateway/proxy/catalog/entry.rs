@@ -35,7 +35,7 @@ pub(crate) struct CatalogEntry {
 
 /// The clients to which a server offers an item; each variant is a part of the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
-pub(crate) enum Audience {
+pub enum Audience {
     Everybody,
     /// Clients that the server can ask questions.
     CanBeAsked,
@@ -47,7 +47,7 @@ impl Audience {
     pub(crate) const COUNT: usize = 3;
 
     /// Returns the narrowest audience of a client.
-    pub(crate) fn of(is_interactive: bool, has_session: bool) -> Self {
+    pub fn of(is_interactive: bool, has_session: bool) -> Self {
         match (is_interactive, has_session) {
             (false, _) => Self::Everybody,
             (true, false) => Self::CanBeAsked,
@@ -104,7 +104,7 @@ impl CatalogEntry {
 }
 
 /// A resource found by URI, listed or not, and policy's verdict on it.
-pub(crate) struct FoundResource {
+pub struct FoundResource {
     pub(crate) server: Arc<dyn Upstream>,
     pub(crate) own: String,
     pub(super) exposed: String,
@@ -163,12 +163,12 @@ pub(crate) fn organisation_of(server: &dyn Upstream) -> Option<&str> {
 
 /// A hash for each list of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ListMarks(pub(super) [u64; ListKind::COUNT]);
+pub struct ListMarks(pub(super) [u64; ListKind::COUNT]);
 
 impl ListMarks {
     /// Returns the lists to notify clients of: those that differ, and those that servers announced.
     /// Changes of templates and skills count as changes of resources.
-    pub(crate) fn changes(self, after: Self, announced: &[ListKind]) -> Vec<ListKind> {
+    pub fn changes(self, after: Self, announced: &[ListKind]) -> Vec<ListKind> {
         let mut lists = Vec::new();
         for kind in ListKind::ALL {
             let differs = self.0[index(kind)] != after.0[index(kind)];
@@ -181,17 +181,17 @@ impl ListMarks {
     }
 
     /// Returns the marks of a caller without a view.
-    pub(crate) fn none() -> Self {
+    pub fn none() -> Self {
         Self([0; ListKind::COUNT])
     }
 }
 
 /// The notifications of changed lists.
-pub(crate) const CHANGES: [Method; 3] =
+pub const CHANGES: [Method; 3] =
     [Method::ToolsChanged, Method::PromptsChanged, Method::ResourcesChanged];
 
 /// Returns the position in [`CHANGES`] of a list. Templates and skills count as resources.
-pub(crate) fn index_of_change(kind: ListKind) -> usize {
+pub fn index_of_change(kind: ListKind) -> usize {
     match kind {
         ListKind::Tools => 0,
         ListKind::Prompts => 1,

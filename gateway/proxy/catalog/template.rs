@@ -320,7 +320,7 @@ fn is_legal(byte: u8, reserved: bool) -> bool {
 
 impl View {
     /// Finds the server and its own URI behind a client's URI, listed or not.
-    pub(crate) fn resource(&self, uri: &str, kind: TargetKind) -> Option<FoundResource> {
+    pub fn resource(&self, uri: &str, kind: TargetKind) -> Option<FoundResource> {
         self.resource_within(uri, kind, &mut Steps::of_request())
     }
 
@@ -385,7 +385,7 @@ impl View {
     }
 
     /// Returns whether a resource with this URI is listed, or a listed template expands to the URI.
-    pub(crate) fn describes(&self, uri: &str) -> bool {
+    pub fn describes(&self, uri: &str) -> bool {
         self.describes_within(uri, &mut Steps::of_request())
     }
 

@@ -151,9 +151,9 @@ const QUICKLY_INDEXED: usize = 100;
 const QUICKLY_COMPARED: usize = 1 << 20;
 
 /// How a view's tools are found.
-pub(crate) struct ViewSearch {
+pub struct ViewSearch {
     /// Whether clients that load definitions on demand get the full list.
-    pub(crate) is_auto: bool,
+    pub is_auto: bool,
     /// Tools that are listed beside the management tools.
     pub(crate) listed: Vec<Arc<CatalogEntry>>,
     /// Names of tools for hosts only (MCP Apps), which models neither find nor call.

@@ -51,17 +51,17 @@ impl Degraded {
 }
 
 /// The catalog at an endpoint, filtered by policy.
-pub(crate) struct View {
+pub struct View {
     /// Whether names and URIs carry the server's slug.
     pub(crate) namespaced: bool,
-    pub(crate) servers: BTreeMap<Slug, Arc<dyn Upstream>>,
+    pub servers: BTreeMap<Slug, Arc<dyn Upstream>>,
     pub(crate) items: [Vec<Arc<CatalogEntry>>; ListKind::COUNT],
     /// Tools and prompts by name, including aliases.
     pub(super) names: [AHashMap<Box<str>, ViewEntry>; 2],
     /// Servers of resources that keep their own URI (`http`, `https`).
     pub(super) web: HashMap<Box<str>, Slug>,
     /// Whether calls may contain or select other calls: because of `search` or `groups`.
-    pub(crate) unwraps: bool,
+    pub unwraps: bool,
     /// Whether any tool maps arguments to headers.
     pub(crate) has_param_headers: bool,
     /// Tools of several servers that appear as one.
@@ -70,13 +70,13 @@ pub(crate) struct View {
     pub(super) compose: Option<Arc<Compose>>,
     /// Quarantined skills, with all files below them.
     pub(super) quarantined_skills: Vec<Arc<CatalogEntry>>,
-    pub(crate) offers: Offers,
+    pub offers: Offers,
     /// Extensions that servers declare, which the gateway forwards.
-    pub(crate) extensions: Map<String, Value>,
+    pub extensions: Map<String, Value>,
     pub(crate) instructions: Vec<(Slug, Arc<str>)>,
     pub(crate) degraded: Vec<Degraded>,
     /// Search in place of a full list of tools.
-    pub(crate) search: Option<Box<ViewSearch>>,
+    pub search: Option<Box<ViewSearch>>,
     /// Shortest cache lifetime of the servers' lists, in milliseconds.
     pub(crate) keep_ms: u64,
     pub(crate) rendered: Rendered,
@@ -133,7 +133,7 @@ impl View {
     }
 
     /// Returns the server if it is visible here.
-    pub(crate) fn server(&self, id: &ServerId) -> Option<&Arc<dyn Upstream>> {
+    pub fn server(&self, id: &ServerId) -> Option<&Arc<dyn Upstream>> {
         let server = self.servers.get(&*id.slug)?;
         if id.names(&**server) { Some(server) } else { None }
     }
@@ -149,7 +149,7 @@ impl View {
     /// Returns the lists of a view that servers announced as changed, to the sessions selected by
     /// `is_meant` (`None` means all sessions). An announcement is ignored if the view shows none of
     /// that server's items in the list.
-    pub(crate) fn announced_lists(
+    pub fn announced_lists(
         view: Option<&Self>,
         announced: &[Announcement],
         is_meant: impl Fn(Option<u64>) -> bool,
@@ -176,7 +176,7 @@ impl View {
     }
 
     /// Returns the marks of the lists of clients of an audience.
-    pub(crate) fn marks(&self, client: Audience) -> ListMarks {
+    pub fn marks(&self, client: Audience) -> ListMarks {
         *self.marks[client as usize]
             .get_or_init(|| ListMarks(ListKind::ALL.map(|kind| self.mark(kind, client))))
     }

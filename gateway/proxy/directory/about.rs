@@ -17,7 +17,7 @@ use crate::transport::Endpoint;
 const MIN_SLUG_BYTES: usize = 32;
 
 /// The endpoint and target of a request.
-pub(crate) struct About<'a> {
+pub struct About<'a> {
     pub(super) endpoint: &'a Endpoint,
     target: Target<'a>,
 }
@@ -33,11 +33,11 @@ enum Target<'a> {
 
 impl<'a> About<'a> {
     /// Returns the target for everything at an endpoint.
-    pub(crate) fn all(endpoint: &'a Endpoint) -> Self {
+    pub fn all(endpoint: &'a Endpoint) -> Self {
         Self { endpoint, target: Target::Any }
     }
 
-    pub(crate) fn request(endpoint: &'a Endpoint, request: &'a Request) -> Self {
+    pub fn request(endpoint: &'a Endpoint, request: &'a Request) -> Self {
         let target = match request.method {
             Method::ToolsCall | Method::PromptsGet => {
                 match request.param(Key::Name).and_then(scan::as_str) {

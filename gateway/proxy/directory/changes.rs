@@ -16,7 +16,7 @@ const OWN_BACKLOG: usize = 256;
 
 /// A change that clients may be notified of.
 #[derive(Clone, Debug)]
-pub(crate) enum Change {
+pub enum Change {
     /// The catalog was replaced, or servers announced changed lists.
     Catalog(Arc<[Announcement]>),
     /// A resource, by the server's own URI, was updated, as reported on this subscription.
@@ -25,14 +25,14 @@ pub(crate) enum Change {
     Task { server: ServerId, id: Arc<str> },
 }
 
-pub(crate) struct Changes {
+pub struct Changes {
     shared: broadcast::Sender<Change>,
     /// Channels of organisations with receivers.
     own: Mutex<HashMap<Arc<str>, broadcast::Sender<Change>>>,
 }
 
 /// Receives the changes for members of an organisation.
-pub(crate) struct ChangeReceiver {
+pub struct ChangeReceiver {
     shared: broadcast::Receiver<Change>,
     own: broadcast::Receiver<Change>,
 }
@@ -44,7 +44,7 @@ impl Default for Changes {
 }
 
 impl Changes {
-    pub(crate) fn subscribe(&self, organisation: &str) -> ChangeReceiver {
+    pub fn subscribe(&self, organisation: &str) -> ChangeReceiver {
         let mut channels = self.own.lock();
         let own = match channels.get(organisation) {
             Some(known) => known.subscribe(),
@@ -73,7 +73,7 @@ impl Changes {
 
 impl ChangeReceiver {
     /// Receives the next change. Cancel safe.
-    pub(crate) async fn recv(&mut self) -> Result<Change, RecvError> {
+    pub async fn recv(&mut self) -> Result<Change, RecvError> {
         tokio::select! {
             change = self.shared.recv() => change,
             change = self.own.recv() => change,
@@ -83,7 +83,7 @@ impl ChangeReceiver {
 
 /// Returns whether an update of the resource `own` concerns subscriptions to `whole`: both are
 /// equal, or `own` is a part of `whole`.
-pub(crate) fn covers_resource(whole: &str, own: &str) -> bool {
+pub fn covers_resource(whole: &str, own: &str) -> bool {
     let Some(rest) = own.strip_prefix(whole) else { return false };
     rest.is_empty() || whole.ends_with('/') || rest.starts_with(['/', '?', '#'])
 }

@@ -14,7 +14,7 @@ impl Directory {
     /// Waits until the servers' offers to clients of this era that can be asked questions are known
     /// and merged, or the deadline passes. `servers` are those in the view of the organisation's
     /// member.
-    pub(crate) async fn wait_for_interactive(
+    pub async fn wait_for_interactive(
         &self,
         organisation: &str,
         servers: &Servers,

@@ -137,7 +137,7 @@ pub(super) fn write_discovery(context: &RequestContext) -> Text {
 }
 
 /// Joins the servers' instructions under headings. Texts that would exceed the limit are left out.
-pub(crate) fn join_instructions(
+pub fn join_instructions(
     snapshot: &Snapshot,
     view: &View,
     search: Option<&ViewSearch>,

@@ -25,7 +25,7 @@ use crate::usage::Series;
 
 /// Records a request that policy refused. The caller of a hidden item gets the error of an unknown
 /// item; the record names the rule that hides the item.
-pub(crate) fn audit_denial(gateway: &Gateway, context: &RequestContext, problem: &RequestError) {
+pub fn audit_denial(gateway: &Gateway, context: &RequestContext, problem: &RequestError) {
     let hidden = match &problem.rule {
         None if problem.is_unknown => find_hiding_rule(gateway, context),
         _ => None,
@@ -154,7 +154,7 @@ pub(crate) fn audit_listen(
 }
 
 /// Records a permitted request. Fails if a record is required and cannot be written.
-pub(crate) fn audit_allow<'a>(
+pub fn audit_allow<'a>(
     gateway: &'a Gateway,
     context: &RequestContext,
     permitted: &Permitted,

@@ -40,7 +40,7 @@ const LARGE_RESPONSE: usize = 1 << 20;
 
 /// The ways of a call's messages and response to its client.
 #[derive(Default)]
-pub(crate) struct ClientPaths {
+pub struct ClientPaths {
     pub(super) channel: Option<Arc<CallChannel>>,
     /// Path of a large response.
     pub(super) relay: Option<Arc<Relay>>,

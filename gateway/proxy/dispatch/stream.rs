@@ -11,7 +11,7 @@ use crate::streams::OpenStream;
 use crate::transport::{Outgoing, Reply, Text};
 
 /// An ended call.
-pub(crate) type Called = (Box<RequestContext>, Result<Text, RequestError>);
+pub type Called = (Box<RequestContext>, Result<Text, RequestError>);
 pub(super) type Work = BoxFuture<'static, Called>;
 
 /// Streams the first message and the further messages of a running call.
@@ -68,9 +68,6 @@ async fn next_event(
 }
 
 /// Writes the response to a call, or the error.
-pub(crate) fn write_final_text(
-    context: &RequestContext,
-    answer: Result<Text, RequestError>,
-) -> Text {
+pub fn write_final_text(context: &RequestContext, answer: Result<Text, RequestError>) -> Text {
     answer.unwrap_or_else(|problem| context.write_error(&problem).into())
 }

@@ -220,7 +220,7 @@ const CONNECT: &str = "io.github.lockgate/connect";
 
 impl RequestError {
     /// Returns the response to a failed request to a server, with a link if that helps.
-    pub(crate) fn of_failure(
+    pub fn of_failure(
         context: &RequestContext,
         server: &dyn Upstream,
         failure: &UpstreamError,

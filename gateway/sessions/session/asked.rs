@@ -6,7 +6,7 @@ use bytes::Bytes;
 use lockgate_upstream::QuestionError;
 use tokio::sync::oneshot;
 
-use crate::answers::Question;
+use lockgate_proxy::answers::Question;
 
 /// Elicitations of a session that await completion; the oldest are dropped.
 const MAX_ELICITATIONS: usize = 64;

@@ -10,19 +10,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use lockgate_admission::{Promise, spawn};
 use lockgate_protocol::method::Method;
+use lockgate_proxy::Gateway;
+use lockgate_proxy::authorize::Permitted;
+use lockgate_proxy::client_channel::Outlet;
+use lockgate_proxy::context::RequestContext;
+use lockgate_proxy::dispatch::{self, RunningCall, open_channel, start_call, write_final_text};
+use lockgate_proxy::relay::{Relay, stream_message};
+use lockgate_proxy::rescue::RequestError;
+use lockgate_proxy::transport::{Reply, Text};
 use lockgate_upstream::{BoxFuture, QuestionError, Upstream};
 use tokio::sync::Notify;
 
-use crate::authorize::Permitted;
-use crate::client_channel::Outlet;
-use crate::context::RequestContext;
-use crate::dispatch::{self, RunningCall, open_channel, start_call, write_final_text};
-use crate::gateway::Gateway;
-use crate::relay::{Relay, stream_message};
-use crate::rescue::RequestError;
 use crate::session::{ABSENCE_GRACE_PERIOD, Log, Running, Session};
-use crate::session_stream::{silence, stream_call};
-use crate::transport::{Reply, Text};
+use crate::stream::{silence, stream_call};
 
 /// Interval of checks for a client's return to its stream.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ type Ended = (Option<Box<RequestContext>>, Result<Text, RequestError>);
 
 /// Runs a call of a session. The reply becomes a stream of the session if a message precedes the
 /// response.
-pub(super) async fn run_call(
+pub(crate) async fn run_call(
     gateway: &Arc<Gateway>,
     session: Arc<Session>,
     context: Box<RequestContext>,

@@ -13,17 +13,18 @@ use http::{HeaderMap, HeaderValue};
 use lockgate_authn::{Authenticator, Holder, Identity, Outside, Peer, Principal, RoleHolders};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::name::Separator;
+use lockgate_proxy::directory::About;
+use lockgate_proxy::transport::{
+    BodyError, Endpoint, Events, Exchange, ExchangeKind, METHOD, NAME, ReplyBody, SESSION,
+    StreamedBody, Transport, VERSION,
+};
+use lockgate_proxy::{AgentOwner, AgentServers, Config, Gateway, Limits, Names, Rules, ToolSearch};
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{Event, ServerId, Upstream};
 use serde_json::{Value, json};
 use tokio::task::coop;
 
-use crate::directory::About;
-use crate::transport::{
-    BodyError, Endpoint, Events, Exchange, ExchangeKind, METHOD, NAME, ReplyBody, SESSION,
-    StreamedBody, VERSION,
-};
-use crate::{AgentOwner, AgentServers, Config, Gateway, Limits, Names, Rules};
+use crate::Edge;
 
 pub(super) use server::{Named, resting_server, server};
 
@@ -32,6 +33,7 @@ pub(super) const EVENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct Rig {
     pub(super) gateway: Arc<Gateway>,
+    edge: Arc<Edge>,
 }
 
 /// Returns an agent with these servers: `organisation/slug`, or an operator's slug.
@@ -93,7 +95,8 @@ impl Rig {
             audit: None,
         });
         let gateway = Gateway::start(rules, Arc::new(metrics), None, None, None).unwrap();
-        Self { gateway }
+        let edge = Edge::new(Arc::clone(&gateway));
+        Self { gateway, edge }
     }
 
     /// Creates two organisations with a server of the same slug, and a shared server.
@@ -137,14 +140,14 @@ impl Rig {
     pub(super) fn client_at(&self, organisation: &str, subject: &str, at: Endpoint) -> Client {
         let identity = Identity::new("https://issuer.test", subject);
         let principal = Principal::new(identity.in_organisation(Some(organisation)));
-        Client { gateway: Arc::clone(&self.gateway), principal, endpoint: at, session: None }
+        Client { edge: Arc::clone(&self.edge), principal, endpoint: at, session: None }
     }
 }
 
 /// A client; of the legacy era if it has a session.
 #[derive(Clone)]
 pub(super) struct Client {
-    gateway: Arc<Gateway>,
+    edge: Arc<Edge>,
     pub(super) principal: Principal,
     pub(super) endpoint: Endpoint,
     pub(super) session: Option<HeaderValue>,
@@ -225,7 +228,7 @@ impl Client {
     async fn exchange(&self, kind: ExchangeKind, headers: HeaderMap) -> Got {
         let exchange = Exchange {
             endpoint: self.endpoint.clone(),
-            transport: crate::transport::Transport::Mcp,
+            transport: Transport::Mcp,
             peer: Peer::Stdio,
             credentials: None,
             principal: self.principal.clone(),
@@ -233,7 +236,7 @@ impl Client {
             headers,
             takes_streamed_body: true,
         };
-        let reply = tokio::time::timeout(EVENT_TIMEOUT, self.gateway.receive(&exchange));
+        let reply = tokio::time::timeout(EVENT_TIMEOUT, self.edge.receive(&exchange));
         let mut reply = reply.await.unwrap();
         let headers = reply.take_headers();
         let status = reply.status.as_u16();
@@ -305,7 +308,7 @@ fn config(separator: Separator) -> Config {
         title: None,
         instructions: None,
         names: Names { separator, max_length: 64 },
-        tool_search: crate::ToolSearch::default(),
+        tool_search: ToolSearch::default(),
         groups: BTreeMap::new(),
         endpoints: BTreeMap::new(),
         discovery: None,

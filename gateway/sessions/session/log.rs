@@ -10,9 +10,9 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::pace::LogPace;
-use crate::transport::{Outgoing, Text};
 use lockgate_admission::budget::{Budget, Full, Hold, MAX_SMALL_MESSAGE};
+use lockgate_proxy::pace::LogPace;
+use lockgate_proxy::transport::{Outgoing, Text};
 
 /// How long a finished stream can be resumed.
 const RESUME_PERIOD: Duration = Duration::from_secs(60);

@@ -11,28 +11,32 @@ use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::write;
+use lockgate_proxy::Gateway;
+use lockgate_proxy::authorize::admit;
+use lockgate_proxy::catalog::View;
+use lockgate_proxy::dispatch::join_instructions;
+use lockgate_proxy::rescue::RequestError;
+use lockgate_proxy::rights::CallerRights;
+use lockgate_proxy::server_operation::ServerOperation;
+use lockgate_proxy::snapshot::Snapshot;
+use lockgate_proxy::transport::{Exchange, Reply, session_header};
 use lockgate_upstream::ClientSession;
 use serde_json::{Value, json};
 
-use super::refuse;
-use crate::catalog::View;
-use crate::dispatch;
-use crate::gateway::Gateway;
-use crate::rescue::RequestError;
-use crate::rights::CallerRights;
-use crate::server_operation::ServerOperation;
+use crate::edge::Edge;
+use crate::request::refuse;
 use crate::session::Session;
 use crate::session::portable::{self, Opening};
-use crate::snapshot::Snapshot;
-use crate::transport::{Exchange, Reply, session_header};
 
+/// Opens a session.
 pub(crate) fn initialize(
-    gateway: &Arc<Gateway>,
-    snapshot: &Arc<Snapshot>,
+    edge: &Edge,
+    snapshot: &Snapshot,
     exchange: &Exchange,
     request: &Request,
     operation: &ServerOperation,
 ) -> Reply {
+    let gateway = &*edge.gateway;
     let id = request.id();
     if id.is_empty() {
         let problem = RequestError::new(code::INVALID_REQUEST, "`initialize` needs an id")
@@ -45,7 +49,7 @@ pub(crate) fn initialize(
     let Some(view) = gateway.view(&exchange.endpoint, snapshot, &rights) else {
         return refuse(gateway, exchange, id, &RequestError::no_endpoint(), operation);
     };
-    if let Err(problem) = crate::authorize::admit(snapshot, &rights, Method::Initialize) {
+    if let Err(problem) = admit(snapshot, &rights, Method::Initialize) {
         return refuse(gateway, exchange, id, &problem, operation);
     }
     let revision =
@@ -64,14 +68,9 @@ pub(crate) fn initialize(
         Some(_) => portable::seal(&snapshot.sealer, &principal, endpoint, &opening),
         None => None,
     };
-    let session = match gateway.sessions.open(
-        principal,
-        endpoint.clone(),
-        opening,
-        portable,
-        limits,
-        &view,
-    ) {
+    let owner = (principal, endpoint.clone());
+    let key = gateway.next_client_key();
+    let session = match edge.sessions.open(key, owner, opening, portable, limits, &view) {
         Ok(session) => session,
         Err(too_many) => {
             let problem = RequestError::too_many_sessions(too_many);
@@ -79,7 +78,7 @@ pub(crate) fn initialize(
         }
     };
     operation.set_protocol(revision, Some(&session.id));
-    gateway.name_holder(&session, snapshot);
+    edge.name_holder(&session, snapshot);
     tell_servers(gateway, &session, &view);
     let result = write_initialize_result(snapshot, &view, request, revision);
     Reply::message(write::result(id, result.to_string().as_bytes()))
@@ -145,7 +144,7 @@ fn write_initialize_result(
     });
     let search = view.search.as_deref();
     let search = search.filter(|search| !search.is_auto || !is_deferring(snapshot, request));
-    if let Some(text) = dispatch::join_instructions(snapshot, view, search) {
+    if let Some(text) = join_instructions(snapshot, view, search) {
         result["instructions"] = text.into();
     }
     result

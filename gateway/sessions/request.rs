@@ -1,47 +1,33 @@
-//! The legacy era towards clients: `initialize`, sessions, streams and batches. Pages:
-//! basic/lifecycle.mdx, basic/transports.mdx (2025-11-25); basic/index.mdx (2025-03-26) for
-//! batches.
-
-mod call;
-mod initialize;
-mod subscribe;
+//! Requests and notifications in a session. Pages: basic/lifecycle.mdx, basic/utilities
+//! (2025-11-25).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
 use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
-use http::{HeaderMap, HeaderName, StatusCode};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::revision::{Era, Revision};
+use lockgate_protocol::revision::Era;
 use lockgate_protocol::write;
+use lockgate_proxy::Gateway;
+use lockgate_proxy::context::{LegacySession, RequestContext, make_request};
+use lockgate_proxy::directory::About;
+use lockgate_proxy::dispatch::{self, Answered};
+use lockgate_proxy::rescue::RequestError;
+use lockgate_proxy::rights::CallerRights;
+use lockgate_proxy::search;
+use lockgate_proxy::server_operation::{self, ServerOperation, trace_of_exchange};
+use lockgate_proxy::snapshot::{Seeing, Snapshot};
+use lockgate_proxy::transport::{Exchange, Reply, Text};
 use lockgate_upstream::{ClientSession, LogLevel};
 use serde_json::{Value, json};
 
-use crate::context::{LegacySession, RequestContext, make_request};
-use crate::directory::About;
-use crate::dispatch::{self, Answered};
-use crate::gateway::Gateway;
-use crate::peers::{self, Peers, Sender};
-use crate::rescue::RequestError;
-use crate::rights::CallerRights;
-use crate::search;
-use crate::send_on::NOTE_TIMEOUT;
-use crate::server_operation::{self, ServerOperation, trace_of_exchange};
-use crate::session::{Log, Running, Session, parse_event_id};
-use crate::session_stream::{self, silence};
-use crate::snapshot::{Seeing, Snapshot};
-use crate::transport::{
-    Exchange, ExchangeKind, Reply, SESSION, Text, VERSION, header, session_header,
-};
-
-use call::run_call;
-pub(crate) use initialize::initialize;
-use subscribe::{subscribe, unsubscribe};
+use crate::call::run_call;
+use crate::session::{Running, Session};
+use crate::stream::{check_version, silence};
+use crate::subscribe::{subscribe, unsubscribe};
 
 /// Handles a request or notification within a session.
 pub(crate) async fn receive(
@@ -54,8 +40,7 @@ pub(crate) async fn receive(
     operation.set_protocol(session.revision, Some(&session.id));
     if let Some(problem) = check_version(&exchange.headers) {
         operation.refuse(&problem);
-        let id = if request.id().is_empty() { None } else { Some(request.id()) };
-        return gateway.refuse(&problem, exchange, id);
+        return gateway.refuse(&problem, exchange, known_id(&request));
     }
     if request.id().is_empty() {
         gateway.record_refused_notification(&request, exchange);
@@ -150,6 +135,11 @@ async fn list_tasks(
     Ok(write::result(context.request.id(), tasks.as_bytes()).into())
 }
 
+/// Returns the id of a request; notifications have none.
+pub(crate) fn known_id(request: &Request) -> Option<&[u8]> {
+    if request.id().is_empty() { None } else { Some(request.id()) }
+}
+
 /// Returns whether no endpoint serves the method of a request.
 fn is_refused(snapshot: &Snapshot, request: &Request) -> bool {
     match request.method {
@@ -185,7 +175,7 @@ async fn prepare_request(
             () = running.cancelled() => return Err(Box::new(silence())),
         }
     }
-    let Some(view) = gateway.view_of_session(session, &snapshot, &rights) else {
+    let Some(view) = session.view(gateway, &snapshot, &rights) else {
         let problem = RequestError::no_endpoint();
         let id = request.id();
         return Err(Box::new(refuse(gateway, exchange, id, &problem, &operation)));
@@ -232,7 +222,7 @@ fn write_noted(context: &RequestContext, result: Result<(), RequestError>) -> Re
 }
 
 /// Refuses and records a request that no later step will record.
-fn refuse(
+pub(crate) fn refuse(
     gateway: &Gateway,
     exchange: &Exchange,
     id: &[u8],
@@ -268,16 +258,6 @@ async fn await_lists(
     }
 }
 
-/// Returns the error for an unknown version in a session.
-fn check_version(headers: &HeaderMap) -> Option<RequestError> {
-    let version = header(headers, &VERSION)?;
-    if matches!(Revision::parse(version), Some(revision) if revision.era() == Era::Legacy) {
-        return None;
-    }
-    let words = format!("unsupported protocol version in a session: {version:.64}");
-    Some(RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST))
-}
-
 fn take_notification(gateway: &Gateway, session: &Session, note: &Request) {
     match note.method {
         Method::Cancelled => {
@@ -302,163 +282,4 @@ fn set_level(session: &Session, request: &Request) -> Result<(), RequestError> {
         return Ok(());
     }
     Err(RequestError::invalid("`params.level` is not a log level"))
-}
-
-/// Opens the stream for messages outside calls, or resumes the stream of a call.
-pub(crate) fn open_stream(
-    gateway: &Arc<Gateway>,
-    snapshot: &Arc<Snapshot>,
-    exchange: &Exchange,
-) -> Reply {
-    let named = header(&exchange.headers, &SESSION);
-    if named.is_none() {
-        return refuse_without_session(gateway, snapshot, exchange, "GET");
-    }
-    let Some(session) = gateway.session(named, exchange) else {
-        return gateway.refuse_unknown_session(exchange, None, None);
-    };
-    if let Some(problem) = check_version(&exchange.headers) {
-        return gateway.refuse(&problem, exchange, None);
-    }
-    let counted = matches!(exchange.kind, ExchangeKind::Listen);
-    let open = if counted { Ok(None) } else { gateway.stream(&exchange.principal).map(Some) };
-    let open = match open {
-        Ok(open) => open,
-        Err(too_many) => {
-            let problem = RequestError::too_many_streams(too_many);
-            let problem = problem.status(StatusCode::SERVICE_UNAVAILABLE);
-            return gateway.refuse(&problem, exchange, None);
-        }
-    };
-    gateway.end_subscriptions(&session, snapshot);
-    let reader = match find_resumed(&session, &exchange.headers) {
-        Some((log, after)) => log.read(after),
-        // A new stream begins with the messages that earlier streams have not delivered.
-        None => {
-            let log = session.listen();
-            log.read(log.delivered())
-        }
-    };
-    let events = session_stream::events(gateway, &session, reader, None, open);
-    Reply::events(events).with_headers(session_header(&session.id))
-}
-
-/// Returns the stream to resume and the last event that the client received. An unknown or expired
-/// event is not an error: the client gets a new stream.
-fn find_resumed(session: &Session, headers: &HeaderMap) -> Option<(Arc<Log>, u64)> {
-    let last = header(headers, &HeaderName::from_static("last-event-id"))?;
-    let (number, after) = parse_event_id(last)?;
-    let log = session.log(number)?;
-    if log.has_numbered(after) { Some((log, after)) } else { None }
-}
-
-/// Refuses a GET or DELETE without a session: 404 if the endpoint does not exist, otherwise 405.
-fn refuse_without_session(
-    gateway: &Gateway,
-    snapshot: &Snapshot,
-    exchange: &Exchange,
-    verb: &str,
-) -> Reply {
-    let rights =
-        CallerRights::new(&snapshot.policy, exchange.principal.clone(), &exchange.endpoint);
-    if gateway.view(&exchange.endpoint, snapshot, &rights).is_none() {
-        return gateway.refuse(&RequestError::no_endpoint(), exchange, None);
-    }
-    gateway.refuse_unknown_session(exchange, None, None);
-    let words = format!("{verb} needs a session: send `initialize` by POST first");
-    RequestError::new(code::INVALID_REQUEST, words)
-        .status(StatusCode::METHOD_NOT_ALLOWED)
-        .reply(None)
-}
-
-/// Ends the session that a request names: here, and at all other gateways if a client sent the
-/// request.
-pub(crate) async fn end_session(
-    gateway: &Gateway,
-    snapshot: &Snapshot,
-    exchange: &Exchange,
-) -> Reply {
-    let mut others = None;
-    if let Some(peers) = gateway.peers.get() {
-        let own = peers.address();
-        let body = Bytes::new();
-        match peers::find_sender(&snapshot.sealer, own, exchange, http::Method::DELETE, body) {
-            Sender::Client => others = Some(&**peers),
-            Sender::Peer => {}
-            Sender::Forger => {
-                return gateway.refuse(&peers::refuse(Sender::Forger), exchange, None);
-            }
-        }
-    }
-    let Some(named) = header(&exchange.headers, &SESSION) else {
-        return refuse_without_session(gateway, snapshot, exchange, "DELETE");
-    };
-    let mut is_ended = end_named_session(gateway, exchange, named);
-    if let Some(others) = others
-        && end_elsewhere(others, snapshot, exchange).await
-        && !is_ended
-    {
-        // Prevents this gateway from opening the session later.
-        gateway.sessions.record_ended(named);
-        is_ended = true;
-    }
-    if is_ended {
-        Reply::empty(StatusCode::NO_CONTENT)
-    } else {
-        gateway.refuse_unknown_session(exchange, None, None)
-    }
-}
-
-/// Ends a session, even if it is not open here. Returns whether it is the caller's.
-fn end_named_session(gateway: &Gateway, exchange: &Exchange, named: &str) -> bool {
-    let Exchange { principal, endpoint, .. } = exchange;
-    if let Some(session) = gateway.sessions.find(named, principal, endpoint) {
-        gateway.sessions.record_ended(&session.id);
-        gateway.end_session(&session);
-        return true;
-    }
-    // Not opened for this, because the table may be full.
-    let is_own = gateway.may_go_on_with(named, exchange);
-    if is_own {
-        gateway.sessions.record_ended(named);
-    }
-    is_own
-}
-
-/// Ends the session of a DELETE request at all other gateways. Returns whether any of them had it.
-async fn end_elsewhere(peers: &dyn Peers, snapshot: &Snapshot, exchange: &Exchange) -> bool {
-    let own = peers.address();
-    let limit = Some(NOTE_TIMEOUT);
-    let Some(message) = peers::write_message(exchange, http::Method::DELETE, Bytes::new(), limit)
-    else {
-        tracing::warn!(
-            "session ended only at this gateway: client certificates cannot be forwarded"
-        );
-        return false;
-    };
-    let mut is_ended = false;
-    let mut sent = FuturesUnordered::new();
-    for address in peers.all().await {
-        if address == own {
-            continue;
-        }
-        if let Some(message) = peers::sign(&snapshot.sealer, address, message.clone()) {
-            sent.push(async move { (address, peers.send(address, message).await) });
-        }
-    }
-    while let Some((address, answer)) = sent.next().await {
-        match answer {
-            Ok(answer) if answer.status.is_success() => is_ended = true,
-            // The session is unknown there and will not be opened.
-            Ok(answer) if answer.status == StatusCode::NOT_FOUND => {}
-            Ok(answer) => {
-                let status = answer.status.as_u16();
-                tracing::warn!(gateway = %address, status, "a session did not end at a gateway");
-            }
-            Err(error) => {
-                tracing::warn!(gateway = %address, ?error, "a session did not end at a gateway");
-            }
-        }
-    }
-    is_ended
 }

@@ -13,18 +13,19 @@ use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::uri;
 use lockgate_protocol::write::{self, Object};
+use lockgate_proxy::SessionEdge;
+use lockgate_proxy::caller_view::{read_task, write_task};
+use lockgate_proxy::catalog::View;
+use lockgate_proxy::context::{LegacySession, RequestContext};
+use lockgate_proxy::directory::{Change, Source};
+use lockgate_proxy::dispatch::forward_nested;
+use lockgate_proxy::rights::CallerRights;
+use lockgate_proxy::snapshot::{Seeing, Snapshot};
 use lockgate_upstream::{Announcement, ClientSession, ListKind, ServerId, Subscription, Upstream};
 use serde_json::json;
 
-use crate::caller_view::{read_task, write_task};
-use crate::catalog::View;
-use crate::context::{LegacySession, RequestContext};
-use crate::directory::Source;
-use crate::dispatch::forward_nested;
-use crate::gateway::Gateway;
-use crate::rights::CallerRights;
+use crate::edge::Edge;
 use crate::session::Session;
-use crate::snapshot::{Seeing, Snapshot};
 
 /// The view of a class of callers at an endpoint, and the pending notifications.
 struct SeenView {
@@ -33,10 +34,53 @@ struct SeenView {
     hidden: Vec<Arc<dyn Upstream>>,
 }
 
-impl Gateway {
+impl SessionEdge for Edge {
+    fn notify(self: Arc<Self>, source: &Source, change: &Change, snapshot: &Snapshot) {
+        match change {
+            Change::Catalog(announced) => self.notify_list_changes(source, snapshot, announced),
+            Change::Updated { server, uri, on } => self.notify_updated(snapshot, server, uri, *on),
+            Change::Task { server, id } => self.notify_task(server, id),
+        }
+    }
+
+    fn log(&self, server: &ServerId, note: &Request) {
+        let snapshot = self.gateway.snapshot();
+        for session in self.sessions.of(server.organisation.as_deref()) {
+            // With several callers, the message may concern another.
+            if self.gateway.is_only_caller(session.principal().key(), server)
+                && let Some(view) = self.view_of(&session, &snapshot)
+                && view.server(server).is_some()
+            {
+                ClientSession::log(&*session, server, note);
+            }
+        }
+    }
+
+    fn sweep(&self, idle: Duration) {
+        for session in self.sessions.find_expired(idle) {
+            self.end_session(&session);
+        }
+        // The expiry of a key triggers no event, so every session is checked.
+        let snapshot = self.gateway.snapshot();
+        for session in self.sessions.all() {
+            if snapshot.authenticator.current(&session.principal()).is_none() {
+                self.end_session(&session);
+            }
+        }
+    }
+
+    fn count(&self, organisation: Option<&str>) -> usize {
+        match organisation {
+            None => self.sessions.len(),
+            Some(_) => self.sessions.of(organisation).len(),
+        }
+    }
+}
+
+impl Edge {
     /// Notifies sessions that can see servers of `source` of list changes, and ends the sessions of
     /// owners without a valid key.
-    pub(crate) fn notify_list_changes(
+    fn notify_list_changes(
         &self,
         source: &Source,
         snapshot: &Snapshot,
@@ -46,18 +90,19 @@ impl Gateway {
         for session in self.sessions.of(source.as_deref()) {
             // The newest keys: `snapshot` is that of a merge, which may have taken seconds, and the
             // session's key may have been created meanwhile.
-            let keys = Arc::clone(&self.snapshot().authenticator);
+            let keys = Arc::clone(&self.gateway.snapshot().authenticator);
             let Some(principal) = session.renew(|owner| keys.current(owner)) else {
                 self.end_session(&session);
                 continue;
             };
             let rights = CallerRights::new(&snapshot.policy, principal, &session.endpoint);
             let organisation: Box<str> = rights.principal.organisation().into();
-            let is_own = session.endpoint.is_of_agent() || self.directory.has_private_lists();
+            let is_own =
+                session.endpoint.is_of_agent() || self.gateway.directory.has_private_lists();
             let alone = is_own.then(|| rights.principal.clone());
             let key = (organisation, session.endpoint.clone(), alone, rights.class.mark());
             let seen: &SeenView = views.entry(key).or_insert_with(|| {
-                let view = self.view(&session.endpoint, snapshot, &rights);
+                let view = self.gateway.view(&session.endpoint, snapshot, &rights);
                 let lists = View::announced_lists(view.as_deref(), announced, |to| to.is_none());
                 let hidden = self.find_hidden_servers(source, view.as_deref());
                 SeenView { view, lists, hidden }
@@ -66,10 +111,8 @@ impl Gateway {
             let view = if own_clients.is_empty() {
                 seen.view.clone()
             } else {
-                self.view_with(
-                    &own_clients,
-                    Seeing { endpoint: &session.endpoint, snapshot, rights: &rights },
-                )
+                let seeing = Seeing { endpoint: &session.endpoint, snapshot, rights: &rights };
+                self.gateway.view_with(&own_clients, seeing)
             };
             let mut lists: Vec<ListKind> = seen.lists.clone();
             let own = Some(session.key());
@@ -88,8 +131,8 @@ impl Gateway {
     /// Returns the servers of a source that are not in a view.
     fn find_hidden_servers(&self, source: &Source, view: Option<&View>) -> Vec<Arc<dyn Upstream>> {
         let mut servers = match source {
-            None => self.directory.servers(),
-            Some(organisation) => self.directory.servers_of(organisation),
+            None => self.gateway.servers(),
+            Some(organisation) => self.gateway.servers_of(organisation),
         };
         if let Some(view) = view {
             servers.retain(|server| view.server(&ServerId::of(&**server)).is_none());
@@ -97,23 +140,12 @@ impl Gateway {
         servers
     }
 
-    /// Returns the view of a session's client under these rules.
-    pub(crate) fn view_of_session(
-        &self,
-        session: &Session,
-        snapshot: &Snapshot,
-        rights: &CallerRights,
-    ) -> Option<Arc<View>> {
-        let seeing = Seeing { endpoint: &session.endpoint, snapshot, rights };
-        self.view_with(&session.own_clients(), seeing)
-    }
-
     /// Returns the current view of a session's owner, or `None` if the owner's key is no longer
     /// valid.
     fn view_of(&self, session: &Session, snapshot: &Snapshot) -> Option<Arc<View>> {
         let principal = snapshot.authenticator.current(&session.principal())?;
         let rights = CallerRights::new(&snapshot.policy, principal, &session.endpoint);
-        self.view_of_session(session, snapshot, &rights)
+        session.view(&self.gateway, snapshot, &rights)
     }
 
     /// Ends a session's subscriptions to resources that its owner may no longer read. Called before
@@ -130,35 +162,18 @@ impl Gateway {
             None => false,
         });
         for at in ended {
-            if let Some(server) = self.directory.find_server(&at.server) {
+            if let Some(server) = self.gateway.directory.find_server(&at.server) {
                 at.give_back(server);
-            }
-        }
-    }
-
-    /// Forwards a server's log message without a request to sessions, only if a single principal
-    /// uses the server: otherwise the message may concern another caller.
-    pub(crate) fn notify_log_message(&self, server: &ServerId, note: &Request) {
-        let snapshot = self.snapshot();
-        let own = server.organisation.as_ref().and_then(|name| self.directory.organisation(name));
-        let callers = own.as_ref().map_or(&self.single_principal, |own| &own.single_principal);
-        for session in self.sessions.of(server.organisation.as_deref()) {
-            if callers.is(session.principal().key())
-                && let Some(view) = self.view_of(&session, &snapshot)
-                && view.server(server).is_some()
-            {
-                ClientSession::log(&*session, server, note);
             }
         }
     }
 
     /// Notifies sessions that subscribed to a resource on a connection, unless policy hides the
     /// resource by now.
-    pub(crate) fn tell_updated(&self, server: &ServerId, uri: &str, on: Subscription) {
-        let snapshot = self.snapshot();
+    fn notify_updated(&self, snapshot: &Snapshot, server: &ServerId, uri: &str, on: Subscription) {
         for session in self.sessions.of(server.organisation.as_deref()) {
             if session.subscribed(server, uri, on) {
-                let view = self.view_of(&session, &snapshot);
+                let view = self.view_of(&session, snapshot);
                 let view = view.filter(|view| view.server(server).is_some());
                 tell_updated(&session, view.as_deref(), server, uri);
             }
@@ -183,15 +198,15 @@ fn tell_updated(session: &Session, view: Option<&View>, server: &ServerId, own: 
 /// Minimum pause between two reads of a task.
 const MIN_READ_INTERVAL: Duration = Duration::from_millis(100);
 
-impl Gateway {
+impl Edge {
     /// Sends the current status of a task to the sessions that follow it.
-    pub(crate) fn notify_task(self: &Arc<Self>, server: &ServerId, own: &str) {
+    fn notify_task(self: &Arc<Self>, server: &ServerId, own: &str) {
         for session in self.sessions.of(server.organisation.as_deref()) {
             let Some(token) = session.begin_task_read(server, own) else { continue };
-            let gateway = Arc::clone(self);
+            let edge = Arc::clone(self);
             spawn(async move {
                 loop {
-                    gateway.tell_task_status(&session, &token).await;
+                    edge.tell_task_status(&session, &token).await;
                     tokio::time::sleep(MIN_READ_INTERVAL).await;
                     if session.over.is_cancelled() || !session.end_task_read(&token) {
                         return;
@@ -203,7 +218,7 @@ impl Gateway {
 
     async fn tell_task_status(&self, session: &Arc<Session>, token: &str) {
         let Some(context) = self.task_context(session, token) else { return };
-        let Some(task) = read_task(self, context, forward_nested).await else { return };
+        let Some(task) = read_task(&self.gateway, context, forward_nested).await else { return };
         let Some(log) = session.log(0) else { return };
         let mut params = Vec::new();
         let mut object = Object::open(&mut params);
@@ -214,11 +229,11 @@ impl Gateway {
 
     /// Builds a request for a task of a session under the current rules.
     fn task_context(&self, session: &Arc<Session>, token: &str) -> Option<Box<RequestContext>> {
-        let snapshot = self.snapshot();
+        let snapshot = self.gateway.snapshot();
         let principal = snapshot.authenticator.current(&session.principal())?;
         let caller = session.caller(snapshot.assertion(&principal));
         let rights = CallerRights::new(&snapshot.policy, principal, &session.endpoint);
-        let view = self.view_of_session(session, &snapshot, &rights)?;
+        let view = session.view(&self.gateway, &snapshot, &rights)?;
         let own: Arc<dyn LegacySession> = session.clone();
         let client = (session.revision, caller, Some(own));
         RequestContext::of_task(token, (snapshot, view, rights), &session.endpoint, client)

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use lockgate_authn::{Identity, Principal};
 use lockgate_protocol::name::Separator;
+use lockgate_proxy::directory::{Change, Source};
+use lockgate_proxy::rights::CallerRights;
+use lockgate_proxy::transport::{AgentPath, Endpoint};
 use lockgate_upstream::Event;
 
 use super::rig::{EVENT_TIMEOUT, Rig, agent, resting_server, server, wait_until};
-use crate::directory::{Change, Source};
-use crate::rights::{CallerRights, subject};
-use crate::transport::{AgentPath, Endpoint};
 
 fn at_agent(id: &str) -> Endpoint {
     Endpoint::Agent(AgentPath::new(id))
@@ -77,12 +76,6 @@ async fn an_organisation_renames_nothing_of_the_operators() {
         let answer = ann.call(tool).await.text;
         assert!(answer.contains(&format!(r#""text":"{server}""#)), "{answer}");
     }
-}
-
-#[test]
-fn policy_knows_the_organisation_of_callers_whose_credential_names_none() {
-    let principal = Principal::new(Identity::new("https://issuer.test", "ann"));
-    assert_eq!(subject(&principal).organisation, Some("default"));
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
 //! The table of legacy sessions. Each is bound to a caller and has an unguessable id. Idle sessions
-//! are small: streams and subscriptions are allocated on first use. Only `Gateway::end_session`
+//! are small: streams and subscriptions are allocated on first use. Only `Edge::end_session`
 //! ends a session (DELETE, idle, invalid key); this module just removes it from the table.
 
 mod asked;
@@ -34,12 +34,12 @@ use members::Members;
 use portable::{Ended, Opening};
 pub(crate) use subscribed::{AtServer, NewSubscription, SessionTask, Subscribed};
 
-use crate::catalog::entry::ListMarks;
-use crate::catalog::{Audience, View};
-use crate::own_lists::OwnServers;
-use crate::quota::{Exhausted, QuotaPermit, Quotas};
-use crate::random::random_id;
-use crate::transport::Endpoint;
+use lockgate_proxy::catalog::View;
+use lockgate_proxy::catalog::entry::{Audience, ListMarks};
+use lockgate_proxy::own_lists::OwnServers;
+use lockgate_proxy::quota::{Exhausted, QuotaPermit, Quotas};
+use lockgate_proxy::random::random_id;
+use lockgate_proxy::transport::Endpoint;
 
 /// Running calls of a session that can be cancelled.
 const MAX_RUNNING: usize = 1024;
@@ -109,7 +109,6 @@ pub(crate) struct Sessions {
     table: dashmap::DashMap<Box<str>, Arc<Session>>,
     members: Members<Session>,
     epoch: Instant,
-    next_key: AtomicU64,
     /// Number of sessions with their own lists.
     with_own_lists: Arc<AtomicUsize>,
     shares: Arc<Quotas>,
@@ -124,17 +123,11 @@ impl Sessions {
             table: dashmap::DashMap::new(),
             members: Members::default(),
             epoch: Instant::now(),
-            next_key: AtomicU64::new(1),
             with_own_lists: Arc::default(),
             shares: Arc::default(),
             budget,
             ended: Ended::default(),
         }
-    }
-
-    /// Returns a unique key that identifies a client at servers.
-    pub(crate) fn next_key(&self) -> u64 {
-        self.next_key.fetch_add(1, Ordering::Relaxed)
     }
 
     fn now(&self) -> u64 {
@@ -145,17 +138,18 @@ impl Sessions {
         self.table.len()
     }
 
-    /// Opens a session, or resumes a session under its id. `view` is the client's initial view.
+    /// Opens a session, or resumes a session under its id. `key` identifies the client at servers,
+    /// and `view` is its initial view.
     ///
     /// # Errors
     /// A limit on sessions is reached, or no random bytes are available.
     pub(crate) fn open(
         &self,
-        principal: Principal,
-        endpoint: Endpoint,
+        key: u64,
+        (principal, endpoint): (Principal, Endpoint),
         opening: Opening,
         id: Option<Box<str>>,
-        limits: &crate::Limits,
+        limits: &lockgate_proxy::Limits,
         view: &View,
     ) -> Result<Arc<Session>, Exhausted> {
         if self.table.len() >= limits.sessions {
@@ -169,7 +163,6 @@ impl Sessions {
         // `carried` drops `roots.listChanged`, which applies only to the session's own connections.
         let capabilities = capabilities::carried(&capabilities);
         let interactive = capabilities::is_interactive(&capabilities);
-        let key = self.next_key();
         let session = Arc::new_cyclic(|this| Session {
             key,
             own_servers: OwnServers::new(key, Arc::clone(&self.with_own_lists)),

@@ -18,8 +18,8 @@ use tokio::time::Instant;
 
 use super::asked::{Asked, Elicitation};
 use super::{Log, Session, SessionState};
-use crate::answers::Question;
-use crate::random::random_id;
+use lockgate_proxy::answers::Question;
+use lockgate_proxy::random::random_id;
 
 /// Pending questions of a session, and remembered cancelled questions.
 const MAX_QUESTIONS: usize = 64;

@@ -10,8 +10,8 @@ use lockgate_protocol::revision::Revision;
 use lockgate_protocol::sealed::{Purpose, Sealer};
 use parking_lot::Mutex;
 
-use crate::transport::Endpoint;
-use crate::unix_time;
+use lockgate_proxy::transport::Endpoint;
+use lockgate_proxy::unix_time;
 
 /// Time in seconds during which a session can be resumed elsewhere.
 const RESUME_LIFETIME: u64 = 24 * 3600;

@@ -8,18 +8,19 @@ use lockgate_admission::spawn;
 use lockgate_authn::Principal;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
+use lockgate_proxy::Gateway;
+use lockgate_proxy::authorize::{Permitted, authorize};
+use lockgate_proxy::context::{RequestContext, about, identity_of};
+use lockgate_proxy::dispatch;
+use lockgate_proxy::gateway::MAX_SUBSCRIBING;
+use lockgate_proxy::quota::QuotaPermit;
+use lockgate_proxy::rescue::RequestError;
 use lockgate_telemetry::Outcome;
 use lockgate_upstream::{Caller, ClientSession, ServerId, Upstream, UpstreamErrorKind};
 
-use crate::authorize::{Permitted, authorize};
-use crate::context::{RequestContext, about, identity_of};
-use crate::dispatch;
-use crate::gateway::{Gateway, MAX_SUBSCRIBING};
-use crate::quota::QuotaPermit;
-use crate::rescue::RequestError;
 use crate::session::{NewSubscription, Session, Subscribed};
 
-pub(super) async fn subscribe(
+pub(crate) async fn subscribe(
     gateway: &Gateway,
     session: &Arc<Session>,
     context: &RequestContext,
@@ -151,7 +152,7 @@ impl Making {
     }
 }
 
-pub(super) fn unsubscribe(
+pub(crate) fn unsubscribe(
     gateway: &Gateway,
     session: &Session,
     context: &RequestContext,

@@ -13,9 +13,13 @@ use lockgate_upstream::{
 };
 
 use super::{Session, SessionTask};
-use crate::context::LegacySession;
-use crate::own_lists::{OwnClient, OwnClients};
-use crate::pace::write_log_message;
+use lockgate_proxy::Gateway;
+use lockgate_proxy::catalog::View;
+use lockgate_proxy::context::LegacySession;
+use lockgate_proxy::own_lists::{OwnClient, OwnClients};
+use lockgate_proxy::pace::write_log_message;
+use lockgate_proxy::rights::CallerRights;
+use lockgate_proxy::snapshot::{Seeing, Snapshot};
 
 impl Session {
     /// Returns the client's description for servers, with its identity assertion.
@@ -29,6 +33,17 @@ impl Session {
             session: self.this.upgrade().map(|s| s as Arc<dyn ClientSession>),
             era: Era::Legacy,
         }
+    }
+
+    /// Returns the view of the client under these rules.
+    pub(crate) fn view(
+        &self,
+        gateway: &Gateway,
+        snapshot: &Snapshot,
+        rights: &CallerRights,
+    ) -> Option<Arc<View>> {
+        let seeing = Seeing { endpoint: &self.endpoint, snapshot, rights };
+        gateway.view_with(&self.own_clients(), seeing)
     }
 }
 

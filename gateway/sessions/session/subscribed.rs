@@ -10,10 +10,10 @@ use lockgate_protocol::write;
 use lockgate_upstream::{ListKind, ServerId, Subscription, Upstream, UpstreamError};
 use tokio::sync::watch;
 
-use crate::catalog::entry::{CHANGES, ListMarks, index_of_change};
-use crate::catalog::{Audience, View};
-use crate::directory::covers_resource;
 use crate::session::{Log, Session};
+use lockgate_proxy::catalog::View;
+use lockgate_proxy::catalog::entry::{Audience, CHANGES, ListMarks, index_of_change};
+use lockgate_proxy::directory::covers_resource;
 
 /// The result of a request to subscribe.
 pub(crate) enum Subscribed {
