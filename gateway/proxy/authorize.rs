@@ -31,6 +31,7 @@ pub use crate::authorize::permitted::admit;
 pub(crate) use permitted::Parked;
 pub use permitted::Permitted;
 
+/// Decides on a request for a server. The result is the only key to that server.
 pub fn authorize(context: &RequestContext) -> Result<Permitted, RequestError> {
     match context.request.method {
         Method::ToolsCall => authorize_tool(context),

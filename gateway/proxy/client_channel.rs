@@ -118,6 +118,7 @@ pub(crate) struct Waiting {
     _held: Hold,
 }
 
+/// The channel of a call to its client.
 pub struct CallChannel {
     outlet: Arc<dyn Outlet>,
     /// The client's progress token as JSON text.

@@ -37,6 +37,7 @@ use crate::transport::Endpoint;
 /// Events buffered for a slow receiver before the oldest are lost.
 const MAX_BACKLOG: usize = 1024;
 
+/// The servers of all sources, and their catalogs.
 pub struct Directory {
     shared: ServerSet,
     catalog: ArcSwap<Catalog>,
@@ -150,6 +151,7 @@ impl Directory {
         servers
     }
 
+    /// Returns a server, also if its lists are not merged yet.
     pub fn find_server(&self, id: &ServerId) -> Option<Arc<dyn Upstream>> {
         let mut servers = match &id.organisation {
             None => self.shared.get(),
@@ -167,6 +169,7 @@ impl Directory {
         all.get(name).cloned()
     }
 
+    /// Returns whether a server of the operator has lists for each caller.
     pub fn has_private_lists(&self) -> bool {
         self.has_private_lists.load(Ordering::Relaxed)
     }

@@ -34,6 +34,7 @@ use crate::{listen, search, skills};
 /// Larger integers are not exact in every JSON reader.
 const MAX_INTEGER: f64 = 9_007_199_254_740_992.0;
 
+/// Handles a request of a modern client; its notifications have no effect.
 pub async fn receive(
     gateway: &Arc<Gateway>,
     snapshot: Arc<Snapshot>,

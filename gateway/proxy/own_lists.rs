@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use lockgate_upstream::{ListKind, OwnLists, ServerId, Upstream};
 use parking_lot::Mutex;
 
+/// The servers where a client may have its own lists.
 pub struct OwnServers {
     key: u64,
     is_any: AtomicBool,
@@ -35,10 +36,12 @@ impl OwnServers {
         self.key
     }
 
+    /// Returns whether there is such a server.
     pub fn is_any(&self) -> bool {
         self.is_any.load(Ordering::Acquire)
     }
 
+    /// Adds a server.
     pub fn note(&self, server: &ServerId) {
         let mut servers = self.servers.lock();
         if servers.insert(server.clone()) && servers.len() == 1 {
@@ -89,6 +92,7 @@ impl Drop for OwnServers {
     }
 }
 
+/// A client behind a request that may have its own lists.
 pub struct OwnClient {
     pub servers: Arc<OwnServers>,
     /// Set if the client's calls prefer this connection.

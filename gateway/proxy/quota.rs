@@ -10,6 +10,7 @@ use lockgate_authn::{DEFAULT_ORGANISATION, Principal};
 /// keys it issues. The default organisation has no such share.
 const LEFT_TO_OTHERS: usize = 2;
 
+/// The units in use of a resource, by holder.
 #[derive(Default)]
 pub struct Quotas(DashMap<Holder, usize>);
 

@@ -33,6 +33,7 @@ const WITHOUT_SESSION: &str = "POST, OPTIONS";
 #[derive(Clone, Debug)]
 pub struct RequestError(Box<ErrorParts>);
 
+/// The code, the message and the record of an error.
 #[derive(Clone, Debug)]
 pub struct ErrorParts {
     pub(crate) code: i64,

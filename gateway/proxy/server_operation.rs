@@ -70,6 +70,7 @@ impl ServerOperation {
         self.state.lock().span.as_ref().map(|span| span.context().clone())
     }
 
+    /// Records the client's revision, and its session.
     pub fn set_protocol(&self, revision: Revision, session: Option<&str>) {
         let mut state = self.state.lock();
         state.labels.revision = Some(revision.as_str());
@@ -240,6 +241,7 @@ fn trace_of_request(exchange: &Exchange, request: &Request) -> Option<TraceConte
     trace_of_message(request).or_else(|| trace_of_exchange(&exchange.headers))
 }
 
+/// Returns the trace context in the headers of an exchange.
 pub fn trace_of_exchange(headers: &HeaderMap) -> Option<TraceContext> {
     let mut parents = headers.get_all(&TRACEPARENT).iter();
     let parent = parents.next()?.to_str().ok()?;

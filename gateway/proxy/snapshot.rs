@@ -39,6 +39,7 @@ pub enum RulesError {
     Secret(#[from] SecretError),
 }
 
+/// The compiled configuration of the request path.
 pub struct Snapshot {
     pub config: Config,
     pub authenticator: Arc<Authenticator>,

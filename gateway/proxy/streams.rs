@@ -8,6 +8,7 @@ use lockgate_authn::Principal;
 
 use crate::quota::{Exhausted, QuotaPermit, Quotas};
 
+/// The open event streams.
 #[derive(Default)]
 pub struct Streams {
     all: AtomicUsize,

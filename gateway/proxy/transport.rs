@@ -377,7 +377,7 @@ pub fn session_header(id: &str) -> HeaderMap {
 }
 
 /// The client's side of the protocol: what distinguishes clients with a session from clients whose
-/// requests describe themselves, for the steps between the two edges (`legacy` and `modern`).
+/// requests describe themselves, for the steps between the two edges.
 pub(crate) struct ClientProtocol {
     /// Results have a type, cache hints and our server info. Sessions got the info in `initialize`.
     pub(crate) describes_results: bool,

@@ -25,6 +25,7 @@ pub enum Change {
     Task { server: ServerId, id: Arc<str> },
 }
 
+/// The channels of changes.
 pub struct Changes {
     shared: broadcast::Sender<Change>,
     /// Channels of organisations with receivers.

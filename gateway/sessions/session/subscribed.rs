@@ -70,7 +70,7 @@ impl AtServer {
     fn may_stand_on(&self, on: Subscription) -> bool {
         match self.given {
             Some(given) => given == on,
-            // It cannot be on another account than the caller's, whose number is not yet known.
+            // It cannot be on an account other than the caller's, and that number is not yet known.
             None => !matches!(on, Subscription::Account(_)),
         }
     }

@@ -289,7 +289,7 @@ pub(super) async fn next(events: &mut Events) -> Value {
     }
 }
 
-/// Polls for the next piece in a task whose budget is used up, as a busy task's is.
+/// Polls for the next piece in a task with a used-up budget, as a busy task's is.
 async fn poll_without_budget(body: &mut StreamedBody) -> Option<Result<Bytes, BodyError>> {
     let mut is_first = true;
     std::future::poll_fn(|context| {
