@@ -24,8 +24,9 @@ use crate::waiting::{WaitingLists, WaitingUsage};
 
 /// Interval at which the store is polled for changes by other gateways, besides any notifications.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Changes run sequentially; a second permit lets the next change prepare in parallel.
-const TURNS: Bounds = Bounds { running: 2, waiting: 128 };
+/// Changes run sequentially in the store. A second permit would compete for SQLite's lock, which is
+/// not fair: a change could lose it to those of another organisation again and again.
+const TURNS: Bounds = Bounds { running: 1, waiting: 128 };
 /// Interval at which expired outcomes of idempotency keys are deleted.
 const PURGE_INTERVAL: Duration = Duration::from_secs(60);
 /// Changes that a slow receiver may lag behind before it has to read all organisations again.

@@ -279,6 +279,7 @@ async fn looking_at_large_answers_holds_up_nobody() {
         let (address, request) = (gate.address, request(None, "/mcp", tool));
         all.spawn(async move { receive(address, &request, Duration::ZERO).await });
     }
+    let began = Instant::now();
     let mut longest = Duration::ZERO;
     while !all.is_empty() {
         let at = Instant::now();
@@ -290,5 +291,8 @@ async fn looking_at_large_answers_holds_up_nobody() {
         }
     }
     eprintln!("the longest call beside four large answers took {longest:?}");
-    assert!(longest < Duration::from_secs(3), "{longest:?}");
+    // A slow machine takes longer for all: a call that waited for a single large answer would take a
+    // quarter of the time.
+    let limit = (began.elapsed() / 5).max(Duration::from_secs(3));
+    assert!(longest < limit, "{longest:?}");
 }
