@@ -16,7 +16,7 @@ use futures_util::future::BoxFuture;
 use lockgate_admission::future_pool::{FuturePool, PooledFuture, Slots};
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
-use lockgate_upstream::{ListKind, LogLevel};
+use lockgate_upstream::{ListKind, LogLevel, Upstream};
 
 pub use answer::join_instructions;
 use answer::{write_discovery, write_page};
@@ -42,7 +42,32 @@ use crate::transport::{Reply, Text, Transport};
 /// The reply to a request, or the permitted call that gives the reply.
 pub enum Answered {
     Reply(Reply),
-    Call(Box<RequestContext>, Permitted),
+    Call(PermittedCall),
+}
+
+/// A call with its permission, which holds for this request only.
+pub struct PermittedCall {
+    context: Box<RequestContext>,
+    permitted: Permitted,
+}
+
+impl PermittedCall {
+    /// Returns the server to be called.
+    pub fn server(&self) -> &Arc<dyn Upstream> {
+        self.permitted.server()
+    }
+
+    /// Opens the call's channel to its client, with the least severe level of log messages.
+    pub fn open_channel(
+        &self,
+        outlet: Arc<dyn Outlet>,
+        level: Option<LogLevel>,
+    ) -> Arc<CallChannel> {
+        let server = (self.server().slug(), self.context.view.namespaced);
+        let client = (level, self.context.revision);
+        let response = self.permitted.shared_response();
+        CallChannel::open(outlet, &self.context.request, client, server, response)
+    }
 }
 
 impl From<Reply> for Answered {
@@ -53,15 +78,15 @@ impl From<Reply> for Answered {
 
 /// Handles a request of a modern client.
 pub(crate) async fn answer_modern(gateway: &Arc<Gateway>, context: Box<RequestContext>) -> Reply {
-    let (context, permitted) = match answer_request(gateway, context).await {
+    let call = match answer_request(gateway, context).await {
         Answered::Reply(reply) => return reply,
-        Answered::Call(context, permitted) => (context, permitted),
+        Answered::Call(call) => call,
     };
-    if may_stream(&context) {
+    if may_stream(&call.context) {
         // Boxed because it is rare, to keep the future of a request small.
-        return Box::pin(stream_modern(gateway, context, permitted)).await;
+        return Box::pin(stream_modern(gateway, call)).await;
     }
-    run_modern(gateway, context, permitted).await
+    run_modern(gateway, call).await
 }
 
 /// Handles a request of an authenticated caller, up to the call of a server.
@@ -156,7 +181,7 @@ async fn permit_call(gateway: &Gateway, context: Box<RequestContext>) -> Answere
     match permitted {
         Ok(permitted) => {
             gateway.record_caller(&context.principal, &**permitted.server());
-            Answered::Call(context, permitted)
+            Answered::Call(PermittedCall { context, permitted })
         }
         Err(problem) => {
             audit_denial(gateway, &context, &problem);
@@ -198,24 +223,9 @@ fn may_stream(context: &RequestContext) -> bool {
     context.request.meta(Key::ProgressToken).is_some() || context.caller.log_level.is_some()
 }
 
-/// Opens the channel of a call, with the least severe level of log messages.
-pub fn open_channel(
-    context: &RequestContext,
-    permitted: &Permitted,
-    outlet: Arc<dyn Outlet>,
-    level: Option<LogLevel>,
-) -> Arc<CallChannel> {
-    let server = (permitted.server().slug(), context.view.namespaced);
-    let client = (level, context.revision);
-    CallChannel::open(outlet, &context.request, client, server, permitted.shared_response())
-}
-
 /// Runs a modern call without messages ahead of the response. Dropping the future cancels the call.
-async fn run_modern(
-    gateway: &Arc<Gateway>,
-    context: Box<RequestContext>,
-    permitted: Permitted,
-) -> Reply {
+async fn run_modern(gateway: &Arc<Gateway>, call: PermittedCall) -> Reply {
+    let PermittedCall { context, permitted } = call;
     let Some(relay) = Relay::new(&context, &permitted, gateway.budget()) else {
         let answer = call_server(gateway, &context, permitted, ClientPaths::default()).await;
         return write_reply(&context, answer);
@@ -258,10 +268,10 @@ pub type RunningCall = PooledFuture<PooledCall, Called>;
 /// the response may be streamed.
 pub fn start_call(
     gateway: &Arc<Gateway>,
-    context: Box<RequestContext>,
-    permitted: Permitted,
+    call: PermittedCall,
     channel: Arc<CallChannel>,
 ) -> (RunningCall, Option<Arc<Relay>>) {
+    let PermittedCall { context, permitted } = call;
     let relay = Relay::new(&context, &permitted, gateway.budget());
     let relay = relay.map(|relay| Arc::new(relay.beside(&channel)));
     let paths = ClientPaths { channel: Some(channel), relay: relay.clone() };
@@ -271,13 +281,10 @@ pub fn start_call(
 
 /// Runs a modern call that may stream: the reply is JSON if the response comes first, else a
 /// stream. Dropping either cancels the call.
-async fn stream_modern(
-    gateway: &Arc<Gateway>,
-    context: Box<RequestContext>,
-    permitted: Permitted,
-) -> Reply {
+async fn stream_modern(gateway: &Arc<Gateway>, call: PermittedCall) -> Reply {
     let (outlet, mut receiver) = open_response_stream(gateway.budget());
-    let channel = open_channel(&context, &permitted, outlet, context.caller.log_level);
+    let channel = call.open_channel(outlet, call.context.caller.log_level);
+    let PermittedCall { context, permitted } = call;
     let shared = Arc::clone(gateway);
     let mut work: Work = Box::pin(async move {
         let answer = call_server(&shared, &context, permitted, ClientPaths::through(channel)).await;

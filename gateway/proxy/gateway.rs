@@ -273,9 +273,10 @@ impl Gateway {
         self.directory.view(endpoint, snapshot, rights)
     }
 
-    /// Sets the client edge for sessions; only the first call has an effect.
+    /// Sets the client edge for sessions, once. Sessions of a second edge would outlive their keys.
     pub fn set_session_edge(&self, edge: Weak<dyn SessionEdge>) {
-        let _ = self.session_edge.set(edge);
+        let set = self.session_edge.set(edge);
+        debug_assert!(set.is_ok(), "a gateway has one edge for sessions");
     }
 
     pub(crate) fn session_edge(&self) -> Option<Arc<dyn SessionEdge>> {

@@ -155,10 +155,6 @@ impl RequestError {
         self.result.is_some()
     }
 
-    pub(crate) fn is_withdrawn(&self) -> bool {
-        self.outcome == Outcome::Cancelled
-    }
-
     /// Returns the error for a reached limit. The client may retry in a few seconds.
     fn overloaded(words: impl Into<Cow<'static, str>>, reason: &str) -> Self {
         let mut problem = Self::new(code::OVERLOADED, words)

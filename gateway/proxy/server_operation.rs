@@ -110,10 +110,10 @@ impl ServerOperation {
         self.refuse(problem);
     }
 
-    /// Records the error sent as the response, or a cancellation.
+    /// Records the error sent as the response.
     pub fn refuse(&self, problem: &RequestError) {
         let mut state = self.state.lock();
-        if !problem.is_withdrawn() && problem.outcome != Outcome::Ok {
+        if problem.outcome != Outcome::Ok {
             state.labels.ending = if problem.is_result() {
                 Ending::Failed(TOOL_ERROR)
             } else {
@@ -172,7 +172,7 @@ fn describe_refusal(span: &mut OperationSpan, problem: &RequestError) {
     if !span.has_note(Note::Outcome) {
         span.note(Note::Outcome, problem.outcome.as_str());
     }
-    if problem.is_withdrawn() || problem.outcome == Outcome::Ok {
+    if problem.outcome == Outcome::Ok {
         return;
     }
     if problem.is_result() {

@@ -33,8 +33,8 @@ pub(crate) enum Begun<'a, T> {
 pub(crate) struct Pending<'a> {
     pub(crate) change: Change<'a>,
     digest: String,
-    /// Held until the change ends.
-    _turn: Permit,
+    /// Held until the change is committed.
+    turn: Permit,
 }
 
 /// Begins a change and returns it, or returns the stored outcome of an earlier change from the
@@ -145,10 +145,10 @@ impl Registry {
         let digests = digest.text(version.as_deref()).finish();
         let digest = digests.first().cloned().unwrap_or_default();
         let Some(key) = &options.idempotency_key else {
-            return Ok(Begun::New(Pending { change, digest, _turn: turn }));
+            return Ok(Begun::New(Pending { change, digest, turn }));
         };
         let Some(kept) = change.find_outcome(owner(&actor.principal), key).await? else {
-            return Ok(Begun::New(Pending { change, digest, _turn: turn }));
+            return Ok(Begun::New(Pending { change, digest, turn }));
         };
         change.roll_back().await?;
         if !digests.contains(&kept.digest) {
@@ -257,7 +257,10 @@ impl Registry {
             let keeping = pending.change.keep_outcome(owner(&actor.principal), key, &kept).await;
             self.noting(keeping)?;
         }
-        self.noting(pending.change.commit().await)?;
+        let Pending { change, turn, .. } = pending;
+        self.noting(change.commit().await)?;
+        // The next change begins while this one is read.
+        drop(turn);
         self.note_written();
         // The change is committed. If this read fails, the next poll loads it.
         let _ = self.refresh().await;

@@ -11,10 +11,9 @@ use bytes::Bytes;
 use lockgate_admission::{Promise, spawn};
 use lockgate_protocol::method::Method;
 use lockgate_proxy::Gateway;
-use lockgate_proxy::authorize::Permitted;
 use lockgate_proxy::client_channel::Outlet;
 use lockgate_proxy::context::RequestContext;
-use lockgate_proxy::dispatch::{self, RunningCall, open_channel, start_call, write_final_text};
+use lockgate_proxy::dispatch::{self, PermittedCall, RunningCall, start_call, write_final_text};
 use lockgate_proxy::relay::{Relay, stream_message};
 use lockgate_proxy::rescue::RequestError;
 use lockgate_proxy::transport::{Reply, Text};
@@ -35,15 +34,14 @@ type Ended = (Option<Box<RequestContext>>, Result<Text, RequestError>);
 pub(crate) async fn run_call(
     gateway: &Arc<Gateway>,
     session: Arc<Session>,
-    context: Box<RequestContext>,
-    permitted: Permitted,
+    call: PermittedCall,
     running: Running,
 ) -> Reply {
-    let server = Arc::clone(permitted.server());
+    let server = Arc::clone(call.server());
     let outlet = Arc::new(SessionOutlet::new(Arc::clone(&session)));
     let level = Some(session.wanted_level());
-    let channel = open_channel(&context, &permitted, outlet.clone(), level);
-    let (call, relay) = start_call(gateway, context, permitted, channel);
+    let channel = call.open_channel(outlet.clone(), level);
+    let (call, relay) = start_call(gateway, call, channel);
     let mut work = Detached::new(CancellableCall { call, running }, server, Arc::clone(&outlet));
     tokio::select! {
         biased;

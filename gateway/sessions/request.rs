@@ -95,11 +95,10 @@ async fn answer(
         }
         _ => {}
     }
-    let (context, permitted) = match dispatch::answer_request(gateway, context).await {
-        Answered::Reply(reply) => return reply,
-        Answered::Call(context, permitted) => (context, permitted),
-    };
-    run_call(gateway, session, context, permitted, running).await
+    match dispatch::answer_request(gateway, context).await {
+        Answered::Reply(reply) => reply,
+        Answered::Call(call) => run_call(gateway, session, call, running).await,
+    }
 }
 
 /// Concurrent polls for a list of tasks.

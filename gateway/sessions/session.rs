@@ -406,6 +406,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        // The receiver is dropped first, so that the sender's drop wakes no task.
+        self.cancelled = None;
         self.session.state(|state| drop(state.running.remove(&self.id)));
     }
 }

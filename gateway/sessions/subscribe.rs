@@ -1,5 +1,5 @@
-//! `resources/subscribe` and `resources/unsubscribe` of a session, and the notifications that
-//! follow. Page: server/resources.mdx (2025-11-25).
+//! `resources/subscribe` and `resources/unsubscribe` of a session. Page: server/resources.mdx
+//! (2025-11-25).
 
 use std::sync::Arc;
 use std::time::Instant;

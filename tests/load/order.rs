@@ -15,7 +15,7 @@ use crate::generate::{Fleet, Limit};
 use crate::guard;
 use crate::measure::BodySize;
 use crate::process::{Running, ended_well};
-use crate::proxy::{self, Gateway, VALGRIND_READY_TIMEOUT};
+use crate::proxy::{self, Gateway, Server, VALGRIND_READY_TIMEOUT};
 use crate::run::progress;
 use crate::wire::{Era, Face};
 
@@ -78,7 +78,6 @@ async fn profile(program: &Path) -> anyhow::Result<Profile> {
         let inner = gateway.command(name, address, folder)?;
         let counts = folder.join(format!("{name}.callgrind"));
         let mut command = Command::new("valgrind");
-        // Counting starts with the calls.
         command.args(["--tool=callgrind", "--instr-atstart=no", "--demangle=no"]);
         command
             .arg(format!("--callgrind-out-file={}", counts.display()))
@@ -87,20 +86,31 @@ async fn profile(program: &Path) -> anyhow::Result<Profile> {
         let process = Running::start(name, &mut command, folder)?;
         let ready = proxy::ready(process, address, Some("/readyz"), VALGRIND_READY_TIMEOUT);
         let mut server = ready.await?;
-        let id = server.process.id().to_string();
-        let counting = Command::new("callgrind_control").args(["--instr=on", &id]).output();
-        ensure!(counting.context("run callgrind_control")?.status.success(), "callgrind_control");
+        // The first calls and the end of the program run code that others do not.
+        for era in Era::BOTH {
+            call(&face, era, 1).await?;
+        }
+        count(&server, "--instr=on")?;
         for era in Era::BOTH {
             for connections in [1, CONNECTIONS] {
                 call(&face, era, connections).await?;
             }
         }
+        count(&server, "--instr=off")?;
         let status = server.process.stop(Duration::from_secs(60))?;
         ensure!(ended_well(status), "the program ended with {status} under callgrind");
         let counts = std::fs::read_to_string(&counts).context("read callgrind's counts")?;
         profile.add(&counts);
     }
     Ok(profile)
+}
+
+/// Starts or stops counting in a program under callgrind.
+fn count(server: &Server, switch: &str) -> anyhow::Result<()> {
+    let id = server.process.id().to_string();
+    let control = Command::new("callgrind_control").args([switch, &id]).output();
+    ensure!(control.context("run callgrind_control")?.status.success(), "callgrind_control");
+    Ok(())
 }
 
 async fn call(face: &Face, era: Era, connections: usize) -> anyhow::Result<()> {

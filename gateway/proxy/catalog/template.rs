@@ -1,6 +1,6 @@
-//! Matches URIs against templates (RFC 6570, all levels) in time proportional to the URI for each
-//! variable, within the caller's budget. Errs towards no match: for templates that cannot be
-//! parsed, pairs in another order, `/` for `{x}`, and reserved characters in names of pairs.
+//! Resources of a view, and the templates (RFC 6570, all levels) that match unlisted ones in time
+//! proportional to the URI for each variable, within a budget. Errs towards no match: for templates
+//! that cannot be parsed, pairs in another order, `/` for `{x}`, and reserved names of pairs.
 //! Accepts the encodings that clients use: unneeded escapes, and `!*'()`, which
 //! `encodeURIComponent` leaves unescaped. Values of a repeated variable may differ.
 
