@@ -363,8 +363,8 @@ async fn a_mistake_in_a_search_is_shown_at_its_field() {
     let newest = "href=\"/console/audit?tool=a__t#list\">Show the newest records<";
     for (path, status, part) in [
         ("/console/audit?after=x&tool=a__t", 422, newest),
-        ("/console/audit?to=x", 422, "id=\"to-mistake\">`to`: must be a time"),
-        ("/console/audit?from=x", 422, "id=\"from-mistake\">`from`: must be a time"),
+        ("/console/audit?to=x", 422, "id=\"to-mistake\">“Before”: must be a time"),
+        ("/console/audit?from=x", 422, "id=\"from-mistake\">“From”: must be a time"),
         ("/console/audit?decision=x", 422, "id=\"form-mistake\">"),
         ("/console/access?call=a__t&roles=x", 422, "id=\"subject-mistake\">Enter the subject"),
         ("/console/access?call=a__t&roles=x&subject=y", 200, "id=\"answer\""),

@@ -94,11 +94,7 @@ impl Comparison {
         let mut rows = Vec::new();
         match before {
             Some(before) => compare(&mut rows, 0, "", before, after),
-            None => {
-                for line in write_lines(0, "", after) {
-                    rows.push(Row { kind: RowKind::Added, before: None, after: Some(line) });
-                }
-            }
+            None => pair(&mut rows, &[], &write_lines(0, "", after)),
         }
         let rows = fold(rows);
         let is_too_long = rows.len() > MAX_ROWS;
@@ -190,37 +186,38 @@ fn mark(old: &Line, new: &Line) -> Row {
 
 /// Formats a value as indented lines. A text with line breaks takes several lines.
 fn write_lines(depth: usize, head: &str, value: &Value) -> Vec<Line> {
-    let mut lines = Vec::new();
-    add_lines(&mut lines, depth, head, value);
-    lines
-}
-
-fn add_lines(lines: &mut Vec<Line>, depth: usize, head: &str, value: &Value) {
     match value {
         Value::Object(members) if !members.is_empty() => {
-            lines.push(Line::plain(depth, format!("{head}{{")));
-            for (name, member) in members {
-                add_lines(lines, depth + 1, &write_head(name), member);
-            }
-            lines.push(Line::plain(depth, "}".to_owned()));
+            let members = members.iter();
+            let inner = members
+                .flat_map(|(name, member)| write_lines(depth + 1, &write_head(name), member));
+            enclose(depth, head, ["{", "}"], inner)
         }
         Value::Array(items) if !items.is_empty() => {
-            lines.push(Line::plain(depth, format!("{head}[")));
-            for item in items {
-                add_lines(lines, depth + 1, "", item);
-            }
-            lines.push(Line::plain(depth, "]".to_owned()));
+            let inner = items.iter().flat_map(|item| write_lines(depth + 1, "", item));
+            enclose(depth, head, ["[", "]"], inner)
         }
         Value::String(text) if text.contains('\n') => {
-            lines.push(Line::plain(depth, format!("{head}\"")));
-            lines.extend(text.split('\n').map(|part| Line::plain(depth + 1, write_text(part))));
-            lines.push(Line::plain(depth, "\"".to_owned()));
+            let inner = text.split('\n').map(|part| Line::plain(depth + 1, write_text(part)));
+            enclose(depth, head, ["\"", "\""], inner)
         }
         Value::String(text) => {
-            lines.push(Line::plain(depth, format!("{head}\"{}\"", write_text(text))));
+            vec![Line::plain(depth, format!("{head}\"{}\"", write_text(text)))]
         }
-        single => lines.push(Line::plain(depth, format!("{head}{single}"))),
+        single => vec![Line::plain(depth, format!("{head}{single}"))],
     }
+}
+
+fn enclose(
+    depth: usize,
+    head: &str,
+    [open, close]: [&str; 2],
+    inner: impl Iterator<Item = Line>,
+) -> Vec<Line> {
+    let mut lines = vec![Line::plain(depth, format!("{head}{open}"))];
+    lines.extend(inner);
+    lines.push(Line::plain(depth, close.to_owned()));
+    lines
 }
 
 fn write_head(name: &str) -> String {
@@ -243,27 +240,16 @@ fn fold(rows: Vec<Row>) -> Vec<Row> {
         }
     }
     let mut folded = Vec::new();
-    let mut held: Vec<Row> = Vec::new();
-    for (row, is_near) in rows.into_iter().zip(near) {
-        if is_near {
-            release(&mut folded, &mut held);
-            folded.push(row);
+    let mut rows = rows.into_iter();
+    for run in near.chunk_by(PartialEq::eq) {
+        let part: Vec<Row> = rows.by_ref().take(run.len()).collect();
+        if run[0] || run.len() < LEAST_FOLDED {
+            folded.extend(part);
         } else {
-            held.push(row);
+            folded.push(Row { kind: RowKind::Fold(run.len()), before: None, after: None });
         }
     }
-    release(&mut folded, &mut held);
     folded
-}
-
-fn release(folded: &mut Vec<Row>, held: &mut Vec<Row>) {
-    let kind = RowKind::Fold(held.len());
-    if held.len() >= LEAST_FOLDED {
-        folded.push(Row { kind, before: None, after: None });
-    } else {
-        folded.append(held);
-    }
-    held.clear();
 }
 
 #[cfg(test)]

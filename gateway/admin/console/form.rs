@@ -1,7 +1,7 @@
 //! Forms: their fields, and the checks on each before it changes anything. The form comes from a
 //! page of this origin, has the visitor's token, and was not sent before.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -64,6 +64,15 @@ impl Fields {
     /// Returns all values of this name, untrimmed.
     pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the names and values of all fields, untrimmed.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Returns whether there is a field of this name.
@@ -198,19 +207,18 @@ const MAX_FORMS: usize = 4096;
 /// Time after a client left without an answer in which its form counts as a second click.
 const SECOND_CLICK: Duration = Duration::from_secs(2);
 
-/// The keys of the latest submitted forms.
+/// The latest submitted forms, the oldest first.
 #[derive(Default)]
-pub(crate) struct SentForms(Mutex<Remembered>);
+pub(crate) struct SentForms(Mutex<VecDeque<SentForm>>);
 
 /// A hash of the address and the body of a form. Each page puts a unique number into its forms, so
 /// forms of different pages have different keys.
 pub(crate) type FormKey = [u8; 32];
 
-#[derive(Default)]
-struct Remembered {
-    /// Each with the time at which its client left without an answer.
-    keys: HashMap<FormKey, Option<Instant>>,
-    order: VecDeque<FormKey>,
+struct SentForm {
+    key: FormKey,
+    /// The time at which its client left without an answer.
+    left: Option<Instant>,
 }
 
 impl SentForms {
@@ -224,30 +232,20 @@ impl SentForms {
 
     /// Stores the key of a form. Returns `false` if the form was sent before.
     pub(crate) fn remember(&self, key: FormKey) -> bool {
-        let mut remembered = self.0.lock();
-        match remembered.keys.insert(key, None) {
-            Some(Some(left)) if left.elapsed() >= SECOND_CLICK => return true,
-            Some(earlier) => {
-                remembered.keys.insert(key, earlier);
-                return false;
-            }
-            None => {}
+        let mut forms = self.0.lock();
+        if let Some(sent) = forms.iter_mut().find(|sent| sent.key == key) {
+            return sent.left.take_if(|left| left.elapsed() >= SECOND_CLICK).is_some();
         }
-        remembered.order.push_back(key);
-        if remembered.order.len() > MAX_FORMS
-            && let Some(oldest) = remembered.order.pop_front()
-        {
-            remembered.keys.remove(&oldest);
+        if forms.len() == MAX_FORMS {
+            forms.pop_front();
         }
+        forms.push_back(SentForm { key, left: None });
         true
     }
 
     /// Removes the key of a form that changed nothing, so that it can be sent again.
     pub(crate) fn forget(&self, key: &FormKey) {
-        let mut remembered = self.0.lock();
-        if remembered.keys.remove(key).is_some() {
-            remembered.order.retain(|other| other != key);
-        }
+        self.0.lock().retain(|sent| sent.key != *key);
     }
 
     /// Returns the guard of a form that its handler has not answered yet.
@@ -272,59 +270,65 @@ impl UnansweredForm<'_> {
 
 impl Drop for UnansweredForm<'_> {
     fn drop(&mut self) {
-        if !self.is_answered
-            && let Some(left) = self.forms.0.lock().keys.get_mut(&self.key)
-        {
-            *left = Some(Instant::now());
+        if self.is_answered {
+            return;
+        }
+        let mut forms = self.forms.0.lock();
+        if let Some(sent) = forms.iter_mut().find(|sent| sent.key == self.key) {
+            sent.left = Some(Instant::now());
         }
     }
 }
 
-/// A form error and its field; no error if `words` is empty.
+/// The fields of a form: the name of each, as in the API, and its label.
+pub(crate) type Labels = [(&'static str, &'static str)];
+
+/// The API's names for choices of forms, and for the prefix of tools in a sentence.
+const CHOICES: [(&str, &str); 4] = [
+    ("`api_key`", "“Key in a header”"),
+    ("`bearer_token`", "“Bearer token”"),
+    ("`user_headers`", "“Each member’s own key”"),
+    ("the slug `", "the prefix `"),
+];
+
+/// The mistake in a form; none if `words` is empty.
 #[derive(Default)]
 pub(crate) struct FormError {
-    field: String,
+    /// Empty for the form as a whole.
+    field: &'static str,
     pub(crate) words: String,
     /// The failure, if the server failed.
-    pub(crate) fault: Option<Fault>,
+    pub(crate) fault: Option<Box<Fault>>,
 }
 
 impl FormError {
-    pub(crate) fn new(field: &str, words: &str) -> Self {
-        Self { field: field.to_owned(), words: words.to_owned(), fault: None }
+    pub(crate) fn new(field: &'static str, words: impl Into<String>) -> Self {
+        Self { field, words: words.into(), fault: None }
     }
 
-    /// Moves an address error to the form as a whole, for forms without an address.
-    pub(crate) fn leave_address(&mut self) {
-        if self.field == "serverUrl" {
-            self.field.clear();
-        }
+    /// Returns the mistake that an error of the API is about. Other errors take the place of the
+    /// page.
+    pub(crate) fn read(problem: Problem, labels: &Labels) -> Result<Self, PageError> {
+        if problem.is_of_form() { Ok(Self::of(&problem, labels)) } else { Err(problem.into()) }
     }
 
-    /// Returns the error of a field.
-    pub(crate) fn at(&self, field: &str) -> &str {
-        if self.field == field { &self.words } else { "" }
-    }
-
-    /// Returns an error that belongs to no field of the form.
-    pub(crate) fn elsewhere(&self) -> &str {
-        let fields = ["name", "serverUrl", "slug", "authMethod", "headerName", "credentials"];
-        // A failed stage is shown above the form.
-        let is_above = self.fault.is_some() && self.field.is_empty();
-        if fields.contains(&self.field.as_str()) || is_above { "" } else { &self.words }
-    }
-}
-
-impl From<Problem> for FormError {
-    fn from(problem: Problem) -> Self {
-        let mut field = problem.pointer().split('/').nth(1).unwrap_or("");
-        if field.is_empty() {
-            field = find_field(problem.member("stage").and_then(Value::as_str).unwrap_or(""));
-        }
-        let mut fault = problem.member("fault").and_then(|fault| Fault::deserialize(fault).ok());
+    /// Returns an error of the API at its field of the form, with labels in place of the API's
+    /// names.
+    pub(crate) fn of(problem: &Problem, labels: &Labels) -> Self {
+        let pointer = problem.pointer();
+        let pointer = pointer.strip_prefix("/items").unwrap_or(pointer);
+        let named = match problem.member("stage").and_then(Value::as_str) {
+            _ if !pointer.is_empty() => pointer.split('/').nth(1),
+            None => problem.detail().split('`').nth(1),
+            Some("auth") => Some("credentials"),
+            Some(_) => Some("serverUrl"),
+        };
+        let field = labels.iter().find(|(name, _)| Some(*name) == named);
+        let fault = problem.member("fault");
+        let mut fault = fault.and_then(|fault| Box::<Fault>::deserialize(fault).ok());
         let words = match &fault {
             Some(fault) => fault.summary.clone(),
-            None => sentence(problem.detail()),
+            None => sentence(&write_labels(problem.detail(), labels)),
         };
         if let Some(fault) = &mut fault {
             // A server that is not stored is not connected to.
@@ -334,17 +338,35 @@ impl From<Problem> for FormError {
                 fault.fix = fault.fix.replace(later, "");
             }
         }
-        Self { field: field.to_owned(), words, fault }
+        Self { field: field.map_or("", |(name, _)| name), words, fault }
+    }
+
+    /// Returns the status of a page with the form.
+    pub(crate) fn status(&self) -> StatusCode {
+        if self.words.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY }
+    }
+
+    /// Returns the error of a field.
+    pub(crate) fn at(&self, field: &str) -> &str {
+        if self.field == field { &self.words } else { "" }
+    }
+
+    /// Returns an error that belongs to no field. A server's failure is shown above the form.
+    pub(crate) fn elsewhere(&self) -> &str {
+        if self.fault.is_some() { "" } else { self.at("") }
     }
 }
 
-/// Returns the field that a stage depends on.
-fn find_field(stage: &str) -> &'static str {
-    match stage {
-        "" => "",
-        "auth" => "credentials",
-        _ => "serverUrl",
+/// Replaces the API's names of fields and choices by the labels of the form.
+fn write_labels(words: &str, labels: &Labels) -> String {
+    let mut words = words.to_owned();
+    for (name, label) in labels {
+        words = words.replace(&format!("`{name}`"), &format!("“{label}”"));
     }
+    for (name, label) in CHOICES {
+        words = words.replace(name, label);
+    }
+    words
 }
 
 #[cfg(test)]

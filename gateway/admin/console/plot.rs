@@ -12,7 +12,7 @@ const LEAST: f64 = 1.5;
 /// The title of plots of failed calls.
 const ERRORS: &str = "Errors";
 /// The steps of recent calls.
-const RECENT: PlotSpan = PlotSpan {
+pub(crate) const RECENT: PlotSpan = PlotSpan {
     bars: 61,
     step: "30 s",
     words: "30 minutes",
@@ -49,18 +49,10 @@ pub(crate) fn plot_calls(recent: &[RecentStep]) -> Vec<Plot> {
     if recent.iter().all(|step| step.calls == 0 && step.failed == 0) {
         return Vec::new();
     }
-    let mut calls = Vec::new();
-    let mut failed = Vec::new();
-    let mut averages = Vec::new();
-    for step in recent {
-        calls.push(Some(step.calls as f64));
-        failed.push(Some(step.failed as f64));
-        averages.push(step.average_ms);
-    }
     vec![
-        Plot::new("Calls", "", calls),
-        Plot::new(ERRORS, "", failed),
-        Plot::new("Latency, average", "ms", averages),
+        RECENT.plot("Calls", "", recent.iter().map(|step| Some(step.calls as f64))),
+        RECENT.plot(ERRORS, "", recent.iter().map(|step| Some(step.failed as f64))),
+        RECENT.plot("Latency, average", "ms", recent.iter().map(|step| step.average_ms)),
     ]
 }
 
@@ -70,21 +62,19 @@ pub(crate) struct Bar {
     pub(crate) height: f64,
 }
 
-impl Plot {
-    pub(crate) fn new(title: &'static str, unit: &'static str, values: Vec<Option<f64>>) -> Self {
-        Self::over(RECENT, title, unit, values)
-    }
-
-    /// Creates a plot of other time steps.
-    pub(crate) fn over(
-        span: PlotSpan,
+impl PlotSpan {
+    /// Creates a plot of a value for each step, the oldest first.
+    pub(crate) fn plot(
+        &self,
         title: &'static str,
         unit: &'static str,
-        values: Vec<Option<f64>>,
-    ) -> Self {
-        Self { title, unit, values, span }
+        values: impl IntoIterator<Item = Option<f64>>,
+    ) -> Plot {
+        Plot { title, unit, values: values.into_iter().collect(), span: self.clone() }
     }
+}
 
+impl Plot {
     /// Returns whether this is a plot of errors, which has the colour of failures.
     pub(crate) fn is_of_errors(&self) -> bool {
         self.title == ERRORS

@@ -65,7 +65,7 @@ async fn lead_there(
     if comes_from_elsewhere(&parts.headers) {
         return ProviderStep::On(redirect(&form_address("", &next)));
     }
-    let Ok(begun) = attempts.begin(&parts.headers, &next, to) else {
+    let Ok(begun) = attempts.begin(&parts.headers, &next, to, attempts.now()) else {
         return refuse(&SignInError::Busy, &next);
     };
     let Begun { attempt, cookie: (name, value), given_up } = begun;
@@ -106,7 +106,7 @@ async fn take_back(
         return refuse(&SignInError::Malformed, "/console");
     };
     let state = answer.state.clone().unwrap_or_default();
-    let Some(answered) = attempts.find(&parts.headers, &state, to) else {
+    let Some(answered) = attempts.find(&parts.headers, &state, to, attempts.now()) else {
         let words =
             "nobody has begun this sign-in in this browser of late, or it has been answered";
         return ProviderStep::Refused(refusal("begun", "/console"), words.to_owned());

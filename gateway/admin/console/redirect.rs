@@ -76,9 +76,9 @@ pub(crate) fn set_cookie(response: &mut Response, name: &str, value: &str, secon
 pub(crate) struct PagePath(String);
 
 impl PagePath {
-    /// Creates a path from unencoded segments. Dot segments are omitted.
+    /// Creates a path below `/console` from unencoded segments. Dot segments are omitted.
     pub(crate) fn new(segments: &[&str]) -> Self {
-        let mut path = String::new();
+        let mut path = "/console".to_owned();
         for segment in segments.iter().filter(|segment| !matches!(**segment, "." | "..")) {
             let encoded: String = form_urlencoded::byte_serialize(segment.as_bytes()).collect();
             path.push('/');
@@ -87,7 +87,7 @@ impl PagePath {
         Self(path)
     }
 
-    /// Returns the path of an address, without its query.
+    /// Returns the path of an address, without its query; empty for an empty address.
     pub(crate) fn of_address(address: &str) -> Self {
         Self(address.split('?').next().unwrap_or("").to_owned())
     }
@@ -115,6 +115,18 @@ impl PagePath {
     pub(crate) fn into_text(self) -> String {
         self.0
     }
+}
+
+/// A value of a filter, and its label.
+pub(crate) type TabValue = (&'static str, &'static str);
+
+/// A link to a list by value of a filter.
+pub(crate) struct Tab {
+    pub(crate) label: &'static str,
+    pub(crate) address: String,
+    /// The number of items, if it is known.
+    pub(crate) count: Option<usize>,
+    pub(crate) is_chosen: bool,
 }
 
 // A part of a list that a page has read as a whole, with the addresses of the parts beside it.

@@ -269,7 +269,7 @@ impl CallPart {
 
     /// Returns the address of the page for a linked resource.
     pub(crate) fn address(uri: &str) -> String {
-        PagePath::new(&["console", "resources", uri]).into_text()
+        PagePath::new(&["resources", uri]).into_text()
     }
 }
 
@@ -362,7 +362,7 @@ fn find_denial(name: &str, text: &str) -> Option<Fault> {
 impl Called<'_> {
     /// Returns the page that explains a decision, if the visitor may open it.
     fn explanation(&self) -> Option<(String, &'static str)> {
-        let path = PagePath::new(&["console", "access"]);
+        let path = PagePath::new(&["access"]);
         let path = path.with("call", self.name).with("arguments", &self.arguments.to_string());
         self.can_explain.then(|| (path.into_text(), "Explain the decision"))
     }
@@ -372,7 +372,7 @@ impl Called<'_> {
         if self.server.is_empty() {
             return None;
         }
-        let path = PagePath::new(&["console", "servers", self.server]);
+        let path = PagePath::new(&["servers", self.server]);
         Some((path.into_text(), "Open the server"))
     }
 }

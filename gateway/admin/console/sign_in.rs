@@ -65,15 +65,22 @@ struct SignInPage<'a> {
     visit: &'a Visit,
     next: &'a str,
     mistake: &'a str,
-    /// The identity provider, if sign-in with an account is configured.
-    provider: Option<&'a str>,
-    /// The reason that signing in at the provider failed.
-    failure: &'a str,
-    /// The visitor has just signed out.
-    is_out: bool,
-    /// The visitor's session at the provider is still open and can be ended.
-    may_end: bool,
-    takes_keys: bool,
+    /// The sign-in methods.
+    offer: &'a Offer,
+}
+
+impl SignInPage<'_> {
+    /// Returns the reason that signing in at the provider failed.
+    fn failure(&self) -> String {
+        let provider = self.offer.provider.as_deref().unwrap_or_default();
+        explain(self.visit.query.get("why"), provider)
+    }
+
+    /// Returns whether the visitor has just signed out, and its session at the provider is still
+    /// open and can be ended.
+    fn may_end(&self) -> bool {
+        self.visit.query.get("out") == "account" && self.offer.ends_sessions
+    }
 }
 
 /// Returns whether the request submits the sign-in form.
@@ -192,18 +199,9 @@ pub(crate) async fn show_sign_in(
 ) -> PageResult {
     let next = own_address(visit.query.get("next"));
     let mistake = refusal.as_ref().map_or("", |Extension(SignInRefusal(words))| words);
-    let provider = offer.as_ref().and_then(|Extension(offer)| offer.provider.as_deref());
-    let ends_sessions = matches!(&offer, Some(Extension(offer)) if offer.ends_sessions);
-    let page = SignInPage {
-        visit: &visit,
-        next,
-        mistake,
-        provider,
-        failure: &explain(visit.query.get("why"), provider.unwrap_or_default()),
-        is_out: visit.query.has("out"),
-        may_end: visit.query.get("out") == "account" && ends_sessions,
-        takes_keys: !matches!(&offer, Some(Extension(offer)) if !offer.takes_keys),
-    };
+    let none = Offer { provider: None, ends_sessions: false, takes_keys: true };
+    let offer = offer.as_ref().map_or(&none, |Extension(offer)| offer);
+    let page = SignInPage { visit: &visit, next, mistake, offer };
     match mistake {
         "" => show(&page),
         _ => render(StatusCode::UNPROCESSABLE_ENTITY, &page),
@@ -352,35 +350,20 @@ impl Attempts {
         Ok(Self { secret: random()?, start: Instant::now(), used: SentForms::default() })
     }
 
-    /// Starts an attempt that returns to the page `next`.
+    /// Returns the seconds since the start of the process.
+    pub(crate) fn now(&self) -> u64 {
+        self.start.elapsed().as_secs()
+    }
+
+    /// Starts an attempt at a time, which returns to the page `next`.
     pub(crate) fn begin(
-        &self,
-        headers: &HeaderMap,
-        next: &str,
-        to: &ProviderSignIn,
-    ) -> Result<Begun, NoRandomness> {
-        let next = if next.len() <= MAX_NEXT { next } else { "/console" };
-        self.begin_at(headers, next, to, self.start.elapsed().as_secs())
-    }
-
-    /// Returns the attempt for a state, if this browser started it within [`MAX_AGE`] seconds and
-    /// it has had no response yet.
-    pub(crate) fn find(
-        &self,
-        headers: &HeaderMap,
-        state: &str,
-        to: &ProviderSignIn,
-    ) -> Option<Answered> {
-        self.find_at(headers, state, to, self.start.elapsed().as_secs())
-    }
-
-    fn begin_at(
         &self,
         headers: &HeaderMap,
         next: &str,
         to: &ProviderSignIn,
         now: u64,
     ) -> Result<Begun, NoRandomness> {
+        let next = if next.len() <= MAX_NEXT { next } else { "/console" };
         let id = hex::encode(&random::<32>()?);
         let mut value = form_urlencoded::Serializer::new(String::new());
         value.append_pair("id", &id).append_pair("at", &now.to_string()).append_pair("next", next);
@@ -390,7 +373,9 @@ impl Attempts {
         Ok(Begun { attempt, cookie, given_up: find_oldest(headers, to) })
     }
 
-    fn find_at(
+    /// Returns the attempt for a state, if this browser started it within [`MAX_AGE`] seconds and
+    /// it has had no response yet. `now` is the time in seconds ([`Self::now`]).
+    pub(crate) fn find(
         &self,
         headers: &HeaderMap,
         state: &str,

@@ -21,10 +21,11 @@ use serde::de::DeserializeOwned;
 use super::assets::{ADDRESSES, Addresses};
 use super::diagnosis::Severity;
 use super::form::Fields;
-use super::redirect::{PagePath, redirect};
-use super::render::{PageError, render};
+use super::redirect::{ListPart, PagePath, Tab, TabValue, redirect};
+use super::render::{PageError, PageResult, render};
 use super::results::{CallOutcome, Kept, KeptCall, Notice, Results};
 use super::sessions::{Sessions, Visitor, mask, random};
+use super::snippets::{Snippet, find_address, make_snippets};
 use crate::api::access::{By, Caller, LeastRole};
 use crate::api::call::CallMessages;
 use crate::api::me::{Me, MeQuery, show_me};
@@ -58,6 +59,8 @@ pub(crate) const MAX_RUNNING: usize = 16;
 
 /// The query parameter with the name of the last form's result.
 const SAID: &str = "said";
+/// Fields of an address that do not belong to the filters of a list.
+const POSITIONS: [&str; 3] = ["after", "page", SAID];
 
 pub(crate) struct ConsoleState {
     pub(crate) results: Arc<Results>,
@@ -69,8 +72,6 @@ pub(crate) struct ConsoleState {
 #[derive(Clone)]
 pub(crate) struct Visit {
     state: Arc<ApiState>,
-    /// `None` if the visitor is not signed in.
-    caller: Option<Arc<Caller>>,
     pub(crate) headers: HeaderMap,
     /// The fields of the query.
     pub(crate) query: Fields,
@@ -88,29 +89,17 @@ pub(crate) struct Visit {
     /// The masked token of the visitor's forms.
     pub(crate) token: String,
     /// `None` if the visitor is not signed in.
-    pub(crate) who: Option<Who>,
+    pub(crate) who: Option<Arc<Caller>>,
+    /// The visitor has a session and can sign out.
+    pub(crate) has_session: bool,
     /// The address of the page, with its query.
     pub(crate) address: String,
     pub(crate) assets: &'static Addresses,
 }
 
-/// A signed-in visitor.
-#[derive(Clone)]
-pub(crate) struct Who {
-    pub(crate) name: String,
-    pub(crate) organisation: String,
-    pub(crate) role: Role,
-    /// The visitor has a session and can sign out.
-    pub(crate) has_session: bool,
-}
-
-pub(crate) struct SectionGroup {
-    /// Empty for the first group.
-    pub(crate) label: &'static str,
-    pub(crate) sections: Vec<Section>,
-}
-
 pub(crate) struct Section {
+    /// The label of the group that it starts; empty for other sections.
+    pub(crate) group: &'static str,
     pub(crate) address: &'static str,
     pub(crate) label: &'static str,
     pub(crate) is_current: bool,
@@ -129,22 +118,14 @@ struct ErrorPage<'a> {
     error: &'a PageError,
 }
 
-impl Who {
-    fn new(visitor: &Visitor, role: Role) -> Self {
-        let principal = &visitor.principal;
-        let name = match &*principal.issuer {
-            LOCAL => "this machine".to_owned(),
-            KEY => match &principal.key_name {
-                Some(name) => name.to_string(),
-                None => format!("key {}", principal.subject),
-            },
-            _ => principal.subject.to_string(),
-        };
-        Self {
-            name,
-            organisation: principal.organisation().to_owned(),
-            role,
-            has_session: visitor.session.is_some(),
+impl Caller {
+    /// Returns the name of a visitor.
+    pub(crate) fn name(&self) -> String {
+        match (&*self.principal.issuer, &self.principal.key_name) {
+            (LOCAL, _) => "this machine".to_owned(),
+            (KEY, Some(name)) => name.to_string(),
+            (KEY, None) => format!("key {}", self.principal.subject),
+            _ => self.principal.subject.to_string(),
         }
     }
 
@@ -161,20 +142,14 @@ impl Visit {
     fn new(state: &ConsoleState, request: &Request) -> Option<Self> {
         let extensions = request.extensions();
         let visitor = extensions.get::<Visitor>();
-        let caller = extensions.get::<Arc<Caller>>();
         let uri = match extensions.get::<OriginalUri>() {
             Some(OriginalUri(uri)) => uri,
             None => request.uri(),
-        };
-        let who = match (visitor, caller) {
-            (Some(visitor), Some(caller)) => Some(Who::new(visitor, caller.role)),
-            _ => None,
         };
         let token = visitor.map_or(String::new(), |visitor| state.sessions.form_token(visitor));
         let address = uri.path_and_query().map_or("", |whole| whole.as_str());
         Some(Self {
             state: Arc::clone(&state.api),
-            caller: caller.cloned(),
             headers: request.headers().clone(),
             query: Fields::parse(request.uri().query().unwrap_or("").as_bytes()),
             form: Fields::default(),
@@ -184,7 +159,8 @@ impl Visit {
             nonce: hex::encode(&random::<16>().ok()?),
             token: mask(&token).ok()?,
             owner: token,
-            who,
+            who: extensions.get::<Arc<Caller>>().cloned(),
+            has_session: visitor.is_some_and(|visitor| visitor.session.is_some()),
             address: address.to_owned(),
             assets: &ADDRESSES,
         })
@@ -192,10 +168,15 @@ impl Visit {
 
     /// Returns the visitor as the caller of an operation. Fails without the required role.
     pub(crate) fn by<R: LeastRole>(&self) -> Result<By<R>, Problem> {
-        let caller = self.caller.as_deref().ok_or_else(|| {
+        let caller = self.who.as_deref().ok_or_else(|| {
             Problem::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", "sign in to see this page")
         })?;
         By::new(&self.state, caller.clone())
+    }
+
+    /// Returns the caller in the organisation of this page, which the address may name.
+    pub(crate) async fn by_here<R: LeastRole>(&self) -> Result<By<R>, Problem> {
+        self.by_in(self.query.get("organisation")).await
     }
 
     /// Returns the caller in the named organisation; in the visitor's own if the name is empty.
@@ -221,36 +202,75 @@ impl Visit {
 
     /// Returns the query for links within the organisation of this page.
     pub(crate) fn organisation_query(&self) -> String {
-        let query = PagePath::new(&[]).with("organisation", self.query.get("organisation"));
+        let query = PagePath::of_address("").with("organisation", self.query.get("organisation"));
         query.into_text()
     }
 
-    /// Returns the address of the next part of the list on this page, with these fields.
-    pub(crate) fn next(&self, fields: &[&str], cursor: Option<&str>) -> Option<String> {
-        let mut page = PagePath::of_address(&self.address);
-        for name in fields {
-            page = page.with(name, self.query.get(name));
+    /// Returns the address of the list on this page, with its filters, from its start.
+    pub(crate) fn list_path(&self) -> PagePath {
+        self.filtered_by("", "")
+    }
+
+    /// Returns the address of the list on this page with another value of a filter.
+    fn filtered_by(&self, filter: &str, chosen: &str) -> PagePath {
+        let mut path = PagePath::of_address(&self.address);
+        for (name, value) in self.query.pairs().filter(|(name, _)| !POSITIONS.contains(name)) {
+            path = path.with(name, if name == filter { chosen } else { value.trim() });
         }
-        page.after(cursor)
+        if self.query.has(filter) { path } else { path.with(filter, chosen) }
+    }
+
+    /// Returns links to the list on this page by value of a filter.
+    pub(crate) fn tabs(&self, filter: &str, values: &[TabValue], chosen: &str) -> Vec<Tab> {
+        let tabs = values.iter().map(|(value, label)| Tab {
+            label,
+            address: self.filtered_by(filter, value).into_text(),
+            count: None,
+            is_chosen: *value == chosen,
+        });
+        tabs.collect()
+    }
+
+    /// Returns the address of the page after a cursor in the list on this page.
+    pub(crate) fn next(&self, cursor: &Option<String>) -> Option<String> {
+        self.list_path().after(cursor.as_deref())
+    }
+
+    /// Returns the part of a list that this page shows.
+    pub(crate) fn cut<T>(&self, all: Vec<T>) -> ListPart<T> {
+        ListPart::cut(all, self.query.get("page"), &self.list_path())
+    }
+
+    /// Returns the entered values of a form; before it was sent, those in the address.
+    pub(crate) fn typed(&self) -> &Fields {
+        if self.form.is_empty() { &self.query } else { &self.form }
+    }
+
+    /// Returns the configurations of clients for an endpoint. `key` is the API key, if known.
+    pub(crate) fn make_snippets(
+        &self,
+        name: &str,
+        endpoint: &str,
+        key: Option<&str>,
+    ) -> Vec<Snippet> {
+        make_snippets(name, &find_address(endpoint, &self.headers), key, self.has_session)
     }
 
     /// Returns the navigation for this visitor.
-    pub(crate) fn groups(&self) -> Vec<SectionGroup> {
-        let Some(who) = &self.who else { return Vec::new() };
+    pub(crate) fn sections(&self) -> Vec<Section> {
         let path = self.address.split('?').next().unwrap_or("");
         let current = find_section(path);
-        let mut groups: Vec<SectionGroup> = Vec::new();
+        let mut sections = Vec::new();
+        let mut last = "";
         for (group, address, label, least) in SECTIONS {
-            if who.role < least {
-                continue;
-            }
-            let section = Section { address, label, is_current: current == Some(address) };
-            match groups.last_mut() {
-                Some(last) if last.label == group => last.sections.push(section),
-                _ => groups.push(SectionGroup { label: group, sections: vec![section] }),
+            if self.has_role(least) {
+                let is_current = current == Some(address);
+                let start = if group == last { "" } else { group };
+                sections.push(Section { group: start, address, label, is_current });
+                last = group;
             }
         }
-        groups
+        sections
     }
 
     /// Returns the count for the title of a page; empty if nothing waits.
@@ -290,11 +310,20 @@ impl Visit {
         self.results.find(&self.owner, name)
     }
 
+    /// Redirects to a page that shows the success of a form.
+    pub(crate) fn done(&self, page: PagePath, text: impl Into<String>) -> PageResult {
+        self.redirect_with(page, Severity::Good, text)
+    }
+
     /// Redirects to a page that shows the result of a form.
-    pub(crate) fn redirect_with(&self, page: PagePath, severity: Severity, text: &str) -> Response {
-        let notice = Notice { severity, text: text.to_owned() };
-        let name = self.keep(Kept::Notice(notice));
-        redirect(&format!("{}#said", page.with(SAID, &name).as_str()))
+    pub(crate) fn redirect_with(
+        &self,
+        page: PagePath,
+        severity: Severity,
+        text: impl Into<String>,
+    ) -> PageResult {
+        let name = self.keep(Kept::Notice(Notice { severity, text: text.into() }));
+        Ok(redirect(&format!("{}#said", page.with(SAID, &name).as_str())))
     }
 
     /// Loads the visitor and the result of the last form.
@@ -308,6 +337,11 @@ impl Visit {
             self.notice = Some(notice);
         }
         self
+    }
+
+    /// Returns whether htmx sent the request, to update a part of the page.
+    pub(crate) fn is_script(&self) -> bool {
+        self.headers.contains_key("hx-request")
     }
 
     pub(crate) fn is_operator(&self) -> bool {

@@ -63,3 +63,14 @@ fn no_button_is_offered_that_would_do_nothing() {
     let builtin = Server { transport: Some("builtin"), ..server("connected", "") };
     assert_eq!(builtin.next_step(true), NextStep::None);
 }
+
+#[test]
+fn an_idle_server_that_fails_is_not_good() {
+    let fault = Fault::new("call", "search", "", "it is so");
+    for (fault, severity, text) in
+        [(None, Severity::Good, "idle"), (Some(&fault), Severity::Bad, "calls fail")]
+    {
+        assert_eq!(Severity::of_server("resting", fault), severity);
+        assert_eq!(say_server_state("resting", fault), text);
+    }
+}

@@ -85,10 +85,10 @@ fn a_form_whose_client_left_can_be_sent_again_but_not_by_a_second_click() {
     drop(forms.watch(key(1)));
     assert!(!forms.remember(key(1)), "a second click");
     let earlier = Instant::now().checked_sub(SECOND_CLICK);
-    forms.0.lock().keys.insert(key(1), earlier);
+    forms.0.lock()[0].left = earlier;
     assert!(forms.remember(key(1)), "a later try");
     forms.watch(key(1)).disarm();
-    assert_eq!(forms.0.lock().keys[&key(1)], None, "it has an answer");
+    assert_eq!(forms.0.lock()[0].left, None, "it has an answer");
     assert!(!forms.remember(key(1)));
 }
 
@@ -100,4 +100,47 @@ fn the_oldest_makes_room() {
     }
     assert!(!forms.remember(key(1)));
     assert!(forms.remember(key(0)));
+}
+
+#[test]
+fn a_mistake_is_at_its_field_and_has_the_words_of_the_form() {
+    const LABELS: [(&str, &str); 3] =
+        [("slug", "Prefix of its tools"), ("credentials", "Key or token"), ("to", "Before")];
+    let conflict = |detail: &'static str| Problem::new(StatusCode::CONFLICT, "TAKEN", detail);
+    for (problem, field, words) in [
+        (
+            Problem::in_body("/slug", "`slug` must be short; put secrets into `credentials`"),
+            "slug",
+            "“Prefix of its tools” must be short; put secrets into “Key or token”.",
+        ),
+        (
+            conflict("the slug `files` is taken; choose another").at("/slug"),
+            "slug",
+            "The prefix `files` is taken; choose another.",
+        ),
+        (Problem::in_query("`to`: is not a time"), "to", "“Before”: is not a time."),
+        (
+            Problem::in_body("/headerName", "`api_key` needs the name of the header"),
+            "",
+            "“Key in a header” needs the name of the header.",
+        ),
+        (Problem::in_body("/items/to/3", "has no server"), "to", "Has no server."),
+    ] {
+        let mistake = FormError::read(problem, &LABELS).unwrap();
+        assert_eq!((mistake.field, mistake.words.as_str()), (field, words));
+    }
+    let missing = Problem::not_found("GONE", "it is gone").at("/slug");
+    assert!(FormError::read(missing, &LABELS).is_err());
+}
+
+#[test]
+fn a_failed_connection_is_at_the_address_or_the_credential() {
+    const LABELS: [(&str, &str); 2] = [("serverUrl", "Address"), ("credentials", "Key or token")];
+    for (stage, field) in [("dns", "serverUrl"), ("auth", "credentials")] {
+        let fault = serde_json::to_value(Fault::new(stage, "search", "", "")).unwrap();
+        let problem = Problem::in_body("", "").with("stage", stage.into()).with("fault", fault);
+        let mistake = FormError::of(&problem, &LABELS);
+        assert!(mistake.at(field).contains("search") && mistake.elsewhere().is_empty());
+        assert!(FormError::of(&problem, &[]).elsewhere().is_empty(), "it is above the form");
+    }
 }

@@ -1,25 +1,17 @@
 //! Access: whether a caller may call a tool, and why. The address holds the question, so that it
 //! can be shared. Test cases of policies run against the current policies: nothing is called.
 
-use askama::Template;
-use axum::Json;
-use axum::http::StatusCode;
 use lockgate_authn::KEY;
-use serde_json::{Value, json};
 
-use crate::api::agents::{Agent, list_agents};
-use crate::api::body::body;
+use super::*;
 use crate::api::keys::list_visible;
-use crate::api::page::{PageQuery, Query, query};
+use crate::api::page::{PageQuery, Query};
 use crate::api::policies::{AskedCaller, Explanation, Tested, explain_decision, test_cases};
-use crate::api::problem::Problem;
 use crate::api::sessions::list_sessions;
-use crate::console::diagnosis::Severity;
-use crate::console::form::{Fields, FormError};
-use crate::console::redirect::PagePath;
-use crate::console::render::{PageResult, render, show};
-use crate::console::visit::Visit;
-use crate::fault::sentence;
+
+/// The fields of the question.
+const LABELS: [(&str, &str); 3] =
+    [("caller", "Caller"), ("call", "Tool"), ("arguments", "Arguments")];
 
 #[derive(Template)]
 #[template(path = "access.html")]
@@ -66,7 +58,7 @@ impl AccessPage<'_> {
 
     /// Returns the address of the page that creates a test case from the question.
     fn case_address(&self, decision: &str) -> String {
-        let mut path = PagePath::new(&["console", "access", "cases"]);
+        let mut path = PagePath::new(&["access", "cases"]);
         for name in ["call", "arguments", "at"] {
             path = path.with(name, self.question.get(name));
         }
@@ -152,11 +144,8 @@ async fn list_callers(visit: &Visit) -> Result<Vec<String>, Problem> {
     keys.retain(|key| key.state == "active");
     let mut callers: Vec<_> = keys.into_iter().map(|key| key.name).collect();
     let Json(sessions) = list_sessions(visit.by()?, Query(PageQuery::default())).await?;
-    for session in sessions.items {
-        if session.issuer != KEY {
-            callers.push(format!("{}|{}", session.issuer, session.subject));
-        }
-    }
+    let accounts = sessions.items.iter().filter(|session| session.issuer != KEY);
+    callers.extend(accounts.map(|one| format!("{}|{}", one.issuer, one.subject)));
     callers.sort();
     callers.dedup();
     callers.truncate(MAX_SUGGESTED);
@@ -185,9 +174,9 @@ pub(crate) async fn explain(visit: Visit) -> PageResult {
     }
     let mut asked = match write_question(&visit.query) {
         Ok(asked) => asked,
-        Err((field, mistake)) => {
-            page.mistake = FormError::new(field, &mistake);
-            return render(StatusCode::UNPROCESSABLE_ENTITY, &page);
+        Err(mistake) => {
+            page.mistake = mistake;
+            return render(page.mistake.status(), &page);
         }
     };
     let mut answer = ask(&visit, &asked).await;
@@ -205,18 +194,14 @@ pub(crate) async fn explain(visit: Visit) -> PageResult {
             explanation.words = explanation.words.as_deref().map(sentence);
             page.explanation = Some(explanation);
         }
-        Err(problem) if problem.is_of_form() => {
-            let field = match problem.pointer() {
-                "/caller" => "caller",
-                "/arguments" => "arguments",
-                _ => "call",
-            };
-            page.mistake = FormError::new(field, &sentence(problem.detail()));
-            return render(StatusCode::UNPROCESSABLE_ENTITY, &page);
+        Err(problem) => {
+            page.mistake = FormError::read(problem, &LABELS)?;
+            if !page.mistake.elsewhere().is_empty() {
+                page.mistake = FormError::new("call", page.mistake.words);
+            }
         }
-        Err(problem) => return Err(problem.into()),
     }
-    show(&page)
+    render(page.mistake.status(), &page)
 }
 
 async fn ask(visit: &Visit, asked: &Value) -> Result<Explanation, Problem> {
@@ -227,25 +212,22 @@ async fn ask(visit: &Visit, asked: &Value) -> Result<Explanation, Problem> {
 const DESCRIBED: [&str; 4] = ["issuer", "organisation", "roles", "scopes"];
 
 /// Returns the question in the format of the API. Without a caller it concerns the visitor.
-/// Fails with the field of a mistake and a sentence about it.
-fn write_question(question: &Fields) -> Result<Value, (&'static str, String)> {
+fn write_question(question: &Fields) -> Result<Value, FormError> {
     let mut asked = json!({"call": question.get("call")});
-    if !question.get("at").is_empty() {
-        asked["at"] = question.get("at").into();
-    }
-    let arguments = question.get("arguments");
-    if !arguments.is_empty() {
-        let arguments: Result<Value, _> = serde_json::from_str(arguments);
-        asked["arguments"] =
-            arguments.map_err(|error| ("arguments", format!("This must be JSON: {error}.")))?;
+    question.write(&mut asked, &["at", "caller"]);
+    if !question.get("arguments").is_empty() {
+        let arguments: Result<Value, _> = serde_json::from_str(question.get("arguments"));
+        asked["arguments"] = arguments
+            .map_err(|error| FormError::new("arguments", format!("This must be JSON: {error}.")))?;
     }
     if !question.get("caller").is_empty() {
-        asked["caller"] = question.get("caller").into();
-    } else if !question.get("subject").is_empty() {
+        return Ok(asked);
+    }
+    if !question.get("subject").is_empty() {
         asked["as"] = describe_caller(question);
     } else if DESCRIBED.iter().any(|name| !question.get(name).is_empty()) {
         let words = "Enter the subject of the caller, or clear the other fields.";
-        return Err(("subject", words.to_owned()));
+        return Err(FormError::new("subject", words));
     }
     Ok(asked)
 }
@@ -261,10 +243,7 @@ fn describe_caller(question: &Fields) -> Value {
         "roles": split_words(question.get("roles")),
         "scopes": split_words(question.get("scopes")),
     });
-    let organisation = question.get("organisation");
-    if !organisation.is_empty() {
-        described["organisation"] = organisation.into();
-    }
+    question.write(&mut described, &["organisation"]);
     described
 }
 
@@ -277,7 +256,7 @@ fn split_words(text: &str) -> Vec<&str> {
 struct CasesPage<'a> {
     visit: &'a Visit,
     typed: &'a str,
-    mistake: &'a str,
+    mistake: FormError,
     tested: Option<Tested>,
 }
 
@@ -285,11 +264,8 @@ struct CasesPage<'a> {
 pub(crate) async fn show_form(visit: Visit) -> PageResult {
     let call = if visit.query.has("call") { visit.query.get("call") } else { "server/tool" };
     let mut case = json!({"name": format!("{call} as it should be"), "call": call});
-    if !visit.query.get("at").is_empty() {
-        case["at"] = visit.query.get("at").into();
-    }
-    let arguments = serde_json::from_str::<Value>(visit.query.get("arguments"));
-    if let Ok(arguments) = arguments {
+    visit.query.write(&mut case, &["at"]);
+    if let Ok(arguments) = serde_json::from_str::<Value>(visit.query.get("arguments")) {
         case["arguments"] = arguments;
     }
     if !visit.query.get("subject").is_empty() {
@@ -299,34 +275,26 @@ pub(crate) async fn show_form(visit: Visit) -> PageResult {
     let expected = if visit.query.has("decision") { visit.query.get("decision") } else { "deny" };
     case["expect"] = expected.into();
     let typed = serde_json::to_string_pretty(&json!([case])).unwrap_or_default();
-    show(&CasesPage { visit: &visit, typed: &typed, mistake: "", tested: None })
+    show(&CasesPage { visit: &visit, typed: &typed, mistake: FormError::default(), tested: None })
 }
 
 /// Runs the entered cases.
 pub(crate) async fn try_cases(visit: Visit) -> PageResult {
     let typed = visit.form.get_exact("cases");
-    let cases: Value = match serde_json::from_str(typed) {
-        Ok(cases) => cases,
+    let mut page = CasesPage { visit: &visit, typed, mistake: FormError::default(), tested: None };
+    match serde_json::from_str(typed) {
+        Ok(cases) => match run_cases(&visit, cases).await {
+            Ok(tested) => page.tested = Some(tested),
+            Err(problem) => page.mistake = FormError::read(problem, &[])?,
+        },
         Err(error) => {
-            let mistake = format!("This must be a list of cases as JSON: {error}.");
-            return refuse(&visit, typed, &mistake);
+            let words = format!("This must be a list of cases as JSON: {error}.");
+            page.mistake = FormError::new("", words);
         }
-    };
-    match run_cases(&visit, cases).await {
-        Ok(Json(tested)) => {
-            show(&CasesPage { visit: &visit, typed, mistake: "", tested: Some(tested) })
-        }
-        Err(problem) if problem.is_of_form() => refuse(&visit, typed, &sentence(problem.detail())),
-        Err(problem) => Err(problem.into()),
     }
+    render(page.mistake.status(), &page)
 }
 
-async fn run_cases(visit: &Visit, cases: Value) -> Result<Json<Tested>, Problem> {
-    test_cases(visit.by()?, body(json!({"cases": cases}))?).await
-}
-
-/// Shows the form again with the mistake.
-fn refuse(visit: &Visit, typed: &str, mistake: &str) -> PageResult {
-    let page = CasesPage { visit, typed, mistake, tested: None };
-    render(StatusCode::UNPROCESSABLE_ENTITY, &page)
+async fn run_cases(visit: &Visit, cases: Value) -> Result<Tested, Problem> {
+    Ok(test_cases(visit.by()?, body(json!({"cases": cases}))?).await?.0)
 }

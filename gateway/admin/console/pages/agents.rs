@@ -3,34 +3,27 @@
 
 use std::collections::BTreeMap;
 
-use askama::Template;
-use axum::Json;
-use axum::extract::Path;
-use axum::http::StatusCode;
 use lockgate_proxy::Items;
-use serde_json::{Value, json};
 
+use super::*;
 use crate::api::agent_servers::{
     AgentServer, AgentServerPatch, AgentTool, change_agent_server, list_agent_servers,
     show_agent_server,
 };
-use crate::api::agents::{self, Agent, AgentName};
-use crate::api::body::{Body, body};
+use crate::api::agents::{self, AgentName};
 use crate::api::change::Reply;
-use crate::api::page::Page;
-use crate::api::problem::Problem;
-use crate::console::diagnosis::{Severity, say_server_state};
-use crate::console::form::{Fields, FormError};
-use crate::console::redirect::{ListPart, PagePath, redirect};
-use crate::console::render::{PageResult, render, show};
-use crate::console::snippets::{Snippet, find_address, make_snippets};
-use crate::console::visit::Visit;
-use crate::fault::sentence;
+use crate::console::diagnosis::say_server_state;
+
+const LABELS: [(&str, &str); 1] = [("name", "Name")];
 
 impl Agent {
     /// Returns the path of the endpoint.
     pub(crate) fn path(&self) -> String {
         format!("/agents/{}/mcp", self.id)
+    }
+
+    fn page(&self) -> PagePath {
+        PagePath::new(&["agents", &self.id])
     }
 
     /// Returns the name of the key that owns the agent, or `issuer|subject`.
@@ -54,42 +47,30 @@ pub(crate) async fn name_agent(visit: &Visit, id: &str) -> String {
 #[template(path = "agents.html")]
 struct AgentsPage<'a> {
     visit: &'a Visit,
-    agents: Vec<Agent>,
-    total: usize,
-    next: Option<String>,
-    /// The entered name and its mistake.
-    name: &'a str,
-    mistake: &'a str,
+    found: Page<Agent>,
+    mistake: FormError,
 }
 
 /// Lists the visitor's agents, or for administrators all agents of the organisation.
 pub(crate) async fn list_agents(visit: Visit) -> PageResult {
-    show(&load_page(&visit).await?)
+    show_list(&visit, FormError::default()).await
 }
 
-async fn load_page(visit: &Visit) -> Result<AgentsPage<'_>, Problem> {
+async fn show_list(visit: &Visit, mistake: FormError) -> PageResult {
     let Json(found) = agents::list_agents(visit.by()?, visit.list_query("100", &[])?).await?;
-    let next = visit.next(&["q"], found.next_cursor.as_deref());
-    let Page { items: agents, total, .. } = found;
-    Ok(AgentsPage { visit, agents, total, next, name: "", mistake: "" })
+    render(mistake.status(), &AgentsPage { visit, found, mistake })
 }
 
 /// Creates an agent, which the visitor owns.
 pub(crate) async fn create_agent(visit: Visit) -> PageResult {
-    let name = visit.form.get("name");
-    let body = Body(AgentName { name: name.to_owned() });
-    let problem = match agents::create_agent(visit.by()?, body).await {
+    let name = visit.form.get("name").to_owned();
+    match agents::create_agent(visit.by()?, Body(AgentName { name })).await {
         Ok(Reply { value: agent, .. }) => {
-            let page = PagePath::new(&["console", "agents", &agent.id]);
             let text = format!("{} was created. Turn on the servers that it may use.", agent.name);
-            return Ok(visit.redirect_with(page, Severity::Good, &text));
+            visit.done(agent.page(), text)
         }
-        Err(problem) if problem.is_of_form() => problem,
-        Err(problem) => return Err(problem.into()),
-    };
-    let mistake = sentence(problem.detail());
-    let page = load_page(&visit).await?;
-    render(StatusCode::UNPROCESSABLE_ENTITY, &AgentsPage { name, mistake: &mistake, ..page })
+        Err(problem) => show_list(&visit, FormError::read(problem, &LABELS)?).await,
+    }
 }
 
 impl AgentServer {
@@ -123,9 +104,14 @@ struct AgentPage<'a> {
     open_name: String,
     tools: ListPart<AgentTool>,
     snippets: Vec<Snippet>,
-    /// The entered name and its mistake.
-    name: &'a str,
-    mistake: &'a str,
+    mistake: FormError,
+}
+
+impl AgentPage<'_> {
+    fn name(&self) -> &str {
+        let typed = self.visit.form.get("name");
+        if typed.is_empty() { &self.agent.name } else { typed }
+    }
 }
 
 #[derive(Template)]
@@ -136,82 +122,60 @@ struct DeletePage<'a> {
 }
 
 pub(crate) async fn show_agent(visit: Visit, Path(id): Path<String>) -> PageResult {
-    show(&load_agent_page(&visit, &id).await?)
+    show_page(&visit, &id, FormError::default()).await
 }
 
-async fn load_agent_page<'a>(visit: &'a Visit, id: &str) -> Result<AgentPage<'a>, Problem> {
-    let agent = agents::show_agent(visit.by()?, Path(id.to_owned())).await?.value;
+async fn show_page(visit: &Visit, id: &str, mistake: FormError) -> PageResult {
+    let agent = load(visit, id).await?;
     let Json(found) = list_agent_servers(visit.by()?, Path(id.to_owned())).await?;
     let mut servers = found.items;
     servers.sort_by(|one, other| (!one.assigned, &one.name).cmp(&(!other.assigned, &other.name)));
-    let slug = visit.query.get("server");
+    let open = visit.query.get("server");
     let mut open_name = String::new();
     let mut tools = Vec::new();
-    if !slug.is_empty() {
-        let names = (id.to_owned(), slug.to_owned());
-        let Json(open) = show_agent_server(visit.by()?, Path(names)).await?;
-        open_name = open.name;
-        tools = open.tools.unwrap_or_default();
+    if !open.is_empty() {
+        let names = (id.to_owned(), open.to_owned());
+        let Json(server) = show_agent_server(visit.by()?, Path(names)).await?;
+        open_name = server.name;
+        tools = server.tools.unwrap_or_default();
     }
-    let search = visit.query.get("q");
-    let wanted = search.to_lowercase();
+    let wanted = visit.query.get("q").to_lowercase();
     tools.retain(|tool| tool.name.to_lowercase().contains(&wanted));
-    let tools = ListPart::cut(tools, visit.query.get("page"), &tools_path(id, slug, search));
     let address = find_address(&agent.endpoint, &visit.headers);
-    let needs_key = matches!(&visit.who, Some(who) if who.has_session);
-    let snippets = make_snippets(&agent.name, &address, None, needs_key);
-    Ok(AgentPage {
-        visit,
-        agent,
-        address,
-        servers,
-        open: slug,
-        open_name,
-        tools,
-        snippets,
-        name: "",
-        mistake: "",
-    })
+    let snippets = visit.make_snippets(&agent.name, &agent.endpoint, None);
+    let tools = visit.cut(tools);
+    let status = mistake.status();
+    let page =
+        AgentPage { visit, agent, address, servers, open, open_name, tools, snippets, mistake };
+    render(status, &page)
 }
 
-/// Returns the page of an agent with the tools of a server.
-fn tools_path(id: &str, server: &str, search: &str) -> PagePath {
-    PagePath::new(&["console", "agents", id]).with("server", server).with("q", search)
+async fn load(visit: &Visit, id: &str) -> Result<Agent, Problem> {
+    Ok(agents::show_agent(visit.by()?, Path(id.to_owned())).await?.value)
 }
 
 /// Renames an agent, or sets the form of its list of tools.
 pub(crate) async fn change_agent(visit: Visit, Path(id): Path<String>) -> PageResult {
-    let name = visit.form.get("name");
-    let tools = visit.form.get("tools");
-    let (patch, done) = match tools {
-        "" => (json!({"name": name}), "The name was changed."),
+    let (patch, done) = match visit.form.get("tools") {
+        "" => (json!({"name": visit.form.get("name")}), "The name was changed."),
         tools => (json!({"tools": tools}), "The list of tools was changed."),
     };
-    let problem = match agents::change_agent(visit.by()?, Path(id.clone()), body(patch)?).await {
-        Ok(_) => {
-            let page = PagePath::new(&["console", "agents", &id]);
-            return Ok(visit.redirect_with(page, Severity::Good, done));
-        }
-        Err(problem) if problem.is_of_form() => problem,
-        Err(problem) => return Err(problem.into()),
-    };
-    let mistake = sentence(problem.detail());
-    let page = load_agent_page(&visit, &id).await?;
-    render(StatusCode::UNPROCESSABLE_ENTITY, &AgentPage { name, mistake: &mistake, ..page })
+    match agents::change_agent(visit.by()?, Path(id.clone()), body(patch)?).await {
+        Ok(Reply { value: agent, .. }) => visit.done(agent.page(), done),
+        Err(problem) => show_page(&visit, &id, FormError::read(problem, &LABELS)?).await,
+    }
 }
 
 /// Asks for confirmation before an agent is deleted.
 pub(crate) async fn show_deletion(visit: Visit, Path(id): Path<String>) -> PageResult {
-    let agent = agents::show_agent(visit.by()?, Path(id)).await?.value;
-    show(&DeletePage { visit: &visit, agent })
+    show(&DeletePage { visit: &visit, agent: load(&visit, &id).await? })
 }
 
 /// Deletes an agent and its endpoint.
 pub(crate) async fn delete_agent(visit: Visit, Path(id): Path<String>) -> PageResult {
     let by = visit.by()?.expecting(visit.form.get("version"))?;
     agents::delete_agent(by, Path(id)).await?;
-    let page = PagePath::new(&["console", "agents"]);
-    Ok(visit.redirect_with(page, Severity::Good, "The agent was deleted."))
+    visit.done(PagePath::new(&["agents"]), "The agent was deleted.")
 }
 
 /// Assigns a server to an agent or unassigns it, or switches a tool of it on or off.
@@ -229,9 +193,11 @@ pub(crate) async fn switch_server(
     let names = (id.clone(), server.clone());
     let patch = AgentServerPatch { assigned, tools };
     let Json(_) = change_agent_server(visit.by()?, Path(names), Body(patch)).await?;
-    let page = tools_path(&id, visit.form.get("open"), visit.form.get("q"));
-    // `page` of a form is its unique number.
-    let page = page.with("page", visit.form.get("part"));
+    let page = PagePath::new(&["agents", &id])
+        .with("server", visit.form.get("open"))
+        .with("q", visit.form.get("q"))
+        // `page` of a form is its unique number.
+        .with("page", visit.form.get("part"));
     let mark = match tool {
         "" => format!("switch-{server}"),
         _ => format!("tool-{}", visit.form.get("at").parse::<u16>().unwrap_or(1)),
@@ -241,15 +207,20 @@ pub(crate) async fn switch_server(
 
 // The items of an agent: patterns, other names and other descriptions, a line each.
 
-/// A field of the form: its name in the API, its label and its hint.
-type Field = (&'static str, &'static str, &'static str);
-
-const FIELDS: [Field; 5] = [
-    ("tools", "Tools", "A pattern per line: github/search_*, or * for all. None if empty."),
-    ("prompts", "Prompts", "Likewise."),
-    ("resources", "Resources, templates and skills", "Likewise, with URIs: wiki/page://*."),
-    ("rename", "Other names", "Such as github/create_issue = report_bug."),
-    ("describe", "Other descriptions", "Such as github/create_issue = Reports a bug."),
+/// The fields of the form: the name of each in the API, and its label.
+const FIELDS: [(&str, &str); 5] = [
+    ("tools", "Tools"),
+    ("prompts", "Prompts"),
+    ("resources", "Resources, templates and skills"),
+    ("rename", "Other names"),
+    ("describe", "Other descriptions"),
+];
+const HINTS: [&str; 5] = [
+    "A pattern per line: github/search_*, or * for all. None if empty.",
+    "Likewise.",
+    "Likewise, with URIs: wiki/page://*.",
+    "Such as github/create_issue = report_bug.",
+    "Such as github/create_issue = Reports a bug.",
 ];
 
 #[derive(Template)]
@@ -257,48 +228,43 @@ const FIELDS: [Field; 5] = [
 struct ItemsPage<'a> {
     visit: &'a Visit,
     agent: Agent,
-    typed: BTreeMap<&'static str, String>,
+    stored: BTreeMap<&'static str, String>,
     mistake: FormError,
 }
 
 impl ItemsPage<'_> {
+    /// Returns the entered text of a field, or the stored items.
     fn value(&self, field: &str) -> &str {
-        self.typed.get(field).map_or("", String::as_str)
+        let typed = &self.visit.form;
+        let stored = self.stored.get(field).map_or("", String::as_str);
+        if typed.has(field) { typed.get_exact(field) } else { stored }
     }
 }
 
 pub(crate) async fn show_items(visit: Visit, Path(id): Path<String>) -> PageResult {
-    let agent = agents::show_agent(visit.by()?, Path(id)).await?.value;
-    let typed = write(agent.items.as_ref());
-    show(&ItemsPage { visit: &visit, agent, typed, mistake: FormError::default() })
+    show_items_form(&visit, &id, FormError::default()).await
+}
+
+async fn show_items_form(visit: &Visit, id: &str, mistake: FormError) -> PageResult {
+    let agent = load(visit, id).await?;
+    let stored = write(agent.items.as_ref());
+    render(mistake.status(), &ItemsPage { visit, agent, stored, mistake })
 }
 
 /// Sets the items, or gives the agent all items of its servers again.
 pub(crate) async fn change_items(visit: Visit, Path(id): Path<String>) -> PageResult {
+    match save_items(&visit, &id).await {
+        Ok(agent) => visit.done(agent.page(), "The items were changed."),
+        Err(problem) => show_items_form(&visit, &id, FormError::read(problem, &FIELDS)?).await,
+    }
+}
+
+async fn save_items(visit: &Visit, id: &str) -> Result<Agent, Problem> {
     let by = visit.by()?.expecting(visit.form.get("version"))?;
-    let items = if visit.form.get("action") == "all" { Ok(Value::Null) } else { read(&visit.form) };
-    let answer = match items.and_then(|items| body(json!({"items": items}))) {
-        Ok(patch) => agents::change_agent(by, Path(id.clone()), patch).await,
-        Err(problem) => Err(problem),
-    };
-    let problem = match answer {
-        Ok(_) => {
-            let page = PagePath::new(&["console", "agents", &id]);
-            return Ok(visit.redirect_with(page, Severity::Good, "The items were changed."));
-        }
-        Err(problem) if problem.is_of_form() => problem,
-        Err(problem) => return Err(problem.into()),
-    };
-    let agent = agents::show_agent(visit.by()?, Path(id)).await?.value;
-    let typed: BTreeMap<_, _> = FIELDS
-        .into_iter()
-        .map(|(name, ..)| (name, visit.form.get_exact(name).to_owned()))
-        .collect();
-    let field = problem.pointer().strip_prefix("/items/").unwrap_or("");
-    let field = field.split('/').next().unwrap_or("");
-    let mistake = FormError::new(field, &sentence(problem.detail()));
-    let page = ItemsPage { visit: &visit, agent, typed, mistake };
-    render(StatusCode::UNPROCESSABLE_ENTITY, &page)
+    let is_for_all = visit.form.get("action") == "all";
+    let items = if is_for_all { Value::Null } else { read(&visit.form)? };
+    let patch = body(json!({"items": items}))?;
+    Ok(agents::change_agent(by, Path(id.to_owned()), patch).await?.value)
 }
 
 /// Returns the text of each field; all items for an agent without a choice.

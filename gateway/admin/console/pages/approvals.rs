@@ -1,21 +1,8 @@
 //! Approvals: calls that wait for the visitor's decision, a page for each, and finished approvals.
 
-use askama::Template;
-use axum::Json;
-use axum::extract::Path;
-use axum::http::StatusCode;
-use serde::Deserialize;
-use serde_json::Value;
-
 use super::agents::name_agent;
+use super::*;
 use crate::api::approvals::{self, WaitingApproval};
-use crate::api::page::query;
-use crate::api::problem::Problem;
-use crate::console::diagnosis::Severity;
-use crate::console::redirect::PagePath;
-use crate::console::render::{PageError, PageResult, show, show_json, show_text};
-use crate::console::visit::Visit;
-use crate::fault::sentence;
 
 /// A waiting or finished approval.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -134,14 +121,16 @@ async fn load_ended(visit: &Visit) -> Result<Vec<Approval>, Problem> {
     Ok(ended.0.items.iter().map(Approval::read).collect())
 }
 
+async fn find_ended(visit: &Visit, id: &str) -> Result<Option<Approval>, Problem> {
+    Ok(load_ended(visit).await?.into_iter().find(|one| one.id == id))
+}
+
 /// Shows a call and asks for a decision.
 pub(crate) async fn show_approval(visit: Visit, Path(id): Path<String>) -> PageResult {
     let approval = match approvals::show_approval(visit.by()?, Path(id.clone())).await {
         Ok(Json(waiting)) => Approval::read(&waiting),
         Err(problem) if problem.status() == StatusCode::NOT_FOUND => {
-            let mut ended = load_ended(&visit).await?.into_iter();
-            let Some(found) = ended.find(|one| one.id == id) else { return Err(problem.into()) };
-            found
+            find_ended(&visit, &id).await?.ok_or(problem)?
         }
         Err(problem) => return Err(problem.into()),
     };
@@ -162,18 +151,17 @@ pub(crate) async fn answer(
         "deny" => approvals::deny_call(visit.by()?, Path(id.clone())).await,
         _ => return Err(PageError::not_found("A call is approved or denied, and nothing else.")),
     };
-    let list = PagePath::new(&["console", "approvals"]);
     let (severity, text) = match answered {
         Ok(Json(answered)) => describe_answer(&answered),
         Err(problem) if problem.status() == StatusCode::NOT_FOUND => {
-            let ended = load_ended(&visit).await?.into_iter().find(|one| one.id == id);
+            let ended = find_ended(&visit, &id).await?;
             let how = ended.map_or(String::new(), |one| one.ending());
             (Severity::Waiting, format!("Your decision came too late. {how}"))
         }
         Err(problem) if problem.is_of_form() => (Severity::Bad, sentence(problem.detail())),
         Err(problem) => return Err(problem.into()),
     };
-    Ok(visit.redirect_with(list, severity, &text))
+    visit.redirect_with(PagePath::new(&["approvals"]), severity, text)
 }
 
 /// Describes the effect of a decision.

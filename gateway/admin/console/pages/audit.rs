@@ -3,57 +3,48 @@
 
 use std::time::SystemTime;
 
-use askama::Template;
-use axum::Json;
-use axum::extract::Path;
-use axum::http::StatusCode;
 use lockgate_telemetry::audit::Members;
 use lockgate_text::date;
 use serde::de::IgnoredAny;
-use serde_json::Value;
 
 use super::agents::name_agent;
+use super::*;
 use crate::api::AuditReport;
 use crate::api::access::ORGANISATION;
-use crate::api::audit::{self, Integrity};
-use crate::api::page::query;
-use crate::api::problem::Problem;
-use crate::console::diagnosis::Severity;
-use crate::console::form::FormError;
-use crate::console::redirect::PagePath;
-use crate::console::render::{PageError, PageResult, render, show, show_json};
-use crate::console::visit::Visit;
-use crate::fault::sentence;
+use crate::api::audit;
 
 /// Number of records per page.
 const PART: &str = "50";
 /// Fields of the form, under the names of the API.
 const FILTERS: [&str; 7] = ["principal", "tool", "server", "decision", "kind", "from", "to"];
 
+const DECISIONS: [(&str, &str); 3] = [("", "Any"), ("allow", "Allowed"), ("deny", "Denied")];
+const KINDS: [(&str, &str); 5] = [
+    ("", "Any"),
+    ("decision", "Decisions"),
+    ("change", "Changes"),
+    ("approval", "Approvals"),
+    ("refusal", "Refusals"),
+];
+
 /// The field of the start of a page.
 const CURSOR: &str = "cursor";
+/// The fields that show their mistake, and the start of a page.
+const LABELS: [(&str, &str); 3] = [("from", "From"), ("to", "Before"), (CURSOR, "Page")];
 
 /// Rarely used filters.
 const SELDOM: [&str; 4] = ["kind", "from", "to", ORGANISATION];
 
 /// A record of the trail, unmodified.
-pub(crate) struct AuditRecord(Members);
+pub(crate) struct AuditRecord<'a>(&'a Members);
 
 #[derive(Template)]
 #[template(path = "audit.html")]
 struct AuditPage<'a> {
     visit: &'a Visit,
-    records: Vec<AuditRecord>,
-    /// All records that could be on this page were searched.
-    is_complete: bool,
-    /// Set for operators only.
-    integrity: Option<Integrity>,
-    next: Option<String>,
+    /// `None` if there was no search.
+    found: Option<audit::AuditPage>,
     mistake: FormError,
-    /// The same search from the newest records.
-    newest: String,
-    /// A rarely used filter is set.
-    fields_more: bool,
     /// The reason that the trail cannot be searched; empty if it can.
     missing: String,
 }
@@ -62,7 +53,7 @@ struct AuditPage<'a> {
 #[template(path = "audit_record.html")]
 struct RecordPage<'a> {
     visit: &'a Visit,
-    record: &'a AuditRecord,
+    record: AuditRecord<'a>,
     facts: Vec<(&'static str, String)>,
     /// The name of the agent; empty without one.
     agent_name: String,
@@ -71,14 +62,13 @@ struct RecordPage<'a> {
 }
 
 impl AuditPage<'_> {
-    /// Returns a mistake that is not shown at its field.
-    fn other_mistake(&self) -> &str {
-        let is_shown = ["from", "to", CURSOR].iter().any(|name| !self.mistake.at(name).is_empty());
-        if is_shown { "" } else { &self.mistake.words }
+    /// Returns whether a rarely used filter is set.
+    fn has_more_filters(&self) -> bool {
+        SELDOM.iter().any(|name| !self.visit.query.get(name).is_empty())
     }
 }
 
-impl AuditRecord {
+impl AuditRecord<'_> {
     pub(crate) fn get(&self, name: &str) -> &str {
         match self.0.get(name) {
             Some(Value::String(text)) => text,
@@ -204,7 +194,7 @@ impl AuditRecord {
         let has_own_names = self.get("endpoint").starts_with("/servers/") && !server.is_empty();
         let call = if has_own_names { format!("{server}/{name}") } else { name.to_owned() };
         let (arguments, unknown) = self.arguments();
-        let path = PagePath::new(&["console", "access"])
+        let path = PagePath::new(&["access"])
             .with("call", &call)
             .with("caller", &format!("{}|{}", self.get("issuer"), self.get("who")))
             .with("issuer", self.get("issuer"))
@@ -217,15 +207,8 @@ impl AuditRecord {
     }
 }
 
-/// Returns the newest matching records, at most 200.
-pub(crate) async fn search_records(
-    visit: &Visit,
-    filters: &[(&str, &str)],
-) -> Result<audit::AuditPage, Problem> {
-    search_in(visit, "", filters).await
-}
-
-async fn search_in(
+/// Returns the newest matching records of an organisation, or of the visitor's own if it is empty.
+async fn search(
     visit: &Visit,
     organisation: &str,
     filters: &[(&str, &str)],
@@ -234,64 +217,36 @@ async fn search_in(
     Ok(audit::search_audit(by, query(filters)?).await?.0)
 }
 
-pub(crate) fn view_records(records: Vec<Members>) -> Vec<AuditRecord> {
-    records.into_iter().map(AuditRecord).collect()
-}
-
 /// Shows the search and its results.
 pub(crate) async fn list_records(visit: Visit) -> PageResult {
-    let organisation = visit.query.get(ORGANISATION);
     let mut filters = vec![("limit", PART), (CURSOR, visit.query.get("after"))];
-    let mut again = PagePath::new(&["console", "audit"]).with(ORGANISATION, organisation);
-    for name in FILTERS {
-        filters.push((name, visit.query.get(name)));
-        again = again.with(name, visit.query.get(name));
-    }
+    filters.extend(FILTERS.map(|name| (name, visit.query.get(name))));
     let mut page = AuditPage {
         visit: &visit,
-        records: Vec::new(),
-        is_complete: false,
-        integrity: None,
-        next: None,
+        found: None,
         mistake: FormError::default(),
-        newest: again.as_str().to_owned(),
-        fields_more: SELDOM.iter().any(|name| !visit.query.get(name).is_empty()),
         missing: String::new(),
     };
-    match search_in(&visit, organisation, &filters).await {
-        Ok(found) => {
-            page.next = again.after(found.next_cursor.as_deref());
-            page.records = view_records(found.items);
-            page.is_complete = found.complete;
-            page.integrity = found.integrity;
-            show(&page)
-        }
+    match search(&visit, visit.query.get(ORGANISATION), &filters).await {
+        Ok(found) => page.found = Some(found),
         Err(problem) if problem.status() == StatusCode::CONFLICT => {
             page.missing = sentence(problem.detail());
-            show(&page)
         }
-        Err(problem) if problem.is_of_form() => {
-            // The error begins with the name of the field, as `from`.
-            let field = problem.detail().split('`').nth(1).unwrap_or("");
-            page.mistake = FormError::new(field, &sentence(problem.detail()));
-            render(StatusCode::UNPROCESSABLE_ENTITY, &page)
-        }
-        Err(problem) => Err(problem.into()),
+        Err(problem) => page.mistake = FormError::read(problem, &LABELS)?,
     }
+    render(page.mistake.status(), &page)
 }
 
 pub(crate) async fn verify_trail(visit: Visit) -> PageResult {
     let Json(AuditReport { intact, records, first }) = audit::verify_audit(visit.by()?).await?;
-    let page = PagePath::new(&["console", "audit"]);
-    let (severity, text) = if intact {
+    let page = PagePath::new(&["audit"]);
+    if intact {
         let text =
             format!("The trail is intact: {records} records verified, none changed or missing.");
-        (Severity::Good, text)
-    } else {
-        let first = sentence(first.as_deref().unwrap_or(""));
-        (Severity::Bad, format!("The trail is not intact. {first}"))
-    };
-    Ok(visit.redirect_with(page, severity, &text))
+        return visit.done(page, text);
+    }
+    let first = sentence(first.as_deref().unwrap_or(""));
+    visit.redirect_with(page, Severity::Bad, format!("The trail is not intact. {first}"))
 }
 
 /// Shows the record of a time.
@@ -299,8 +254,9 @@ pub(crate) async fn show_record(visit: Visit, Path(time): Path<String>) -> PageR
     let missing = "The trail has no record of this time that you may see, or it was set aside.";
     let Some(next) = find_next_time(&time) else { return Err(PageError::not_found(missing)) };
     let filters = [("limit", "10"), ("from", &*time), ("to", &*next)];
-    let records = view_records(search_records(&visit, &filters).await?.items);
-    let Some(record) = records.iter().find(|record| record.get("time") == time) else {
+    let found = search(&visit, "", &filters).await?;
+    let mut records = found.items.iter().map(AuditRecord);
+    let Some(record) = records.find(|record| record.get("time") == time) else {
         return Err(PageError::not_found(missing));
     };
     let agent_name = match record.get("agent") {
@@ -310,7 +266,7 @@ pub(crate) async fn show_record(visit: Visit, Path(time): Path<String>) -> PageR
     show(&RecordPage {
         facts: record.facts(),
         agent_name,
-        json: show_json(&record.0),
+        json: show_json(record.0),
         explain: if visit.is_operator() { record.explain_address() } else { None },
         visit: &visit,
         record,
@@ -331,7 +287,7 @@ const SHOWN: &str = "50";
 #[template(path = "activity.html")]
 struct ActivityPage<'a> {
     visit: &'a Visit,
-    calls: Vec<AuditRecord>,
+    calls: Vec<Members>,
     server: &'a str,
     decision: &'a str,
     is_live: bool,
@@ -363,17 +319,17 @@ pub(crate) async fn show_activity(visit: Visit) -> PageResult {
         now: date::of_time(SystemTime::now()),
         missing: "",
         is_complete: true,
-        search: PagePath::new(&["console", "audit"])
+        search: PagePath::new(&["audit"])
             .with("server", server)
             .with("decision", decision)
             .into_text(),
         other: write_activity(server, decision, !is_live),
         all: write_activity("", "", is_live),
     };
-    match search_records(&visit, &filters).await {
+    match search(&visit, "", &filters).await {
         Ok(found) => {
             page.is_complete = found.complete;
-            page.calls = view_records(found.items);
+            page.calls = found.items;
         }
         Err(problem) if problem.status() == StatusCode::CONFLICT => {
             page.missing = "Activity is read from the audit trail, which must be in a file.";
@@ -384,7 +340,7 @@ pub(crate) async fn show_activity(visit: Visit) -> PageResult {
 }
 
 fn write_activity(server: &str, decision: &str, is_live: bool) -> String {
-    PagePath::new(&["console", "activity"])
+    PagePath::new(&["activity"])
         .with("server", server)
         .with("decision", decision)
         .with("live", if is_live { "" } else { "no" })

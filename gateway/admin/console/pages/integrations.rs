@@ -2,79 +2,55 @@
 //! version from the operator's registry. The connection can be tested first; the credential is
 //! stored encrypted and never shown.
 
-use askama::Template;
-use axum::extract::Path;
-use axum::http::StatusCode;
-use serde_json::{Value, json};
-
-use crate::api::access::{Admin, By};
-use crate::api::body::body;
+use super::*;
 use crate::api::integrations::{
-    Integration, PredefinedIntegration, RegistryInput, RegistryServer, create_custom_integration,
+    PredefinedIntegration, RegistryInput, RegistryServer, create_custom_integration,
     create_predefined_integration, create_registry_integration, list_catalogue,
     show_registry_server,
 };
-use crate::api::page::{Page, query};
-use crate::api::problem::Problem;
-use crate::console::diagnosis::Severity;
-use crate::console::form::{Fields, FormError};
-use crate::console::redirect::PagePath;
-use crate::console::render::{PageError, PageResult, render};
-use crate::console::visit::Visit;
 
-/// A form that adds a server.
-struct Trial<'a> {
-    typed: &'a Fields,
-    mistake: FormError,
-    /// The form passed its test and would be accepted.
-    tried: Option<Integration>,
-    /// htmx sent the form: it updates part of the page and keeps the entered values.
-    is_script: bool,
-    /// The target organisation; empty for the visitor's own.
-    organisation: &'a str,
-}
+/// The fields of a server by its address.
+pub(super) const LABELS: [(&str, &str); 6] = [
+    ("name", "Name"),
+    ("serverUrl", "Address"),
+    ("slug", "Prefix of its tools"),
+    ("authMethod", "Authentication"),
+    ("headerName", "Header name"),
+    ("credentials", "Key or token"),
+];
+
+/// The methods of authentication, and their labels.
+pub(super) const AUTH_METHODS: [(&str, &str); 5] = [
+    ("none", "None"),
+    ("bearer_token", "Bearer token"),
+    ("api_key", "Key in a header"),
+    ("user", "Each member’s own account"),
+    ("user_headers", "Each member’s own key"),
+];
 
 #[derive(Template)]
 #[template(path = "integration_new.html")]
-struct NewIntegrationPage<'a> {
+struct AddPage<'a> {
     visit: &'a Visit,
-    trial: Trial<'a>,
+    offer: &'a Offer,
     /// The target of the form.
     action: String,
-    /// Entries of the operator's catalogue, and the search text.
-    catalogue: Page<PredefinedIntegration>,
-    search: &'a str,
-    /// Whether the operator has named a registry.
-    has_registry: bool,
+    mistake: FormError,
+    /// The form passed its test and would be accepted.
+    tried: Option<Integration>,
 }
 
-#[derive(Template)]
-#[template(path = "catalogue_entry.html")]
-struct EntryPage<'a> {
-    visit: &'a Visit,
-    trial: Trial<'a>,
-    action: String,
-    offer: &'a Offer,
-}
-
-impl NewIntegrationPage<'_> {
-    fn entry_address(&self, entry: &PredefinedIntegration) -> String {
-        let path = PagePath::new(&["console", "catalogue", &entry.slug]);
-        path.with("organisation", self.trial.organisation).into_text()
-    }
-}
-
-impl EntryPage<'_> {
+impl AddPage<'_> {
     fn name(&self) -> &str {
-        match self.trial.typed.get("name") {
-            "" => self.offer.title(),
-            typed => typed,
+        match (self.visit.typed().get("name"), self.offer) {
+            ("", Offer::Entry(_) | Offer::Server(_)) => self.offer.title(),
+            (typed, _) => typed,
         }
     }
 
     /// Returns the entered value of an input, or its default.
     fn value<'a>(&'a self, input: &'a RegistryInput) -> &'a str {
-        let typed = self.trial.typed.get_exact(&input.field());
+        let typed = self.visit.typed().get_exact(&input.field());
         if typed.is_empty() { &input.default } else { typed }
     }
 }
@@ -118,14 +94,15 @@ async fn load_catalogue(
 
 /// A server that can be added.
 enum Offer {
-    /// Any server, by its address.
-    Address,
+    /// Any server, by its address; with entries of the operator's catalogue, and whether the
+    /// operator has named a registry.
+    Address(Page<PredefinedIntegration>, bool),
     Entry(PredefinedIntegration),
     Server(RegistryServer),
 }
 
 impl Offer {
-    /// Finds an entry of the catalogue; without a slug, a server of the registry.
+    /// Finds the offer of a page: an entry of the catalogue, or a server of the registry.
     async fn find(visit: &Visit, slug: Option<Path<String>>) -> Result<Self, PageError> {
         if let Some(Path(slug)) = slug {
             let found = load_catalogue(visit, &slug).await?;
@@ -134,37 +111,41 @@ impl Offer {
                 .map(Self::Entry)
                 .ok_or_else(|| PageError::not_found("The catalogue has no such server."));
         }
+        if visit.address.starts_with("/console/integrations/") {
+            let by: By<Admin> = visit.by()?;
+            let has_registry = by.state.operations.settings().import_registry.is_some();
+            return Ok(Self::Address(
+                load_catalogue(visit, visit.query.get("q")).await?,
+                has_registry,
+            ));
+        }
         let server = visit.query.get("server");
         let (name, version) =
             server.split_once('@').unwrap_or((server, visit.query.get("version")));
         let asked = query(&[("server", name), ("version", version)])?;
-        let by = visit.by_in(visit.query.get("organisation")).await?;
-        Ok(Self::Server(show_registry_server(by, asked).await?.0))
+        Ok(Self::Server(show_registry_server(visit.by_here().await?, asked).await?.0))
+    }
+
+    /// Returns whether the form is for any server, by its address.
+    fn is_any(&self) -> bool {
+        matches!(self, Self::Address(..))
     }
 
     fn title(&self) -> &str {
         match self {
-            Self::Address => "a server",
+            Self::Address(..) => "a server",
             Self::Entry(entry) => &entry.name,
             Self::Server(server) => &server.title,
-        }
-    }
-
-    fn description(&self) -> &str {
-        match self {
-            Self::Address => "",
-            Self::Entry(entry) => entry.description.as_deref().unwrap_or(""),
-            Self::Server(server) => &server.description,
         }
     }
 
     /// Returns the page of its form.
     fn path(&self) -> PagePath {
         match self {
-            Self::Address => PagePath::new(&["console", "integrations", "new"]),
-            Self::Entry(entry) => PagePath::new(&["console", "catalogue", &entry.slug]),
+            Self::Address(..) => PagePath::new(&["integrations", "new"]),
+            Self::Entry(entry) => PagePath::new(&["catalogue", &entry.slug]),
             Self::Server(RegistryServer { server, version, .. }) => {
-                let path = PagePath::new(&["console", "registry"]);
+                let path = PagePath::new(&["registry"]);
                 path.with("server", server).with("version", version)
             }
         }
@@ -174,7 +155,7 @@ impl Offer {
     async fn add(&self, by: By<Admin>, typed: &Fields) -> Result<Integration, Problem> {
         let text = self.write(typed);
         let reply = match self {
-            Self::Address => create_custom_integration(by, body(text)?).await,
+            Self::Address(..) => create_custom_integration(by, body(text)?).await,
             Self::Entry(_) => create_predefined_integration(by, body(text)?).await,
             Self::Server(_) => create_registry_integration(by, body(text)?).await,
         };
@@ -186,7 +167,7 @@ impl Offer {
     fn write(&self, typed: &Fields) -> Value {
         let mut body = json!({"validate": typed.get("action") != "force"});
         match self {
-            Self::Address => {
+            Self::Address(..) => {
                 body["serverUrl"] = typed.get("serverUrl").into();
                 body["name"] = typed.get("name").into();
                 typed.write(&mut body, &["slug", "authMethod", "headerName"]);
@@ -213,81 +194,45 @@ impl Offer {
         body
     }
 
-    async fn show(&self, visit: &Visit, status: StatusCode, mut trial: Trial<'_>) -> PageResult {
-        let action = self.path().with("organisation", trial.organisation).into_text();
-        if !matches!(self, Self::Address) {
-            trial.mistake.leave_address();
-            return render(status, &EntryPage { visit, trial, action, offer: self });
+    /// Returns the names and labels of the fields of its form.
+    fn labels(&self) -> &'static Labels {
+        match self {
+            Self::Address(..) => &LABELS,
+            Self::Entry(_) => &[LABELS[0], LABELS[5]],
+            Self::Server(_) => &[LABELS[0]],
         }
-        let by: By<Admin> = visit.by()?;
-        let search = visit.query.get("q");
-        let page = NewIntegrationPage {
-            catalogue: load_catalogue(visit, search).await?,
-            has_registry: by.state.operations.settings().import_registry.is_some(),
-            visit,
-            trial,
-            action,
-            search,
-        };
-        render(status, &page)
+    }
+
+    fn show(&self, visit: &Visit, mistake: FormError, tried: Option<Integration>) -> PageResult {
+        let organisation = visit.query.get("organisation");
+        let action = self.path().with("organisation", organisation).into_text();
+        render(mistake.status(), &AddPage { visit, offer: self, action, mistake, tried })
     }
 }
 
-/// Shows the form, with values from the address.
-pub(crate) async fn show_form(visit: Visit) -> PageResult {
-    show_offer(&visit, &Offer::Address).await
+/// Shows the form that adds a server, with values from the address.
+pub(crate) async fn show_form(visit: Visit, slug: Option<Path<String>>) -> PageResult {
+    Offer::find(&visit, slug).await?.show(&visit, FormError::default(), None)
 }
 
-/// Shows the form of an entry, with values from the address.
-pub(crate) async fn show_entry(visit: Visit, slug: Option<Path<String>>) -> PageResult {
-    show_offer(&visit, &Offer::find(&visit, slug).await?).await
-}
-
-async fn show_offer(visit: &Visit, offer: &Offer) -> PageResult {
-    let trial = Trial {
-        typed: &visit.query,
-        mistake: FormError::default(),
-        tried: None,
-        is_script: false,
-        organisation: visit.query.get("organisation"),
-    };
-    offer.show(visit, StatusCode::OK, trial).await
-}
-
-/// Tests the connection to a server by its address, or adds it.
-pub(crate) async fn create(visit: Visit) -> PageResult {
-    add(&visit, &Offer::Address).await
-}
-
-/// Tests the connection to a server of the catalogue or the registry, or adds it.
-pub(crate) async fn add_entry(visit: Visit, slug: Option<Path<String>>) -> PageResult {
-    add(&visit, &Offer::find(&visit, slug).await?).await
-}
-
-async fn add(visit: &Visit, offer: &Offer) -> PageResult {
+/// Tests the connection to a server, or adds it.
+pub(crate) async fn add(visit: Visit, slug: Option<Path<String>>) -> PageResult {
+    let offer = Offer::find(&visit, slug).await?;
     let is_trial = visit.form.get("action") == "try";
-    let organisation = visit.query.get("organisation");
-    let by = visit.by_in(organisation).await?;
+    let by = visit.by_here().await?;
     let by = if is_trial { by.trying() } else { by };
-    let (status, mistake, tried) = match offer.add(by, &visit.form).await {
-        Ok(added) if is_trial => (StatusCode::OK, FormError::default(), Some(added)),
-        Ok(added) => return open_added(visit, &added, organisation),
-        Err(problem) if problem.is_of_form() => {
-            (StatusCode::UNPROCESSABLE_ENTITY, problem.into(), None)
-        }
-        Err(problem) => return Err(problem.into()),
-    };
-    let is_script = visit.headers.contains_key("hx-request");
-    let trial = Trial { typed: &visit.form, mistake, tried, is_script, organisation };
-    offer.show(visit, status, trial).await
+    match offer.add(by, &visit.form).await {
+        Ok(added) if is_trial => offer.show(&visit, FormError::default(), Some(added)),
+        Ok(added) => open_added(&visit, &added),
+        Err(problem) => offer.show(&visit, FormError::read(problem, offer.labels())?, None),
+    }
 }
 
 /// Redirects to the page of an added server.
-fn open_added(visit: &Visit, added: &Integration, organisation: &str) -> PageResult {
-    let page = match organisation {
-        "" => PagePath::new(&["console", "servers", &added.slug]),
-        name => PagePath::new(&["console", "organisations", name]),
+fn open_added(visit: &Visit, added: &Integration) -> PageResult {
+    let page = match visit.query.get("organisation") {
+        "" => PagePath::new(&["servers", &added.slug]),
+        name => PagePath::new(&["organisations", name]),
     };
-    let text = format!("{} was added.", added.slug);
-    Ok(visit.redirect_with(page, Severity::Good, &text))
+    visit.done(page, format!("{} was added.", added.slug))
 }

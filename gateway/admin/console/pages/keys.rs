@@ -2,23 +2,21 @@
 
 use std::time::{Duration, SystemTime};
 
-use askama::Template;
-use axum::Json;
-use axum::extract::Path;
-use axum::http::StatusCode;
 use lockgate_text::date;
-use serde_json::{Value, json};
 
-use crate::api::agents::{Agent, show_agent};
-use crate::api::body::body;
+use super::*;
+use crate::api::agents::show_agent;
 use crate::api::keys::{self, ApiKey, MadeKey};
-use crate::console::diagnosis::Severity;
-use crate::console::form::{Fields, FormError};
-use crate::console::redirect::PagePath;
-use crate::console::render::{PageError, PageResult, render, show};
-use crate::console::snippets::{Snippet, find_address, make_snippets};
-use crate::console::visit::Visit;
 
+/// The fields of a new key.
+const LABELS: [(&str, &str); 6] = [
+    ("name", "Name"),
+    ("roles", "Roles"),
+    ("scopes", "Scopes"),
+    ("expiresAt", "Expires"),
+    ("agent", "Agent"),
+    ("organizationId", "Organisation"),
+];
 const DAY: Duration = Duration::from_secs(86_400);
 /// The lifetime that the form suggests for a new key.
 const DEFAULT_LIFE: Duration = Duration::from_secs(90 * 86_400);
@@ -35,7 +33,6 @@ struct KeysPage<'a> {
 #[template(path = "key_new.html")]
 struct NewKeyPage<'a> {
     visit: &'a Visit,
-    typed: &'a Fields,
     mistake: FormError,
     /// The suggested expiry, 90 days from now, and the earliest allowed day.
     expires: String,
@@ -83,7 +80,13 @@ impl ApiKey {
 impl NewKeyPage<'_> {
     /// Returns the entered expiry, or the suggestion for a new form.
     fn expiry(&self) -> &str {
-        if self.typed.has("expiresAt") { self.typed.get("expiresAt") } else { &self.expires }
+        let typed = self.visit.typed();
+        if typed.has("expiresAt") { typed.get("expiresAt") } else { &self.expires }
+    }
+
+    fn agent(&self) -> &str {
+        let typed = self.visit.typed().get("agent");
+        if typed.is_empty() { self.visit.query.get("for") } else { typed }
     }
 }
 
@@ -98,14 +101,14 @@ pub(crate) async fn list_keys(visit: Visit) -> PageResult {
 }
 
 pub(crate) async fn show_form(visit: Visit) -> PageResult {
-    show(&make_form(&visit, &visit.query, FormError::default()))
+    show_again(&visit, FormError::default())
 }
 
-fn make_form<'a>(visit: &'a Visit, typed: &'a Fields, mistake: FormError) -> NewKeyPage<'a> {
+fn show_again(visit: &Visit, mistake: FormError) -> PageResult {
     let now = SystemTime::now();
     let expires = day_of(now + DEFAULT_LIFE);
     let today = day_of(now + DAY);
-    NewKeyPage { visit, typed, mistake, expires, today }
+    render(mistake.status(), &NewKeyPage { visit, mistake, expires, today })
 }
 
 fn day_of(time: SystemTime) -> String {
@@ -124,8 +127,7 @@ pub(crate) async fn create_key(visit: Visit) -> PageResult {
     others.retain(|key| key.state == "active" && key.organization_id == organisation);
     if others.iter().any(|key| key.name == visit.form.get("name")) {
         let words = "An active key has this name. Choose another, so that records tell them apart.";
-        let mistake = FormError::new("name", words);
-        return render(StatusCode::UNPROCESSABLE_ENTITY, &make_form(&visit, &visit.form, mistake));
+        return show_again(&visit, FormError::new("name", words));
     }
     // Before the key, because an error must not hide its secret.
     let agent = match visit.query.get("for") {
@@ -138,11 +140,10 @@ pub(crate) async fn create_key(visit: Visit) -> PageResult {
     };
     match made {
         Ok((_, Json(made))) => show_made(&visit, agent, made),
+        // A refused permission is shown at its field.
         Err(problem) if problem.is_of_form() || !problem.pointer().is_empty() => {
-            let refusal = problem.refusal();
-            let page = make_form(&visit, &visit.form, problem.into());
-            let mut response = render(StatusCode::UNPROCESSABLE_ENTITY, &page)?;
-            if let Some(refusal) = refusal {
+            let mut response = show_again(&visit, FormError::of(&problem, &LABELS))?;
+            if let Some(refusal) = problem.refusal() {
                 response.extensions_mut().insert(refusal);
             }
             Ok(response)
@@ -158,8 +159,7 @@ fn show_made(visit: &Visit, agent: Option<Agent>, mut made: MadeKey) -> PageResu
         Some(agent) => (agent.name.as_str(), &agent.endpoint),
         None => ("lockgate", &visit.me.endpoint),
     };
-    let address = find_address(endpoint, &visit.headers);
-    let snippets = make_snippets(name, &address, Some(&secret), true);
+    let snippets = visit.make_snippets(name, endpoint, Some(&secret));
     // Unlike a page that shows a form again, this one is remembered as sent.
     render(StatusCode::CREATED, &MadeKeyPage { visit, made, secret, snippets, agent })
 }
@@ -190,7 +190,6 @@ pub(crate) async fn show_revocation(visit: Visit, Path(id): Path<String>) -> Pag
 
 pub(crate) async fn revoke_key(visit: Visit, Path(id): Path<String>) -> PageResult {
     keys::revoke_key(visit.by()?, Path(id)).await?;
-    let page = PagePath::new(&["console", "keys"]);
     let text = "The key was revoked. Requests and sessions that use it are refused.";
-    Ok(visit.redirect_with(page, Severity::Good, text))
+    visit.done(PagePath::new(&["keys"]), text)
 }

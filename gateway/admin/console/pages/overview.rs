@@ -4,12 +4,10 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use askama::Template;
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use futures_util::StreamExt;
 use futures_util::stream::{empty, once, select};
 use lockgate_text::date;
@@ -18,23 +16,13 @@ use super::approvals::load_approvals;
 use super::pins::find_pins;
 use super::servers::{count_states, load_unserved};
 use super::usage::load_usage;
-use crate::api::agents::list_agents;
+use super::*;
 use crate::api::events;
-use crate::api::integrations::Integration;
 use crate::api::keys::{ApiKey, list_visible};
-use crate::api::page::query;
-use crate::api::problem::Problem;
 use crate::api::servers::{self, Figures, Server, show_figures};
-use crate::api::usage::Usage;
-use crate::console::diagnosis::Severity;
-use crate::console::plot::{Plot, plot_calls};
-use crate::console::redirect::PagePath;
-use crate::console::render::{PageResult, show};
-use crate::console::results::Kept;
 use crate::console::sessions::Visitor;
 use crate::console::sign_in::SIGNED_OUT;
-use crate::console::snippets::{Snippet, find_address, make_snippets};
-use crate::console::visit::{ConsoleState, Visit};
+use crate::console::visit::ConsoleState;
 
 /// Maximum number of problems of one kind that are listed.
 const MAX_SHOWN: usize = 16;
@@ -131,7 +119,7 @@ impl Matter {
             stage: server.stage().to_owned(),
             detail: format!("{} {}", server.cause(), server.advice()),
             since: server.failing_since().to_owned(),
-            address: PagePath::new(&["console", "servers", &server.name]).into_text(),
+            address: PagePath::new(&["servers", &server.name]).into_text(),
             action: "Fix",
         }
     }
@@ -156,19 +144,16 @@ pub(crate) async fn show_overview(visit: Visit) -> PageResult {
         add_keys(&mut matters, &list_visible(&visit.by()?));
     }
     let Json(now) = show_figures(visit.by()?).await;
-    // Partial updates leave the day as it is.
-    let is_whole = !visit.headers.contains_key("hx-request");
     let mut usage = None;
-    if visit.is_admin() && is_whole {
+    // Partial updates leave the day as it is.
+    if visit.is_admin() && !visit.is_script() {
         usage = load_usage(&visit, &[]).await.ok();
     }
     let agents = list_agents(visit.by()?, query(&[("limit", "1")])?).await;
     let has_agent = agents.is_ok_and(|Json(agents)| agents.total > 0);
     let steps = list_steps(&visit, &servers, has_agent);
-    let address = find_address(&visit.me.endpoint, &visit.headers);
-    let needs_key = matches!(&visit.who, Some(who) if who.has_session);
     show(&OverviewPage {
-        snippets: make_snippets("lockgate", &address, None, needs_key),
+        snippets: visit.make_snippets("lockgate", &visit.me.endpoint, None),
         plots: plot_calls(&now.recent),
         now,
         usage,

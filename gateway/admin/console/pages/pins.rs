@@ -3,19 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use askama::Template;
-use axum::Json;
-use axum::http::StatusCode;
-
-use crate::api::body::Body;
-use crate::api::page::query;
+use super::*;
 use crate::api::pins::{self, Pin, PinApproval, PinDifference, ToolToApprove};
-use crate::api::problem::Problem;
 use crate::console::comparison::Comparison;
-use crate::console::diagnosis::Severity;
-use crate::console::redirect::PagePath;
-use crate::console::render::{PageResult, render};
-use crate::console::visit::Visit;
 
 /// Number of tools per page: each must be reviewed.
 const PART: &str = "10";
@@ -87,11 +77,12 @@ fn find_rows(comparison: &Comparison, findings: &[String]) -> BTreeSet<usize> {
             excerpts.push(excerpt.trim_matches(['…', '.']).trim());
         }
     }
+    excerpts.retain(|excerpt| !excerpt.is_empty());
     let mut found = BTreeSet::new();
     for (at, row) in comparison.rows.iter().enumerate() {
         let Some(line) = &row.after else { continue };
         let text = format!("{}{}{}", line.start, line.middle, line.end);
-        if excerpts.iter().any(|excerpt| !excerpt.is_empty() && text.contains(excerpt)) {
+        if excerpts.iter().any(|excerpt| text.contains(excerpt)) {
             found.insert(at);
         }
     }
@@ -99,6 +90,12 @@ fn find_rows(comparison: &Comparison, findings: &[String]) -> BTreeSet<usize> {
 }
 
 impl Changed {
+    fn new(PinDifference { pin, before, after, .. }: PinDifference) -> Self {
+        let comparison = Comparison::new(before.as_ref(), &after);
+        let found = find_rows(&comparison, &pin.findings);
+        Self { pin, comparison, found }
+    }
+
     /// Returns whether a row of the comparison has suspicious text.
     fn is_found(&self, row: &usize) -> bool {
         self.found.contains(row)
@@ -149,8 +146,8 @@ async fn show_pins(visit: &Visit, status: StatusCode, refusal: &'static str) -> 
     match pins::list_pin_differences(visit.by()?, filter).await {
         Ok(Json(found)) => {
             page.total = found.total;
-            page.next = visit.next(&["q", "server"], found.next_cursor.as_deref());
-            page.changed = compare(found.items);
+            page.next = visit.next(&found.next_cursor);
+            page.changed = found.items.into_iter().map(Changed::new).collect();
         }
         Err(problem) if problem.code() == "NOTHING_PINNED" => page.is_unpinned = true,
         Err(problem) => return Err(problem.into()),
@@ -163,16 +160,6 @@ async fn show_pins(visit: &Visit, status: StatusCode, refusal: &'static str) -> 
         page.rejected = pins::list_pins(visit.by()?, query(&filter)?).await?.0.items;
     }
     render(status, &page)
-}
-
-fn compare(differences: Vec<PinDifference>) -> Vec<Changed> {
-    let mut changed = Vec::new();
-    for PinDifference { pin, before, after, .. } in differences {
-        let comparison = Comparison::new(before.as_ref(), &after);
-        let found = find_rows(&comparison, &pin.findings);
-        changed.push(Changed { pin, comparison, found });
-    }
-    changed
 }
 
 fn describe_count(count: usize) -> String {
@@ -188,7 +175,7 @@ pub(crate) async fn decide(visit: Visit) -> PageResult {
         tools.push(ToolToApprove { name: name.to_owned(), fingerprint });
     }
     let count = describe_count(tools.len());
-    let page = PagePath::new(&["console", "pins"])
+    let page = PagePath::new(&["pins"])
         .with("server", visit.query.get("server"))
         .with("q", visit.query.get("q"));
     let body = Body(PinApproval { tools });
@@ -200,7 +187,7 @@ pub(crate) async fn decide(visit: Visit) -> PageResult {
         pins::approve_pins(visit.by()?, body).await.map(|_| (Severity::Good, text))
     };
     let refusal = match decided {
-        Ok((severity, text)) => return Ok(visit.redirect_with(page, severity, &text)),
+        Ok((severity, text)) => return visit.redirect_with(page, severity, text),
         Err(problem) => match problem.code() {
             "PIN_CHANGED" => {
                 "A tool changed again while you were reading. Nothing was approved. The current \

@@ -1,33 +1,21 @@
 //! Servers that the visitor may see, those that need attention first, and a page of each: its
 //! state, the cause and the fix of a failure, and its tools, prompts and resources.
 
-use askama::Template;
-use axum::Json;
-use axum::extract::Path;
-use axum::response::Response;
-use serde_json::Value;
-
 use super::integration::find_integration;
 use super::pins::find_pins;
 use super::tool::{load_prompts, load_resources};
 use super::usage::load_usage;
-use crate::api::integrations::{Integration, list_unserved};
+use super::*;
+use crate::api::integrations::list_unserved;
 use crate::api::offers::{Prompt, Resource};
-use crate::api::page::{Page, query};
 use crate::api::pins::Pin;
-use crate::api::problem::Problem;
 use crate::api::servers::{self, Server};
 use crate::api::switch::{connect_server, reconnect_server};
 use crate::api::tools::{self, Tool};
-use crate::api::usage::Usage;
-use crate::console::diagnosis::{NextStep, Severity};
-use crate::console::plot::{Plot, plot_calls};
-use crate::console::redirect::{ListPart, PagePath};
-use crate::console::render::{PageResult, show};
-use crate::console::visit::Visit;
+use crate::console::diagnosis::NextStep;
 
 /// States that the list can be filtered by.
-const STATES: [(&str, &str); 5] = [
+const STATES: [TabValue; 5] = [
     ("", "All"),
     ("bad", "Failing"),
     ("waiting", "Waiting"),
@@ -39,15 +27,8 @@ const STATES: [(&str, &str); 5] = [
 #[template(path = "servers.html")]
 struct ServersPage<'a> {
     visit: &'a Visit,
-    filters: Vec<Filter>,
+    filters: Vec<Tab>,
     part: ListPart<Row>,
-}
-
-struct Filter {
-    label: &'static str,
-    count: usize,
-    address: String,
-    is_chosen: bool,
 }
 
 /// A server, or an integration without a server.
@@ -67,7 +48,7 @@ impl Row {
     fn of_server(server: &Server) -> Self {
         Self {
             name: server.name.clone(),
-            address: PagePath::new(&["console", "servers", &server.name]).into_text(),
+            address: PagePath::new(&["servers", &server.name]).into_text(),
             severity: server.severity(),
             state: server.state_text().to_owned(),
             stage: server.stage().to_owned(),
@@ -104,28 +85,18 @@ pub(crate) async fn list_servers(visit: Visit) -> PageResult {
     unserved.retain(|integration| integration.slug.contains(search));
     let mut rows: Vec<Row> = servers.iter().map(Row::of_server).collect();
     rows.extend(unserved.iter().map(Row::of_integration));
-    let filters = make_filters(&rows, search, chosen);
+    let mut filters = visit.tabs("state", &STATES, chosen);
+    for (tab, (state, _)) in filters.iter_mut().zip(STATES) {
+        tab.count = Some(rows.iter().filter(|row| row.has_state(state)).count());
+    }
     rows.retain(|row| row.has_state(chosen));
     rows.sort_by(|one, other| (one.severity, &one.name).cmp(&(other.severity, &other.name)));
-    let path = PagePath::new(&["console", "servers"]).with("q", search).with("state", chosen);
-    let part = ListPart::cut(rows, visit.query.get("page"), &path);
-    show(&ServersPage { visit: &visit, filters, part })
+    show(&ServersPage { visit: &visit, filters, part: visit.cut(rows) })
 }
 
 /// Returns the integrations without a server, for administrators.
 pub(crate) fn load_unserved(visit: &Visit) -> Result<Vec<Integration>, Problem> {
     if visit.is_admin() { Ok(list_unserved(&visit.by()?)) } else { Ok(Vec::new()) }
-}
-
-fn make_filters(rows: &[Row], search: &str, chosen: &str) -> Vec<Filter> {
-    let page = PagePath::new(&["console", "servers"]).with("q", search);
-    let mut filters = Vec::new();
-    for (state, label) in STATES {
-        let count = rows.iter().filter(|row| row.has_state(state)).count();
-        let address = page.clone().with("state", state).into_text();
-        filters.push(Filter { label, count, address, is_chosen: chosen == state });
-    }
-    filters
 }
 
 /// Counts the servers, and the integrations without a server, by state, the worst first.
@@ -224,18 +195,18 @@ fn read_number(load: &Value, name: &str) -> u64 {
 /// Ends the connection and reconnects.
 pub(crate) async fn reconnect(visit: Visit, Path(name): Path<String>) -> PageResult {
     let Json(_) = reconnect_server(visit.by()?, Path(name.clone())).await?;
-    Ok(follow(&visit, &name, &format!("Reconnecting to {name}. This page follows.")))
+    follow(&visit, &name, format!("Reconnecting to {name}. This page follows."))
 }
 
 /// Connects a disconnected server.
 pub(crate) async fn connect(visit: Visit, Path(name): Path<String>) -> PageResult {
     let Json(_) = connect_server(visit.by()?, Path(name.clone())).await?;
-    Ok(follow(&visit, &name, &format!("Connecting to {name}. This page follows.")))
+    follow(&visit, &name, format!("Connecting to {name}. This page follows."))
 }
 
 /// Redirects to the page of a server whose state changes.
-fn follow(visit: &Visit, name: &str, done: &str) -> Response {
-    visit.redirect_with(PagePath::new(&["console", "servers", name]), Severity::Waiting, done)
+fn follow(visit: &Visit, name: &str, done: String) -> PageResult {
+    visit.redirect_with(PagePath::new(&["servers", name]), Severity::Waiting, done)
 }
 
 // Tools that the visitor may use.
@@ -248,9 +219,7 @@ struct ToolsPage<'a> {
     visit: &'a Visit,
     /// The server to filter by; empty for all servers.
     server: &'a str,
-    tools: Vec<Tool>,
-    total: usize,
-    next: Option<String>,
+    found: Page<Tool>,
 }
 
 impl Tool {
@@ -261,7 +230,7 @@ impl Tool {
     }
 
     pub(crate) fn address(&self) -> String {
-        PagePath::new(&["console", "tools", &self.name]).into_text()
+        PagePath::new(&["tools", &self.name]).into_text()
     }
 }
 
@@ -277,7 +246,6 @@ pub(crate) async fn load_tools_of(visit: &Visit, server: &str) -> Result<Vec<Too
 pub(crate) async fn list_tools(visit: Visit) -> PageResult {
     let server = visit.query.get("server");
     let filter = visit.list_query(PART, &[("server", server)])?;
-    let Page { items: tools, total, next_cursor } = tools::list_tools(visit.by()?, filter).await?.0;
-    let next = visit.next(&["q", "server"], next_cursor.as_deref());
-    show(&ToolsPage { visit: &visit, server, tools, total, next })
+    let found = tools::list_tools(visit.by()?, filter).await?.0;
+    show(&ToolsPage { visit: &visit, server, found })
 }

@@ -1,33 +1,19 @@
 //! Sessions of people signed in to the console, which can be ended.
 
-use askama::Template;
-use axum::Json;
-use axum::extract::Path;
-
+use super::*;
 use crate::api::connections::{self, Connection};
-use crate::api::page::Page;
 use crate::api::sessions::{self, ConsoleSession};
-use crate::console::diagnosis::Severity;
-use crate::console::redirect::PagePath;
-use crate::console::render::{PageResult, show};
-use crate::console::visit::Visit;
 
 /// Sessions, and accounts, per page.
 const PART: &str = "200";
 /// Maximum number of sessions that one form ends: those of one person.
 const MAX_ENDED: usize = 64;
 
-struct Person {
-    sessions: Vec<ConsoleSession>,
-}
-
 #[derive(Template)]
 #[template(path = "sessions.html")]
 struct SessionsPage<'a> {
     visit: &'a Visit,
-    people: Vec<Person>,
-    total: usize,
-    next: Option<String>,
+    found: Page<ConsoleSession>,
 }
 
 impl ConsoleSession {
@@ -50,21 +36,11 @@ impl ConsoleSession {
     }
 }
 
-/// Lists the sessions by person.
+/// Lists the sessions, those of each person together.
 pub(crate) async fn list_sessions(visit: Visit) -> PageResult {
     let filter = visit.list_query(PART, &[])?;
     let Json(found) = sessions::list_sessions(visit.by()?, filter).await?;
-    let next = visit.next(&["q"], found.next_cursor.as_deref());
-    let mut people: Vec<Person> = Vec::new();
-    for session in found.items {
-        match people.last_mut() {
-            Some(person) if person.sessions.iter().any(|one| one.is_of(&session)) => {
-                person.sessions.push(session);
-            }
-            _ => people.push(Person { sessions: vec![session] }),
-        }
-    }
-    show(&SessionsPage { visit: &visit, people, total: found.total, next })
+    show(&SessionsPage { visit: &visit, found })
 }
 
 /// Ends sessions; ignores those that have already ended.
@@ -75,8 +51,8 @@ pub(crate) async fn end_sessions(visit: Visit) -> PageResult {
             _ => {}
         }
     }
-    let page = PagePath::new(&["console", "sessions"]).with("q", visit.query.get("q"));
-    Ok(visit.redirect_with(page, Severity::Good, "Signed out. The sessions have ended."))
+    let page = PagePath::new(&["sessions"]).with("q", visit.query.get("q"));
+    visit.done(page, "Signed out. The sessions have ended.")
 }
 
 // Accounts at servers: the visitor's own, to connect and disconnect, and for administrators
@@ -87,9 +63,7 @@ pub(crate) async fn end_sessions(visit: Visit) -> PageResult {
 struct ConnectionsPage<'a> {
     visit: &'a Visit,
     is_of_all: bool,
-    connections: Vec<Connection>,
-    total: usize,
-    next: Option<String>,
+    found: Page<Connection>,
 }
 
 impl Connection {
@@ -125,9 +99,7 @@ pub(crate) async fn list_connections(visit: Visit) -> PageResult {
     let all = if is_of_all { "true" } else { "" };
     let filter = visit.list_query(PART, &[("all", all)])?;
     let Json(found) = connections::list_connections(visit.by()?, filter).await?;
-    let next = visit.next(&["q", "all"], found.next_cursor.as_deref());
-    let Page { items: connections, total, .. } = found;
-    show(&ConnectionsPage { visit: &visit, is_of_all, connections, total, next })
+    show(&ConnectionsPage { visit: &visit, is_of_all, found })
 }
 
 /// Disconnects an account; ignores one that is gone already.
@@ -137,7 +109,7 @@ pub(crate) async fn disconnect(visit: Visit) -> PageResult {
         Err(problem) if problem.code() != "CONNECTION_NOT_FOUND" => return Err(problem.into()),
         _ => {}
     }
-    let page = PagePath::new(&["console", "connections"]);
+    let page = PagePath::new(&["connections"]);
     let page = page.with("q", visit.query.get("q")).with("all", visit.query.get("all"));
-    Ok(visit.redirect_with(page, Severity::Good, "Disconnected. Calls no longer use the account."))
+    visit.done(page, "Disconnected. Calls no longer use the account.")
 }

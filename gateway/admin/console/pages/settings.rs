@@ -1,26 +1,11 @@
 //! Settings: the current configuration with the source of each value, read-only.
 
-use askama::Template;
-use axum::Json;
-use axum::extract::Path;
-use axum::http::StatusCode;
-use serde_json::Value;
-
-use crate::api::agents::{Agent, list_agents};
-use crate::api::integrations::{Integration, list_integrations};
+use super::*;
+use crate::api::integrations::list_integrations;
 use crate::api::me::{Setting, list_settings};
 use crate::api::organisations::{self, Organisation};
-use crate::api::page::{Page, query};
-use crate::console::diagnosis::Severity;
-use crate::console::render::{PageResult, show};
-use crate::console::visit::Visit;
 
 const PART: &str = "200";
-
-struct Section {
-    name: String,
-    settings: Vec<Setting>,
-}
 
 #[derive(Template)]
 #[template(path = "settings.html")]
@@ -28,14 +13,20 @@ struct SettingsPage<'a> {
     visit: &'a Visit,
     /// Includes defaults.
     is_whole: bool,
-    sections: Vec<Section>,
-    total: usize,
+    found: Page<Setting>,
     /// Errors in the configuration files; empty if there are none.
     mistakes: String,
-    next: Option<String>,
 }
 
 impl Setting {
+    fn section(&self) -> &str {
+        self.key.split('.').next().unwrap_or("")
+    }
+
+    fn is_beside(&self, other: &Self) -> bool {
+        self.section() == other.section()
+    }
+
     /// Returns the key without its section.
     fn name(&self) -> &str {
         self.key.split_once('.').map_or(&self.key, |(_, name)| name)
@@ -62,22 +53,7 @@ pub(crate) async fn show_settings(visit: Visit) -> PageResult {
         }
         Err(problem) => return Err(problem.into()),
     };
-    let next = visit.next(&["q", "all"], found.next_cursor.as_deref());
-    let sections = divide(found.items);
-    let total = found.total;
-    show(&SettingsPage { visit: &visit, is_whole, sections, total, mistakes, next })
-}
-
-fn divide(settings: Vec<Setting>) -> Vec<Section> {
-    let mut sections: Vec<Section> = Vec::new();
-    for setting in settings {
-        let name = setting.key.split('.').next().unwrap_or("");
-        match sections.last_mut() {
-            Some(section) if section.name == name => section.settings.push(setting),
-            _ => sections.push(Section { name: name.to_owned(), settings: vec![setting] }),
-        }
-    }
-    sections
+    show(&SettingsPage { visit: &visit, is_whole, found, mistakes })
 }
 
 // Organisations with their own servers or agents, and a page of each.
@@ -86,17 +62,13 @@ fn divide(settings: Vec<Setting>) -> Vec<Section> {
 #[template(path = "organisations.html")]
 struct OrganisationsPage<'a> {
     visit: &'a Visit,
-    organisations: Vec<Organisation>,
-    total: usize,
-    next: Option<String>,
+    found: Page<Organisation>,
 }
 
 pub(crate) async fn list_organisations(visit: Visit) -> PageResult {
     let filter = visit.list_query("100", &[])?;
     let Json(found) = organisations::list_organisations(visit.by()?, filter).await?;
-    let next = visit.next(&["q"], found.next_cursor.as_deref());
-    let Page { items: organisations, total, .. } = found;
-    show(&OrganisationsPage { visit: &visit, organisations, total, next })
+    show(&OrganisationsPage { visit: &visit, found })
 }
 
 #[derive(Template)]

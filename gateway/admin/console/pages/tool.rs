@@ -4,48 +4,39 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use askama::Template;
-use axum::Json;
-use axum::extract::Path;
-use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use lockgate_admission::reader::Reader;
 use lockgate_protocol::uri;
 use lockgate_text::unseen::is_unseen;
 use lockgate_upstream::ListKind;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 
-use crate::api::access::{By, User};
-use crate::api::body::body;
+use super::*;
+use crate::api::access::User;
 use crate::api::call::{CallOrigin, call_method};
 use crate::api::offers::{Prompt, Resource, find_offer, list_prompts, list_resources};
-use crate::api::page::{Page, query};
-use crate::api::problem::Problem;
 use crate::api::tools::{self, Tool, execute_tool};
 use crate::console::api::PageAccount;
-use crate::console::diagnosis::Severity;
-use crate::console::form::Fields;
-use crate::console::redirect::{PagePath, redirect};
-use crate::console::render::{PageError, PageResult, render, show, show_json, show_text};
-use crate::console::results::{CallOutcome, CallPart, Called, Kept, KeptCall};
+use crate::console::results::{CallOutcome, CallPart, Called, KeptCall};
 use crate::console::tool_form::{
     FieldKind, FormField, FormStep, list_steps, make_fields, note_mistake, read_arguments,
 };
-use crate::console::visit::Visit;
 
-/// The kinds of targets of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Callable {
-    Tool,
-    Prompt,
-    Resource,
+lockgate_text::words! {
+    /// The kinds of targets of a call, by the segment of their pages.
+    pub(crate) enum Callable {
+        Tool = "tools",
+        Prompt = "prompts",
+        Resource = "resources",
+    }
 }
 
-/// A tool with the schema of its arguments.
+/// A target with the schema of its arguments.
 #[derive(Clone, Debug)]
-struct ToolDefinition {
+struct Target {
+    kind: Callable,
+    /// The URI of a resource.
     name: String,
     server: String,
     title: Option<String>,
@@ -57,12 +48,10 @@ struct ToolDefinition {
 #[template(path = "tool.html")]
 struct ToolPage<'a> {
     visit: &'a Visit,
-    kind: Callable,
-    tool: &'a ToolDefinition,
-    fields: &'a [FormField],
-    schema: String,
+    tool: Target,
+    fields: Vec<FormField>,
     /// The arguments entered as JSON, and the mistake in them.
-    json: &'a str,
+    json: String,
     json_mistake: String,
     /// The last call and the name of its stored result.
     call: Option<(Arc<KeptCall>, String)>,
@@ -71,23 +60,6 @@ struct ToolPage<'a> {
 }
 
 impl Callable {
-    /// Returns the kind of target that a page shows.
-    fn of_page(address: &str) -> Self {
-        match address.split('/').nth(2) {
-            Some("prompts") => Self::Prompt,
-            Some("resources") => Self::Resource,
-            _ => Self::Tool,
-        }
-    }
-
-    fn segment(self) -> &'static str {
-        match self {
-            Self::Tool => "tools",
-            Self::Prompt => "prompts",
-            Self::Resource => "resources",
-        }
-    }
-
     fn verb(self) -> &'static str {
         match self {
             Self::Tool => "Call",
@@ -97,9 +69,38 @@ impl Callable {
     }
 }
 
-impl ToolPage<'_> {
+impl<'a> ToolPage<'a> {
+    fn new(visit: &'a Visit, tool: Target, typed: &Fields) -> Self {
+        Self {
+            fields: make_fields(&tool.input_schema, typed),
+            json: typed.get("json").to_owned(),
+            json_mistake: String::new(),
+            call: None,
+            focus: String::new(),
+            visit,
+            tool,
+        }
+    }
+
+    /// Returns the entered arguments; `None` if there is a mistake, which the page then shows.
+    fn read_arguments(&mut self) -> Option<Value> {
+        if self.json.is_empty() {
+            return read_arguments(&mut self.fields);
+        }
+        self.json_mistake = match serde_json::from_str(&self.json) {
+            Ok(Value::Object(members)) => return Some(Value::Object(members)),
+            Ok(_) => "This must be a JSON object.".to_owned(),
+            Err(error) => format!("This must be JSON: {error}."),
+        };
+        None
+    }
+
     fn steps(&self) -> Vec<FormStep<'_>> {
-        list_steps(self.fields)
+        list_steps(&self.fields)
+    }
+
+    fn schema(&self) -> String {
+        show_json(&self.tool.input_schema)
     }
 
     fn has_mistake(&self) -> bool {
@@ -134,8 +135,7 @@ impl ToolPage<'_> {
 
 /// Shows a tool, a prompt or a resource, with its last call.
 pub(crate) async fn show_callable(visit: Visit, Path(name): Path<String>) -> PageResult {
-    let kind = Callable::of_page(&visit.address);
-    let tool = load(&visit, kind, &name).await?;
+    let tool = load(&visit, &name).await?;
     let id = visit.query.get("call");
     let kept = match visit.find_kept(id) {
         Some(Kept::Call(call)) if call.name == name => Some((call, id.to_owned())),
@@ -143,25 +143,19 @@ pub(crate) async fn show_callable(visit: Visit, Path(name): Path<String>) -> Pag
     };
     let blank = Fields::default();
     let typed = kept.as_ref().map_or(&blank, |(call, _)| &call.typed);
-    let fields = make_fields(&tool.input_schema, typed);
-    let json = typed.get("json").to_owned();
-    let mut page = make_page(&visit, kind, &tool, &fields);
-    page.json = &json;
+    let mut page = ToolPage::new(&visit, tool, typed);
     page.call = kept;
     show(&page)
 }
 
 /// Calls a tool, renders a prompt or reads a resource.
 pub(crate) async fn call(visit: Visit, Path(name): Path<String>) -> PageResult {
-    let kind = Callable::of_page(&visit.address);
     let typed = &visit.form;
-    let tool = load(&visit, kind, &name).await?;
-    let mut fields = make_fields(&tool.input_schema, typed);
-    let has_rows = typed.has("add") || typed.has("remove");
-    if has_rows {
-        let mut page = make_page(&visit, kind, &tool, &fields);
-        page.json = typed.get("json");
-        page.focus = find_focus(&fields, typed);
+    let tool = load(&visit, &name).await?;
+    let kind = tool.kind;
+    let mut page = ToolPage::new(&visit, tool.clone(), typed);
+    if typed.has("add") || typed.has("remove") {
+        page.focus = find_focus(&page.fields, typed);
         return show(&page);
     }
     if typed.has("cancel") {
@@ -171,41 +165,29 @@ pub(crate) async fn call(visit: Visit, Path(name): Path<String>) -> PageResult {
         }
         return redirect_to_call(kind, &name, id);
     }
-    let (arguments, json_mistake) = match typed.get("json") {
-        "" => (read_arguments(&mut fields), String::new()),
-        json => match serde_json::from_str(json) {
-            Ok(Value::Object(members)) => (Some(Value::Object(members)), String::new()),
-            Ok(_) => (None, "This must be a JSON object.".to_owned()),
-            Err(error) => (None, format!("This must be JSON: {error}.")),
-        },
-    };
-    if let Some(arguments) = arguments {
+    if let Some(arguments) = page.read_arguments() {
         let by = visit.by()?;
         let headers = visit.headers.clone();
-        let tool = tool.clone();
         let can_explain = visit.is_operator() && kind == Callable::Tool;
         let (call, id) = visit.start_call((&name, typed.clone()), |messages| async move {
             let began = Instant::now();
             let origin = CallOrigin { headers, messages: Some(messages) };
-            let mut made = make_call(by, origin, can_explain, (kind, &tool), &arguments).await;
+            let mut made = make_call(by, origin, can_explain, &tool, &arguments).await;
             made.milliseconds = began.elapsed().as_millis();
             made
         })?;
         call.wait_briefly().await;
         let fault = call.outcome().and_then(|outcome| outcome.fault.as_ref());
         let cause = fault.filter(|fault| fault.stage == "schema");
-        if !cause.is_some_and(|fault| note_mistake(&mut fields, &fault.cause)) {
+        if !cause.is_some_and(|fault| note_mistake(&mut page.fields, &fault.cause)) {
             return redirect_to_call(kind, &name, &id);
         }
     }
-    let mut page = make_page(&visit, kind, &tool, &fields);
-    page.json = typed.get("json");
-    page.json_mistake = json_mistake;
     render(StatusCode::UNPROCESSABLE_ENTITY, &page)
 }
 
 fn redirect_to_call(kind: Callable, name: &str, id: &str) -> PageResult {
-    let page = PagePath::new(&["console", kind.segment(), name]).with("call", id);
+    let page = PagePath::new(&[kind.as_str(), name]).with("call", id);
     Ok(redirect(&format!("{}#outcome", page.as_str())))
 }
 
@@ -238,7 +220,7 @@ async fn make_call(
     by: By<User>,
     origin: CallOrigin,
     can_explain: bool,
-    (kind, tool): (Callable, &ToolDefinition),
+    tool: &Target,
     arguments: &Value,
 ) -> CallOutcome {
     let called = Called {
@@ -246,9 +228,9 @@ async fn make_call(
         name: &tool.name,
         arguments,
         can_explain,
-        is_resource: kind == Callable::Resource,
+        is_resource: tool.kind == Callable::Resource,
     };
-    match send_call(by, origin, (kind, &tool.name), arguments).await {
+    match send_call(by, origin, tool, arguments).await {
         Ok((_held, result)) => CallOutcome::of_result(&called, &result),
         Err(problem) => CallOutcome::of_error(&problem, &called),
     }
@@ -258,7 +240,7 @@ async fn make_call(
 async fn send_call(
     by: By<User>,
     origin: CallOrigin,
-    (kind, name): (Callable, &str),
+    Target { kind, name, .. }: &Target,
     arguments: &Value,
 ) -> Result<(Reader, Value), Problem> {
     let account = PageAccount::new(&by.state.gateway);
@@ -266,7 +248,7 @@ async fn send_call(
     let (method, params) = match kind {
         Callable::Tool => {
             let execution = body(json!({"arguments": arguments}))?;
-            let result = execute_tool(by, Path(name.to_owned()), origin, execution).await?;
+            let result = execute_tool(by, Path(name.clone()), origin, execution).await?;
             return account.read(caller, result.text, &format!("/api/tools/{name}/execute")).await;
         }
         Callable::Prompt => ("prompts/get", json!({"name": name, "arguments": arguments})),
@@ -276,20 +258,22 @@ async fn send_call(
     account.read(caller, result.text, &format!("/api/mcp/{method}")).await
 }
 
-async fn load(visit: &Visit, kind: Callable, name: &str) -> Result<ToolDefinition, PageError> {
+async fn load(visit: &Visit, name: &str) -> Result<Target, PageError> {
     let missing = "No server offers it to you: it was removed or renamed.";
+    let segment = visit.address.split('/').nth(2);
+    let kind = segment.and_then(Callable::parse).unwrap_or(Callable::Tool);
     let mut tool = match kind {
         Callable::Tool => {
             let Json(tool) = tools::show_tool(visit.by()?, Path(name.to_owned())).await?;
             let Tool { name, server, title, description, input_schema, .. } = tool;
-            ToolDefinition { name, server, title, description, input_schema }
+            Target { kind, name, server, title, description, input_schema }
         }
         Callable::Prompt => {
             let prompt = find_offer(visit.by()?, ListKind::Prompts, name, Prompt::new).await;
             let prompt = prompt.ok_or_else(|| PageError::not_found(missing))?;
             let input_schema = text_schema(&prompt.list_arguments());
             let Prompt { name, server, title, description, .. } = prompt;
-            ToolDefinition { name, server, title, description, input_schema }
+            Target { kind, name, server, title, description, input_schema }
         }
         Callable::Resource => {
             let resource = find_offer(visit.by()?, ListKind::Resources, name, Resource::new).await;
@@ -302,7 +286,7 @@ async fn load(visit: &Visit, kind: Callable, name: &str) -> Result<ToolDefinitio
                 None => return Err(PageError::not_found(missing)),
             };
             let Resource { uri: name, server, title, description, .. } = resource;
-            ToolDefinition { name, server, title, description, input_schema: text_schema(&[]) }
+            Target { kind, name, server, title, description, input_schema: text_schema(&[]) }
         }
     };
     tool.description = tool.description.as_deref().map(show_text);
@@ -322,25 +306,6 @@ fn text_schema(arguments: &[Argument]) -> Value {
         }
     }
     json!({"type": "object", "properties": properties, "required": required})
-}
-
-fn make_page<'a>(
-    visit: &'a Visit,
-    kind: Callable,
-    tool: &'a ToolDefinition,
-    fields: &'a [FormField],
-) -> ToolPage<'a> {
-    ToolPage {
-        schema: show_json(&tool.input_schema),
-        json: "",
-        json_mistake: String::new(),
-        focus: String::new(),
-        call: None,
-        visit,
-        kind,
-        tool,
-        fields,
-    }
 }
 
 /// Returns an image of a stored call, in a type that cannot contain scripts.
@@ -374,7 +339,7 @@ pub(crate) struct Argument {
 
 impl Prompt {
     pub(crate) fn address(&self) -> String {
-        PagePath::new(&["console", "prompts", &self.name]).into_text()
+        PagePath::new(&["prompts", &self.name]).into_text()
     }
 
     /// Returns the first line of the description, or the title or name.
@@ -390,7 +355,7 @@ impl Prompt {
 
 impl Resource {
     pub(crate) fn address(&self) -> String {
-        PagePath::new(&["console", "resources", &self.uri]).into_text()
+        PagePath::new(&["resources", &self.uri]).into_text()
     }
 
     /// Returns the first line of the description, or the title or name.

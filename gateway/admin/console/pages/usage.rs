@@ -1,21 +1,14 @@
 //! Usage: calls, errors and latency of a time span by server, tool or caller, denials by rule, and
 //! the day of each server.
 
-use askama::Template;
-
-use crate::api::page::query;
-use crate::api::problem::Problem;
+use super::*;
 use crate::api::usage::{
-    self, CallFigures, HourState, ServerDay, ServerHour, Usage, UsageDenial, UsageItem, UsageStep,
-    UsageWindow,
+    self, CallFigures, HourState, ServerDay, ServerHour, UsageDenial, UsageItem, UsageWindow,
 };
-use crate::console::plot::{Plot, PlotSpan};
-use crate::console::redirect::PagePath;
-use crate::console::render::{PageResult, show};
-use crate::console::visit::Visit;
+use crate::console::plot::PlotSpan;
 
-const WINDOWS: [(&str, &str); 3] = [("1h", "1 hour"), ("24h", "24 hours"), ("7d", "7 days")];
-const GROUPS: [(&str, &str); 3] = [("server", "Servers"), ("tool", "Tools"), ("caller", "Callers")];
+const WINDOWS: [TabValue; 3] = [("1h", "1 hour"), ("24h", "24 hours"), ("7d", "7 days")];
+const GROUPS: [TabValue; 3] = [("server", "Servers"), ("tool", "Tools"), ("caller", "Callers")];
 
 #[derive(Template)]
 #[template(path = "usage.html")]
@@ -23,19 +16,11 @@ struct UsagePage<'a> {
     visit: &'a Visit,
     usage: &'a Usage,
     plots: Vec<Plot>,
-    windows: [Tab; 3],
-    groups: [Tab; 3],
     /// The caller of the filter; empty without one.
     caller: String,
     /// The address without the filters.
     unfiltered: String,
     view: &'a View<'a>,
-}
-
-struct Tab {
-    label: &'static str,
-    address: String,
-    is_chosen: bool,
 }
 
 /// The state of the page in its address.
@@ -55,7 +40,7 @@ impl View<'_> {
     }
 
     fn address(&self) -> String {
-        let mut page = PagePath::new(&["console", "usage"]);
+        let mut page = PagePath::new(&["usage"]);
         for (name, value) in self.filters() {
             page = page.with(name, value);
         }
@@ -83,22 +68,12 @@ pub(crate) async fn show_usage(visit: Visit) -> PageResult {
         principal: visit.query.get("principal"),
     };
     let usage = load_usage(&visit, &view.filters()).await?;
-    let windows = WINDOWS.map(|(window, label)| {
-        let address = View { window, ..view }.address();
-        Tab { label, address, is_chosen: window == view.window }
-    });
-    let groups = GROUPS.map(|(by, label)| {
-        let address = View { by, ..view }.address();
-        Tab { label, address, is_chosen: by == view.by }
-    });
     show(&UsagePage {
         plots: usage.plots(),
         caller: name_caller(&visit, &view).await,
         unfiltered: View { server: "", principal: "", ..view }.address(),
         visit: &visit,
         usage: &usage,
-        windows,
-        groups,
         view: &view,
     })
 }
@@ -117,11 +92,7 @@ async fn name_caller(visit: &Visit, view: &View<'_>) -> String {
 }
 
 /// Returns the chosen value if it is one of the options.
-fn choose(
-    options: &[(&'static str, &'static str)],
-    chosen: &str,
-    default: &'static str,
-) -> &'static str {
+fn choose(options: &[TabValue], chosen: &str, default: &'static str) -> &'static str {
     let found = options.iter().find(|(value, _)| *value == chosen);
     found.map_or(default, |(value, _)| value)
 }
@@ -179,21 +150,14 @@ impl Usage {
             UsageWindow::Day => ("hour", "24 hours", "24 h ago"),
             UsageWindow::Week => ("hour", "7 days", "7 d ago"),
         };
-        let mut span = PlotSpan { bars: self.steps.len(), step, words, start, times: Vec::new() };
-        let mut values = [const { Vec::new() }; 4];
-        for UsageStep { at, figures } in &self.steps {
-            span.times.push(at.clone());
-            values[0].push(Some(figures.calls as f64));
-            values[1].push(Some(figures.failed as f64));
-            values[2].push(figures.p50_ms);
-            values[3].push(figures.p95_ms);
-        }
-        let [calls, failed, p50, p95] = values;
+        let times = self.steps.iter().map(|step| step.at.clone()).collect();
+        let span = PlotSpan { bars: self.steps.len(), step, words, start, times };
+        let figures = self.steps.iter().map(|step| &step.figures);
         vec![
-            Plot::over(span.clone(), "Calls", "", calls),
-            Plot::over(span.clone(), "Errors", "", failed),
-            Plot::over(span.clone(), "Latency, p50", "ms", p50),
-            Plot::over(span, "Latency, p95", "ms", p95),
+            span.plot("Calls", "", figures.clone().map(|one| Some(one.calls as f64))),
+            span.plot("Errors", "", figures.clone().map(|one| Some(one.failed as f64))),
+            span.plot("Latency, p50", "ms", figures.clone().map(|one| one.p50_ms)),
+            span.plot("Latency, p95", "ms", figures.map(|one| one.p95_ms)),
         ]
     }
 
@@ -273,8 +237,7 @@ impl ServerDay {
     }
 
     pub(crate) fn cells(&self) -> Vec<Cell> {
-        let mut cells = Vec::new();
-        for (index, hour) in self.hours.iter().enumerate() {
+        let cells = self.hours.iter().enumerate().map(|(index, hour)| {
             let height = match hour.state {
                 HourState::Ok => HEIGHT / 4,
                 HourState::Failing => HEIGHT / 2,
@@ -282,9 +245,9 @@ impl ServerDay {
                 HourState::NoData => 1,
             };
             let class = hour.state.as_str();
-            cells.push(Cell { class, x: index * CELL, y: HEIGHT - height, height });
-        }
-        cells
+            Cell { class, x: index * CELL, y: HEIGHT - height, height }
+        });
+        cells.collect()
     }
 
     /// Returns the number of hours in each state, in words.

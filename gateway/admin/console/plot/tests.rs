@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn the_highest_bar_is_as_high_as_the_drawing_and_the_newest_is_at_its_end() {
-    let plot = Plot::new("Calls", "", vec![Some(4.0), Some(0.0), Some(1.0)]);
+    let plot = RECENT.plot("Calls", "", [Some(4.0), Some(0.0), Some(1.0)]);
     let bars = plot.bars();
     assert_eq!(bars.len(), 2);
     assert_eq!((bars[0].height, bars[0].y), (HEIGHT, 0.0));
@@ -16,9 +16,9 @@ fn the_highest_bar_is_as_high_as_the_drawing_and_the_newest_is_at_its_end() {
 
 #[test]
 fn nothing_is_no_bar_and_no_figure() {
-    let plot = Plot::new("Latency, average", "ms", vec![None, Some(0.25), None]);
+    let plot = RECENT.plot("Latency, average", "ms", [None, Some(0.25), None]);
     assert_eq!(plot.bars().len(), 1);
     let texts = [plot.least_text(), plot.most_text(), plot.last_text()];
     assert_eq!(texts, ["0.2 ms", "0.2 ms", "–"]);
-    assert!(Plot::new("Calls", "", Vec::new()).bars().is_empty());
+    assert!(RECENT.plot("Calls", "", []).bars().is_empty());
 }

@@ -100,7 +100,7 @@ fn headers(cookies: &[(String, String)]) -> HeaderMap {
 }
 
 fn begin(attempts: &Attempts, to: &ProviderSignIn, now: u64) -> Begun {
-    attempts.begin_at(&HeaderMap::new(), "/console/keys?a=b&c=d", to, now).unwrap()
+    attempts.begin(&HeaderMap::new(), "/console/keys?a=b&c=d", to, now).unwrap()
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn an_answer_counts_once_in_its_browser_and_in_time() {
     }
     let state = begun.attempt.state.clone();
     let own = headers(&[("other".into(), "x".into()), begun.cookie.clone()]);
-    let find = |headers: &HeaderMap, state: &str, now| attempts.find_at(headers, state, &to, now);
+    let find = |headers: &HeaderMap, state: &str, now| attempts.find(headers, state, &to, now);
     let another = begin(&attempts, &to, 100);
     assert!(find(&HeaderMap::new(), &state, 100).is_none(), "another browser");
     assert!(find(&headers(&[another.cookie]), &state, 100).is_none(), "another attempt");
@@ -139,15 +139,15 @@ fn a_cookie_that_was_changed_counts_nothing() {
     for (from, into) in [("at=100", "at=400"), ("keys", "else"), ("id=", "id=0"), ("at=", "xt=")] {
         assert!(value.contains(from));
         let changed = headers(&[(name.clone(), value.replacen(from, into, 1))]);
-        assert!(attempts.find_at(&changed, &attempt.state, &to, 100).is_none(), "{into}");
+        assert!(attempts.find(&changed, &attempt.state, &to, 100).is_none(), "{into}");
     }
     let own = headers(&[(name, value)]);
     let mut other = over_https();
     other.issuer = "https://other.test".into();
-    assert!(attempts.find_at(&own, &attempt.state, &other, 100).is_none(), "another provider");
+    assert!(attempts.find(&own, &attempt.state, &other, 100).is_none(), "another provider");
     let restarted = Attempts::new().unwrap();
-    assert!(restarted.find_at(&own, &attempt.state, &to, 100).is_none(), "another process");
-    assert!(attempts.find_at(&own, &attempt.state, &to, 100).is_some());
+    assert!(restarted.find(&own, &attempt.state, &to, 100).is_none(), "another process");
+    assert!(attempts.find(&own, &attempt.state, &to, 100).is_some());
 }
 
 #[test]
@@ -156,12 +156,12 @@ fn a_browser_has_few_attempts_at_once() {
     let to = over_https();
     let mut cookies = Vec::new();
     for now in 1..=MAX_OF_BROWSER as u64 {
-        let begun = attempts.begin_at(&headers(&cookies), "/console", &to, now).unwrap();
+        let begun = attempts.begin(&headers(&cookies), "/console", &to, now).unwrap();
         assert!(begun.given_up.is_empty(), "{now}");
         cookies.push(begun.cookie);
     }
     cookies.reverse();
-    let begun = attempts.begin_at(&headers(&cookies), "/console", &to, 9).unwrap();
+    let begun = attempts.begin(&headers(&cookies), "/console", &to, 9).unwrap();
     let oldest = cookies.last().unwrap().0.clone();
     assert_eq!(begun.given_up, [oldest]);
 }
@@ -171,8 +171,8 @@ fn names_on_loopback_have_no_prefix_and_long_addresses_are_left() {
     let attempts = Attempts::new().unwrap();
     let to = provider("http://127.0.0.1:3001/console/sign-in/callback");
     let next = format!("/console?{}", "a".repeat(MAX_NEXT));
-    let begun = attempts.begin(&HeaderMap::new(), &next, &to).unwrap();
+    let begun = attempts.begin(&HeaderMap::new(), &next, &to, 0).unwrap();
     assert!(begun.cookie.0.starts_with("lockgate-sign-in-"), "{:?}", begun.cookie);
-    let found = attempts.find(&headers(&[begun.cookie]), &begun.attempt.state, &to).unwrap();
+    let found = attempts.find(&headers(&[begun.cookie]), &begun.attempt.state, &to, 0).unwrap();
     assert_eq!(found.next, "/console");
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-fn record(more: &Value) -> AuditRecord {
+fn record(more: &Value) -> Members {
     let mut record = json!({
         "kind": "decision", "method": "tools/call", "server": "files", "name": "files__read",
         "issuer": "key", "who": "0123", "key": "ci",
@@ -12,11 +12,11 @@ fn record(more: &Value) -> AuditRecord {
     for (name, value) in more.as_object().unwrap() {
         record[name] = value.clone();
     }
-    AuditRecord(serde_json::from_value(record).unwrap())
+    serde_json::from_value(record).unwrap()
 }
 
 fn explain(more: &Value) -> String {
-    let address = record(more).explain_address().unwrap();
+    let address = AuditRecord(&record(more)).explain_address().unwrap();
     let (_, query) = address.split_once('?').unwrap();
     let mut parts = Vec::new();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -55,12 +55,14 @@ fn the_question_has_the_endpoint_and_the_arguments_or_names_them_as_unknown() {
 #[test]
 fn people_appear_by_name() {
     let approval = record(&json!({"kind": "approval", "by": "key|4567", "by_name": "bob"}));
+    let approval = AuditRecord(&approval);
     assert_eq!(approval.who(), "ci");
     let facts = approval.facts();
     assert_eq!(facts[0], ("Name", "ci".to_owned()));
     assert_eq!(facts[1], ("Decided by", "bob".to_owned()));
     let change = record(&json!({"kind": "change", "action": "sign in", "method": null}));
+    let change = AuditRecord(&change);
     assert_eq!((change.who(), change.subject()), ("ci", "files__read"));
-    let anchor = AuditRecord(serde_json::from_value(json!({"kind": "anchor"})).unwrap());
-    assert_eq!(anchor.subject(), "anchor", "the heading of its row");
+    let anchor = serde_json::from_value(json!({"kind": "anchor"})).unwrap();
+    assert_eq!(AuditRecord(&anchor).subject(), "anchor", "the heading of its row");
 }
