@@ -12,7 +12,7 @@ pub use secrets::RequiredVariable;
 use secrets::{Secrets, WrittenAt};
 
 use crate::problem::{Problem, Problems, Report, ValuePlace};
-use crate::source::node::{Node, Value};
+use crate::source::node::{Node, NodeEntry, Value};
 use crate::source::{display_path, read_file, read_json};
 use crate::validate::is_own_header;
 use crate::{expand, import, load};
@@ -53,28 +53,7 @@ pub struct Draft {
 /// Returns whether a client's file contains servers. An unreadable file counts, so that its
 /// mistakes are reported.
 pub fn has_servers(path: &Path, cwd: &Path) -> bool {
-    match read_file(path, cwd, true) {
-        Ok(file) => import::find_servers(&file).is_some(),
-        Err(_) => true,
-    }
-}
-
-fn read_sources<'a>(
-    files: &'a [PathBuf],
-    texts: &'a [(PathBuf, String)],
-    cwd: &Path,
-    problems: &mut Problems,
-) -> Vec<(&'a PathBuf, Node)> {
-    let mut read = Vec::with_capacity(files.len() + texts.len());
-    let files = files.iter().map(|path| (path, read_file(path, cwd, true)));
-    let texts = texts.iter().map(|(source, text)| (source, read_json(source, text)));
-    for (path, file) in files.chain(texts) {
-        match file {
-            Ok(file) => read.push((path, file)),
-            Err(problem) => problems.push(problem),
-        }
-    }
-    read
+    read_file(path, cwd, true).map_or(true, |file| import::find_servers(&file).is_some())
 }
 
 /// Drafts a configuration with the servers of these files, and of texts in the format of a client's
@@ -90,43 +69,44 @@ pub fn draft(
 ) -> Result<Draft, Report> {
     let mut problems = Problems::default();
     let mut secrets = Secrets::default();
-    let mut taken: BTreeMap<String, (Node, ValuePlace)> = BTreeMap::new();
+    let mut taken: BTreeMap<String, NodeEntry> = BTreeMap::new();
     let mut groups = Vec::new();
-    for (path, file) in read_sources(files, texts, cwd, &mut problems) {
+    let files = files.iter().map(|path| (path, read_file(path, cwd, true)));
+    let texts = texts.iter().map(|(source, text)| (source, read_json(source, text)));
+    for (path, file) in files.chain(texts) {
+        let Some(file) = problems.value_of(file) else { continue };
         let mut root = import::layer(&file, &mut problems);
         load::one_spelling(&mut root);
         let mut new = BTreeSet::new();
-        for (slug, server, place) in servers_of(&root) {
-            match taken.get(&slug) {
-                Some((other, first)) if !load::same(other, &server) => {
+        for (slug, entry) in root.map_at(&["servers"]).into_iter().flatten() {
+            if let Some(first) = taken.get(slug) {
+                if !load::same(&first.node, &entry.node) {
+                    let first = &first.place;
                     let what = format!("omitted: another server with this name is at {first}");
-                    let key = format!("servers.{slug}");
                     let hint = "add it under another name";
-                    problems.push(Problem::warning(place, key, what).hint(hint));
+                    problems.warning(entry.place.clone(), format!("servers.{slug}"), what, hint);
                 }
-                Some(_) => {}
-                None => {
-                    if let Some(note) = oauth_note(&slug, &server, &place) {
-                        problems.push(note);
-                    }
-                    taken.insert(slug.clone(), (server, place));
-                    new.insert(slug);
-                }
+                continue;
             }
+            if let Some(note) = oauth_note(slug, &entry.node, &entry.place) {
+                problems.push(note);
+            }
+            taken.insert(slug.clone(), entry.clone());
+            new.insert(slug.clone());
         }
         if !new.is_empty() {
             groups.push((path, new));
         }
     }
-    for (server, _) in taken.values() {
-        secrets.reserve(server);
+    for entry in taken.values() {
+        secrets.reserve(&entry.node);
     }
     let mut sections = String::new();
     for (path, slugs) in groups {
         let _ = writeln!(sections, "  # From {}", display_path(path, cwd).display());
         secrets.start_file(home, expand::workspace(path.parent().unwrap_or(cwd)));
         for slug in slugs {
-            sections.push_str(&write_server(&slug, &taken[&slug].0, &mut secrets));
+            sections.push_str(&write_server(&slug, &taken[&slug].node, &mut secrets));
         }
     }
     let notes = problems.finish()?;
@@ -150,16 +130,6 @@ fn oauth_note(slug: &str, server: &Node, place: &ValuePlace) -> Option<Problem> 
     let what = format!("{host} requires OAuth, which Lockgate does not support for servers yet");
     let hint = "add a token of that service: headers: { Authorization: \"Bearer ${TOKEN}\" }";
     Some(Problem::warning(place.clone(), format!("servers.{slug}"), what).hint(hint))
-}
-
-fn servers_of(root: &Node) -> Vec<(String, Node, ValuePlace)> {
-    let mut servers = Vec::new();
-    if let Some(map) = root.map_at(&["servers"]) {
-        for (slug, entry) in map {
-            servers.push((slug.clone(), entry.node.clone(), entry.place.clone()));
-        }
-    }
-    servers
 }
 
 // Writes a server as idiomatic YAML.

@@ -13,37 +13,14 @@ use crate::loaded::{Config, Loaded, Sources};
 use crate::problem::{Report, ValuePlace};
 use crate::schema::{choices, resolve};
 use crate::source::environment::find_first;
+use crate::source::forms::{Form, has_form};
 use crate::source::layer::Layers;
-use crate::source::node::{Node, Value, as_words, is_at_or_below, is_sensitive};
+use crate::source::node::{Node, Value, as_words};
 use crate::validate::{NO_PROXY_VARIABLES, PROXY_VARIABLES};
 
 /// The placeholder of a literal secret.
 const HIDDEN: &str = "(not shown)";
 
-/// Keys below sensitive keys that contain no secret.
-const OPEN: &[&[&str]] = &[
-    &["audit", "webhook", "client_cert"],
-    &["audit", "webhook", "client_key"],
-    &["builtin", "database", "connections", "*", "file"],
-    &["builtin", "database", "connections", "*", "tls"],
-    &["builtin", "database", "connections", "*", "functions"],
-    &["builtin", "database", "connections", "*", "allow_privileged_role"],
-];
-/// Keys with addresses, of which everything before the path is shown.
-const ADDRESSES: &[&[&str]] = &[
-    &["approvals", "webhook", "url"],
-    &["audit", "webhook", "url"],
-    &["builtin", "database", "connections", "*", "url"],
-    &["builtin", "web", "proxy", "url"],
-    &["catalogue", "*", "url"],
-    &["egress", "proxy", "url"],
-    &["redis", "url"],
-    &["servers", "*", "url"],
-    &["store", "url"],
-    &["telemetry", "otlp"],
-    &["telemetry", "otlp_logs"],
-    &["tool_search", "embeddings", "url"],
-];
 /// Locations of the system's CA certificates, as OpenSSL defines them.
 const AUTHORITIES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
 /// Harmless prefixes of a reference in a secret.
@@ -137,7 +114,7 @@ impl<'a> Walk<'a> {
     fn value(&mut self, property: &Json) {
         let node = self.given();
         let (value, origin) = match node {
-            Some(node) => (show(node, &mut self.path.clone()), self.layers.place(&self.path)),
+            Some(node) => (show(node, &self.path), self.layers.place(&self.path)),
             None => (self.default(property), ValuePlace::Nowhere),
         };
         let description = property["description"].as_str().unwrap_or("");
@@ -155,13 +132,9 @@ impl<'a> Walk<'a> {
     }
 
     fn given_names(&self) -> BTreeSet<String> {
-        let mut names = BTreeSet::new();
-        for layer in &self.layers.0 {
-            if let Some(map) = layer.root.map_at(&self.path) {
-                names.extend(map.keys().cloned());
-            }
-        }
-        names
+        let maps = self.layers.0.iter().filter_map(|layer| layer.root.map_at(&self.path));
+        let names = maps.flat_map(|map| map.keys());
+        names.cloned().collect()
     }
 
     fn default(&self, property: &Json) -> Json {
@@ -201,10 +174,9 @@ impl<'a> Walk<'a> {
                 Transport::Http { .. } => json!("http"),
                 Transport::Sse { .. } => json!("sse"),
             }),
-            ["health", "interval"] => Some(match &server.health {
-                Some(health) => json!(health.interval.as_secs()),
-                None => json!(0),
-            }),
+            ["health", "interval"] => {
+                Some(json!(server.health.as_ref().map_or(0, |health| health.interval.as_secs())))
+            }
             _ => None,
         }
     }
@@ -213,54 +185,26 @@ impl<'a> Walk<'a> {
 /// Extracts the default from a description.
 fn default_in_words(description: &str) -> Option<String> {
     let description = description.replace('\n', " ");
-    for word in ["Default: ", "Default ", "By default "] {
-        if let Some((_, after)) = description.split_once(word) {
-            let sentence = after.split(". ").next().unwrap_or(after);
-            return Some(sentence.trim_end_matches('.').to_string());
-        }
-    }
-    None
+    let mut words = ["Default: ", "Default ", "By default "].into_iter();
+    let (_, after) = words.find_map(|word| description.split_once(word))?;
+    let sentence = after.split(". ").next().unwrap_or(after);
+    Some(sentence.trim_end_matches('.').to_string())
 }
 
 /// Returns the value with secrets hidden.
-fn show(node: &Node, path: &mut Vec<String>) -> Json {
-    match &node.value {
-        Value::Null => Json::Null,
-        Value::List(list) => {
-            let mut items = Vec::with_capacity(list.len());
-            for (at, item) in list.iter().enumerate() {
-                path.push(at.to_string());
-                items.push(show(item, path));
-                path.pop();
-            }
-            Json::Array(items)
-        }
-        Value::Map(map) => {
-            let mut entries = serde_json::Map::new();
-            for (key, entry) in map {
-                path.push(key.clone());
-                entries.insert(key.clone(), show(&entry.node, path));
-                path.pop();
-            }
-            Json::Object(entries)
-        }
-        _ => show_single(node, path),
-    }
-}
-
-fn show_single(node: &Node, path: &[String]) -> Json {
-    let is_secret = is_sensitive(path) && !is_at_or_below(path, OPEN);
-    if let Some(written) = &node.reference {
-        return Json::String(if is_secret { references(written) } else { written.clone() });
-    }
-    match &node.value {
-        Value::Bool(value) => json!(value),
-        Value::Integer(value) => json!(i64::try_from(*value).unwrap_or(i64::MAX)),
-        Value::Float(value) => json!(value),
-        Value::Text(text) if !is_secret => json!(text),
-        Value::Text(text) => json!(show_secret(text, &node.place, path)),
-        _ => Json::Null,
-    }
+fn show(node: &Node, path: &[String]) -> Json {
+    let mut shown = node.clone();
+    shown.visit_mut(&mut path.to_vec(), &mut |path, node| {
+        let is_secret = has_form(path, Form::Secret) && !has_form(path, Form::Open);
+        let text = match (&node.reference, &node.value) {
+            (Some(written), _) if is_secret => references(written),
+            (Some(written), _) => written.clone(),
+            (None, Value::Text(text)) if is_secret => show_secret(text, &node.place, path),
+            _ => return,
+        };
+        node.value = Value::Text(text);
+    });
+    shown.to_json()
 }
 
 /// Returns the part of a possibly secret text that may be shown.
@@ -268,7 +212,7 @@ fn show_secret(text: &str, place: &ValuePlace, path: &[String]) -> String {
     if let ValuePlace::Variable(name) = place {
         return format!("${{{name}}}");
     }
-    if is_at_or_below(path, ADDRESSES)
+    if has_form(path, Form::Address)
         && let Some(address) = show_address(text)
     {
         return address;

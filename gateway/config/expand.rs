@@ -3,65 +3,15 @@
 //! marked so that it is never shown.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::problem::{Problem, Problems, ValuePlace};
-use crate::source::node::{Node, Value, is_one_of};
-use crate::source::reason;
+use crate::problem::Problems;
+use crate::source::forms::{Form, has_form};
+use crate::source::node::{Node, Value};
+use crate::source::{read_bytes, reason};
 
 /// Maximum bytes of an expanded value, and of a referenced file.
 const VALUE_BYTES: usize = 64 * 1024;
-
-/// Keys that accept `file:PATH` as the whole value.
-const FILE_KEYS: &[&[&str]] = &[
-    &["admin", "scrape_token"],
-    &["admin", "sign_in", "client_secret"],
-    &["approvals", "webhook", "secret"],
-    &["audit", "key"],
-    &["audit", "webhook", "headers", "*"],
-    &["audit", "webhook", "secret"],
-    &["auth", "key"],
-    &["builtin", "database", "connections", "*", "url"],
-    &["builtin", "web", "proxy", "password"],
-    &["egress", "proxy", "password"],
-    &["identity", "keys", "*"],
-    &["old_secrets", "*"],
-    &["redis", "url"],
-    &["secret"],
-    &["servers", "*", "auth", "client_key"],
-    &["servers", "*", "auth", "client_secret"],
-    &["servers", "*", "auth", "provider", "client_secret"],
-    &["servers", "*", "headers", "*"],
-    &["store", "keys", "*"],
-    &["store", "url"],
-    &["telemetry", "headers", "*"],
-    &["tool_search", "embeddings", "headers", "*"],
-];
-/// Keys with paths, which are resolved relative to `base`.
-const PATH_KEYS: &[&[&str]] = &[
-    &["audit", "file"],
-    &["audit", "syslog", "client_cert"],
-    &["audit", "syslog", "client_key"],
-    &["audit", "webhook", "client_cert"],
-    &["audit", "webhook", "client_key"],
-    &["pins", "file"],
-    &["builtin", "database", "connections", "*", "file"],
-    &["builtin", "database", "embedded", "folder"],
-    &["builtin", "file", "roots", "*", "path"],
-    &["builtin", "content", "folder"],
-    &["builtin", "shell", "roots", "*", "path"],
-    &["servers", "*", "auth", "token_file"],
-    &["servers", "*", "cwd"],
-    &["store", "file"],
-    &["http", "tls", "cert"],
-    &["http", "tls", "key"],
-    &["http", "tls", "client_ca"],
-    &["auth", "keys_file"],
-    &["egress", "ca_file"],
-    &["policy", "files"],
-    &["policy", "files", "*"],
-];
 
 pub struct Expand<'a> {
     pub env: &'a BTreeMap<String, String>,
@@ -78,9 +28,18 @@ impl Expand<'_> {
     /// Expands every value below `root`. Values that fail are reported, removed and returned.
     pub fn expand_values(&mut self, root: &mut Node, problems: &mut Problems) -> Vec<Vec<String>> {
         let mut broken = Vec::new();
-        self.walk(root, &mut Vec::new(), &mut |path, problem| {
-            problems.push(problem);
-            broken.push(path.to_vec());
+        root.visit_mut(&mut Vec::new(), &mut |path, node| {
+            let Value::Text(text) = &node.value else { return };
+            match self.expand(text, path) {
+                Ok((expanded, is_reference)) => {
+                    node.reference = is_reference.then(|| text.clone());
+                    node.value = Value::Text(self.anchored(expanded, path));
+                }
+                Err((what, hint)) => {
+                    problems.error(node.place.clone(), path.join("."), what, hint);
+                    broken.push(path.to_vec());
+                }
+            }
         });
         for path in broken.iter().rev() {
             root.remove(path);
@@ -88,57 +47,14 @@ impl Expand<'_> {
         broken
     }
 
-    fn walk(
-        &mut self,
-        node: &mut Node,
-        path: &mut Vec<String>,
-        refuse: &mut dyn FnMut(&[String], Problem),
-    ) {
-        let place = node.place.clone();
-        match &mut node.value {
-            Value::Text(text) => match self.value(text, path, &place) {
-                Ok((expanded, referenced)) => {
-                    node.reference = if referenced { Some(text.clone()) } else { None };
-                    *text = self.anchored(expanded, path);
-                }
-                Err(problem) => refuse(path, problem),
-            },
-            Value::List(list) => {
-                for (at, item) in list.iter_mut().enumerate() {
-                    path.push(at.to_string());
-                    self.walk(item, path, refuse);
-                    path.pop();
-                }
-            }
-            Value::Map(map) => {
-                for (key, entry) in map.iter_mut() {
-                    path.push(key.clone());
-                    self.walk(&mut entry.node, path, refuse);
-                    path.pop();
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn value(
-        &mut self,
-        text: &str,
-        path: &[String],
-        place: &ValuePlace,
-    ) -> Result<(String, bool), Problem> {
-        self.expand(text, path)
-            .map_err(|(what, hint)| Problem::error(place.clone(), path.join("."), what).hint(hint))
-    }
-
     fn expand(&mut self, text: &str, path: &[String]) -> Result<(String, bool), (String, String)> {
         if let Some(file) = text.strip_prefix("file:")
-            && is_one_of(path, FILE_KEYS)
+            && has_form(path, Form::File)
         {
             let file = file.strip_prefix("//").unwrap_or(file);
             return Ok((self.file(file)?, true));
         }
-        if is_one_of(path, FILE_KEYS) && imitates_reference(text) {
+        if has_form(path, Form::File) && imitates_reference(text) {
             let hint = "write ${NAME} for a variable, file:PATH for a file, or ${file:PATH} for a \
                 file beside other text";
             return Err(("looks like a reference but is not valid".into(), hint.into()));
@@ -179,10 +95,8 @@ impl Expand<'_> {
         {
             return value;
         }
-        let (name, default) = match inside.split_once(":-") {
-            Some((name, default)) => (name, Some(default)),
-            None => (inside, None),
-        };
+        let (name, default) =
+            inside.split_once(":-").map_or((inside, None), |(name, default)| (name, Some(default)));
         if !is_variable_name(name) {
             let what = format!("`${{{}}}` is not a reference", inside.escape_debug());
             return Err((what, "write ${NAME}, ${NAME:-default} or ${file:PATH}".to_string()));
@@ -206,40 +120,34 @@ impl Expand<'_> {
             "userHome" => Ok(self.variable_or_nothing("HOME")),
             "workspaceFolder" => Ok(workspace(self.base).display().to_string()),
             "pathSeparator" | "/" => Ok(std::path::MAIN_SEPARATOR.to_string()),
-            _ if inside.contains(':') && !inside.contains(":-") => Err((
-                format!(
-                    "`${{{}}}` is a prompt that only the editor can show",
-                    inside.escape_debug()
-                ),
-                "write ${NAME} and set that environment variable".to_string(),
-            )),
+            _ if inside.contains(':') && !inside.contains(":-") => {
+                let inside = inside.escape_debug();
+                let what = format!("`${{{inside}}}` is a prompt that only the editor can show");
+                Err((what, "write ${NAME} and set that environment variable".to_string()))
+            }
             _ => return None,
         })
     }
 
     fn variable_or_nothing(&self, name: &str) -> String {
-        self.env.get(name).map_or(String::new(), |value| value.clone())
+        self.env.get(name).cloned().unwrap_or_default()
     }
 
     fn file(&mut self, name: &str) -> Result<String, (String, String)> {
         let path = self.base.join(name);
-        match read_value(&path) {
-            Ok(text) => {
-                self.files.push(path);
-                Ok(text.trim_end_matches(['\r', '\n']).to_string())
-            }
-            Err(why) => Err((
-                format!("the file {} cannot be used: {why}", name.escape_debug()),
-                "use a file that contains only the value".to_string(),
-            )),
-        }
+        let text = read_value(&path).map_err(|why| {
+            let what = format!("the file {} cannot be used: {why}", name.escape_debug());
+            (what, "use a file that contains only the value".to_string())
+        })?;
+        self.files.push(path);
+        Ok(text.trim_end_matches(['\r', '\n']).to_string())
     }
 
     /// Makes relative paths, and commands with a slash, absolute, starting from their file's
     /// folder.
     fn anchored(&self, text: String, path: &[String]) -> String {
-        let is_command = is_one_of(path, &[&["servers", "*", "command"]]) && text.contains('/');
-        if text.is_empty() || !(is_command || is_one_of(path, PATH_KEYS)) {
+        let is_command = has_form(path, Form::Program) && text.contains('/');
+        if text.is_empty() || !(is_command || has_form(path, Form::Path)) {
             return text;
         }
         match (text.strip_prefix("~/"), self.env.get("HOME")) {
@@ -262,19 +170,11 @@ fn imitates_reference(text: &str) -> bool {
 }
 
 fn read_value(path: &Path) -> Result<String, String> {
-    let bytes = read_bytes(path).map_err(|error| reason(&error))?;
+    let bytes = read_bytes(path, VALUE_BYTES as u64).map_err(|error| reason(&error))?;
     if bytes.len() > VALUE_BYTES {
         return Err("it is larger than 64 KiB".into());
     }
     String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".into())
-}
-
-/// Reads the file up to a byte more than the maximum.
-#[allow(clippy::disallowed_methods, reason = "reads what the operator named, within a bound")]
-fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(VALUE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// Returns the workspace folder of an editor, which contains `.vscode` or `.cursor`.

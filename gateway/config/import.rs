@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::problem::{Problem, Problems, ValuePlace};
+use crate::problem::{Problem, Problems};
 use crate::source::node::{Node, NodeEntry, Value};
 
 /// Locations of the servers in clients' files, in search order.
@@ -32,7 +32,7 @@ pub fn layer(file: &Node, problems: &mut Problems) -> Node {
         let what = "has neither `mcpServers` nor `servers`";
         let hint = "import the file in which a client such as Claude Desktop, Cursor or VS Code \
             keeps its servers";
-        problems.push(Problem::error(file.place.clone(), "", what).hint(hint));
+        problems.error(file.place.clone(), "", what, hint);
         return root;
     };
     let Some(servers) = servers.as_map() else {
@@ -45,25 +45,21 @@ pub fn layer(file: &Node, problems: &mut Problems) -> Node {
         let key = format!("{}.{name}", shape.join("."));
         let Some(slug) = slug(name) else {
             let what = "cannot be converted to a server name";
-            problems
-                .push(Problem::error(entry.place.clone(), key, what).hint("use a-z, 0-9 and -"));
+            problems.error(entry.place.clone(), key, what, "use a-z, 0-9 and -");
             continue;
         };
         if let Some(other) = seen.insert(slug.clone(), name) {
             let what = format!("`{other}` and `{name}` both become `{slug}`");
-            problems
-                .push(Problem::error(entry.place.clone(), key, what).hint("rename one of them"));
+            problems.error(entry.place.clone(), key, what, "rename one of them");
             continue;
         }
         if slug != *name {
             let what = format!("the server is named `{slug}` here");
-            problems.push(
-                Problem::warning(entry.place.clone(), key.clone(), what)
-                    .hint("names are a-z, 0-9 and -"),
-            );
+            problems.warning(entry.place.clone(), &key, what, "names are a-z, 0-9 and -");
         }
         if let Some(node) = server(&entry.node, &key, problems) {
-            insert(&mut root, &slug, entry.place.clone(), node);
+            let place = entry.place.clone();
+            root.put_entry(&["servers", &slug], NodeEntry { place, node });
         }
     }
     root
@@ -72,18 +68,6 @@ pub fn layer(file: &Node, problems: &mut Problems) -> Node {
 /// Returns the path of the servers in a client's file, and their node.
 pub fn find_servers(file: &Node) -> Option<(&'static [&'static str], &Node)> {
     SHAPES.iter().find_map(|shape| Some((*shape, file.get(shape)?)))
-}
-
-fn insert(root: &mut Node, slug: &str, place: ValuePlace, node: Node) {
-    let Value::Map(map) = &mut root.value else {
-        return;
-    };
-    let servers = map
-        .entry("servers".to_string())
-        .or_insert_with(|| NodeEntry { place: place.clone(), node: Node::map(place.clone()) });
-    if let Value::Map(servers) = &mut servers.node.value {
-        servers.insert(slug.to_string(), NodeEntry { place, node });
-    }
 }
 
 /// Makes a name valid: lower case, with `-` for all other characters.
@@ -98,9 +82,8 @@ fn slug(name: &str) -> Option<String> {
         }
     }
     slug.truncate(MAX_SLUG);
-    let valid = name == slug;
-    let slug = if valid { slug } else { slug.trim_matches('-').to_string() };
-    if slug.is_empty() { None } else { Some(slug) }
+    let slug = if name == slug { slug.as_str() } else { slug.trim_matches('-') };
+    (!slug.is_empty()).then(|| slug.to_string())
 }
 
 fn server(node: &Node, key: &str, problems: &mut Problems) -> Option<Node> {
@@ -111,10 +94,8 @@ fn server(node: &Node, key: &str, problems: &mut Problems) -> Option<Node> {
     };
     if starts_ourselves(node) {
         let what = "this entry starts Lockgate itself; it is omitted";
-        problems.push(
-            Problem::warning(node.place.clone(), key, what)
-                .hint("a gateway behind itself would loop forever"),
-        );
+        let hint = "a gateway behind itself would loop forever";
+        problems.warning(node.place.clone(), key, what, hint);
         return None;
     }
     let mut map = BTreeMap::new();
@@ -124,18 +105,12 @@ fn server(node: &Node, key: &str, problems: &mut Problems) -> Option<Node> {
             "args" | "env" | "headers" => (name.as_str(), as_text(&field.node)),
             "serverUrl" | "httpUrl" => ("url", field.node.clone()),
             "type" | "transport" => ("transport", field.node.clone()),
-            "disabled" => match field.node.value {
-                Value::Bool(off) => {
-                    ("enabled", Node::new(Value::Bool(!off), field.node.place.clone()))
-                }
-                _ => ("enabled", field.node.clone()),
-            },
+            "disabled" => ("enabled", negated(&field.node)),
             _ => {
                 if !SILENT.contains(&name.as_str()) {
                     let what = "only the client supports this; it is omitted";
                     let hint = "configure it under `servers` of Lockgate's own file";
-                    let key = format!("{key}.{name}");
-                    problems.push(Problem::warning(field.place.clone(), key, what).hint(hint));
+                    problems.warning(field.place.clone(), format!("{key}.{name}"), what, hint);
                 }
                 continue;
             }
@@ -169,24 +144,23 @@ fn starts_ourselves(entry: &Node) -> bool {
     matches!(name, Some("lockgate" | "lockgate.exe"))
 }
 
+fn negated(node: &Node) -> Node {
+    match node.value {
+        Value::Bool(value) => Node::new(Value::Bool(!value), node.place.clone()),
+        _ => node.clone(),
+    }
+}
+
 /// Converts numbers and booleans to text, as clients do in arguments and environments. JSON keeps
 /// their spelling.
 fn as_text(node: &Node) -> Node {
-    let value = match &node.value {
-        Value::Integer(number) => Value::Text(number.to_string()),
-        Value::Bool(value) => Value::Text(value.to_string()),
-        Value::List(items) => Value::List(items.iter().map(as_text).collect()),
-        Value::Map(entries) => {
-            let mut texts = BTreeMap::new();
-            for (key, entry) in entries {
-                let entry = NodeEntry { place: entry.place.clone(), node: as_text(&entry.node) };
-                texts.insert(key.clone(), entry);
-            }
-            Value::Map(texts)
-        }
-        other => other.clone(),
-    };
-    Node::new(value, node.place.clone())
+    let mut texts = node.clone();
+    texts.visit_mut(&mut Vec::new(), &mut |_, node| match node.value {
+        Value::Integer(number) => node.value = Value::Text(number.to_string()),
+        Value::Bool(value) => node.value = Value::Text(value.to_string()),
+        _ => {}
+    });
+    texts
 }
 
 #[cfg(test)]

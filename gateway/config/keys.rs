@@ -7,7 +7,7 @@ use std::path::Path;
 use lockgate_authn::key::{Key, is_id, parse_hash, parse_time};
 use lockgate_text::organisation::find_mistake;
 
-use crate::problem::{Problem, Problems, Report};
+use crate::problem::{Problems, Report};
 use crate::raw::leaf::Text;
 use crate::source;
 use crate::source::layer::Layer;
@@ -54,26 +54,18 @@ pub(crate) fn read(path: &Path, cwd: &Path, problems: &mut Problems) -> Option<V
     if !path.exists() {
         return Some(Vec::new());
     }
-    let node = match source::read_file(path, cwd, false) {
-        Ok(node) => node,
-        Err(problem) => {
-            problems.push(problem);
-            return None;
-        }
-    };
+    let node = problems.value_of(source::read_file(path, cwd, false))?;
     let mut layer = Layer::new(node);
     let file = layer.check_as::<File>("docs/authentication.md", problems)?;
-    let mut reader =
-        Reader { layer: &layer, problems, wrong: !layer.damaged.is_empty(), ids: BTreeSet::new() };
     if file.keys.len() > MAX_KEYS {
-        reader.error(&["keys"], "has more than 10000 keys", "remove revoked keys");
+        let place = layer.root.nearest_place(&["keys"]);
+        problems.error(place, "keys", "has more than 10000 keys", "remove revoked keys");
         return None;
     }
-    let mut keys = Vec::with_capacity(file.keys.len());
-    for (at, raw) in file.keys.into_iter().enumerate() {
-        keys.push(reader.key(at, raw));
-    }
-    if reader.wrong { None } else { Some(keys) }
+    let wrong = !layer.damaged.is_empty();
+    let mut reader = Reader { layer: &layer, problems, wrong, ids: BTreeSet::new(), at: 0 };
+    let keys = file.keys.into_iter().map(|raw| reader.key(raw)).collect();
+    (!reader.wrong).then_some(keys)
 }
 
 struct Reader<'a> {
@@ -81,99 +73,85 @@ struct Reader<'a> {
     problems: &'a mut Problems,
     wrong: bool,
     ids: BTreeSet<String>,
+    /// The index of the entry that is read.
+    at: usize,
 }
 
 impl Reader<'_> {
-    fn error(&mut self, path: &[&str], what: &str, hint: &str) {
+    fn error(&mut self, key: &str, what: &str, hint: &str) {
         self.wrong = true;
-        let place = self.layer.root.nearest_place(path);
-        let problem = Problem::error(place, path.join("."), what);
-        self.problems.push(problem.hint(hint));
+        let path = ["keys", &self.at.to_string(), key];
+        self.problems.error(self.layer.root.nearest_place(&path), path.join("."), what, hint);
     }
 
     /// Checks an entry. The result is only used if the file has no mistake.
-    fn key(&mut self, at: usize, raw: Raw) -> Key {
-        let at = at.to_string();
-        self.check_id(&at, &raw.id);
-        let hash = self.read_hash(&at, &raw.hash);
-        self.check_texts(&at, &raw);
-        self.check_grants(&at, &raw);
-        let created = self.read_time(&at, "created", raw.created.as_deref());
-        let expires = self.read_time(&at, "expires", raw.expires.as_deref());
-        let revoked = self.read_time(&at, "revoked", raw.revoked.as_deref());
-        Key {
+    fn key(&mut self, raw: Raw) -> Key {
+        self.check_id(&raw.id);
+        self.check_texts(&raw);
+        self.check_grants(&raw);
+        let key = Key {
+            hash: self.read_hash(&raw.hash),
+            created: self.read_time("created", raw.created.as_deref()).unwrap_or(0),
+            expires: self.read_time("expires", raw.expires.as_deref()),
+            revoked: self.read_time("revoked", raw.revoked.as_deref()),
             id: raw.id,
-            hash,
             name: raw.name,
             organisation: raw.organisation,
             roles: raw.roles,
             scopes: raw.scopes,
             agent: raw.agent,
-            created: created.unwrap_or(0),
-            expires,
-            revoked,
-        }
+        };
+        self.at += 1;
+        key
     }
 
-    fn check_id(&mut self, at: &str, id: &str) {
-        let path = ["keys", at, "id"];
+    fn check_id(&mut self, id: &str) {
         if !is_id(id) {
-            let what = "must be 16 hexadecimal digits";
-            self.error(&path, what, "use `lockgate keys create`");
+            self.error("id", "must be 16 hexadecimal digits", "use `lockgate keys create`");
         } else if !self.ids.insert(id.to_owned()) {
-            self.error(&path, "is listed twice", "keep one of them");
+            self.error("id", "is listed twice", "keep one of them");
         }
     }
 
-    fn read_hash(&mut self, at: &str, text: &str) -> [u8; 32] {
-        if let Some(hash) = parse_hash(text) {
-            return hash;
+    fn read_hash(&mut self, text: &str) -> [u8; 32] {
+        let hash = parse_hash(text);
+        if hash.is_none() {
+            let what = "must be `blake3:` and 64 hexadecimal digits";
+            self.error("hash", what, "use `lockgate keys create`");
         }
-        let what = "must be `blake3:` and 64 hexadecimal digits";
-        self.error(&["keys", at, "hash"], what, "use `lockgate keys create`");
-        [0; 32]
+        hash.unwrap_or_default()
     }
 
-    fn check_texts(&mut self, at: &str, raw: &Raw) {
+    fn check_texts(&mut self, raw: &Raw) {
         // Only a name may be empty.
-        if !raw.name.is_empty() {
-            self.check_text(at, "name", Some(&raw.name));
+        let name = Some(&raw.name).filter(|name| !name.is_empty());
+        for (key, text) in [("name", name), ("agent", raw.agent.as_ref())] {
+            if text.is_some_and(|text| !is_plain(text)) {
+                let what = "must be 1 to 256 bytes without control characters";
+                self.error(key, what, "shorten it");
+            }
         }
-        if let Some(name) = &raw.organisation
-            && let Some(mistake) = find_mistake(name)
-        {
-            self.error(&["keys", at, "organisation"], mistake, "choose another name");
-        }
-        self.check_text(at, "agent", raw.agent.as_deref());
-    }
-
-    fn check_text(&mut self, at: &str, name: &str, text: Option<&str>) {
-        if let Some(text) = text
-            && !is_plain(text)
-        {
-            let what = "must be 1 to 256 bytes without control characters";
-            self.error(&["keys", at, name], what, "shorten it");
+        if let Some(mistake) = raw.organisation.as_deref().and_then(find_mistake) {
+            self.error("organisation", mistake, "choose another name");
         }
     }
 
-    fn check_grants(&mut self, at: &str, raw: &Raw) {
+    fn check_grants(&mut self, raw: &Raw) {
         if raw.roles.len() > MAX_GRANTS || !raw.roles.iter().all(|role| is_plain(role)) {
             let what = "must be at most 256 texts without control characters";
-            self.error(&["keys", at, "roles"], what, "shorten it");
+            self.error("roles", what, "shorten it");
         }
         let are_scopes = raw.scopes.iter().all(|scope| lockgate_authn::is_scope(scope));
         if raw.scopes.len() > MAX_GRANTS || !are_scopes {
-            let what = "must be at most 256 scopes";
             let hint = "a scope is ASCII without blanks and quotes";
-            self.error(&["keys", at, "scopes"], what, hint);
+            self.error("scopes", "must be at most 256 scopes", hint);
         }
     }
 
-    fn read_time(&mut self, at: &str, name: &str, text: Option<&str>) -> Option<u64> {
+    fn read_time(&mut self, key: &str, text: Option<&str>) -> Option<u64> {
         let time = parse_time(text?);
         if time.is_none() {
-            let hint = "write 2027-01-31 or 2027-01-31T12:00:00Z";
-            self.error(&["keys", at, name], "is not a time", hint);
+            self.error(key, "is not a time", "write 2027-01-31 or 2027-01-31T12:00:00Z");
         }
         time
     }

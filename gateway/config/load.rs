@@ -10,11 +10,9 @@ use crate::expand::Expand;
 use crate::loaded::{Config, Loaded, Sources, Transport};
 use crate::problem::{Problem, Problems, Report, ValuePlace};
 use crate::raw::Root;
-use crate::raw::leaf::List;
-use crate::source::decode::decode;
 use crate::source::environment::find_set;
-use crate::source::layer::{Layer, Layers};
-use crate::source::node::{Node, Value};
+use crate::source::layer::{Layer, Layers, listed};
+use crate::source::node::{Node, NodeEntry, Value};
 use crate::source::{self, environment};
 use crate::{import, overlap, suggest, validate};
 
@@ -54,19 +52,15 @@ pub fn load_with_layers(sources: &Sources) -> Result<(Loaded, Layers), Report> {
             None
         }
     };
-    if let Some(config) = &config {
-        files.extend(named_files(config, &sources.cwd));
-    }
+    files.extend(config.iter().flat_map(|config| named_files(config, &sources.cwd)));
     files.sort();
     files.dedup();
     if let Some(config) = &config {
         overlap::check(config, &files, &sources.cwd, &layers, &mut problems);
     }
     let warnings = problems.finish()?;
-    match config {
-        Some(config) => Ok((Loaded { config, file: own, files, warnings, transport }, layers)),
-        None => Err(Report { problems: warnings }),
-    }
+    let Some(config) = config else { return Err(Report { problems: warnings }) };
+    Ok((Loaded { config, file: own, files, warnings, transport }, layers))
 }
 
 /// Reads every source into a layer, the weakest first. Also returns the configuration file's path.
@@ -102,12 +96,10 @@ fn read_layers(sources: &Sources) -> (Loading<'_>, Layers, Option<PathBuf>) {
 }
 
 fn named_files(config: &Config, cwd: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
+    let documents = config.policy.documents.iter().map(|document| cwd.join(&document.name));
+    let keys_file = config.authn.keys_file.iter().map(|file| cwd.join(file));
+    let mut files: Vec<_> = keys_file.chain(documents).collect();
     files.extend(config.proxy.pins.file.clone());
-    if let Some(file) = &config.authn.keys_file {
-        files.push(cwd.join(file));
-    }
-    files.extend(config.policy.documents.iter().map(|document| cwd.join(&document.name)));
     files
 }
 
@@ -133,13 +125,10 @@ impl Loading<'_> {
             (None, Some(path)) if !path.is_empty() => Ok(Some(cwd.join(path))),
             _ => source::locate(cwd),
         };
-        match named {
-            Ok(Some(path)) => self.file_with_includes(&path),
-            Ok(None) => Layer::new(Node::map(ValuePlace::Nowhere)),
-            Err(problem) => {
-                self.problems.push(problem);
-                unreadable()
-            }
+        match self.problems.value_of(named) {
+            Some(Some(path)) => self.file_with_includes(&path),
+            Some(None) => Layer::new(Node::map(ValuePlace::Nowhere)),
+            None => unreadable(),
         }
     }
 
@@ -149,29 +138,16 @@ impl Loading<'_> {
         if node.is_blank_file() {
             let hint =
                 "write `{}` into a YAML or JSON file that is empty on purpose, or delete the file";
-            let problem = Problem::error(node.place.clone(), "", "is empty").hint(hint);
-            self.problems.push(problem);
+            self.problems.error(node.place.clone(), "", "is empty", hint);
             return vec![Vec::new()];
         }
-        let mut lost = Vec::new();
-        for (place, path) in node.find_keys_without_value() {
-            let hint = "set a value, or remove it; use `{}` or `[]` for an empty value";
-            let problem = Problem::error(place, path.join("."), "has no value");
-            self.problems.push(problem.hint(hint));
-            lost.push(path);
-        }
-        lost
+        let hint = "set a value, or remove it; use `{}` or `[]` for an empty value";
+        node.refuse_keys_without_value(hint, &mut self.problems)
     }
 
     fn read(&mut self, path: &Path, otherwise_json: bool) -> Option<Node> {
         self.files.push(path.to_path_buf());
-        match source::read_file(path, &self.sources.cwd, otherwise_json) {
-            Ok(node) => Some(node),
-            Err(problem) => {
-                self.problems.push(problem);
-                None
-            }
-        }
+        self.problems.value_of(source::read_file(path, &self.sources.cwd, otherwise_json))
     }
 
     fn layer(&mut self, mut root: Node, base: &Path, editor: bool) -> Layer {
@@ -190,13 +166,8 @@ impl Loading<'_> {
         let cwd = self.sources.cwd.clone();
         let mut paths: Vec<(PathBuf, ValuePlace, bool)> = Vec::new();
         let named = strongest_first.iter().find_map(|layer| layer.root.get(&["import"]));
-        if let Some(node) = named {
-            let List(named) = decode(&node.to_figment()).unwrap_or_default();
-            for (at, name) in named.into_iter().enumerate() {
-                let item = node.get(&[at.to_string()]).unwrap_or(node);
-                let base = self.base_of(&item.place);
-                paths.push((base.join(name), item.place.clone(), item.reference.is_some()));
-            }
+        for (name, place, secret) in listed(named) {
+            paths.push((self.base_of(&place).join(name), place, secret));
         }
         for path in &self.sources.mcp_servers {
             paths.push((cwd.join(path), ValuePlace::Flag("--mcp-servers"), false));
@@ -211,26 +182,19 @@ impl Loading<'_> {
 
     fn import(&mut self, path: &Path, named_at: ValuePlace, secret: bool) -> Layer {
         if !path.is_file() {
+            let shown = source::display_path(path, &self.sources.cwd);
             let what = if secret {
                 "there is no such file".to_string()
             } else {
-                format!(
-                    "there is no file {}",
-                    source::display_path(path, &self.sources.cwd).display()
-                )
+                format!("there is no file {}", shown.display())
             };
             let hint = "the path is relative to the file that contains it";
-            self.problems.push(Problem::error(named_at, "import", what).hint(hint));
+            self.problems.error(named_at, "import", what, hint);
             return unreadable();
         }
-        match self.read(path, true) {
-            Some(node) => {
-                let node = import::layer(&node, &mut self.problems);
-                let base = path.parent().unwrap_or(path).to_path_buf();
-                self.layer(node, &base, true)
-            }
-            None => unreadable(),
-        }
+        let Some(node) = self.read(path, true) else { return unreadable() };
+        let node = import::layer(&node, &mut self.problems);
+        self.layer(node, path.parent().unwrap_or(path), true)
     }
 
     /// Rejects `include` in flags and variables, which hold a single value per key.
@@ -239,7 +203,7 @@ impl Loading<'_> {
             let Some(place) = layer.root.place_of(&["include"]) else { continue };
             let hint = "specify the first file with --config or LOCKGATE_CONFIG";
             let what = "only a file can include others";
-            self.problems.push(Problem::error(place, "include", what).hint(hint));
+            self.problems.error(place, "include", what, hint);
         }
     }
 
@@ -273,27 +237,15 @@ impl Loading<'_> {
 
     /// Reports two different servers with the same name in two files, with both places.
     fn twice(&mut self, layers: &Layers) {
-        let mut seen: BTreeMap<String, (&Node, ValuePlace)> = BTreeMap::new();
-        for layer in &layers.0 {
-            let Some(servers) = layer.root.map_at(&["servers"]) else { continue };
-            for (slug, entry) in servers {
-                if !is_definition(&entry.node) {
-                    continue;
-                }
-                match seen.get(slug) {
-                    Some((other, place)) if !same(other, &entry.node) => {
-                        let what = format!("another server with this name is defined at {place}");
-                        let hint = "rename one of them, or omit `command` and `url` here to only \
-                            add settings";
-                        let key = format!("servers.{slug}");
-                        self.problems
-                            .push(Problem::error(entry.place.clone(), key, what).hint(hint));
-                    }
-                    Some(_) => {}
-                    None => {
-                        seen.insert(slug.clone(), (&entry.node, entry.place.clone()));
-                    }
-                }
+        let mut seen: BTreeMap<&String, &NodeEntry> = BTreeMap::new();
+        let servers = layers.0.iter().filter_map(|layer| layer.root.map_at(&["servers"]));
+        for (slug, entry) in servers.flatten().filter(|(_, entry)| is_definition(&entry.node)) {
+            let first = *seen.entry(slug).or_insert(entry);
+            if !same(&first.node, &entry.node) {
+                let what = format!("another server with this name is defined at {}", first.place);
+                let hint =
+                    "rename one of them, or omit `command` and `url` here to only add settings";
+                self.problems.error(entry.place.clone(), format!("servers.{slug}"), what, hint);
             }
         }
     }
@@ -329,8 +281,8 @@ pub fn one_spelling(root: &mut Node) {
 }
 
 fn keys_at(root: &Node, path: &[&str]) -> Vec<String> {
-    let Some(map) = root.map_at(path) else { return Vec::new() };
-    map.keys().cloned().collect()
+    let names = root.map_at(path).into_iter().flat_map(|map| map.keys());
+    names.cloned().collect()
 }
 
 /// Returns a layer for an unreadable file, which suppresses messages about missing keys.
@@ -351,11 +303,7 @@ pub fn same(a: &Node, b: &Node) -> bool {
 }
 
 fn given(node: &Node, key: &str) -> Option<figment::value::Value> {
-    let node = node.get(&[key])?;
-    if is_empty(node) {
-        return None;
-    }
-    Some(node.to_figment())
+    Some(node.get(&[key]).filter(|node| !is_empty(node))?.to_figment())
 }
 
 fn is_empty(node: &Node) -> bool {

@@ -7,7 +7,7 @@ use lockgate_store::StorePlace;
 use lockgate_telemetry::audit::Output;
 
 use crate::loaded::Config;
-use crate::problem::{Problem, Problems};
+use crate::problem::Problems;
 use crate::source::{self, layer::Layers};
 
 /// Reports folders of tools that contain files of the gateway. `read` are the configuration's
@@ -24,14 +24,12 @@ pub fn check(
         let folder = real(&cwd.join(folder));
         let inside = own.iter().find(|file| real(&cwd.join(file)).starts_with(&folder));
         let Some(inside) = inside else { continue };
-        let path: Vec<&str> = key.split('.').collect();
-        let place = layers.place(&path);
+        let place = layers.place(&key.split('.').collect::<Vec<_>>());
         let what = format!(
             "contains the gateway's own `{}`, which tools could then read or change",
             source::display_path(inside, cwd).display()
         );
-        let hint = "use another folder";
-        problems.push(Problem::error(place, key, what).hint(hint));
+        problems.error(place, key, what, "use another folder");
     }
 }
 
@@ -40,9 +38,7 @@ fn own(config: &Config, read: &[PathBuf]) -> Vec<PathBuf> {
     let mut own = read.to_vec();
     if let Some(tls) = &config.listener.tls {
         own.extend([tls.cert.clone(), tls.key.clone()]);
-        if let Some(clients) = &tls.clients {
-            own.push(clients.ca.clone());
-        }
+        own.extend(tls.clients.iter().map(|clients| clients.ca.clone()));
     }
     own.extend(config.egress.ca_file.clone());
     if let Some(audit) = &config.telemetry.audit
@@ -76,22 +72,16 @@ fn folders(config: &Config) -> Vec<(String, PathBuf)> {
             folders.push((format!("builtin.shell.read.{at}"), path.clone()));
         }
     }
-    if let Some(content) = &config.tools.content
-        && let Some(folder) = &content.folder
-    {
-        folders.push(("builtin.content.folder".into(), folder.clone()));
-    }
+    let content = config.tools.content.iter().filter_map(|content| content.folder.clone());
+    folders.extend(content.map(|folder| ("builtin.content.folder".into(), folder)));
     folders
 }
 
 /// Resolves symbolic links in the existing part of a path.
 fn real(path: &Path) -> PathBuf {
-    for start in path.ancestors() {
-        let Ok(real) = start.canonicalize() else { continue };
-        return match path.strip_prefix(start) {
-            Ok(rest) => real.join(rest),
-            Err(_) => real,
-        };
-    }
-    path.to_path_buf()
+    let real = path.ancestors().find_map(|start| {
+        let rest = path.strip_prefix(start).ok()?;
+        Some(start.canonicalize().ok()?.join(rest))
+    });
+    real.unwrap_or_else(|| path.to_path_buf())
 }

@@ -11,7 +11,6 @@ use lockgate_policy::cases::Cases;
 use lockgate_policy::file::{Effect, File, Policy as Written, What, Who};
 use lockgate_policy::{Config, Document, Policy, PolicyEntry, PolicyError};
 use serde::de::DeserializeOwned;
-use serde_json::Value as Json;
 
 use crate::problem::{Problem, Problems, Report, ValuePlace};
 use crate::source::layer::Layer;
@@ -67,30 +66,22 @@ pub fn load(paths: &[PathBuf], cwd: &Path) -> Result<Config, Report> {
     let mut problems = Problems::default();
     let mut all = Vec::new();
     for path in paths {
-        match files(&cwd.join(path)) {
-            Ok(found) => all.extend(found),
-            Err(what) => problems.push(Problem::error(ValuePlace::file(path), "", what)),
-        }
+        let found = files(&cwd.join(path));
+        let found = found.map_err(|what| Problem::error(ValuePlace::file(path), "", what));
+        all.extend(problems.value_of(found).into_iter().flatten());
     }
     all.sort();
     all.dedup();
     let read = read(&all, cwd, &mut problems);
     let config = Config { documents: read.documents(), ..Config::default() };
-    if let Err(mistakes) = Policy::compile(&config) {
-        for mistake in mistakes {
-            problems.push(describe(mistake, &read));
+    for PolicyError { at, path, what, hint } in Policy::compile(&config).err().unwrap_or_default() {
+        match at.and_then(|at| read.locate(at, &path)) {
+            Some((place, key)) => problems.error(place, key, what, hint),
+            None => problems.push(Problem::error(ValuePlace::Nowhere, path.join("."), what)),
         }
     }
     problems.finish()?;
     Ok(config)
-}
-
-fn describe(mistake: PolicyError, read: &Read) -> Problem {
-    let PolicyError { at, path, what, hint } = mistake;
-    match at.and_then(|at| read.locate(at, &path)) {
-        Some((place, key)) => Problem::error(place, key, what).hint(hint),
-        None => Problem::error(ValuePlace::Nowhere, path.join("."), what),
-    }
 }
 
 /// Reads the cases of a file.
@@ -120,26 +111,17 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
     } else {
         return Err("there is no such file or folder".into());
     };
-    let pattern = match globset::Glob::new(pattern) {
-        Ok(pattern) => pattern.compile_matcher(),
-        Err(error) => return Err(error.kind().to_string()),
-    };
+    let pattern = globset::Glob::new(pattern).map_err(|error| error.kind().to_string())?;
     let dots = last.starts_with('.') && folder != path;
-    let mut found = match list(folder, &pattern, dots) {
-        Ok(found) => found,
-        Err(error) => return Err(format!("the folder cannot be read: {}", reason(&error))),
-    };
+    let mut found = list(folder, &pattern.compile_matcher(), dots)
+        .map_err(|error| format!("the folder cannot be read: {}", reason(&error)))?;
     if found.len() > MAX_POLICY_FILES {
         return Err(format!("there are more than {MAX_POLICY_FILES} files"));
     }
     found.sort();
     // Skipping a file could skip its denies.
-    let mut mistakes = Vec::new();
-    for path in &found {
-        if mistakes.len() < MAX_REPORTED_NAMES {
-            mistakes.extend(unreachable(path));
-        }
-    }
+    let mistakes = found.iter().filter_map(|path| unreachable(path));
+    let mistakes: Vec<_> = mistakes.take(MAX_REPORTED_NAMES).collect();
     match (mistakes.is_empty(), found.is_empty()) {
         (false, _) => Err(mistakes.join("; ")),
         (_, true) => Err("no file matches".into()),
@@ -215,10 +197,7 @@ struct Form<T> {
 impl Form<File> {
     fn source(self, name: String) -> Source {
         let Self { node, left, damaged, gone } = self;
-        let mut left = match left {
-            Some(file) => file.policies.into_iter(),
-            None => Vec::new().into_iter(),
-        };
+        let mut left = left.map_or(Vec::new(), |file| file.policies).into_iter();
         let all = match node.get(&["policies"]) {
             Some(Node { value: Value::List(items), .. }) => items.len(),
             _ => 0,
@@ -242,7 +221,7 @@ impl Form<File> {
                 ValuePlace::File { line, .. } => *line,
                 _ => 0,
             };
-            policies.push(PolicyEntry { policy, line, source: json(item) });
+            policies.push(PolicyEntry { policy, line, source: item.to_json() });
             places.push(at);
         }
         Source { document: Document { name, policies }, node, places }
@@ -274,46 +253,16 @@ fn form<T: DeserializeOwned>(
     cases: bool,
     problems: &mut Problems,
 ) -> Option<Form<T>> {
-    let node = match source::read_file(path, cwd, false) {
-        Ok(node) => node,
-        Err(problem) => {
-            problems.push(problem);
-            return None;
-        }
-    };
-    // An argument of a case may be null.
-    let empty = if cases { Vec::new() } else { node.find_keys_without_value() };
+    let node = problems.value_of(source::read_file(path, cwd, false))?;
     let mut layer = Layer::new(node.clone());
     let mut damaged = Vec::new();
-    for (place, key) in empty {
+    // An argument of a case may be null.
+    if !cases {
         let hint = "set a value, or remove it; JSON's null in a schema is `type: \"null\"`";
-        problems.push(Problem::error(place, key.join("."), "has no value").hint(hint));
-        damaged.push(key);
+        damaged = node.refuse_keys_without_value(hint, problems);
     }
     let reference = if cases { "`lockgate schema --cases`" } else { "`lockgate schema --policy`" };
     let left = layer.check_as::<T>(reference, problems);
     damaged.extend_from_slice(&layer.damaged);
     Some(Form { node, left, damaged, gone: layer.damaged })
-}
-
-fn json(node: &Node) -> Json {
-    match &node.value {
-        Value::Null => Json::Null,
-        Value::Bool(value) => (*value).into(),
-        Value::Integer(value) => match serde_json::Number::from_i128(*value) {
-            Some(number) => Json::Number(number),
-            None => Json::Null,
-        },
-        Value::Float(value) => (*value).into(),
-        Value::Text(text) => text.as_str().into(),
-        Value::List(items) => {
-            let list: Vec<_> = items.iter().map(json).collect();
-            Json::Array(list)
-        }
-        Value::Map(map) => {
-            let mut object = serde_json::Map::new();
-            object.extend(map.iter().map(|(key, entry)| (key.clone(), json(&entry.node))));
-            Json::Object(object)
-        }
-    }
 }

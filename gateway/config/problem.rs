@@ -161,6 +161,31 @@ impl Problems {
         }
     }
 
+    pub fn error(
+        &mut self,
+        place: ValuePlace,
+        key: impl Into<String>,
+        what: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.push(Problem::error(place, key, what).hint(hint));
+    }
+
+    pub fn warning(
+        &mut self,
+        place: ValuePlace,
+        key: impl Into<String>,
+        what: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.push(Problem::warning(place, key, what).hint(hint));
+    }
+
+    /// Returns the value, or reports the mistake.
+    pub fn value_of<T>(&mut self, result: Result<T, Problem>) -> Option<T> {
+        result.map_err(|problem| self.push(problem)).ok()
+    }
+
     /// Returns the warnings, or the report if it contains an error.
     pub fn finish(mut self) -> Result<Vec<Problem>, Report> {
         self.list

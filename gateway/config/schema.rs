@@ -10,13 +10,8 @@ pub fn schema() -> Value {
 
 /// Resolves a property's reference, including the reference in an optional property.
 pub fn resolve<'a>(root: &'a Value, property: &'a Value) -> &'a Value {
-    let mut at = property;
-    for choice in choices(property) {
-        if choice.get("$ref").is_some() {
-            at = choice;
-            break;
-        }
-    }
+    let reference = choices(property).iter().find(|choice| choice.get("$ref").is_some());
+    let at = reference.unwrap_or(property);
     let Some(reference) = at["$ref"].as_str() else { return at };
     reference.strip_prefix("#/$defs/").map_or(at, |name| &root["$defs"][name])
 }
@@ -27,6 +22,4 @@ pub fn choices(property: &Value) -> &[Value] {
 }
 
 #[cfg(test)]
-mod tests;
-#[cfg(test)]
-pub mod walk;
+pub mod tests;

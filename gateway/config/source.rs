@@ -4,6 +4,7 @@
 #[allow(clippy::result_large_err, reason = "serde takes figment's error as it is")]
 pub mod decode;
 pub mod environment;
+pub mod forms;
 pub mod json;
 pub mod layer;
 pub mod node;
@@ -25,19 +26,14 @@ const DEFAULT_FILES: [&str; 4] =
 
 /// Returns the configuration file in a folder, if any. Several such files are a mistake.
 pub fn locate(folder: &Path) -> Result<Option<PathBuf>, Problem> {
-    let mut found = None;
-    for name in DEFAULT_FILES {
-        if !folder.join(name).is_file() {
-            continue;
-        }
-        if let Some(first) = found {
-            let what = format!("{name} exists too");
-            let hint = "keep one of them, or select one with --config";
-            return Err(Problem::error(ValuePlace::file(Path::new(first)), "", what).hint(hint));
-        }
-        found = Some(name);
+    let mut found = DEFAULT_FILES.iter().filter(|name| folder.join(name).is_file());
+    let first = found.next();
+    if let (Some(first), Some(second)) = (first, found.next()) {
+        let what = format!("{second} exists too");
+        let hint = "keep one of them, or select one with --config";
+        return Err(Problem::error(ValuePlace::file(Path::new(first)), "", what).hint(hint));
     }
-    Ok(found.map(|name| folder.join(name)))
+    Ok(first.map(|name| folder.join(name)))
 }
 
 /// Returns a file's display path: relative to the current folder if inside.
@@ -66,11 +62,10 @@ pub fn read_file(path: &Path, cwd: &Path, otherwise_json: bool) -> Result<Node, 
     match node.value {
         Value::Map(_) => Ok(node),
         Value::Null => Ok(Node::map(whole)),
-        _ => Err(Problem::error(
-            whole,
-            "",
-            format!("must contain keys and values, not {}", node.kind()),
-        )),
+        _ => {
+            let what = format!("must contain keys and values, not {}", node.kind());
+            Err(Problem::error(whole, "", what))
+        }
     }
 }
 
@@ -79,15 +74,16 @@ pub fn read_json(source: &Path, text: &str) -> Result<Node, Problem> {
     json::read(&Arc::new(source.to_path_buf()), text)
 }
 
+/// Reads a file up to a byte more than the maximum.
 #[allow(clippy::disallowed_methods, reason = "reads what the operator named, within a bound")]
-fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
+pub fn read_bytes(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    std::fs::File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 fn read_text(path: &Path, whole: &ValuePlace) -> Result<String, Problem> {
-    let what = match read_bytes(path) {
+    let what = match read_bytes(path, FILE_BYTES) {
         Ok(bytes) if bytes.len() as u64 > FILE_BYTES => "is larger than 1 MiB".to_string(),
         Ok(bytes) => match String::from_utf8(bytes) {
             Ok(text) => return Ok(text),

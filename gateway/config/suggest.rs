@@ -21,16 +21,8 @@ const KNOWN_ELSEWHERE: &[(&str, &str)] = &[
 /// Returns the nearest of `known`, if near enough.
 fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let word = plain(word);
-    let mut nearest = None;
-    for candidate in known {
-        let Some(distance) = measure(&word, &plain(candidate)) else { continue };
-        match nearest {
-            Some((least, _)) if least <= distance => {}
-            _ => nearest = Some((distance, candidate)),
-        }
-    }
-    let (_, candidate) = nearest?;
-    Some(candidate)
+    let near = known.iter().filter_map(|known| Some((measure(&word, &plain(known))?, *known)));
+    near.min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
 }
 
 fn plain(word: &str) -> String {
@@ -47,19 +39,16 @@ fn measure(word: &str, known: &str) -> Option<usize> {
     }
     let distance = strsim::damerau_levenshtein(word, known);
     let near = (known.len().min(word.len()) / 3).max(1);
-    if distance <= near { Some(distance) } else { None }
+    (distance <= near).then_some(distance)
 }
 
 pub fn for_key(word: &str, known: &[&str]) -> String {
-    let lower = word.to_ascii_lowercase();
-    for (elsewhere, hint) in KNOWN_ELSEWHERE {
-        if *elsewhere == lower {
-            return (*hint).to_string();
+    let mut elsewhere = KNOWN_ELSEWHERE.iter();
+    match elsewhere.find(|(elsewhere, _)| elsewhere.eq_ignore_ascii_case(word)) {
+        Some((_, hint)) => (*hint).to_string(),
+        None => {
+            for_word(word, known).unwrap_or_else(|| format!("the keys here are {}", list(known)))
         }
-    }
-    match nearest(word, known) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("the keys here are {}", list(known)),
     }
 }
 
@@ -78,10 +67,6 @@ pub fn one_of(words: &[&str]) -> String {
 }
 
 fn list(words: &[&str]) -> String {
-    let mut list = String::new();
-    for word in words {
-        let comma = if list.is_empty() { "" } else { ", " };
-        list.push_str(&format!("{comma}`{word}`"));
-    }
-    list
+    let quoted: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
+    quoted.join(", ")
 }

@@ -13,8 +13,6 @@ mod mistakes;
 mod policies;
 mod precedence;
 mod published;
-mod redis;
-mod replicas;
 mod running;
 mod secrets;
 mod shell;

@@ -6,7 +6,6 @@ mod auth;
 mod builtin;
 mod compose;
 mod egress;
-mod identity;
 mod memory;
 mod policy;
 mod receivers;
@@ -15,14 +14,16 @@ mod server;
 mod server_auth;
 mod store;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use lockgate_telemetry::Format as LogFormat;
 
 use crate::loaded::{Config, Sources};
-use crate::problem::{Problem, Problems, Severity, ValuePlace};
+use crate::problem::{Problems, ValuePlace};
 use crate::raw::{Profile, Root};
 use crate::source::layer::Layers;
+use crate::source::node::Node;
 use crate::suggest;
 pub use egress::{NO_PROXY_VARIABLES, PROXY_VARIABLES};
 pub use server::is_own_header;
@@ -33,6 +34,8 @@ const NAME: &str = "lockgate";
 const NAME_CHARS: usize = 64;
 const TITLE_CHARS: usize = 200;
 const INSTRUCTIONS_BYTES: usize = 16 * 1024;
+/// The hint for a path that does not exist.
+const RELATIVE: &str = "paths are relative to the file that contains them";
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Returns the validated configuration if there is no mistake; `own` is the configuration file.
@@ -50,6 +53,7 @@ pub fn config(
         wrong: false,
         production: root.profile == Profile::Production,
         privileged: root.http.privileged_ports,
+        section: Vec::new(),
     };
     let mut proxy = check.proxy(root);
     proxy.limits.bytes_in_flight = check.bytes_in_flight(root);
@@ -114,6 +118,8 @@ fn adapt_listener(
     }
 }
 
+/// The state of the checks. Keys are relative to the section that is being checked, with dots
+/// between their names.
 struct Check<'a> {
     layers: &'a Layers,
     sources: &'a Sources,
@@ -121,65 +127,89 @@ struct Check<'a> {
     wrong: bool,
     production: bool,
     privileged: bool,
+    section: Vec<String>,
 }
 
 impl Check<'_> {
-    fn problem(&mut self, path: &[&str], make: impl FnOnce(ValuePlace, String) -> Problem) {
-        let problem = make(self.layers.place(path), path.join("."));
-        self.wrong |= problem.severity == Severity::Error;
-        self.problems.push(problem);
+    /// Checks an entry with a name of the operator's choice, which may contain dots.
+    fn within<T>(&mut self, map: &str, name: &str, check: impl FnOnce(&mut Self) -> T) -> T {
+        let section = [self.path(map), vec![name.to_owned()]].concat();
+        let outer = std::mem::replace(&mut self.section, section);
+        let checked = check(self);
+        self.section = outer;
+        checked
     }
 
-    fn error(&mut self, path: &[&str], what: impl Into<String>, hint: impl Into<String>) {
-        self.problem(path, |place, key| Problem::error(place, key, what).hint(hint));
+    /// Returns the whole path of a key; of the section itself if the key is empty.
+    fn path(&self, key: &str) -> Vec<String> {
+        let mut path = self.section.clone();
+        path.extend(key.split('.').filter(|name| !name.is_empty()).map(str::to_owned));
+        path
     }
 
-    fn warning(&mut self, path: &[&str], what: impl Into<String>, hint: impl Into<String>) {
-        self.problem(path, |place, key| Problem::warning(place, key, what).hint(hint));
+    fn given(&self, key: &str) -> Option<&Node> {
+        self.layers.get(&self.path(key))
+    }
+
+    /// Returns whether a value was removed as malformed.
+    fn is_damaged(&self, key: &str) -> bool {
+        self.layers.damaged(&self.path(key))
+    }
+
+    fn error(&mut self, key: &str, what: impl Into<String>, hint: impl Into<String>) {
+        self.error_at(&self.path(key), what, hint);
+    }
+
+    fn error_at(&mut self, path: &[String], what: impl Into<String>, hint: impl Into<String>) {
+        self.wrong = true;
+        self.problems.error(self.layers.place(path), path.join("."), what, hint);
+    }
+
+    fn warning(&mut self, key: &str, what: impl Into<String>, hint: impl Into<String>) {
+        let path = self.path(key);
+        self.problems.warning(self.layers.place(&path), path.join("."), what, hint);
     }
 
     /// Reports a key that is required in production, at the place that selects production.
-    fn missing(&mut self, path: &[&str], hint: &str) {
-        let place = match self.layers.place(path) {
+    fn missing(&mut self, key: &str, hint: &str) {
+        let place = match self.layers.place(&self.path(key)) {
             ValuePlace::Nowhere => self.layers.place(&["profile"]),
             place => place,
         };
         self.wrong = true;
-        self.problems
-            .push(Problem::error(place, path.join("."), "is required in production").hint(hint));
+        self.problems.error(place, key, "is required in production", hint);
     }
 
     /// Reports an error with the value, if it may be shown.
-    fn wrong_value(&mut self, path: &[&str], what: &str, hint: impl Into<String>) {
-        let what = format!("{what}{}", self.shown(path));
-        self.error(path, what, hint);
+    fn wrong_value(&mut self, key: &str, what: &str, hint: impl Into<String>) {
+        self.error(key, format!("{what}{}", self.shown(key)), hint);
     }
 
     /// Reports a mistake, unless the value was removed as malformed.
-    fn absent(&mut self, path: &[&str], what: &str, hint: impl Into<String>) {
-        if !self.layers.damaged(path) {
-            self.error(path, what, hint);
+    fn absent(&mut self, key: &str, what: &str, hint: impl Into<String>) {
+        if !self.is_damaged(key) {
+            self.error(key, what, hint);
         }
     }
 
     /// Returns a required value. A missing one is reported, unless it was removed as malformed.
-    fn required<T>(&mut self, path: &[&str], value: Option<T>, hint: &str) -> Option<T> {
+    fn required<T>(&mut self, key: &str, value: Option<T>, hint: &str) -> Option<T> {
         if value.is_none() {
-            self.absent(path, "is required", hint);
+            self.absent(key, "is required", hint);
         }
         value
     }
 
-    fn at_most(&mut self, path: &[&str], entries: usize, most: usize, hint: &str) {
+    fn at_most(&mut self, key: &str, entries: usize, most: usize, hint: &str) {
         if entries > most {
-            self.error(path, format!("must not have more than {most} entries"), hint);
+            self.error(key, format!("must not have more than {most} entries"), hint);
         }
     }
 
     /// Parses each item of a list, and reports the invalid ones.
     fn items<T>(
         &mut self,
-        list: &[&str],
+        list: &str,
         texts: &[String],
         (what, hint): (&str, &str),
         parse: impl Fn(&str) -> Option<T>,
@@ -198,33 +228,30 @@ impl Check<'_> {
     fn entry_name(&mut self, section: &str, name: &str, hint: &str) {
         if !is_slug(name) {
             let what = "the name of an entry must be 1 to 64 of a-z, 0-9 and -";
-            self.error(&[section, name], what, hint);
+            self.within(section, name, |check| check.error("", what, hint));
         }
     }
 
-    /// Returns the value at `path` for a message; empty if the value may be a secret.
-    fn shown(&self, path: &[&str]) -> String {
-        self.layers.get(path).map_or(String::new(), |node| node.shown(path))
+    /// Returns the value of a key for a message; empty if the value may be a secret.
+    fn shown(&self, key: &str) -> String {
+        self.given(key).map_or(String::new(), |node| node.shown(&self.path(key)))
     }
 
     /// Reports a mistake in a list's item, at the item itself unless the list was written as text.
-    fn item_error(&mut self, list: &[&str], at: usize, what: &str, hint: &str) {
-        let at = at.to_string();
-        let path = self.item_path(list, &at);
-        self.wrong_value(&path, what, hint);
+    fn item_error(&mut self, list: &str, at: usize, what: &str, hint: &str) {
+        self.wrong_value(&self.item_key(list, at), what, hint);
     }
 
-    /// Returns the path of a list's item, or of the list if it was written as text.
-    fn item_path<'p>(&self, list: &[&'p str], at: &'p str) -> Vec<&'p str> {
-        let item = [list, &[at]].concat();
-        if self.layers.get(&item).is_some() { item } else { list.to_vec() }
+    /// Returns the key of a list's item, or of the list if it was written as text.
+    fn item_key(&self, list: &str, at: usize) -> String {
+        let item = format!("{list}.{at}");
+        if self.given(&item).is_some() { item } else { list.to_owned() }
     }
 
     /// Checks that a file exists.
-    fn file(&mut self, path: &[&str], file: &Path) -> PathBuf {
+    fn file(&mut self, key: &str, file: &Path) -> PathBuf {
         if !file.is_file() {
-            let hint = "paths are relative to the file that contains them";
-            self.wrong_value(path, "there is no such file", hint);
+            self.wrong_value(key, "there is no such file", RELATIVE);
         }
         file.to_path_buf()
     }
@@ -233,11 +260,11 @@ impl Check<'_> {
         let name = root.name.as_deref().unwrap_or(NAME);
         if !is_slug(name) {
             let what = format!("must be 1 to {NAME_CHARS} of a-z, 0-9 and -");
-            self.wrong_value(&["name"], &what, "set the display name in `title`");
+            self.wrong_value("name", &what, "set the display name in `title`");
         }
         self.check_groups(root);
-        self.short(&["title"], root.title.as_deref(), TITLE_CHARS);
-        self.short(&["instructions"], root.instructions.as_deref(), INSTRUCTIONS_BYTES);
+        self.short("title", root.title.as_deref(), TITLE_CHARS);
+        self.short("instructions", root.instructions.as_deref(), INSTRUCTIONS_BYTES);
         lockgate_proxy::Config {
             name: name.to_string(),
             title: root.title.clone(),
@@ -251,17 +278,15 @@ impl Check<'_> {
             discovery: None,
             methods: self.methods(&root.methods),
             extensions: root.extensions.iter().cloned().collect(),
-            secret: self.secret(root.secret.as_deref()),
+            secret: self.long_secret("secret", root.secret.as_deref()),
             old_secrets: self.old_secrets(root),
             pins: self.pins(&root.pins),
             replicas: None,
         }
     }
 
-    fn short(&mut self, path: &[&str], text: Option<&str>, most: usize) {
-        if let Some(text) = text
-            && text.len() > most
-        {
+    fn short(&mut self, path: &str, text: Option<&str>, most: usize) {
+        if text.is_some_and(|text| text.len() > most) {
             self.error(path, format!("must not be longer than {most} bytes"), "shorten it");
         }
     }
@@ -269,14 +294,10 @@ impl Check<'_> {
     fn telemetry(&mut self, root: &Root) -> lockgate_telemetry::Config {
         let Root { log, telemetry, .. } = root;
         let audit = self.audit(&root.audit);
-        let format = match (log.format, self.production) {
-            (Some(given), _) => given,
-            (None, true) => LogFormat::Json,
-            (None, false) => LogFormat::Text,
-        };
+        let default = if self.production { LogFormat::Json } else { LogFormat::Text };
         lockgate_telemetry::Config {
             level: self.level(log.level.as_deref()),
-            format,
+            format: log.format.unwrap_or(default),
             otlp: self.collector("otlp", telemetry.otlp.as_deref(), "traces"),
             otlp_logs: self.collector("otlp_logs", telemetry.otlp_logs.as_deref(), "logs"),
             export: self.export(telemetry),
@@ -289,23 +310,19 @@ impl Check<'_> {
     fn level(&mut self, level: Option<&str>) -> String {
         let given = level.unwrap_or("info");
         let words: Vec<_> = given.split(',').map(|part| level_word(part.trim())).collect();
-        let path = ["log", "level"];
-        for word in &words {
-            if !word.contains(['=', ':', '[']) && !LEVELS.contains(&word.as_str()) {
-                let hint = match suggest::for_word(word, &LEVELS) {
-                    Some(near) => near,
-                    None => {
-                        "per module it is MODULE=LEVEL, such as info,lockgate_proxy=debug".into()
-                    }
-                };
-                let what = format!("must be {}", suggest::one_of(&LEVELS));
-                self.wrong_value(&path, &what, hint);
-                return given.to_string();
-            }
+        let path = "log.level";
+        let mut levels = words.iter().filter(|word| !word.contains(['=', ':', '[']));
+        if let Some(word) = levels.find(|word| !LEVELS.contains(&word.as_str())) {
+            let hint = suggest::for_word(word, &LEVELS).unwrap_or_else(|| {
+                "per module it is MODULE=LEVEL, such as info,lockgate_proxy=debug".into()
+            });
+            let what = format!("must be {}", suggest::one_of(&LEVELS));
+            self.wrong_value(path, &what, hint);
+            return given.to_string();
         }
         let filter = words.join(",");
         if tracing_subscriber::EnvFilter::builder().parse(&filter).is_err() {
-            self.wrong_value(&path, "is not a log filter", "such as info,lockgate_proxy=debug");
+            self.wrong_value(path, "is not a log filter", "such as info,lockgate_proxy=debug");
         }
         filter
     }
@@ -315,6 +332,15 @@ impl Check<'_> {
 fn is_slug(name: &str) -> bool {
     (1..=NAME_CHARS).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
+
+/// Returns the URL of an address at which browsers and clients on this machine reach the gateway.
+fn local_url(listen: SocketAddr, root: &Root) -> Option<url::Url> {
+    if !listen.ip().is_loopback() || listen.port() == 0 {
+        return None;
+    }
+    let scheme = if root.http.tls.is_some() { "https" } else { "http" };
+    url::Url::parse(&format!("{scheme}://{listen}")).ok()
 }
 
 fn is_http(url: &url::Url) -> bool {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::problem::ValuePlace;
-use crate::source::node::{Node, Value};
+use crate::source::node::Node;
 
 /// Parts of the names of secret values.
 const NAMES: [&str; 16] = [
@@ -88,27 +88,14 @@ impl Secrets {
 
     /// Reserves the names of the variables in `node`, so that no secret takes them.
     pub fn reserve(&mut self, node: &Node) {
-        match &node.value {
-            Value::Text(text) => {
-                for part in text.split("${").skip(1) {
-                    let inside = part.split('}').next().unwrap_or("");
-                    let name = inside.strip_prefix("env:").unwrap_or(inside);
-                    let name = name.split(":-").next().unwrap_or("");
-                    self.reserved.insert(name.to_string());
-                }
+        node.visit(&mut Vec::new(), &mut |_, node| {
+            for part in node.as_text().unwrap_or("").split("${").skip(1) {
+                let inside = part.split('}').next().unwrap_or("");
+                let name = inside.strip_prefix("env:").unwrap_or(inside);
+                let name = name.split(":-").next().unwrap_or("");
+                self.reserved.insert(name.to_string());
             }
-            Value::List(list) => {
-                for item in list {
-                    self.reserve(item);
-                }
-            }
-            Value::Map(map) => {
-                for entry in map.values() {
-                    self.reserve(&entry.node);
-                }
-            }
-            _ => {}
-        }
+        });
     }
 
     /// Takes the inputs found since the last call, by the variable that replaces each.
@@ -140,8 +127,13 @@ impl Secrets {
 
     /// Converts the value of a child process's variable.
     pub fn variable(&mut self, text: &str, name: &str, of: WrittenAt<'_>) -> String {
+        self.named(text, name, name, of)
+    }
+
+    /// Converts a value with a name; as a secret, it becomes this variable.
+    fn named(&mut self, text: &str, name: &str, variable: &str, of: WrittenAt<'_>) -> String {
         if is_secret_name(name) || is_secret_value(text) {
-            self.secret(text, name, of)
+            self.secret(text, variable, of)
         } else {
             self.plain(text, of)
         }
@@ -151,12 +143,9 @@ impl Secrets {
         if OPEN_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
             return self.plain(text, of);
         }
-        let name = if name.eq_ignore_ascii_case("authorization") {
-            format!("{}_token", of.slug)
-        } else {
-            format!("{}_{name}", of.slug)
-        };
-        self.after_scheme(text, &name, of)
+        let is_token = name.eq_ignore_ascii_case("authorization");
+        let name = if is_token { "token" } else { name };
+        self.after_scheme(text, &format!("{}_{name}", of.slug), of)
     }
 
     /// Converts an argument of a program; `before` may be the option that the argument belongs to.
@@ -198,33 +187,25 @@ impl Secrets {
         let Some((address, query)) = text.split_once('?') else {
             return self.plain(text, of);
         };
-        let mut pairs = Vec::new();
-        for pair in query.split('&') {
-            pairs.push(match pair.split_once('=') {
-                Some((name, value)) => {
-                    let variable = format!("{}_{name}", of.slug);
-                    let made = if is_secret_name(name) || is_secret_value(value) {
-                        self.secret(value, &variable, of)
-                    } else {
-                        self.plain(value, of)
-                    };
-                    format!("{name}={made}")
-                }
-                None => self.plain(pair, of),
-            });
-        }
+        let pairs: Vec<_> = query.split('&').map(|pair| self.parameter(pair, of)).collect();
         format!("{}?{}", self.plain(address, of), pairs.join("&"))
+    }
+
+    fn parameter(&mut self, pair: &str, of: WrittenAt<'_>) -> String {
+        let Some((name, value)) = pair.split_once('=') else { return self.plain(pair, of) };
+        format!("{name}={}", self.named(value, name, &format!("{}_{name}", of.slug), of))
     }
 
     /// Replaces the secret after `Bearer` or another scheme.
     fn after_scheme(&mut self, text: &str, name: &str, of: WrittenAt<'_>) -> String {
-        for scheme in SCHEMES {
-            if let Some((before, secret)) = text.split_once(scheme) {
-                let made = self.secret(secret, name, of);
-                return format!("{before}{scheme}{made}");
+        let mut parts =
+            SCHEMES.iter().filter_map(|scheme| Some((scheme, text.split_once(scheme)?)));
+        match parts.next() {
+            Some((scheme, (before, secret))) => {
+                format!("{before}{scheme}{}", self.secret(secret, name, of))
             }
+            None => self.secret(text, name, of),
         }
-        self.secret(text, name, of)
     }
 
     /// Replaces a secret by a reference, unless the value is a reference already.
@@ -321,10 +302,7 @@ fn is_secret_value(text: &str) -> bool {
     let has_letter = text.contains(|c: char| c.is_ascii_alphabetic());
     let is_one_word = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-+=".contains(&b));
     // Names of packages and models have short parts; a UUID has parts, too.
-    let mut longest = 0;
-    for part in text.split(['-', '_']) {
-        longest = longest.max(part.len());
-    }
+    let longest = text.split(['-', '_']).map(str::len).max().unwrap_or(0);
     let is_uuid = text.len() == 36 && text.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
     let is_long = text.len() >= MIN_RANDOM_LENGTH && longest >= MIN_RANDOM_PART;
     has_digit && has_letter && is_one_word && (is_long || is_uuid)

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::source::node::is_sensitive;
+use crate::source::forms::{Form, has_form};
 use crate::tests::TestConfig;
 use crate::{Effective, Flags, effective};
 
@@ -165,7 +165,7 @@ fn every_key_is_shown_that_is_in_force_by_default() {
     ];
     let shown = show(&TestConfig::files(&[]));
     let mut missing = Vec::new();
-    for key in crate::schema::walk::keys() {
+    for key in crate::schema::tests::walk::keys() {
         let name = key.path.join(".");
         let is_shown = shown.settings.iter().any(|setting| setting.key == name);
         let is_named = key.path.iter().any(|part| part == "NAME");
@@ -185,10 +185,14 @@ fn what_is_called_as_a_secret_or_an_address_is_not_shown() {
         ["url", "password", "secret", "client_secret", "key", "keys", "old_secrets"];
     const SHOWN: [&str; 2] = ["http.tls.key", "pins.key"];
     let mut open = Vec::new();
-    for key in crate::schema::walk::keys() {
+    for key in crate::schema::tests::walk::keys() {
         let is_named_so = key.path.last().is_some_and(|name| SECRETS.contains(&name.as_str()));
         let name = key.path.join(".");
-        if is_named_so && !key.section && !is_sensitive(&key.path) && !SHOWN.contains(&&*name) {
+        if is_named_so
+            && !key.section
+            && !has_form(&key.path, Form::Secret)
+            && !SHOWN.contains(&&*name)
+        {
             open.push(name);
         }
     }

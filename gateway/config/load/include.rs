@@ -2,28 +2,20 @@
 //! folder for relative paths. Contradictions between files are mistakes, reported with both places.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 use super::{Loading, is_definition, same, unreadable};
 use crate::policies;
-use crate::problem::{Problem, Problems, ValuePlace};
-use crate::raw::leaf::List;
-use crate::source::decode::decode;
+use crate::problem::{Problems, ValuePlace};
 use crate::source::display_path;
-use crate::source::layer::Layer;
-use crate::source::node::{Node, NodeEntry, Value, is_one_of};
+use crate::source::forms::is_at_or_below;
+use crate::source::layer::{Layer, items, listed};
+use crate::source::node::{Node, Value};
 
 /// Maximum number of files of a configuration.
 const MAX_FILES: usize = 64;
 /// Lists that are concatenated over all files.
-const ADDED: &[&[&str]] = &[
-    &["import"],
-    &["include"],
-    &["policy", "files"],
-    &["policy", "*", "allow"],
-    &["policy", "*", "deny"],
-];
+const ADDED: [&str; 5] = ["import", "include", "policy.files", "policy.*.allow", "policy.*.deny"];
 
 #[derive(Default)]
 struct Included {
@@ -66,12 +58,10 @@ impl Loading<'_> {
         included.chain.push(known);
         for (file, place) in named {
             if let Some(what) = self.refuse(&file, &place, included) {
-                let hint = "include each file once";
-                self.problems.push(Problem::error(place, "include", what).hint(hint));
+                self.problems.error(place, "include", what, "include each file once");
             } else if included.seen.len() >= MAX_FILES {
                 let what = format!("a configuration has at most {MAX_FILES} files");
-                let hint = "merge some of them";
-                self.problems.push(Problem::error(place, "include", what).hint(hint));
+                self.problems.error(place, "include", what, "merge some of them");
                 break;
             } else {
                 self.include(&file, place, included);
@@ -85,7 +75,7 @@ impl Loading<'_> {
         let path = plain(path);
         let base = path.parent().unwrap_or(&path);
         let mut files = Vec::new();
-        for (name, place, is_secret) in listed(root) {
+        for (name, place, is_secret) in listed(root.get(&["include"])) {
             let whole = plain(&base.join(&name));
             let found = if whole.starts_with(base) {
                 policies::files(&whole).and_then(|found| within(base, found))
@@ -94,19 +84,15 @@ impl Loading<'_> {
             };
             match found {
                 Ok(found) => {
-                    for file in found {
-                        // A pattern may also match its own file.
-                        if file != path || file == whole {
-                            files.push((file, place.clone()));
-                        }
-                    }
+                    // A pattern may also match its own file.
+                    let others = found.into_iter().filter(|file| *file != path || *file == whole);
+                    files.extend(others.map(|file| (file, place.clone())));
                 }
                 Err(what) => {
                     let shown = if is_secret { String::new() } else { format!("`{name}`: ") };
                     let hint = "use a file, a folder, or a pattern such as teams/*.yaml, in or \
                         below the folder of the including file";
-                    let problem = Problem::error(place, "include", format!("{shown}{what}"));
-                    self.problems.push(problem.hint(hint));
+                    self.problems.error(place, "include", format!("{shown}{what}"), hint);
                 }
             }
         }
@@ -152,37 +138,13 @@ fn name_of(file: &Path, cwd: &Path) -> String {
     display_path(shown, cwd).display().to_string()
 }
 
-/// Returns the names in `include`, with their places and whether each comes from a reference.
-fn listed(root: &Node) -> Vec<(String, ValuePlace, bool)> {
-    let mut names = Vec::new();
-    for item in items(root.get(&["include"])) {
-        if let Value::Text(name) = item.value {
-            names.push((name, item.place, item.reference.is_some()));
-        }
-    }
-    names
-}
-
-/// Returns the items of a list, which may also be written as text.
-fn items(node: Option<&Node>) -> Vec<Node> {
-    let Some(node) = node else { return Vec::new() };
-    if let Value::List(list) = &node.value {
-        return list.clone();
-    }
-    let List(texts) = decode(&node.to_figment()).unwrap_or_default();
-    texts.into_iter().map(|text| Node { value: Value::Text(text), ..node.clone() }).collect()
-}
-
 /// Returns the path without `.` and `..`.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
-    for part in path.components() {
+    for part in path.components().filter(|part| *part != Component::CurDir) {
         match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                plain.pop();
-            }
-            part => plain.push::<&OsStr>(part.as_ref()),
+            Component::ParentDir => _ = plain.pop(),
+            part => plain.push(part),
         }
     }
     plain
@@ -201,7 +163,7 @@ fn merge(into: &mut Node, from: &Node, path: &mut Vec<String>, problems: &mut Pr
     if is_server && is_definition(into) && is_definition(from) && !same(into, from) {
         return differ(into, from, "another server with this name is defined", path, problems);
     }
-    if is_one_of(path, ADDED) {
+    if ADDED.iter().any(|key| is_at_or_below(path, key)) {
         let mut all = items(Some(into));
         all.extend(items(Some(from)));
         into.value = Value::List(all);
@@ -210,26 +172,14 @@ fn merge(into: &mut Node, from: &Node, path: &mut Vec<String>, problems: &mut Pr
     if let (Value::Map(known), Value::Map(new)) = (&mut into.value, &from.value) {
         for (key, entry) in new {
             path.push(key.clone());
-            merge_entry(known, key, entry, path, problems);
+            match known.get_mut(key) {
+                Some(known) => merge(&mut known.node, &entry.node, path, problems),
+                None => _ = known.insert(key.clone(), entry.clone()),
+            }
             path.pop();
         }
     } else if into.to_figment() != from.to_figment() {
         differ(into, from, "a different value is set", path, problems);
-    }
-}
-
-fn merge_entry(
-    into: &mut BTreeMap<String, NodeEntry>,
-    key: &str,
-    entry: &NodeEntry,
-    path: &mut Vec<String>,
-    problems: &mut Problems,
-) {
-    match into.get_mut(key) {
-        Some(known) => merge(&mut known.node, &entry.node, path, problems),
-        None => {
-            into.insert(key.to_string(), entry.clone());
-        }
     }
 }
 
@@ -240,5 +190,5 @@ fn differ(into: &Node, from: &Node, what: &str, path: &[String], problems: &mut 
         _ => "keep it in one of the files",
     };
     let what = format!("{what} at {}", into.place);
-    problems.push(Problem::error(from.place.clone(), key, what).hint(hint));
+    problems.error(from.place.clone(), key, what, hint);
 }

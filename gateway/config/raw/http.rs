@@ -70,16 +70,7 @@ lockgate_text::settings! {
         /// last request.
         pub drain: Duration = Seconds<0, 300, 5>,
     }
-}
 
-impl Http {
-    /// Returns the maximum connections of an address: seven eighths of all, unless configured.
-    pub(crate) fn most_of_address(&self) -> usize {
-        self.connections_per_address.unwrap_or((self.connections * 7).div_ceil(8))
-    }
-}
-
-lockgate_text::settings! {
     /// PEM files, read again whenever they change.
     pub struct Tls as "Tls" {
         /// PEM file of the certificate chain; relative to this file.
@@ -167,5 +158,12 @@ lockgate_text::settings! {
         /// Key that signs the messages (Standard Webhooks): `whsec_` and 24 to 64 random bytes in
         /// base64. A reference: `${WEBHOOK_SECRET}` or `file:PATH`.
         pub secret: Option<String> = Option<Text>,
+    }
+}
+
+impl Http {
+    /// Returns the maximum connections of an address: seven eighths of all, unless configured.
+    pub(crate) fn most_of_address(&self) -> usize {
+        self.connections_per_address.unwrap_or((self.connections * 7).div_ceil(8))
     }
 }

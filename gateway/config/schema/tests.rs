@@ -1,10 +1,12 @@
 //! Tests that the schema describes every key, and that descriptions match the numbers.
 
+pub mod walk;
+
 use serde::Serialize;
 use serde_json::ser::PrettyFormatter;
 use serde_json::{Serializer, Value};
 
-use super::walk::keys;
+use self::walk::keys;
 use crate::raw::Root;
 use crate::raw::leaf::{Byte, Second, Unit};
 

@@ -2,7 +2,7 @@
 //! type seven times, which would be most of this crate's code; this one generates it once.
 
 use std::collections::btree_map;
-use std::slice;
+use std::{iter, slice};
 
 use figment::error::Error;
 use figment::value::{Dict, Num, Value};
@@ -34,7 +34,7 @@ impl<'de> Deserializer<'de> for Decoder<'_> {
             Value::Num(_, number) => visit_number(*number, visitor),
             Value::Empty(..) => visitor.visit_none(),
             Value::Dict(_, entries) => visitor.visit_map(Entries::new(entries)),
-            Value::Array(_, items) => visitor.visit_seq(Items(items.iter(), 0)),
+            Value::Array(_, items) => visitor.visit_seq(Items(items.iter().enumerate())),
         }
     }
 
@@ -126,7 +126,7 @@ impl<'de> MapAccess<'de> for Entries<'_> {
     }
 }
 
-struct Items<'a>(slice::Iter<'a, Value>, usize);
+struct Items<'a>(iter::Enumerate<slice::Iter<'a, Value>>);
 
 impl<'de> SeqAccess<'de> for Items<'_> {
     type Error = Error;
@@ -135,10 +135,8 @@ impl<'de> SeqAccess<'de> for Items<'_> {
         &mut self,
         seed: T,
     ) -> Result<Option<T::Value>, Error> {
-        let Some(item) = self.0.next() else { return Ok(None) };
-        let place = self.1;
-        self.1 += 1;
-        seed.deserialize(Decoder(item)).map(Some).map_err(|error| below(error, &place.to_string()))
+        let Some((at, item)) = self.0.next() else { return Ok(None) };
+        seed.deserialize(Decoder(item)).map(Some).map_err(|error| below(error, &at.to_string()))
     }
 
     fn size_hint(&self) -> Option<usize> {

@@ -45,8 +45,8 @@ pub fn prefixed(env: &BTreeMap<String, String>, problems: &mut Problems) -> Node
         let path = path(rest);
         let place = ValuePlace::Variable(name.clone());
         if path.iter().any(String::is_empty) {
-            let problem = Problem::error(place, "", "contains no key");
-            problems.push(problem.hint("write LOCKGATE_SECTION__KEY, such as LOCKGATE_LOG__LEVEL"));
+            let hint = "write LOCKGATE_SECTION__KEY, such as LOCKGATE_LOG__LEVEL";
+            problems.error(place, "", "contains no key", hint);
         } else if !root.put(&path, parse(value, &place)) {
             let what = "conflicts with another variable that sets the same key, or its section";
             problems.push(Problem::error(place, path.join("."), what));
@@ -110,16 +110,13 @@ pub fn conventional(env: &BTreeMap<String, String>, listen: &str, problems: &mut
     if host.is_none() && port.is_none() {
         return root;
     }
-    let place =
-        ValuePlace::Variable(if host.is_some() { "MCP_HOST" } else { "MCP_PORT" }.to_string());
-    if let Some(port) = port
-        && port.parse::<u16>().is_err()
-    {
+    if let Some(port) = port.filter(|port| port.parse::<u16>().is_err()) {
         let place = ValuePlace::Variable("MCP_PORT".to_string());
         let what = format!("must be a port from 1024 to 65535 (it is `{}`)", port.escape_debug());
-        problems.push(Problem::error(place, "listen", what).hint("write a number"));
+        problems.error(place, "listen", what, "write a number");
         return root;
     }
+    let place = ValuePlace::Variable(host.map_or("MCP_PORT", |_| "MCP_HOST").to_string());
     let (old_host, old_port) = listen.rsplit_once(':').unwrap_or(("127.0.0.1", "3001"));
     let host = match host {
         Some(host) if host.contains(':') && !host.starts_with('[') => format!("[{host}]"),

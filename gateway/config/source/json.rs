@@ -37,10 +37,7 @@ pub fn read_value(text: &str, place: &ValuePlace) -> Option<Node> {
 /// Returns serde_json's message without the position, which is reported separately.
 fn plain(error: &serde_json::Error) -> String {
     let message = error.to_string();
-    match message.split_once(" at line ") {
-        Some((words, _)) => words.to_string(),
-        None => message,
-    }
+    message.split_once(" at line ").map_or(message.as_str(), |(words, _)| words).to_string()
 }
 
 struct Reader<'a> {
@@ -49,52 +46,49 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    fn place_of(&self, raw: &RawValue) -> ValuePlace {
+        (self.place)(raw.get().as_ptr() as usize - self.text.as_ptr() as usize)
+    }
+
     fn node(&self, raw: &RawValue, depth: usize) -> Result<Node, Problem> {
         let text = raw.get();
-        let at = text.as_ptr() as usize - self.text.as_ptr() as usize;
-        let place = (self.place)(at);
+        let place = self.place_of(raw);
         if depth > MAX_NESTING {
             return Err(Problem::error(place, "", format!("nested deeper than {MAX_NESTING}")));
         }
-        match self.value(text, depth) {
-            Ok(value) => Ok(Node::new(value, place)),
-            Err(JsonError::Known(problem)) => Err(problem),
-            Err(JsonError::Syntax(error)) => {
-                Err(Problem::error(place, "", format!("not valid JSON: {}", plain(&error))))
-            }
-        }
-    }
-
-    fn value(&self, text: &str, depth: usize) -> Result<Value, JsonError> {
-        Ok(match text.as_bytes().first() {
-            Some(b'{') => Value::Map(self.entries(text, depth)?),
+        let value = match text.as_bytes().first() {
+            Some(b'{') => Value::Map(self.entries(text, &place, depth)?),
             Some(b'[') => {
-                let mut list = Vec::new();
-                for item in serde_json::from_str::<Vec<&RawValue>>(text)? {
-                    list.push(self.node(item, depth + 1)?);
-                }
-                Value::List(list)
+                let items: Vec<&RawValue> = parse(text, &place)?;
+                let nodes = items.into_iter().map(|item| self.node(item, depth + 1));
+                Value::List(nodes.collect::<Result<_, _>>()?)
             }
-            Some(b'"') => Value::Text(serde_json::from_str(text)?),
+            Some(b'"') => Value::Text(parse(text, &place)?),
             Some(b't' | b'f') => Value::Bool(text == "true"),
             Some(b'n') => Value::Null,
             _ => match text.parse::<i128>() {
                 Ok(value) => Value::Integer(value),
-                Err(_) => Value::Float(serde_json::from_str(text)?),
+                Err(_) => Value::Float(parse(text, &place)?),
             },
-        })
+        };
+        Ok(Node::new(value, place))
     }
 
-    fn entries(&self, text: &str, depth: usize) -> Result<BTreeMap<String, NodeEntry>, JsonError> {
-        let entries: Entries<'_> = serde_json::from_str(text)?;
+    fn entries(
+        &self,
+        text: &str,
+        at: &ValuePlace,
+        depth: usize,
+    ) -> Result<BTreeMap<String, NodeEntry>, Problem> {
+        let entries: Entries<'_> = parse(text, at)?;
         let mut map = BTreeMap::new();
-        for (key, raw) in entries.0 {
+        for (raw_key, raw) in entries.0 {
+            let key: String = parse(raw_key.get(), at)?;
             let node = self.node(raw, depth + 1)?;
-            let at = raw.get().as_ptr() as usize - self.text.as_ptr() as usize;
-            let place = (self.place)(key_start(self.text, at));
+            let place = self.place_of(raw_key);
             if map.contains_key(&key) {
                 let what = format!("duplicate key `{}`", key.escape_debug());
-                return Err(Problem::error(place, "", what).hint("keep one of them").into());
+                return Err(Problem::error(place, "", what).hint("keep one of them"));
             }
             map.insert(key, NodeEntry { place, node });
         }
@@ -102,47 +96,11 @@ impl Reader<'_> {
     }
 }
 
-enum JsonError {
-    Syntax(serde_json::Error),
-    Known(Problem),
-}
-
-impl From<serde_json::Error> for JsonError {
-    fn from(error: serde_json::Error) -> Self {
-        Self::Syntax(error)
-    }
-}
-
-impl From<Problem> for JsonError {
-    fn from(problem: Problem) -> Self {
-        Self::Known(problem)
-    }
-}
-
-/// Returns the position of the opening quote of the key before `value`.
-fn key_start(text: &str, value: usize) -> usize {
-    let bytes = text.as_bytes();
-    let last = bytes[..value].iter().rposition(|b| !b.is_ascii_whitespace() && *b != b':');
-    let Some(end) = last else {
-        return value;
-    };
-    let mut at = end;
-    while at > 0 {
-        at -= 1;
-        if bytes[at] == b'"' && !is_escaped(&bytes[..at]) {
-            return at;
-        }
-    }
-    value
-}
-
-/// Returns whether the next character is escaped, by an odd number of backslashes.
-fn is_escaped(before: &[u8]) -> bool {
-    let mut count = 0;
-    while before[..before.len() - count].ends_with(b"\\") {
-        count += 1;
-    }
-    count % 2 == 1
+/// Parses a part of a text at this place.
+fn parse<'t, T: Deserialize<'t>>(text: &'t str, place: &ValuePlace) -> Result<T, Problem> {
+    serde_json::from_str(text).map_err(|error| {
+        Problem::error(place.clone(), "", format!("not valid JSON: {}", plain(&error)))
+    })
 }
 
 /// Blanks comments and trailing commas, so that all other bytes keep their positions.
@@ -190,15 +148,15 @@ fn strip(text: &str) -> String {
     String::from_utf8(out).unwrap_or_else(|_| text.to_string())
 }
 
-/// Ordered pairs of key and raw value, including duplicates so that they can be rejected.
-struct Entries<'a>(Vec<(String, &'a RawValue)>);
+/// Ordered pairs of raw key and value, including duplicates so that they can be rejected.
+struct Entries<'a>(Vec<(&'a RawValue, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct EntriesVisitor;
 
         impl<'de> Visitor<'de> for EntriesVisitor {
-            type Value = Vec<(String, &'de RawValue)>;
+            type Value = Vec<(&'de RawValue, &'de RawValue)>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")

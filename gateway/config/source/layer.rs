@@ -10,6 +10,7 @@ use super::decode::decode;
 use super::node::{Node, Value};
 use crate::problem::{HINT, MAX_LISTED_PROBLEMS, Problem, Problems, ValuePlace};
 use crate::raw::Root;
+use crate::raw::leaf::List;
 use crate::suggest;
 
 /// The description of a map in messages.
@@ -60,10 +61,8 @@ impl Layer {
                 return None;
             }
             let written = self.written(&path);
-            if let Some((_, parent)) = path.split_last()
-                && let Some(parent) = self.root.get(parent)
-                && matches!(parent.value, Value::List(_))
-            {
+            let parent = path.split_last().and_then(|(_, parent)| self.root.get(parent));
+            if parent.is_some_and(|parent| matches!(parent.value, Value::List(_))) {
                 self.gaps.push(written.clone());
             }
             if self.root.remove(&path).is_none() {
@@ -81,10 +80,8 @@ impl Layer {
             let mut before = self.gaps_of(&written);
             before.sort_unstable();
             match part.parse::<usize>() {
-                Ok(mut at) if !before.is_empty() => {
-                    for gap in before {
-                        at += usize::from(gap <= at);
-                    }
+                Ok(at) if !before.is_empty() => {
+                    let at = before.iter().fold(at, |at, gap| at + usize::from(*gap <= at));
                     written.push(at.to_string());
                 }
                 _ => written.push(part.clone()),
@@ -95,16 +92,9 @@ impl Layer {
 
     /// Returns the indices of removed items of a list.
     fn gaps_of(&self, list: &[String]) -> Vec<usize> {
-        let mut gaps = Vec::new();
-        for gap in &self.gaps {
-            if let Some((at, path)) = gap.split_last()
-                && path == list
-                && let Ok(at) = at.parse()
-            {
-                gaps.push(at);
-            }
-        }
-        gaps
+        let all = self.gaps.iter().filter_map(|gap| gap.split_last());
+        let here = all.filter(|(_, path)| *path == list);
+        here.filter_map(|(at, _)| at.parse().ok()).collect()
     }
 
     /// Returns whether a value is missing only because its malformed value was reported and
@@ -118,56 +108,52 @@ impl Layer {
 
     fn explain(&self, error: &Error, path: &[String], reference: &str) -> Problem {
         let key = self.written(path).join(".");
-        let place = self.root.place_of(path).unwrap_or(ValuePlace::Nowhere);
+        let mut place = self.root.place_of(path).unwrap_or(ValuePlace::Nowhere);
         let shown = self.root.get(path).map_or(String::new(), |node| node.shown(path));
-        match &error.kind {
+        let (what, hint) = match &error.kind {
             Kind::UnknownField(name, known) => {
-                let place = self.root.key_place(path).unwrap_or(place);
-                Problem::error(place, key, "there is no such key")
-                    .hint(suggest::for_key(name, known))
+                place = self.root.key_place(path).unwrap_or(place);
+                ("there is no such key".to_string(), suggest::for_key(name, known))
             }
             Kind::UnknownVariant(word, known) => {
-                let what = format!("must be {}{shown}", suggest::one_of(known));
-                let problem = Problem::error(place, key, what);
-                match suggest::for_word(word, known) {
-                    Some(near) if !shown.is_empty() => problem.hint(near),
-                    _ => problem.hint("write one of these"),
-                }
+                let near = suggest::for_word(word, known).filter(|_| !shown.is_empty());
+                let hint = near.unwrap_or_else(|| "write one of these".to_string());
+                (format!("must be {}{shown}", suggest::one_of(known)), hint)
             }
             Kind::DuplicateField(name) => {
-                Problem::error(place, key, format!("`{name}` is set twice"))
-                    .hint("`type` and `transport` are the same key")
+                let hint = "`type` and `transport` are the same key";
+                (format!("`{name}` is set twice"), hint.to_string())
             }
             Kind::InvalidType(actual, expected) | Kind::InvalidValue(actual, expected) => {
                 let wanted = kind_wanted(expected);
                 if is_broken_json(&place, wanted, actual) {
+                    let hint = "write [\"a\", \"b\"] or {\"key\": \"value\"}, including the quotes";
                     let what =
                         format!("is not valid JSON, which is required for {wanted} in a variable");
-                    let hint = "write [\"a\", \"b\"] or {\"key\": \"value\"}, including the quotes";
-                    return Problem::error(place, key, what).hint(hint);
+                    (what, hint.to_string())
+                } else {
+                    let hint = hint_for_type(path, wanted, actual, reference);
+                    (format!("must be {wanted}, not {}", kind_of(actual)), hint)
                 }
-                let what = format!("must be {wanted}, not {}", kind_of(actual));
-                Problem::error(place, key, what)
-                    .hint(hint_for_type(path, wanted, actual, reference))
             }
             Kind::Message(message) => match message.split_once(HINT) {
-                Some((what, hint)) => {
-                    Problem::error(place, key, format!("{what}{shown}")).hint(hint)
-                }
-                None => Problem::error(place, key, format!("{message}{shown}")),
+                Some((what, hint)) => (format!("{what}{shown}"), hint.to_string()),
+                None => return Problem::error(place, key, format!("{message}{shown}")),
             },
-            Kind::MissingField(name) if path.is_empty() => Problem::error(
-                place,
-                "",
-                format!("lacks `{name}`"),
-            )
-            .hint(format!(
-                "write `{name}: []` for an empty file: a file without it may have lost its content"
-            )),
-            Kind::MissingField(name) => Problem::error(place, key, format!("lacks `{name}`"))
-                .hint(format!("it is required; {reference} lists all keys")),
-            _ => Problem::error(place, key, "does not fit here"),
-        }
+            Kind::MissingField(name) => {
+                let hint = if path.is_empty() {
+                    format!(
+                        "write `{name}: []` for an empty file: a file without it may have lost its \
+                            content"
+                    )
+                } else {
+                    format!("it is required; {reference} lists all keys")
+                };
+                (format!("lacks `{name}`"), hint)
+            }
+            _ => return Problem::error(place, key, "does not fit here"),
+        };
+        Problem::error(place, key, what).hint(hint)
     }
 }
 
@@ -257,14 +243,11 @@ impl Layers {
 
     /// Returns the place to report for `path`, or for the nearest section above that exists.
     pub fn place<S: AsRef<str>>(&self, path: &[S]) -> ValuePlace {
-        for n in (1..=path.len()).rev() {
-            for layer in self.0.iter().rev() {
-                if let Some(place) = layer.root.place_of(&path[..n]) {
-                    return place;
-                }
-            }
-        }
-        ValuePlace::Nowhere
+        let mut above = (1..=path.len()).rev();
+        let place = above.find_map(|length| {
+            self.0.iter().rev().find_map(|layer| layer.root.place_of(&path[..length]))
+        });
+        place.unwrap_or(ValuePlace::Nowhere)
     }
 
     /// Returns whether `path`, or a value above or below it, was removed as malformed.
@@ -276,4 +259,22 @@ impl Layers {
 /// Returns whether the shorter path is a prefix of the other.
 fn is_above_or_below<S: AsRef<str>>(taken: &[String], path: &[S]) -> bool {
     taken.iter().zip(path).all(|(a, b)| a == b.as_ref())
+}
+
+/// Returns the names in a list, with their places and whether each comes from a reference.
+pub fn listed(list: Option<&Node>) -> Vec<(String, ValuePlace, bool)> {
+    let items = items(list).into_iter();
+    items
+        .filter_map(|item| Some((item.as_text()?.to_owned(), item.place, item.reference.is_some())))
+        .collect()
+}
+
+/// Returns the items of a list, which may also be written as text.
+pub fn items(node: Option<&Node>) -> Vec<Node> {
+    let Some(node) = node else { return Vec::new() };
+    if let Value::List(list) = &node.value {
+        return list.clone();
+    }
+    let List(texts) = decode(&node.to_figment()).unwrap_or_default();
+    texts.into_iter().map(|text| Node { value: Value::Text(text), ..node.clone() }).collect()
 }

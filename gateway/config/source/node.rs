@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use figment::value::{Dict, Empty, Num, Tag, Value as Figment};
 
-use crate::problem::ValuePlace;
+use super::forms::{Form, has_form};
+use crate::problem::{Problems, ValuePlace};
 
 /// Maximum nesting of a file.
 pub const MAX_NESTING: usize = 32;
@@ -16,42 +17,6 @@ pub const STOPPED: &str = "the mistake is here or just before";
 
 /// Maximum length of a value quoted in a message.
 const MAX_QUOTED_CHARS: usize = 60;
-
-/// Keys with values that are never quoted in a message; `*` matches any name.
-const SENSITIVE: &[&[&str]] = &[
-    &["admin", "scrape_token"],
-    &["admin", "sign_in", "client_secret"],
-    &["approvals", "webhook"],
-    &["audit", "key"],
-    &["audit", "webhook"],
-    &["auth", "key"],
-    &["builtin", "database", "connections"],
-    &["builtin", "shell", "environment"],
-    &["builtin", "web", "proxy"],
-    &["catalogue", "*", "url"],
-    &["egress", "proxy", "password"],
-    &["egress", "proxy", "url"],
-    &["egress", "proxy", "user"],
-    &["identity", "keys"],
-    &["old_secrets"],
-    &["redis", "url"],
-    &["secret"],
-    &["servers", "*", "auth", "client_key"],
-    &["servers", "*", "auth", "client_secret"],
-    &["servers", "*", "auth", "provider", "client_secret"],
-    &["servers", "*", "command"],
-    &["servers", "*", "args"],
-    &["servers", "*", "env"],
-    &["servers", "*", "headers"],
-    &["servers", "*", "url"],
-    &["store", "keys"],
-    &["store", "url"],
-    &["telemetry", "headers"],
-    &["telemetry", "otlp"],
-    &["telemetry", "otlp_logs"],
-    &["tool_search", "embeddings", "headers"],
-    &["tool_search", "embeddings", "url"],
-];
 
 #[derive(Clone)]
 pub struct Node {
@@ -150,12 +115,9 @@ impl Node {
 
     /// Returns the place to report for `path`, or for the nearest section above it.
     pub fn nearest_place<S: AsRef<str>>(&self, path: &[S]) -> ValuePlace {
-        for length in (1..=path.len()).rev() {
-            if let Some(place) = self.place_of(&path[..length]) {
-                return place;
-            }
-        }
-        ValuePlace::Nowhere
+        let mut above = (1..=path.len()).rev();
+        let place = above.find_map(|length| self.place_of(&path[..length]));
+        place.unwrap_or(ValuePlace::Nowhere)
     }
 
     pub fn key_place<S: AsRef<str>>(&self, path: &[S]) -> Option<ValuePlace> {
@@ -166,23 +128,20 @@ impl Node {
     /// Puts `node` at `path` and creates the sections above it. Returns false if another value is
     /// in the way.
     pub fn put<S: AsRef<str>>(&mut self, path: &[S], node: Self) -> bool {
-        let Value::Map(map) = &mut self.value else {
-            return false;
-        };
-        match path {
-            [] => false,
-            [last] => {
-                let place = node.place.clone();
-                map.insert(last.as_ref().to_string(), NodeEntry { place, node }).is_none()
-            }
-            [first, rest @ ..] => {
-                let section = map.entry(first.as_ref().to_string()).or_insert_with(|| NodeEntry {
-                    place: node.place.clone(),
-                    node: Self::map(node.place.clone()),
-                });
-                section.node.put(rest, node)
-            }
+        self.put_entry(path, NodeEntry { place: node.place.clone(), node })
+    }
+
+    pub fn put_entry<S: AsRef<str>>(&mut self, path: &[S], entry: NodeEntry) -> bool {
+        let Value::Map(map) = &mut self.value else { return false };
+        let Some((first, rest)) = path.split_first() else { return false };
+        let name = first.as_ref().to_string();
+        if rest.is_empty() {
+            return map.insert(name, entry).is_none();
         }
+        let place = entry.place.clone();
+        let section =
+            map.entry(name).or_insert_with(|| NodeEntry { node: Self::map(place.clone()), place });
+        section.node.put_entry(rest, entry)
     }
 
     /// Returns whether the node is a file without content; `{}` is content.
@@ -191,39 +150,63 @@ impl Node {
         is_whole && matches!(&self.value, Value::Map(map) if map.is_empty())
     }
 
-    /// Returns keys without a value, with their paths: an incomplete key of a policy must not match
-    /// everyone.
-    pub fn find_keys_without_value(&self) -> Vec<(ValuePlace, Vec<String>)> {
+    /// Reports keys without a value, and returns their paths: an incomplete key of a policy must
+    /// not match everyone.
+    pub fn refuse_keys_without_value(
+        &self,
+        hint: &str,
+        problems: &mut Problems,
+    ) -> Vec<Vec<String>> {
         let mut found = Vec::new();
-        self.collect_keys_without_value(&mut Vec::new(), &mut found);
+        self.visit(&mut Vec::new(), &mut |path, node| {
+            if matches!(node.value, Value::Null)
+                && let Some(place) = self.key_place(path)
+            {
+                problems.error(place, path.join("."), "has no value", hint);
+                found.push(path.to_vec());
+            }
+        });
         found
     }
 
-    fn collect_keys_without_value(
-        &self,
-        path: &mut Vec<String>,
-        found: &mut Vec<(ValuePlace, Vec<String>)>,
-    ) {
-        match &self.value {
+    /// Visits this node and all below it. Recursion is bounded by [`MAX_NESTING`].
+    pub fn visit(&self, path: &mut Vec<String>, see: &mut dyn FnMut(&[String], &Self)) {
+        see(path, self);
+        let below: Vec<(String, &Self)> = match &self.value {
+            Value::List(items) => numbered(items.iter()).collect(),
             Value::Map(map) => {
-                for (key, entry) in map {
-                    path.push(key.clone());
-                    match entry.node.value {
-                        Value::Null => found.push((entry.place.clone(), path.clone())),
-                        _ => entry.node.collect_keys_without_value(path, found),
-                    }
-                    path.pop();
-                }
+                let entries = map.iter();
+                entries.map(|(key, entry)| (key.clone(), &entry.node)).collect()
             }
-            Value::List(items) => {
-                for (at, item) in items.iter().enumerate() {
-                    path.push(at.to_string());
-                    item.collect_keys_without_value(path, found);
-                    path.pop();
-                }
-            }
-            _ => {}
+            _ => return,
+        };
+        for (name, node) in below {
+            path.push(name);
+            node.visit(path, see);
+            path.pop();
         }
+    }
+
+    /// Visits this node and all below it, and may change them.
+    pub fn visit_mut(&mut self, path: &mut Vec<String>, see: &mut dyn FnMut(&[String], &mut Self)) {
+        see(path, self);
+        let below: Vec<(String, &mut Self)> = match &mut self.value {
+            Value::List(items) => numbered(items.iter_mut()).collect(),
+            Value::Map(map) => {
+                map.iter_mut().map(|(key, entry)| (key.clone(), &mut entry.node)).collect()
+            }
+            _ => return,
+        };
+        for (name, node) in below {
+            path.push(name);
+            node.visit_mut(path, see);
+            path.pop();
+        }
+    }
+
+    /// Converts to JSON. Null means "not given" and is left out.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::to_value(self.to_figment()).unwrap_or_default()
     }
 
     /// Renames the key at the end of `path`, unless the new name exists.
@@ -265,7 +248,7 @@ impl Node {
     /// reference.
     pub fn shown<S: AsRef<str>>(&self, path: &[S]) -> String {
         let text = match &self.value {
-            _ if self.reference.is_some() || is_sensitive(path) => return String::new(),
+            _ if self.reference.is_some() || has_form(path, Form::Secret) => return String::new(),
             Value::Bool(value) => value.to_string(),
             Value::Integer(value) => value.to_string(),
             Value::Float(value) => value.to_string(),
@@ -288,52 +271,26 @@ impl Node {
             },
             Value::Float(value) => Figment::Num(tag, Num::F64(*value)),
             Value::Text(text) => Figment::String(tag, text.clone()),
-            Value::List(list) => {
-                let items: Vec<_> = list.iter().map(|item| item.to_figment()).collect();
-                Figment::Array(tag, items)
-            }
+            Value::List(list) => Figment::Array(tag, list.iter().map(Self::to_figment).collect()),
             Value::Map(_) => Figment::Dict(tag, self.to_dict()),
         }
     }
 
     pub fn to_dict(&self) -> Dict {
-        let Some(map) = self.as_map() else {
-            return Dict::new();
-        };
-        let mut dict = Dict::new();
-        for (key, entry) in map {
-            if !matches!(entry.node.value, Value::Null) {
-                dict.insert(key.clone(), entry.node.to_figment());
-            }
-        }
-        dict
+        let entries = self.as_map().into_iter().flatten();
+        let given = entries.filter(|(_, entry)| !matches!(entry.node.value, Value::Null));
+        given.map(|(key, entry)| (key.clone(), entry.node.to_figment())).collect()
     }
 }
 
-/// Returns whether the value of this key is never quoted.
-pub fn is_sensitive<S: AsRef<str>>(path: &[S]) -> bool {
-    is_at_or_below(path, SENSITIVE)
-}
-
-/// Returns whether `path` begins with any of these paths.
-pub fn is_at_or_below<S: AsRef<str>>(path: &[S], any: &[&[&str]]) -> bool {
-    any.iter().any(|keys| starts_with(path, keys))
-}
-
-/// Returns whether `path` is one of these paths.
-pub fn is_one_of<S: AsRef<str>>(path: &[S], any: &[&[&str]]) -> bool {
-    any.iter().any(|keys| keys.len() == path.len() && starts_with(path, keys))
+/// Adds the names of a list's items.
+fn numbered<T>(items: impl Iterator<Item = T>) -> impl Iterator<Item = (String, T)> {
+    items.enumerate().map(|(at, item)| (at.to_string(), item))
 }
 
 /// Borrows a path, for pattern matching.
 pub fn as_words(path: &[String]) -> Vec<&str> {
     path.iter().map(String::as_str).collect()
-}
-
-/// Returns whether `path` begins with `keys`, where `*` matches any name.
-pub fn starts_with<S: AsRef<str>>(path: &[S], keys: &[&str]) -> bool {
-    path.len() >= keys.len()
-        && path.iter().zip(keys).all(|(have, want)| *want == "*" || have.as_ref() == *want)
 }
 
 // Places from byte offsets. Columns count characters.

@@ -49,21 +49,17 @@ fn node(value: &Spanned<DeValue<'_>>, lines: &Lines<'_>, depth: usize) -> Result
     let value = match value.get_ref() {
         DeValue::String(text) => Value::Text(text.to_string()),
         DeValue::Boolean(value) => Value::Bool(*value),
-        DeValue::Integer(number) => match i128::from_str_radix(number.as_str(), number.radix()) {
-            Ok(number) => Value::Integer(number),
-            Err(_) => return Err(Problem::error(place, "", "this number is too large")),
-        },
+        DeValue::Integer(number) => i128::from_str_radix(number.as_str(), number.radix())
+            .map(Value::Integer)
+            .map_err(|_| Problem::error(place.clone(), "", "this number is too large"))?,
         DeValue::Float(number) => Value::Float(number.as_str().parse().unwrap_or(f64::NAN)),
         DeValue::Datetime(date) => Value::Text(date.to_string()),
         DeValue::Array(_) if depth > MAX_NESTING => {
             return Err(Problem::error(place, "", format!("nested deeper than {MAX_NESTING}")));
         }
         DeValue::Array(items) => {
-            let mut list = Vec::with_capacity(items.len());
-            for item in items.iter() {
-                list.push(node(item, lines, depth + 1)?);
-            }
-            Value::List(list)
+            let nodes = items.iter().map(|item| node(item, lines, depth + 1));
+            Value::List(nodes.collect::<Result<_, _>>()?)
         }
         DeValue::Table(table) => return map(table, at, lines, depth),
     };

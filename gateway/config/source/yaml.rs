@@ -118,11 +118,7 @@ fn plain(message: &str) -> String {
 }
 
 enum Tree {
-    Null,
-    Bool(bool),
-    Integer(i128),
-    Float(f64),
-    Text(String),
+    Single(Value),
     List(Vec<Spanned<Tree>>),
     Map(Vec<(Spanned<String>, Spanned<Tree>)>),
 }
@@ -130,15 +126,8 @@ enum Tree {
 fn build(tree: Spanned<Tree>, place: &impl Fn(Location) -> ValuePlace) -> Node {
     let at = place(tree.referenced);
     let value = match tree.value {
-        Tree::Null => Value::Null,
-        Tree::Bool(value) => Value::Bool(value),
-        Tree::Integer(value) => Value::Integer(value),
-        Tree::Float(value) => Value::Float(value),
-        Tree::Text(value) => Value::Text(value),
-        Tree::List(list) => {
-            let items: Vec<_> = list.into_iter().map(|item| build(item, place)).collect();
-            Value::List(items)
-        }
+        Tree::Single(value) => value,
+        Tree::List(list) => Value::List(list.into_iter().map(|item| build(item, place)).collect()),
         Tree::Map(entries) => {
             let mut map = BTreeMap::new();
             for (key, value) in entries {
@@ -167,35 +156,35 @@ impl<'de> Visitor<'de> for TreeVisitor {
     }
 
     fn visit_bool<E: de::Error>(self, value: bool) -> Result<Tree, E> {
-        Ok(Tree::Bool(value))
+        Ok(Tree::Single(Value::Bool(value)))
     }
 
     fn visit_i64<E: de::Error>(self, value: i64) -> Result<Tree, E> {
-        Ok(Tree::Integer(value.into()))
+        Ok(Tree::Single(Value::Integer(value.into())))
     }
 
     fn visit_u64<E: de::Error>(self, value: u64) -> Result<Tree, E> {
-        Ok(Tree::Integer(value.into()))
+        Ok(Tree::Single(Value::Integer(value.into())))
     }
 
     fn visit_i128<E: de::Error>(self, value: i128) -> Result<Tree, E> {
-        Ok(Tree::Integer(value))
+        Ok(Tree::Single(Value::Integer(value)))
     }
 
     fn visit_f64<E: de::Error>(self, value: f64) -> Result<Tree, E> {
-        Ok(Tree::Float(value))
+        Ok(Tree::Single(Value::Float(value)))
     }
 
     fn visit_str<E: de::Error>(self, value: &str) -> Result<Tree, E> {
-        Ok(Tree::Text(value.to_string()))
+        Ok(Tree::Single(Value::Text(value.to_string())))
     }
 
     fn visit_unit<E: de::Error>(self) -> Result<Tree, E> {
-        Ok(Tree::Null)
+        Ok(Tree::Single(Value::Null))
     }
 
     fn visit_none<E: de::Error>(self) -> Result<Tree, E> {
-        Ok(Tree::Null)
+        Ok(Tree::Single(Value::Null))
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Tree, D::Error> {

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{TestConfig, certificate};
-use crate::schema::walk::{Key, keys};
+use crate::schema::tests::walk::{Key, keys};
 use crate::{Sources, load};
 
 pub(super) fn root() -> PathBuf {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::TestConfig;
-use crate::schema::walk::{Key, keys};
+use crate::schema::tests::walk::{Key, keys};
 
 fn document(key: &Key, value: Value) -> String {
     let mut document = json!({ "servers": { "a": { "command": "sh" } } });

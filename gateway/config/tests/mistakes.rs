@@ -4,8 +4,6 @@
 mod authn;
 mod keys;
 mod listener;
-mod policy;
-mod program;
 mod proxy;
 mod source;
 mod telemetry;

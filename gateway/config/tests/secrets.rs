@@ -61,7 +61,7 @@ fn a_valid_configuration_shows_none_of_its_secrets() {
 
 #[test]
 fn no_mistake_shows_a_secret_that_a_reference_gave() {
-    for key in crate::schema::walk::keys() {
+    for key in crate::schema::tests::walk::keys() {
         for value in
             ["${S}", "x ${S}", "${file:secret.txt}", "${NONE:-Tops3cret}", "file:secret.txt"]
         {
@@ -218,7 +218,7 @@ fn an_issued_key_is_no_key_of_the_gateway() {
 fn every_key_that_is_documented_as_a_reference_takes_one() {
     let given = TestConfig::files(&[("secret.txt", SECRET)]);
     let mut count = 0;
-    for key in crate::schema::walk::keys() {
+    for key in crate::schema::tests::walk::keys() {
         if !key.description.contains("A reference: ") {
             continue;
         }

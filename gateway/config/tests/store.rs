@@ -1,4 +1,5 @@
-//! Tests of `store`: a single location, keys as references, and conventional variables.
+//! Tests of `store`, `redis` and `replicas`: locations, addresses of all gateways, the required
+//! secret, and that messages reveal none.
 
 use lockgate_store::StorePlace;
 
@@ -107,4 +108,99 @@ fn tools_cannot_reach_the_store() {
     let text = "store: { file: open/own.db }\nbuiltin: { file: { roots: [{ path: open }] } }";
     let messages = TestConfig::files(&[("lockgate.yaml", text), ("open/readme", "")]).messages();
     assert!(messages.iter().any(|message| message.contains("own.db")), "{messages:?}");
+}
+
+fn with_redis(text: &str, url: &str) -> TestConfig {
+    TestConfig::yaml(text).env("URL", url).env("SECRET", KEY)
+}
+
+#[test]
+fn rates_are_shared_where_an_address_says_so() {
+    assert!(TestConfig::yaml("title: a").loaded().config.limits.is_none());
+    let text = "redis: { url: '${URL}' }\nsecret: '${SECRET}'";
+    let loaded = with_redis(text, "rediss://:Tops3cret@redis.example.com/1").loaded();
+    let shown = format!("{loaded:?}");
+    assert!(shown.contains("redis.example.com") && !shown.contains("Tops3cret"), "{shown}");
+    let one = loaded.config.limits.unwrap();
+    // A new secret has no effect until the old one is removed.
+    let ring = "redis: { url: '${URL}' }\nsecret: '${NEW}'\nold_secrets: ['${SECRET}']";
+    let new = with_redis(ring, "rediss://:Tops3cret@redis.example.com/1");
+    let new = new.env("NEW", "new-0123456789abcdef0123456789ab").loaded();
+    assert!(new.config.limits.unwrap() == one);
+    let other = "redis: { url: '${URL}', prefix: other }\nsecret: '${SECRET}'";
+    let other = with_redis(other, "rediss://:Tops3cret@redis.example.com/1").loaded();
+    assert!(other.config.limits.unwrap() != one);
+}
+
+#[test]
+fn what_cannot_be_shared_is_said_without_the_secret() {
+    let with_secret = "redis: { url: '${URL}' }\nsecret: '${SECRET}'";
+    for (text, url, key, words) in [
+        (with_secret, "http://:Tops3cret@h", "redis.url", "a URL of Redis or Valkey"),
+        (with_secret, "redis://:Tops3cret@h/x", "redis.url", "a database number"),
+        (with_secret, "redis://Tops3cret@h", "redis.url", "a user without a password"),
+        ("redis: { url: '${URL}' }", "redis://:Tops3cret@h", "redis.url", "requires `secret`"),
+        ("redis: { prefix: a }", "", "redis.prefix", "without `redis.url`"),
+        (
+            "redis: { url: '${URL}', prefix: 'a b' }\nsecret: '${SECRET}'",
+            "redis://h",
+            "redis.prefix",
+            "letters, digits",
+        ),
+    ] {
+        let messages = with_redis(text, url).messages();
+        let [message] = messages.as_slice() else { panic!("{url}: {messages:?}") };
+        assert!(message.contains(key) && message.contains(words), "{message}");
+        assert!(!message.contains("Tops3cret"), "{message}");
+    }
+}
+
+fn with_replicas(replicas: &str) -> TestConfig {
+    let text = format!("listen: 127.0.0.1:3001\nsecret: '${{SECRET}}'\nreplicas: {replicas}");
+    TestConfig::yaml(&text).env("SECRET", KEY)
+}
+
+#[test]
+fn the_port_is_the_one_of_the_listener_unless_there_is_another() {
+    assert!(TestConfig::yaml("title: a").loaded().config.proxy.replicas.is_none());
+    let text = "{ address: 2001:db8::7, peers: [gate-peers.tools.svc, '10.0.0.8:3005'] }";
+    let replicas = with_replicas(text).loaded().config.proxy.replicas.unwrap();
+    assert_eq!(replicas.address.to_string(), "[2001:db8::7]:3001");
+    let peers = [("gate-peers.tools.svc".to_owned(), 3001), ("10.0.0.8".to_owned(), 3005)];
+    assert_eq!((replicas.peers.as_slice(), replicas.tls_name), (peers.as_slice(), None));
+    let other = with_replicas("{ address: '10.0.0.7:3009', peers: gate }")
+        .loaded()
+        .config
+        .proxy
+        .replicas
+        .unwrap();
+    assert_eq!(other.address.to_string(), "10.0.0.7:3009");
+}
+
+#[test]
+fn what_cannot_be_reached_is_an_error() {
+    for (text, key, words) in [
+        (
+            "{ address: gate, peers: a }",
+            "replicas.address",
+            "is not a valid address of this gateway",
+        ),
+        (
+            "{ address: 0.0.0.0, peers: a }",
+            "replicas.address",
+            "is not a valid address of this gateway",
+        ),
+        ("{ address: 10.0.0.7 }", "replicas.peers", "is required by `replicas.address`"),
+        ("{ address: 10.0.0.7, peers: ['a b'] }", "replicas.peers", "is not a name or address"),
+        ("{ address: 10.0.0.7, peers: ['a:0'] }", "replicas.peers", "is not a name or address"),
+        ("{ address: 10.0.0.7, peers: 'http://a' }", "replicas.peers", "is not a name or address"),
+        ("{ peers: a }", "replicas.peers", "without `replicas.address`"),
+        ("{ address: 10.0.0.7, peers: a, tls_name: a }", "replicas.tls_name", "without `http.tls`"),
+    ] {
+        let messages = with_replicas(text).messages();
+        let [message] = messages.as_slice() else { panic!("{text}: {messages:?}") };
+        assert!(message.contains(key) && message.contains(words), "{message}");
+    }
+    let alone = TestConfig::yaml("replicas: { address: 10.0.0.7, peers: a }").messages();
+    assert!(alone.iter().any(|message| message.contains("requires `secret`")), "{alone:?}");
 }

@@ -18,7 +18,7 @@ const MAX_ROLE: usize = 256;
 
 impl Check<'_> {
     pub fn listener(&mut self, root: &Root, has_key: bool) -> Option<lockgate_listener::Config> {
-        let listen = self.address(&["listen"], root.listen.as_deref().unwrap_or(LISTEN), has_key);
+        let listen = self.address("listen", root.listen.as_deref().unwrap_or(LISTEN), has_key);
         let http = &root.http;
         let tls = self.tls(http);
         let hosts = self.hosts(&http.hosts);
@@ -35,7 +35,7 @@ impl Check<'_> {
             hosts,
             origins,
             trusted_proxies: lockgate_listener::TrustedProxies {
-                networks: self.networks(&["http", "trusted_proxies"], &http.trusted_proxies),
+                networks: self.networks("http.trusted_proxies", &http.trusted_proxies),
                 header: http.forwarded_header,
             },
             tls,
@@ -43,7 +43,7 @@ impl Check<'_> {
             keep_alive: http.keep_alive,
             drain: http.drain,
             // A gateway on a development machine has no load balancer in front.
-            drains_when_idle: self.production || self.layers.get(&["http", "drain"]).is_some(),
+            drains_when_idle: self.production || self.given("http.drain").is_some(),
             limits: lockgate_listener::Limits {
                 body_bytes: http.body_bytes,
                 header_bytes: http.header_bytes,
@@ -63,22 +63,20 @@ impl Check<'_> {
         has_key: bool,
     ) -> lockgate_admin::Config {
         let raw = &root.admin;
-        let path = ["admin", "listen"];
-        let listen = raw.listen.as_ref().and_then(|text| self.address(&path, text, has_key));
+        let path = "admin.listen";
+        let listen = raw.listen.as_ref().and_then(|text| self.address(path, text, has_key));
         if let Some(listen) = listen
             && listen.port() != 0
             && main == Some(listen)
         {
-            self.error(
-                &path,
-                "is the address of `listen`",
-                "use another port, or remove it to share the address",
-            );
+            let hint = "use another port, or remove it to share the address";
+            self.error(path, "is the address of `listen`", hint);
         }
         // Behind a proxy, all requests come from this machine.
         let is_private =
             matches!(main, Some(main) if is_loopback(main.ip())) && !is_behind_proxy(&root.http);
         let trusts_local = is_private && !self.production;
+        let import_registry = raw.import_registry.as_ref();
         let api = lockgate_admin::ApiConfig {
             on_clients_address: match raw.api {
                 raw::ApiPlace::Auto => !self.production,
@@ -93,10 +91,8 @@ impl Check<'_> {
             },
             grants: self.grants(raw.grants.as_deref().unwrap_or_default()),
             clients_address: ClientsAddress::default(),
-            import_registry: raw
-                .import_registry
-                .as_ref()
-                .and_then(|url| self.remote_url(&["admin", "import_registry"], url)),
+            import_registry: import_registry
+                .and_then(|url| self.remote_url("admin.import_registry", url)),
         };
         let scrape_token = self.scrape_token(raw.scrape_token.as_deref());
         lockgate_admin::Config { listen, webhook: None, api, ready: raw.ready, scrape_token }
@@ -106,10 +102,9 @@ impl Check<'_> {
     /// creator are refused regardless of this setting.
     fn grants(&mut self, raw: &[String]) -> Vec<String> {
         let wrong = ("is not the name of a role", "write the name of a role, of 1 to 256 bytes");
-        self.items(&["admin", "grants"], raw, wrong, |role| {
-            let is_wrong =
-                role.is_empty() || role.len() > MAX_ROLE || role.contains(char::is_control);
-            (!is_wrong).then(|| role.to_owned())
+        self.items("admin.grants", raw, wrong, |role| {
+            let is_fit = (1..=MAX_ROLE).contains(&role.len()) && !role.contains(char::is_control);
+            is_fit.then(|| role.to_owned())
         })
     }
 
@@ -118,10 +113,10 @@ impl Check<'_> {
         let Some(raw) = raw else { return vec![Holder::of_key(default)] };
         let what = "is not a valid role, principal or certificate";
         let hint = "write role:NAME, principal:ISSUER|SUBJECT or certificate:dns:NAME";
-        self.items(&["admin", key], raw, (what, hint), Holder::parse)
+        self.items(&format!("admin.{key}"), raw, (what, hint), Holder::parse)
     }
 
-    fn address(&mut self, path: &[&str], text: &str, has_key: bool) -> Option<SocketAddr> {
+    fn address(&mut self, path: &str, text: &str, has_key: bool) -> Option<SocketAddr> {
         let numeric = match text.strip_prefix("localhost:") {
             Some(port) => format!("127.0.0.1:{port}"),
             None => text.to_string(),
@@ -132,7 +127,7 @@ impl Check<'_> {
             return None;
         };
         let hint = match address.port() {
-            0 if matches!(self.layers.place(path), ValuePlace::Flag(_)) => None,
+            0 if matches!(self.layers.place(&self.path(path)), ValuePlace::Flag(_)) => None,
             0 => Some("port 0 (any free port) is only accepted on the command line"),
             1..1024 if !self.privileged => {
                 Some("use a higher port, or set `http.privileged_ports: true`")
@@ -142,7 +137,7 @@ impl Check<'_> {
         if let Some(hint) = hint {
             self.wrong_value(path, "the port must be from 1024 to 65535", hint);
         }
-        if !has_key && !is_loopback(address.ip()) && !self.layers.damaged(&["auth"]) {
+        if !has_key && !is_loopback(address.ip()) && !self.is_damaged("auth") {
             let what = "without `auth.key` only a loopback address may be bound";
             let hint = "set `auth.key: \"${LOCKGATE_KEY}\"` or another credential of `auth`, or \
                 bind 127.0.0.1";
@@ -156,13 +151,13 @@ impl Check<'_> {
         if is_loopback(listen.ip()) {
             return;
         }
-        if !tls && !self.layers.damaged(&["http", "tls"]) {
+        if !tls && !self.is_damaged("http.tls") {
             let hint = "set `http.tls`, or put a proxy with TLS in front";
-            self.warning(&["listen"], "the key crosses the network unencrypted", hint);
+            self.warning("listen", "the key crosses the network unencrypted", hint);
         }
         if listen.ip().is_unspecified() && hosts.is_empty() {
             let what = "requests with a host name are rejected";
-            self.warning(&["listen"], what, "add the host name to `http.hosts`");
+            self.warning("listen", what, "add the host name to `http.hosts`");
         }
     }
 
@@ -171,7 +166,7 @@ impl Check<'_> {
         let cert = self.tls_file("cert", raw.cert.as_deref());
         let key = self.tls_file("key", raw.key.as_deref());
         let clients = raw.client_ca.as_ref().map(|file| lockgate_listener::Clients {
-            ca: self.file(&["http", "tls", "client_ca"], file),
+            ca: self.file("http.tls.client_ca", file),
             required: raw.client_auth == raw::ClientAuth::Required,
         });
         let tls = lockgate_listener::Tls { cert: cert?, key: key?, clients };
@@ -189,37 +184,36 @@ impl Check<'_> {
             && let Err(error) = tls.check()
         {
             let hint = "use PEM files: a certificate with its chain, its key, and authorities";
-            self.error(&["http", "tls"], error.to_string(), hint);
+            self.error("http.tls", error.to_string(), hint);
         }
     }
 
     fn tls_file(&mut self, name: &str, file: Option<&Path>) -> Option<PathBuf> {
-        let path = ["http", "tls", name];
-        if let Some(file) = file {
-            return Some(self.file(&path, file));
+        let path = format!("http.tls.{name}");
+        if file.is_none() {
+            let what = "is required: TLS needs both `cert` and `key`";
+            self.absent(&path, what, "set it to a PEM file");
         }
-        let what = "is required: TLS needs both `cert` and `key`";
-        self.absent(&path, what, "set it to a PEM file");
-        None
+        file.map(|file| self.file(&path, file))
     }
 
     fn hosts(&mut self, hosts: &[String]) -> Vec<String> {
         let hint = "use a name such as mcp.example.com, or a single * for any";
-        self.items(&["http", "hosts"], hosts, ("is not a host name", hint), |host| {
+        self.items("http.hosts", hosts, ("is not a host name", hint), |host| {
             let is_name = (1..=255).contains(&host.len()) && has_host_characters(host);
             (host == "*" || is_name).then(|| host.to_ascii_lowercase())
         })
     }
 
     /// Parses networks. An address is a network of a single host.
-    pub fn networks(&mut self, path: &[&str], list: &[String]) -> Vec<IpNet> {
+    pub fn networks(&mut self, path: &str, list: &[String]) -> Vec<IpNet> {
         let wrong = ("is not an address or network", "such as 10.1.2.3 or 10.1.0.0/16");
         self.items(path, list, wrong, parse_network)
     }
 
     fn origins(&mut self, origins: &[String]) -> Vec<String> {
         let hint = "write scheme://host or scheme://host:port without a path";
-        self.items(&["http", "origins"], origins, ("is not an origin", hint), |origin| {
+        self.items("http.origins", origins, ("is not an origin", hint), |origin| {
             is_origin(origin).then(|| origin.to_ascii_lowercase())
         })
     }

@@ -1,28 +1,22 @@
-//! `auth`: authentication methods that can work, and are not weaker than they look.
+//! `auth`, `identity` and `admin.sign_in`: authentication methods that can work, and are not weaker
+//! than they look; signing keys; sign-in to the console. No message quotes a key.
 
-use std::net::SocketAddr;
+use std::sync::Arc;
 
 use lockgate_authn as authn;
+use lockgate_authn::signer::{self, SigningKey};
 use url::Url;
 
 use super::Check;
+use super::secret::MAX_CREDENTIAL;
 use super::server_auth::{exchanges_tokens, has_users};
-use crate::raw::{self, Root};
+use crate::raw::{self, Root, Server, SignIn};
 use crate::{keys, suggest};
 
 const MAX_ISSUERS: usize = 32;
 const PATTERN_BYTES: usize = 1024;
-const ALGORITHMS: [(&str, authn::Algorithm); 9] = [
-    ("RS256", authn::Algorithm::RS256),
-    ("RS384", authn::Algorithm::RS384),
-    ("RS512", authn::Algorithm::RS512),
-    ("PS256", authn::Algorithm::PS256),
-    ("PS384", authn::Algorithm::PS384),
-    ("PS512", authn::Algorithm::PS512),
-    ("ES256", authn::Algorithm::ES256),
-    ("ES384", authn::Algorithm::ES384),
-    ("EdDSA", authn::Algorithm::EdDSA),
-];
+const ALGORITHMS: [&str; 9] =
+    ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"];
 const DEFAULT: [&str; 5] = ["RS256", "PS256", "ES256", "ES384", "EdDSA"];
 
 impl Check<'_> {
@@ -52,25 +46,25 @@ impl Check<'_> {
 
     /// Checks that the configured methods admit the intended callers.
     fn admission(&mut self, config: &authn::Config) {
-        let path = ["auth", "anonymous"];
-        let damaged = self.layers.damaged(&["auth"]);
+        let path = "auth.anonymous";
+        let damaged = self.is_damaged("auth");
         if config.anonymous == authn::Anonymous::Everywhere && !config.scopes.required.is_empty() {
             let hint = "remove it, or remove `auth.scopes.required`";
             let what = "callers without a credential have no scopes, so they are rejected";
-            self.warning(&path, what, hint);
+            self.warning(path, what, hint);
         } else if config.anonymous == authn::Anonymous::Everywhere {
             let hint = "remove it, unless every client that can reach the gateway may use it";
-            self.warning(&path, "callers need no credential", hint);
+            self.warning(path, "callers need no credential", hint);
         } else if !config.has_credentials() && !damaged {
             if config.anonymous == authn::Anonymous::Never {
                 let hint =
                     "set `auth.key`, `auth.keys_file`, `auth.issuers` or `http.tls.client_ca`";
                 let what = "every caller is rejected: no authentication method is configured";
-                self.error(&path, what, hint);
+                self.error(path, what, hint);
             } else if self.production {
                 let hint = "set `auth: { key: \"${LOCKGATE_KEY}\" }` and that variable, or \
                     `auth.keys_file`, `auth.issuers` or `http.tls.client_ca`";
-                self.missing(&["auth", "key"], hint);
+                self.missing("auth.key", hint);
             }
         }
         let hint = match config.anonymous {
@@ -87,22 +81,21 @@ impl Check<'_> {
         {
             let what = "callers behind a proxy on this machine appear local, and local callers \
                 need no credential";
-            self.warning(&["http", "public_url"], what, hint);
+            self.warning("http.public_url", what, hint);
         }
         if config.key.is_some() && !config.scopes.required.is_empty() {
             let hint =
                 "create keys with `lockgate keys create --scope …` instead, and remove `auth.key`";
-            let path = ["auth", "scopes", "required"];
-            self.error(&path, "the holder of `auth.key` has no scopes", hint);
+            self.error("auth.scopes.required", "the holder of `auth.key` has no scopes", hint);
         }
     }
 
     fn keys(&mut self, root: &Root) -> Option<Vec<authn::key::Key>> {
         let file = root.auth.keys_file.as_deref()?;
         if !file.exists() {
-            let shown = self.shown(&["auth", "keys_file"]);
+            let shown = self.shown("auth.keys_file");
             let hint = "create the first key with `lockgate keys create NAME`";
-            self.warning(&["auth", "keys_file"], format!("there is no such file yet{shown}"), hint);
+            self.warning("auth.keys_file", format!("there is no such file yet{shown}"), hint);
         }
         let read = keys::read(file, &self.sources.cwd, self.problems);
         self.wrong |= read.is_none();
@@ -110,42 +103,38 @@ impl Check<'_> {
     }
 
     fn issuers(&mut self, raw: &raw::Auth) -> Vec<authn::Issuer> {
-        self.at_most(&["auth", "issuers"], raw.issuers.len(), MAX_ISSUERS, "remove some");
+        self.at_most("auth.issuers", raw.issuers.len(), MAX_ISSUERS, "remove some");
         let mut all: Vec<authn::Issuer> = Vec::new();
         for (name, raw) in &raw.issuers {
-            if let Some(issuer) = self.issuer(name, raw) {
+            all.extend(self.within("auth.issuers", name, |check| {
+                let issuer = check.issuer(raw)?;
                 if all.iter().any(|other| other.issuer == issuer.issuer) {
-                    let path = ["auth", "issuers", name, "issuer"];
-                    self.error(&path, "is listed twice", "keep one of them");
+                    check.error("issuer", "is listed twice", "keep one of them");
                 }
-                all.push(issuer);
-            }
+                Some(issuer)
+            }));
         }
         all
     }
 
-    fn issuer(&mut self, name: &str, raw: &raw::Issuer) -> Option<authn::Issuer> {
-        let path = ["auth", "issuers", name, "issuer"];
+    fn issuer(&mut self, raw: &raw::Issuer) -> Option<authn::Issuer> {
+        let path = "issuer";
         let hint = "set it to the `iss` of its tokens, such as https://login.example.com";
-        let issuer = self.required(&path, raw.issuer.as_ref(), hint)?;
-        self.secure_url(&path, issuer, hint);
-        let jwks = match &raw.jwks_uri {
-            Some(text) => {
-                let path = ["auth", "issuers", name, "jwks_uri"];
-                self.secure_url(&path, text, "it is the address of its keys")
-            }
-            None => None,
-        };
+        let issuer = self.required(path, raw.issuer.as_ref(), hint)?;
+        self.secure_url(path, issuer, hint);
+        let jwks = raw.jwks_uri.as_ref();
+        let jwks = jwks
+            .and_then(|text| self.secure_url("jwks_uri", text, "it is the address of its keys"));
         if let Some(at) = raw.audiences.iter().position(String::is_empty) {
             let what = "is empty, so a token without an audience would be accepted everywhere";
             let hint = "use the value that the issuer puts into `aud`";
-            self.item_error(&["auth", "issuers", name, "audiences"], at, what, hint);
+            self.item_error("audiences", at, what, hint);
         }
         Some(authn::Issuer {
             issuer: issuer.clone(),
             jwks,
             audiences: raw.audiences.clone(),
-            algorithms: self.algorithms(name, raw.algorithms.as_deref()),
+            algorithms: self.algorithms(raw.algorithms.as_deref()),
             claims: raw.claims.clone(),
             refresh: raw.refresh,
             cooldown: raw.cooldown,
@@ -154,36 +143,30 @@ impl Check<'_> {
         })
     }
 
-    fn algorithms(&mut self, name: &str, raw: Option<&[String]>) -> Vec<authn::Algorithm> {
-        let named = match raw {
-            Some(named) => named.iter().map(String::as_str).collect(),
-            None => DEFAULT.to_vec(),
-        };
-        let path = ["auth", "issuers", name, "algorithms"];
+    fn algorithms(&mut self, raw: Option<&[String]>) -> Vec<authn::Algorithm> {
+        let default = DEFAULT.map(str::to_owned);
+        let named = raw.unwrap_or(&default);
         if named.is_empty() {
-            self.error(&path, "must not be empty", "remove it for the default");
+            self.error("algorithms", "must not be empty", "remove it for the default");
         }
-        let names = ALGORITHMS.map(|(name, _)| name);
         let mut found = Vec::new();
         for (at, word) in named.iter().enumerate() {
-            match ALGORITHMS.iter().find(|(name, _)| name == word) {
-                Some((_, algorithm)) => found.push(*algorithm),
-                None => {
-                    let weak = word.starts_with("HS") || word.eq_ignore_ascii_case("none");
-                    let hint = match suggest::for_word(word, &names) {
-                        Some(near) if !weak => near,
-                        _ => "symmetric algorithms and `none` are never accepted".into(),
-                    };
-                    let what = format!("must be {}", suggest::one_of(&names));
-                    self.item_error(&path, at, &what, &hint);
-                }
+            let known = ALGORITHMS.contains(&word.as_str());
+            if let Some(algorithm) = word.parse().ok().filter(|_| known) {
+                found.push(algorithm);
+                continue;
             }
+            let weak = word.starts_with("HS") || word.eq_ignore_ascii_case("none");
+            let near = suggest::for_word(word, &ALGORITHMS).filter(|_| !weak);
+            let hint = near.unwrap_or("symmetric algorithms and `none` are never accepted".into());
+            let what = format!("must be {}", suggest::one_of(&ALGORITHMS));
+            self.item_error("algorithms", at, &what, &hint);
         }
         found
     }
 
     /// Checks for an https address, or http on this machine.
-    pub fn secure_url(&mut self, path: &[&str], text: &str, hint: &str) -> Option<Url> {
+    pub fn secure_url(&mut self, path: &str, text: &str, hint: &str) -> Option<Url> {
         let url = super::parse_open_url(text).filter(|url| url.fragment().is_none());
         let Some(url) = url else {
             self.wrong_value(path, "must be an https:// address", hint);
@@ -199,13 +182,13 @@ impl Check<'_> {
 
     /// Returns the gateway's address for clients: the configured one, or a loopback `listen`.
     fn public_url(&mut self, root: &Root) -> Option<Url> {
-        let path = ["http", "public_url"];
+        let path = "http.public_url";
         let hint = "such as https://mcp.example.com; it is part of the audience of tokens";
         if let Some(text) = &root.http.public_url {
             let url = super::parse_open_url(text)
                 .filter(|url| url.query().is_none() && url.fragment().is_none());
             if !matches!(&url, Some(url) if has_plain_path(url)) {
-                self.wrong_value(&path, "must be an http:// or https:// address", hint);
+                self.wrong_value(path, "must be an http:// or https:// address", hint);
             }
             return url;
         }
@@ -215,37 +198,33 @@ impl Check<'_> {
         }
         let listen = root.listen.as_deref().unwrap_or(super::LISTEN);
         let listen = listen.replace("localhost:", "127.0.0.1:");
-        match listen.parse::<SocketAddr>() {
-            Ok(listen) if listen.ip().is_loopback() && listen.port() != 0 => {
-                let scheme = if root.http.tls.is_some() { "https" } else { "http" };
-                Url::parse(&format!("{scheme}://{listen}")).ok()
-            }
-            _ => {
-                let what = "is required: tokens are issued for the address that clients use";
-                self.error(&path, what, hint);
-                None
-            }
+        let url = listen.parse().ok().and_then(|listen| super::local_url(listen, root));
+        if url.is_none() {
+            let what = "is required: tokens are issued for the address that clients use";
+            self.error(path, what, hint);
         }
+        url
     }
 
     fn check_scopes(&mut self, scopes: &authn::Scopes) {
-        self.check_scope_list(&["auth", "scopes", "required"], &scopes.required);
+        self.check_scope_list("auth.scopes.required", &scopes.required);
         for rule in &scopes.tools {
             for glob in &rule.tools {
-                let path = ["auth", "scopes", "tools", glob];
-                self.check_scope_list(&path, &rule.scopes);
-                let is_sized = (1..=PATTERN_BYTES).contains(&glob.len());
-                if !is_sized || globset::Glob::new(glob).is_err() {
-                    self.error(&path, "is not a pattern", "use *, ?, [a-z] and {a,b}");
-                }
+                self.within("auth.scopes.tools", glob, |check| {
+                    check.check_scope_list("", &rule.scopes);
+                    let is_sized = (1..=PATTERN_BYTES).contains(&glob.len());
+                    if !is_sized || globset::Glob::new(glob).is_err() {
+                        check.error("", "is not a pattern", "use *, ?, [a-z] and {a,b}");
+                    }
+                });
             }
         }
         for (scope, all) in &scopes.implies {
-            self.check_scope_list(&["auth", "scopes", "implies", scope], all);
+            self.within("auth.scopes.implies", scope, |check| check.check_scope_list("", all));
         }
     }
 
-    pub fn check_scope_list(&mut self, path: &[&str], scopes: &[String]) {
+    pub fn check_scope_list(&mut self, path: &str, scopes: &[String]) {
         let wrong = ("is not a scope", "a scope is ASCII without blanks and quotes");
         self.items(path, scopes, wrong, |scope| authn::is_scope(scope).then_some(()));
     }
@@ -253,4 +232,192 @@ impl Check<'_> {
 
 fn has_plain_path(url: &Url) -> bool {
     url.path().bytes().all(|b| b.is_ascii_alphanumeric() || b"/-_.~".contains(&b))
+}
+
+// `identity` and the audiences of servers.
+
+/// Maximum keys of a ring: one signs, and others are being introduced or retired.
+const MAX_KEYS: usize = 8;
+const AUDIENCE_BYTES: usize = 1024;
+const MAKE_ONE: &str = "generate one with `openssl genpkey -algorithm EC -pkeyopt \
+    ec_paramgen_curve:P-256 -out identity.pem`, and use a reference: file:identity.pem";
+
+impl Check<'_> {
+    /// Returns the settings for signed identities; `None` without a key.
+    pub fn identity(&mut self, root: &Root, public_url: Option<&Url>) -> Option<signer::Config> {
+        let given = &root.identity.keys;
+        let path = "identity.keys";
+        if given.is_empty() {
+            if !self.is_damaged(path) {
+                self.refuse_unsigned(root);
+            }
+            return None;
+        }
+        self.at_most(path, given.len(), MAX_KEYS, "remove the oldest");
+        let mut keys = Vec::with_capacity(given.len());
+        for (at, key) in given.iter().enumerate() {
+            let path = format!("{path}.{at}");
+            match SigningKey::from_pem(key) {
+                Ok(key) if keys.contains(&key) => {
+                    self.error(&path, "is listed twice", "keep one of them");
+                }
+                Ok(key) => {
+                    self.warn_of_literal(&path);
+                    keys.push(key);
+                }
+                Err(error) => self.error(&path, error.to_string(), MAKE_ONE),
+            }
+        }
+        Some(signer::Config { public_url: public_url?.clone(), keys })
+    }
+
+    /// Reports servers that require signatures, because there is no default key.
+    fn refuse_unsigned(&mut self, root: &Root) {
+        let what = "requires a signing key in `identity.keys`";
+        for (slug, server) in &root.servers {
+            if server.identity.is_some() && server.command.is_none() {
+                self.within("servers", slug, |check| check.error("identity", what, MAKE_ONE));
+            }
+        }
+    }
+
+    /// Returns the audience of a server's identity assertions.
+    pub fn audience(&mut self, raw: &Server) -> Option<Arc<str>> {
+        let path = "identity.audience";
+        let hint = "it is the `aud` that the server expects, such as its own address";
+        let audience = self.required(path, raw.identity.as_ref()?.audience.as_ref(), hint)?;
+        let is_plain = audience.bytes().all(|byte| byte.is_ascii_graphic());
+        if !(1..=AUDIENCE_BYTES).contains(&audience.len()) || !is_plain {
+            let what = format!("must be 1 to {AUDIENCE_BYTES} ASCII characters without blanks");
+            self.error(path, what, hint);
+        }
+        Some(audience.as_str().into())
+    }
+
+    /// Warns of servers that could replay each other's identity assertions.
+    pub fn shared_audiences(&mut self, servers: &[lockgate_upstream::Config]) {
+        for (at, server) in servers.iter().enumerate() {
+            let Some(audience) = &server.identity else { continue };
+            let mut before = servers[..at].iter();
+            let other = before.find(|other| other.identity.as_ref() == Some(audience));
+            if let Some(other) = other {
+                let what = format!(
+                    "equals that of `servers.{}`: each server could impersonate a caller at the \
+                        other",
+                    other.slug
+                );
+                let hint = "use a separate one for each, unless they are the same program";
+                let key = "identity.audience";
+                self.within("servers", &server.slug, |check| check.warning(key, what, hint));
+            }
+        }
+    }
+}
+
+// `admin.sign_in`.
+
+/// The path of the provider's redirect, below the console's address.
+const CALLBACK: &str = "/console/sign-in/callback";
+/// The scope that makes a request one of OpenID Connect.
+const OPENID: &str = "openid";
+
+impl Check<'_> {
+    pub fn sign_in(
+        &mut self,
+        root: &Root,
+        authn: &authn::Config,
+        admin: &lockgate_admin::Config,
+    ) -> Option<authn::SignIn> {
+        let raw = root.admin.sign_in.as_ref()?;
+        if !admin.api.on_clients_address && (admin.listen.is_none() || !admin.api.on_own_address) {
+            let hint = "set `admin.listen` or `admin.api: everywhere`, or remove it";
+            self.warning("admin.sign_in", "there is no console to sign in to", hint);
+        }
+        let issuer = self.sign_in_issuer(root, raw);
+        let client_id = self.client_id(raw.client_id.as_deref());
+        let client_secret =
+            self.client_secret("admin.sign_in.client_secret", raw.client_secret.as_deref());
+        let scopes = self.sign_in_scopes(raw.scopes.as_deref());
+        let mut redirect = self.console_url(root, raw, authn, admin)?;
+        redirect.set_path(CALLBACK);
+        Some(authn::SignIn {
+            issuer: issuer?,
+            client_id: client_id?,
+            client_secret,
+            scopes,
+            redirect,
+        })
+    }
+
+    /// Returns the `iss` of the named issuer.
+    fn sign_in_issuer(&mut self, root: &Root, raw: &SignIn) -> Option<String> {
+        let path = "admin.sign_in.issuer";
+        let hint = "add the provider to `auth.issuers`, and use its name there";
+        let name = self.required(path, raw.issuer.as_ref(), hint)?;
+        let Some(issuer) = root.auth.issuers.get(name) else {
+            let names: Vec<_> = root.auth.issuers.keys().map(|name| name.as_str()).collect();
+            let near = suggest::for_word(name, &names);
+            let hint = near.unwrap_or_else(|| "add the provider to `auth.issuers`".into());
+            self.wrong_value(path, "is not a name in `auth.issuers`", hint);
+            return None;
+        };
+        // An invalid issuer is reported in `auth.issuers`.
+        issuer.issuer.clone()
+    }
+
+    fn client_id(&mut self, raw: Option<&str>) -> Option<String> {
+        let path = "admin.sign_in.client_id";
+        let hint = "it is the id that the provider assigned to the gateway at registration";
+        let id = self.required(path, raw, hint)?;
+        let is_plain = id.bytes().all(|byte| (0x20..0x7f).contains(&byte));
+        if id.is_empty() || id.len() > MAX_CREDENTIAL || !is_plain {
+            self.wrong_value(path, "is not a valid client id", hint);
+        }
+        Some(id.to_owned())
+    }
+
+    fn sign_in_scopes(&mut self, raw: Option<&[String]>) -> Vec<String> {
+        let path = "admin.sign_in.scopes";
+        let Some(scopes) = raw else { return vec![OPENID.to_owned()] };
+        self.check_scope_list(path, scopes);
+        if !scopes.contains(&OPENID.to_owned()) {
+            let hint = "without it the provider does not identify the user";
+            self.error(path, "must contain `openid`", hint);
+        }
+        scopes.to_vec()
+    }
+
+    /// Returns the console's address for browsers: the configured one, or the one derived from the
+    /// rest of the configuration.
+    fn console_url(
+        &mut self,
+        root: &Root,
+        raw: &SignIn,
+        authn: &authn::Config,
+        admin: &lockgate_admin::Config,
+    ) -> Option<Url> {
+        let path = "admin.sign_in.console_url";
+        let hint = "such as https://console.example.com; the provider sends browsers back there";
+        if let Some(text) = &raw.console_url {
+            let url = self.secure_url(path, text, hint)?;
+            if url.path() != "/" || url.query().is_some() {
+                let what = "must have no path, because the console adds its own";
+                self.wrong_value(path, what, hint);
+            }
+            return Some(url);
+        }
+        let found = match admin.listen {
+            Some(listen) if !admin.api.on_clients_address => super::local_url(listen, root),
+            _ => authn.public_url.clone().filter(is_fit),
+        };
+        if self.is_damaged("http.public_url") {
+            return found;
+        }
+        self.required(path, found, hint)
+    }
+}
+
+/// Returns whether the console may have this address: sessions require https or a local address.
+fn is_fit(url: &Url) -> bool {
+    url.path() == "/" && (url.scheme() == "https" || super::is_local(url))
 }

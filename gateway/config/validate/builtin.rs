@@ -9,41 +9,38 @@ use lockgate_policy::command::Command;
 use lockgate_policy::{path, url};
 use lockgate_tools::{File, FileRoot, Shell, ShellRoot, Web, content};
 
-use super::Check;
+use super::{Check, RELATIVE};
 use crate::expand::is_variable_name;
 use crate::raw::Root;
-use crate::source::node::{Node, Value, as_words};
+use crate::source::node::Node;
 
 impl Check<'_> {
     pub fn tools(&mut self, root: &Root) -> lockgate_tools::Config {
         let example = &root.builtin.example;
         let is_wanted = *example == Some(true);
         if self.production && is_wanted {
-            let path = ["builtin", "example"];
             let hint = "remove it, or use `profile: development`";
-            self.error(&path, "the example server is not for production", hint);
+            self.error("builtin.example", "the example server is not for production", hint);
         }
-        let mut tools = lockgate_tools::Config {
-            system: root.builtin.system,
-            example: is_wanted,
-            ..lockgate_tools::Config::default()
-        };
-        if let Some(file) = &root.builtin.file {
-            tools.file = Some(self.files(file));
-        }
-        if let Some(shell) = &root.builtin.shell {
-            tools.shell = Some(self.shell(shell));
-        }
-        if let Some(database) = &root.builtin.database {
-            tools.database = self.database(database);
-        }
-        if let Some(content) = &root.builtin.content {
+        let builtin = &root.builtin;
+        if let Some(content) = &builtin.content {
             self.content(content);
-            tools.content = Some(content.clone());
         }
-        if let Some(web) = &root.builtin.web {
-            tools.web = Some(self.web(web));
-        }
+        let file = builtin.file.as_ref().map(|file| self.files(file));
+        let shell = builtin.shell.as_ref().map(|shell| self.shell(shell));
+        let database = builtin.database.as_ref().and_then(|database| self.database(database));
+        let web = builtin.web.as_ref().map(|web| self.web(web));
+        let content = builtin.content.clone();
+        let system = builtin.system;
+        let mut tools = lockgate_tools::Config {
+            system,
+            example: is_wanted,
+            file,
+            database,
+            shell,
+            content,
+            web,
+        };
         // The example server is only useful if nothing else is configured.
         let nothing = root.servers.is_empty() && tools.names().all(|name| name == "system");
         tools.example |= example.is_none() && !self.production && nothing;
@@ -55,14 +52,11 @@ impl Check<'_> {
         if let Some(folder) = &content.folder
             && !folder.is_dir()
         {
-            let hint = "paths are relative to the file that contains them";
-            let path = ["builtin", "content", "folder"];
-            self.wrong_value(&path, "there is no such folder", hint);
+            self.wrong_value("builtin.content.folder", "there is no such folder", RELATIVE);
         }
         for problem in content.problems() {
-            let mut path = vec!["builtin", "content"];
-            path.extend(as_words(&problem.path));
-            self.error(&path, problem.message, "docs/tools.md explains the settings");
+            let path = [self.path("builtin.content"), problem.path].concat();
+            self.error_at(&path, problem.message, "docs/tools.md explains the settings");
         }
     }
 }
@@ -84,7 +78,7 @@ impl Check<'_> {
             let spec = path::Spec { roots, deny: globs.clone(), ..path::Spec::default() };
             if let Err(words) = path::Path::compile(&spec) {
                 let hint = "use globs such as *.pem, private/** or .env*";
-                self.error(&["builtin", "file", key], words, hint);
+                self.error(&format!("builtin.file.{key}"), words, hint);
             }
         }
         file
@@ -94,12 +88,12 @@ impl Check<'_> {
         if !(1..=MAX_ROOTS).contains(&roots) {
             let what = format!("requires 1 to {MAX_ROOTS} folders");
             let hint = "such as: roots: [{ path: ./project }]";
-            self.error(&["builtin", server, "roots"], what, hint);
+            self.error(&format!("builtin.{server}.roots"), what, hint);
         }
     }
 
     /// Reports the path of a root that the server's rule would reject.
-    fn refuse_root(&mut self, key: &[&str]) {
+    fn refuse_root(&mut self, key: &str) {
         let hint = "it may be relative to the configuration file";
         self.error(key, "must be the path of a folder, without `..`", hint);
     }
@@ -108,8 +102,7 @@ impl Check<'_> {
         self.count_roots("file", given.len());
         let mut roots: Vec<FileRoot> = Vec::new();
         for (at, root) in given.iter().enumerate() {
-            let at = at.to_string();
-            let key = ["builtin", "file", "roots", &at, "path"];
+            let key = format!("builtin.file.roots.{at}.path");
             let parts = root.path.components();
             let path: PathBuf = parts.filter(|part| *part != Component::CurDir).collect();
             let text = path.to_str().unwrap_or("").to_owned();
@@ -161,24 +154,24 @@ impl Check<'_> {
         self.shell_folders("search", &shell.search);
         self.shell_folders("read", &shell.read);
         for name in shell.environment.keys() {
-            self.shell_variable(&["builtin", "shell", "environment", name], name);
+            self.within("builtin.shell.environment", name, |check| check.shell_variable("", name));
         }
         for (at, name) in shell.caller_environment.iter().enumerate() {
-            self.shell_variable(&["builtin", "shell", "caller_environment", &at.to_string()], name);
+            self.shell_variable(&format!("builtin.shell.caller_environment.{at}"), name);
         }
         if shell.timeout > shell.max_timeout {
             let what = "must not be more than `max_timeout`";
             let hint = "raise `max_timeout`, or lower this";
-            self.error(&["builtin", "shell", "timeout"], what, hint);
+            self.error("builtin.shell.timeout", what, hint);
         }
         if let Err(words) = Command::compile(&shell.rule()) {
-            let key = ["builtin", "shell"];
+            let key = "builtin.shell";
             // The message quotes values, which may come from a reference to a secret.
-            let words = match self.layers.get(&key) {
+            let words = match self.given(key) {
                 Some(node) if !referenced(node) => words,
                 _ => "has an invalid program, model or root".into(),
             };
-            self.error(&key, words, "docs/tools.md explains the settings");
+            self.error(key, words, "docs/tools.md explains the settings");
         }
         shell
     }
@@ -187,8 +180,7 @@ impl Check<'_> {
         self.count_roots("shell", given.len());
         let mut roots = Vec::new();
         for (at, root) in given.iter().enumerate() {
-            let at = at.to_string();
-            let key = ["builtin", "shell", "roots", &at, "path"];
+            let key = format!("builtin.shell.roots.{at}.path");
             let mut path = root.path.clone();
             // The configuration file's folder may have been named through `..`, but the rule
             // requires plain folders.
@@ -211,7 +203,7 @@ impl Check<'_> {
     }
 
     fn shell_folders(&mut self, name: &str, folders: &[PathBuf]) {
-        let key = ["builtin", "shell", name];
+        let key = format!("builtin.shell.{name}");
         for (at, path) in folders.iter().enumerate() {
             if !path.is_absolute() || path.as_os_str().as_encoded_bytes().contains(&b':') {
                 let what = "must be an absolute path without `:`";
@@ -221,7 +213,7 @@ impl Check<'_> {
     }
 
     /// Checks the name of a variable for programs.
-    fn shell_variable(&mut self, key: &[&str], name: &str) {
+    fn shell_variable(&mut self, key: &str, name: &str) {
         if !is_variable_name(name) {
             self.error(key, "is not a variable name", "use letters, digits and _");
         } else if REFUSED.contains(&name)
@@ -237,15 +229,11 @@ fn goes_up(path: &Path) -> bool {
     path.components().any(|part| part == Component::ParentDir)
 }
 
-/// Returns whether a value at or below this node came from a reference. Recursion is bounded by the
-/// configuration's maximum nesting.
+/// Returns whether a value at or below this node came from a reference.
 fn referenced(node: &Node) -> bool {
-    node.reference.is_some()
-        || match &node.value {
-            Value::List(list) => list.iter().any(referenced),
-            Value::Map(map) => map.values().any(|entry| referenced(&entry.node)),
-            _ => false,
-        }
+    let mut is_referenced = false;
+    node.visit(&mut Vec::new(), &mut |_, node| is_referenced |= node.reference.is_some());
+    is_referenced
 }
 
 // `builtin.web`: its rule, networks, headers and proxy.
@@ -256,15 +244,15 @@ impl Check<'_> {
         if web.hosts.is_empty() && !web.any_host {
             let hint = "set hosts, such as hosts: [api.example.com, \"*.example.org\"], or \
                 any_host: true for any public host";
-            self.error(&["builtin", "web", "hosts"], "no host can be reached", hint);
+            self.error("builtin.web.hosts", "no host can be reached", hint);
         }
-        self.networks(&["builtin", "web", "addresses"], &web.addresses);
+        self.networks("builtin.web.addresses", &web.addresses);
         self.check_methods(&web.methods);
         web.methods = Web::METHODS.map(str::to_owned).to_vec();
         web.methods.retain(|method| given.methods.contains(method));
         if let Some(proxy) = &web.proxy {
             let credentials = (proxy.user.as_deref(), proxy.password.as_deref());
-            self.http_proxy(&["builtin", "web", "proxy"], &proxy.url, credentials);
+            self.http_proxy("builtin.web.proxy", &proxy.url, credentials);
         }
         self.web_rule(&web);
         web
@@ -274,35 +262,34 @@ impl Check<'_> {
     fn web_rule(&mut self, web: &Web) {
         let are_known = web.schemes.iter().all(|scheme| scheme == "http" || scheme == "https");
         if !are_known || web.schemes.is_empty() {
-            let path = ["builtin", "web", "schemes"];
-            self.error(&path, "must be http, https or both", "remove it for both");
+            self.error("builtin.web.schemes", "must be http, https or both", "remove it for both");
         }
         let hint = "use api.example.com or *.example.com; `any_host` allows all hosts, and \
             `addresses` contains addresses";
         let wrong = ("is not a host name", hint);
-        self.items(&["builtin", "web", "hosts"], &web.hosts, wrong, |host| {
+        self.items("builtin.web.hosts", &web.hosts, wrong, |host| {
             let spec = url::Spec { hosts: vec![host.to_owned()], ..url::Spec::default() };
             url::Url::compile(&spec).ok()
         });
         for (at, name) in web.headers.iter().enumerate() {
             if let Err(words) = Web::check_header(name) {
-                self.item_error(&["builtin", "web", "headers"], at, &words, "remove it");
+                self.item_error("builtin.web.headers", at, &words, "remove it");
             }
         }
         if web.user_agent.is_empty()
             || !web.user_agent.bytes().all(|b| b == b' ' || b.is_ascii_graphic())
         {
             let what = "must be printable ASCII characters";
-            self.error(&["builtin", "web", "user_agent"], what, "such as MyAgency/1.0");
+            self.error("builtin.web.user_agent", what, "such as MyAgency/1.0");
         }
     }
 
     fn check_methods(&mut self, given: &[String]) {
-        let key = ["builtin", "web", "methods"];
+        let key = "builtin.web.methods";
         let wrong = ("is not a supported method", "use GET, POST, PUT, PATCH, DELETE or HEAD");
-        self.items(&key, given, wrong, |method| Web::METHODS.contains(&method).then_some(()));
+        self.items(key, given, wrong, |method| Web::METHODS.contains(&method).then_some(()));
         if given.is_empty() {
-            self.error(&key, "must name at least one method", "remove it for all");
+            self.error(key, "must name at least one method", "remove it for all");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockgate_proxy::{
-    Compose, Config, Discovery, EmbeddingServer, ItemMistake, Registry, ToolSearch, is_name,
+    Compose, Config, Discovery, EmbeddingServer, Group, ItemMistake, Registry, ToolSearch, is_name,
 };
 use lockgate_registry::{Auth, Catalogue, CatalogueEntry};
 use url::Url;
@@ -22,22 +22,24 @@ impl Check<'_> {
     pub fn check_groups(&mut self, root: &Root) {
         self.entries("groups", root.groups.keys());
         for (name, group) in &root.groups {
-            let at = ["groups", name.as_str(), "servers"];
-            if !(2..=MAX_GROUPED).contains(&group.servers.len()) {
-                self.error(&at, format!("must name 2 to {MAX_GROUPED} servers"), "list them");
-            }
-            if group.servers.iter().any(|server| !root.servers.contains_key(server)) {
-                let what = "names a server that is not in `servers`";
-                self.error(&at, what, "name servers; a group cannot contain a group");
-            }
-            if root.servers.contains_key(name) {
-                let what = "is the name of a server";
-                self.error(&["groups", name], what, "use a name of its own");
-            }
-            if !is_name(&group.argument) {
-                let what = "must be 1 to 64 letters, digits, `_`, `-` and `.`";
-                self.error(&["groups", name, "argument"], what, "such as `cluster`");
-            }
+            self.within("groups", name, |check| check.check_group(name, group, root));
+        }
+    }
+
+    fn check_group(&mut self, name: &str, group: &Group, root: &Root) {
+        if !(2..=MAX_GROUPED).contains(&group.servers.len()) {
+            self.error("servers", format!("must name 2 to {MAX_GROUPED} servers"), "list them");
+        }
+        if group.servers.iter().any(|server| !root.servers.contains_key(server)) {
+            let what = "names a server that is not in `servers`";
+            self.error("servers", what, "name servers; a group cannot contain a group");
+        }
+        if root.servers.contains_key(name) {
+            self.error("", "is the name of a server", "use a name of its own");
+        }
+        if !is_name(&group.argument) {
+            let what = "must be 1 to 64 letters, digits, `_`, `-` and `.`";
+            self.error("argument", what, "such as `cluster`");
         }
     }
 
@@ -47,9 +49,9 @@ impl Check<'_> {
         for (name, items) in &root.endpoints {
             let compose = items.check().unwrap_or_else(|mistakes| {
                 for ItemMistake { member, key, what, fix } in mistakes {
-                    let mut at = vec!["endpoints", name, member];
-                    at.extend(key.as_deref());
-                    self.error(&at, what, fix);
+                    let mut path = ["endpoints", name, member].map(str::to_owned).to_vec();
+                    path.extend(key);
+                    self.error_at(&path, what, fix);
                 }
                 Compose::default()
             });
@@ -59,22 +61,20 @@ impl Check<'_> {
     }
 
     pub fn methods(&mut self, raw: &[String]) -> BTreeSet<String> {
-        let mut methods = BTreeSet::new();
-        self.at_most(&["methods"], raw.len(), MAX_ENTRIES, "remove some");
+        self.at_most("methods", raw.len(), MAX_ENTRIES, "remove some");
         for method in raw {
             let is_plain = method.contains('/') && method.split('/').all(is_name);
             if !is_plain || Config::knows_method(method) {
                 let what = "has an entry that is not the name of an unknown method";
-                self.error(&["methods"], what, "use names such as com.example/search");
+                self.error("methods", what, "use names such as com.example/search");
             }
-            methods.insert(method.clone());
         }
-        methods
+        raw.iter().cloned().collect()
     }
 
     /// Checks the names and the number of the entries of a map.
     fn entries<'k>(&mut self, key: &str, names: impl ExactSizeIterator<Item = &'k String>) {
-        self.at_most(&[key], names.len(), MAX_ENTRIES, "remove some");
+        self.at_most(key, names.len(), MAX_ENTRIES, "remove some");
         for name in names {
             self.entry_name(key, name, "rename it");
         }
@@ -89,7 +89,7 @@ impl Check<'_> {
         }
         let Some(url) = public_url else {
             let hint = "set it to the address at which clients reach the gateway";
-            self.absent(&["http", "public_url"], "is required for `discovery`", hint);
+            self.absent("http.public_url", "is required for `discovery`", hint);
             return None;
         };
         Some(Discovery {
@@ -112,31 +112,33 @@ impl Check<'_> {
         for path in given.endpoints.keys() {
             if !is_endpoint(path) {
                 let hint = "use /mcp, /servers/NAME/mcp, /agents/ID/mcp or /endpoints/NAME/mcp";
-                let key = ["tool_search", "endpoints", path];
-                self.error(&key, "is not the path of an endpoint", hint);
+                let what = "is not the path of an endpoint";
+                self.within("tool_search.endpoints", path, |check| check.error("", what, hint));
             }
         }
-        let maps = [("endpoints", given.endpoints.len()), ("synonyms", given.synonyms.len())];
-        for (name, entries) in maps {
-            self.at_most(&["tool_search", name], entries, MAX_SEARCH_ENTRIES, "remove some");
+        for (key, entries) in [
+            ("tool_search.endpoints", given.endpoints.len()),
+            ("tool_search.synonyms", given.synonyms.len()),
+        ] {
+            self.at_most(key, entries, MAX_SEARCH_ENTRIES, "remove some");
         }
         let embeddings = given.embeddings.as_ref().map(|server| self.embeddings(server));
         ToolSearch { embeddings, ..given.clone() }
     }
 
     fn embeddings(&mut self, given: &EmbeddingServer) -> EmbeddingServer {
-        let path = ["tool_search", "embeddings", "url"];
-        let url = self.open_url(&path, &given.url, "http://127.0.0.1:11434/v1/embeddings");
+        let path = "tool_search.embeddings.url";
+        let url = self.open_url(path, &given.url, "http://127.0.0.1:11434/v1/embeddings");
         if url.is_some_and(|url| url.scheme() == "http" && !is_local(&url)) {
             let what = "descriptions of tools and queries cross the network unencrypted";
-            self.warning(&path, what, "use https://");
+            self.warning(path, what, "use https://");
         }
         if given.model.is_empty() {
-            let path = ["tool_search", "embeddings", "model"];
-            self.absent(&path, "is required", "set it to the name of a model of this server");
+            let hint = "set it to the name of a model of this server";
+            self.absent("tool_search.embeddings.model", "is required", hint);
         }
-        let path = ["tool_search", "embeddings", "headers"];
-        let headers = self.headers_for_receiver(&path, &given.headers, is_own_header);
+        let path = "tool_search.embeddings.headers";
+        let headers = self.headers_for_receiver(path, &given.headers, is_own_header);
         EmbeddingServer { headers, ..given.clone() }
     }
 }
@@ -165,13 +167,13 @@ const DESCRIPTION_BYTES: usize = 1000;
 
 impl Check<'_> {
     pub fn catalogue(&mut self, raw: &BTreeMap<String, raw::CatalogueEntry>) -> Catalogue {
-        self.at_most(&["catalogue"], raw.len(), MAX_CATALOGUE, "remove unused entries");
+        self.at_most("catalogue", raw.len(), MAX_CATALOGUE, "remove unused entries");
         let mut catalogue = Catalogue::new();
         for (slug, entry) in raw {
             self.entry_name("catalogue", slug, "rename it; set the display name in `title`");
-            if let Some(entry) = self.catalogue_entry(slug, entry) {
-                catalogue.insert(slug.clone(), entry);
-            }
+            let checked =
+                self.within("catalogue", slug, |check| check.catalogue_entry(slug, entry));
+            catalogue.extend(checked.map(|checked| (slug.clone(), checked)));
         }
         catalogue
     }
@@ -180,17 +182,16 @@ impl Check<'_> {
         let title = raw.title.as_deref().map_or(slug, str::trim);
         if title.is_empty() || title.chars().count() > TITLE_CHARS {
             let what = format!("must have 1 to {TITLE_CHARS} characters");
-            self.error(&["catalogue", slug, "title"], what, "use a short display name");
+            self.error("title", what, "use a short display name");
         }
-        let path = ["catalogue", slug, "description"];
-        self.short(&path, raw.description.as_deref(), DESCRIPTION_BYTES);
-        let auth = self.catalogue_auth(slug, raw);
+        self.short("description", raw.description.as_deref(), DESCRIPTION_BYTES);
+        let auth = self.catalogue_auth(raw);
         let Some(url) = &raw.url else {
             let hint = "such as https://mcp.example.com/mcp";
-            self.absent(&["catalogue", slug], "requires `url`", hint);
+            self.absent("", "requires `url`", hint);
             return None;
         };
-        let url = self.remote_url(&["catalogue", slug, "url"], url)?;
+        let url = self.remote_url("url", url)?;
         Some(CatalogueEntry {
             title: title.to_owned(),
             description: raw.description.clone(),
@@ -199,31 +200,24 @@ impl Check<'_> {
         })
     }
 
-    fn catalogue_auth(&mut self, slug: &str, raw: &raw::CatalogueEntry) -> Option<Auth> {
-        let path = ["catalogue", slug, "header"];
-        let auth = match (raw.auth, &raw.header) {
-            (AuthMethod::None, None) => Auth::None,
-            (AuthMethod::BearerToken, None) => Auth::BearerToken,
-            (AuthMethod::User, None) => Auth::User,
-            (AuthMethod::UserHeaders, header) => Auth::UserHeaders { header: header.clone() },
-            (AuthMethod::ApiKey, Some(header)) => Auth::ApiKey { header: header.clone() },
+    fn catalogue_auth(&mut self, raw: &raw::CatalogueEntry) -> Option<Auth> {
+        let header = raw.header.clone();
+        if header.is_some() && !matches!(raw.auth, AuthMethod::ApiKey | AuthMethod::UserHeaders) {
+            let what = "is only valid with `auth: api_key` and `user_headers`";
+            self.error("header", what, "remove it");
+            return None;
+        }
+        let auth = match (raw.auth, header) {
+            (AuthMethod::None, _) => Auth::None,
+            (AuthMethod::BearerToken, _) => Auth::BearerToken,
+            (AuthMethod::User, _) => Auth::User,
+            (AuthMethod::UserHeaders, header) => Auth::UserHeaders { header },
+            (AuthMethod::ApiKey, Some(header)) => Auth::ApiKey { header },
             (AuthMethod::ApiKey, None) => {
-                let key = ["catalogue", slug, "auth"];
-                self.error(&key, "`api_key` requires `header`", "such as X-Api-Key");
-                return None;
-            }
-            (AuthMethod::None | AuthMethod::BearerToken | AuthMethod::User, Some(_)) => {
-                let what = "is only valid with `auth: api_key` and `user_headers`";
-                self.error(&path, what, "remove it");
+                self.error("auth", "`api_key` requires `header`", "such as X-Api-Key");
                 return None;
             }
         };
-        match auth.checked() {
-            Ok(auth) => Some(auth),
-            Err(field) => {
-                self.error(&path, field.message, field.way_out);
-                None
-            }
-        }
+        auth.checked().map_err(|field| self.error("header", field.message, field.way_out)).ok()
     }
 }

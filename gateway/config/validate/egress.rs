@@ -21,14 +21,14 @@ impl Check<'_> {
         let proxy = match &raw.proxy {
             Some(given) => {
                 let credentials = (given.user.as_deref(), given.password.as_deref());
-                self.http_proxy(&["egress", "proxy"], &given.url, credentials)
+                self.http_proxy("egress.proxy", &given.url, credentials)
             }
             None if from_environment => self.proxy_of_environment(),
             None => None,
         };
         let direct = self.direct(raw);
         if proxy.is_none() && !raw.no_proxy.is_empty() && !from_environment {
-            self.error(&["egress", "no_proxy"], "has no effect without `proxy`", "remove it");
+            self.error("egress.no_proxy", "has no effect without `proxy`", "remove it");
         }
         Config {
             ca_file: raw.ca_file.as_ref().map(|file| self.authorities(file)),
@@ -46,13 +46,13 @@ impl Check<'_> {
 
     /// Checks that a file contains CA certificates.
     fn authorities(&mut self, file: &Path) -> PathBuf {
-        let path = ["egress", "ca_file"];
-        let file = self.file(&path, file);
+        let path = "egress.ca_file";
+        let file = self.file(path, file);
         if file.is_file()
             && let Err(words) = lockgate_egress::check_authorities(&file)
         {
-            let what = format!("cannot be used: {words}{}", self.shown(&path));
-            self.error(&path, what, "use a PEM file with certificates of authorities");
+            let what = format!("cannot be used: {words}{}", self.shown(path));
+            self.error(path, what, "use a PEM file with certificates of authorities");
         }
         file
     }
@@ -60,7 +60,7 @@ impl Check<'_> {
     /// Checks a proxy with settings below `key`.
     pub(super) fn http_proxy(
         &mut self,
-        key: &[&str],
+        key: &str,
         url: &str,
         (user, password): (Option<&str>, Option<&str>),
     ) -> Option<Proxy> {
@@ -68,28 +68,20 @@ impl Check<'_> {
         if url.is_none() {
             let hint =
                 "such as http://proxy.example.com:3128; user and password have separate keys";
-            self.error(&[key, &["url"]].concat(), "must be http://host:port", hint);
+            self.error(&format!("{key}.url"), "must be http://host:port", hint);
         }
+        let user_key = format!("{key}.user");
         if user.is_none() && password.is_some() {
-            let what = "is required with `password`";
-            self.error(&[key, &["user"]].concat(), what, "set the user name");
+            self.error(&user_key, "is required with `password`", "set the user name");
         }
         if user.is_some_and(|user| user.contains(':')) {
-            self.error(
-                &[key, &["user"]].concat(),
-                "must not contain a colon",
-                "the password has a separate key",
-            );
+            self.error(&user_key, "must not contain a colon", "the password has a separate key");
         }
         let credentials = user.map(|user| (user, password.unwrap_or("")));
-        match Proxy::new(&url?, credentials, false) {
-            Ok(proxy) => Some(proxy),
-            Err(error) => {
-                let hint = "user and password must be text without control characters";
-                self.error(key, error.to_string(), hint);
-                None
-            }
-        }
+        let hint = "user and password must be text without control characters";
+        Proxy::new(&url?, credentials, false)
+            .map_err(|error| self.error(key, error.to_string(), hint))
+            .ok()
     }
 
     fn proxy_of_environment(&mut self) -> Option<Proxy> {
@@ -99,7 +91,7 @@ impl Check<'_> {
         if proxy.is_none() {
             let what = format!("{name} is not http://host:port or http://user:password@host:port");
             let hint = "correct the variable, or set the proxy in `egress.proxy`";
-            self.error(&["egress", "from_environment"], what, hint);
+            self.error("egress.from_environment", what, hint);
         }
         proxy
     }
@@ -107,27 +99,18 @@ impl Check<'_> {
     fn direct(&mut self, raw: &raw::Egress) -> Vec<Direct> {
         let what = "must be a host, an address, a network or `*`";
         let hint = "such as corp.example.com, 10.0.0.0/8 or db.example.com:8443";
-        let path = ["egress", "no_proxy"];
-        let mut all = self.items(&path, &raw.no_proxy, (what, hint), Direct::parse);
-        if !raw.from_environment {
-            return all;
-        }
-        let Some((name, text)) = find_first(&self.sources.env, NO_PROXY_VARIABLES) else {
-            return all;
-        };
-        for entry in text.split(',') {
-            let entry = entry.trim();
-            if entry.is_empty() {
-                continue;
+        let mut all = self.items("egress.no_proxy", &raw.no_proxy, (what, hint), Direct::parse);
+        let found = find_first(&self.sources.env, NO_PROXY_VARIABLES);
+        let Some((name, text)) = found.filter(|_| raw.from_environment) else { return all };
+        for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
+            let direct = Direct::parse(entry);
+            if direct.is_none() {
+                let what =
+                    format!("{name} contains `{entry}`, which is not a host, address or network");
+                let hint = "correct the variable, or list the hosts in `egress.no_proxy`";
+                self.error("egress.from_environment", what, hint);
             }
-            match Direct::parse(entry) {
-                Some(direct) => all.push(direct),
-                None => self.error(
-                    &["egress", "from_environment"],
-                    format!("{name} contains `{entry}`, which is not a host, address or network"),
-                    "correct the variable, or list the hosts in `egress.no_proxy`",
-                ),
-            }
+            all.extend(direct);
         }
         all
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::Check;
 use crate::raw::Root;
+use crate::source::read_bytes;
 
 /// Bytes for the program itself, lists of servers, sessions and connections.
 const BASE_BYTES: u64 = 64 << 20;
@@ -26,21 +27,18 @@ impl Check<'_> {
         if given == 0 {
             return share;
         }
-        let path = ["limits", "bytes_in_flight"];
+        let path = "limits.bytes_in_flight";
         if given < root.http.body_bytes {
-            self.error(
-                &path,
-                "must not be less than `http.body_bytes`",
-                "raise it, or lower `http.body_bytes`",
-            );
+            let hint = "raise it, or lower `http.body_bytes`";
+            self.error(path, "must not be less than `http.body_bytes`", hint);
         }
         if given > share && limits.memory.is_some() {
             let what =
                 format!("must not be more than {share}, which `limits.memory` leaves for messages");
-            self.error(&path, what, "remove it, or raise `limits.memory`");
+            self.error(path, what, "remove it, or raise `limits.memory`");
         } else if given > share {
             let what = "is more than the memory of this system leaves for messages";
-            self.warning(&path, what, "remove it, or set `limits.memory`");
+            self.warning(path, what, "remove it, or set `limits.memory`");
         }
         given
     }
@@ -87,24 +85,14 @@ fn cgroup_limit(root: &Path) -> Option<u64> {
         for group in path.ancestors() {
             let Some(text) = read(&root.join(mount).join(group).join(file)) else { continue };
             let Ok(limit) = text.trim().parse() else { continue };
-            least = match least {
-                Some(least) if least < limit => Some(least),
-                _ => Some(limit),
-            };
+            least = Some(least.map_or(limit, |least| least.min(limit)));
         }
     }
     least
 }
 
-#[allow(
-    clippy::disallowed_methods,
-    reason = "reads what the system says of its memory, within a bound"
-)]
 fn read(path: &Path) -> Option<String> {
-    use std::io::Read;
-    let mut text = String::new();
-    std::fs::File::open(path).ok()?.take(MAX_FILE).read_to_string(&mut text).ok()?;
-    Some(text)
+    String::from_utf8(read_bytes(path, MAX_FILE).ok()?).ok()
 }
 
 #[cfg(test)]

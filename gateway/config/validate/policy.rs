@@ -1,7 +1,7 @@
 //! `policy` and `pins`: the configuration's lists, the policy files and the lock file of approved
 //! tools. Policies are compiled once to find every mistake. Decides on no call, approves nothing.
 
-use std::io::Read as _;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use globset::Glob;
@@ -11,10 +11,8 @@ use lockgate_policy::{Config, Document, Lists, Policy, PolicyError, pin};
 
 use super::Check;
 use crate::policies::{self, Read};
-use crate::problem::Problem;
 use crate::raw::Root;
-use crate::source::node::as_words;
-use crate::source::reason;
+use crate::source::{read_bytes, reason};
 
 /// A check of whether a policy requires a certain kind of attribute.
 type Asks = fn(&Who) -> bool;
@@ -22,15 +20,14 @@ type Asks = fn(&Who) -> bool;
 impl Check<'_> {
     pub fn policy(&mut self, root: &Root, authn: &authn::Config) -> Config {
         let raw = &root.policy;
-        let named = self.layers.get(&["policy", "files"]).is_some()
-            || self.layers.damaged(&["policy", "files"]);
+        let named = self.given("policy.files").is_some() || self.is_damaged("policy.files");
         if self.production
             && !named
             && raw.tools.allow.is_none()
-            && !self.layers.damaged(&["policy", "tools"])
+            && !self.is_damaged("policy.tools")
         {
             let hint = "list the allowed tools, such as allow: [\"time__*\"]; or set policy.files";
-            self.missing(&["policy", "tools", "allow"], hint);
+            self.missing("policy.tools.allow", hint);
         }
         let files = self.policy_files(&raw.files);
         let read = policies::read(&files, &self.sources.cwd, self.problems);
@@ -49,7 +46,7 @@ impl Check<'_> {
                 self.mistake(mistake, &read);
             }
         }
-        if !self.layers.damaged(&["auth"]) && !self.layers.damaged(&["http"]) {
+        if !self.is_damaged("auth") && !self.is_damaged("http") {
             self.who(&config, authn, &read);
         }
         self.warn_of_unknown_servers(root, &config, &read);
@@ -84,7 +81,7 @@ impl Check<'_> {
                     ),
                 };
                 if let Some((place, key)) = read.locate((file, asking[0]), &["who", key]) {
-                    self.problems.push(Problem::warning(place, key, what).hint(hint));
+                    self.problems.warning(place, key, what, hint);
                 }
             }
         }
@@ -99,7 +96,7 @@ impl Check<'_> {
                 Err(what) => {
                     let hint = "use a file, a folder, or a pattern such as policies/*.yaml; \
                         relative to this file";
-                    self.item_error(&["policy", "files"], at, &what, hint);
+                    self.item_error("policy.files", at, &what, hint);
                 }
             }
         }
@@ -114,27 +111,22 @@ impl Check<'_> {
             && let Some((place, key)) = read.locate(at, &path)
         {
             self.wrong = true;
-            return self.problems.push(Problem::error(place, key, what).hint(hint));
+            return self.problems.error(place, key, what, hint);
         }
-        let path = as_words(&path);
-        if let [list @ .., item] = path.as_slice()
-            && let Ok(at) = item.parse()
+        if let [list @ .., at] = path.as_slice()
+            && let Ok(at) = at.parse()
         {
-            return self.item_error(list, at, &what, &hint);
+            return self.item_error(&list.join("."), at, &what, &hint);
         }
-        self.error(&path, what, hint);
+        self.error_at(&path, what, hint);
     }
 }
 
 /// Returns the indices of policies that match `asks`.
 fn find_asking(document: &Document, asks: Asks) -> Vec<usize> {
-    let mut found = Vec::new();
-    for (at, entry) in document.policies.iter().enumerate() {
-        if asks(&entry.policy.who) {
-            found.push(at);
-        }
-    }
-    found
+    let policies = document.policies.iter().enumerate();
+    let asking = policies.filter(|(_, entry)| asks(&entry.policy.who));
+    asking.map(|(at, _)| at).collect()
 }
 
 // Lists that match no configured server: a list with a wrong name restricts no server. They are
@@ -158,15 +150,12 @@ impl Check<'_> {
     /// Warns of items in the configuration's own lists, and of policies with a list of servers that
     /// matches none.
     pub fn warn_of_unknown_servers(&mut self, root: &Root, config: &Config, read: &Read) {
-        if self.layers.damaged(&["servers"]) {
+        if self.is_damaged("servers") {
             return;
         }
-        let mut servers = BUILTIN.to_vec();
-        for slug in root.servers.keys() {
-            servers.push(slug);
-        }
+        let own = root.servers.keys().map(String::as_str);
         let names = Names {
-            servers,
+            servers: BUILTIN.into_iter().chain(own).collect(),
             separator: root.names.separator.as_str(),
             certain: root.names.max_length / 2,
         };
@@ -175,7 +164,7 @@ impl Check<'_> {
             for (at, entry) in document.policies.iter().enumerate() {
                 let Some(key) = names.find_unfit_list(&entry.policy.what) else { continue };
                 if let Some((place, key)) = read.locate((file, at), &["what", key]) {
-                    self.problems.push(Problem::warning(place, key, UNKNOWN).hint(HINT));
+                    self.problems.warning(place, key, UNKNOWN, HINT);
                 }
             }
         }
@@ -193,18 +182,12 @@ impl Check<'_> {
                         _ => names.may_offer(pattern),
                     };
                     if !is_known {
-                        self.warn_of_item(&["policy", kind, key], at);
+                        let item = self.item_key(&format!("policy.{kind}.{key}"), at);
+                        self.warning(&item, format!("{UNKNOWN}{}", self.shown(&item)), HINT);
                     }
                 }
             }
         }
-    }
-
-    fn warn_of_item(&mut self, list: &[&str], at: usize) {
-        let at = at.to_string();
-        let path = self.item_path(list, &at);
-        let what = format!("{UNKNOWN}{}", self.shown(&path));
-        self.warning(&path, what, HINT);
     }
 }
 
@@ -212,13 +195,11 @@ impl Names<'_> {
     /// Returns the key of a list of servers that matches none of these.
     fn find_unfit_list(&self, what: &What) -> Option<&'static str> {
         let lists = [("servers", &what.servers), ("not_servers", &what.not_servers)];
-        for (key, list) in lists {
-            let Some(list) = list else { continue };
-            if !list.is_empty() && !list.iter().any(|pattern| self.has_server(pattern)) {
-                return Some(key);
-            }
-        }
-        None
+        let unfit = lists.into_iter().find(|(_, list)| {
+            let list = list.as_deref().unwrap_or_default();
+            !list.is_empty() && !list.iter().any(|pattern| self.has_server(pattern))
+        });
+        unfit.map(|(key, _)| key)
     }
 
     /// Returns whether a pattern matches a server's name. Invalid patterns are reported elsewhere.
@@ -235,14 +216,10 @@ impl Names<'_> {
         }
         let open = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());
         let (start, _) = pattern.split_at(open);
-        for server in &self.servers {
-            for separator in [self.separator, "/"] {
-                if self.may_begin(start, &format!("{server}{separator}")) {
-                    return true;
-                }
-            }
-        }
-        false
+        self.servers.iter().any(|server| {
+            self.may_begin(start, &format!("{server}{}", self.separator))
+                || self.may_begin(start, &format!("{server}/"))
+        })
     }
 
     /// Returns whether a name may begin with both texts, as far as names are not shortened.
@@ -265,27 +242,24 @@ impl Check<'_> {
     }
 
     fn lock(&mut self, file: &Path) -> pin::Lock {
-        let path = ["pins", "file"];
-        #[allow(clippy::disallowed_methods, reason = "the lock file, named by the configuration")]
-        let opened = std::fs::File::open(file);
-        let mut text = String::new();
-        match opened.and_then(|opened| opened.take(MAX_BYTES).read_to_string(&mut text)) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        let path = "pins.file";
+        let bytes = read_bytes(file, MAX_BYTES);
+        let text = bytes.and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other));
+        match text.map(|text| pin::Lock::read(&text)) {
+            Ok(Ok(lock)) => return lock,
+            Ok(Err(what)) => {
+                let hint = "restore it from version control, or approve the tools again into \
+                    another file";
+                self.error(path, format!("is not a lock file: {what}"), hint);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let hint = "review the tools with `lockgate pins diff`, then run `lockgate pins \
                     approve --all`";
-                self.warning(&path, "does not exist yet, so no tool is approved", hint);
+                self.warning(path, "does not exist yet, so no tool is approved", hint);
             }
             Err(error) => {
-                self.error(&path, format!("cannot be read: {}", reason(&error)), "make it readable")
+                self.error(path, format!("cannot be read: {}", reason(&error)), "make it readable")
             }
-            Ok(_) => match pin::Lock::read(&text) {
-                Ok(lock) => return lock,
-                Err(what) => {
-                    let hint = "restore it from version control, or approve the tools again into \
-                        another file";
-                    self.error(&path, format!("is not a lock file: {what}"), hint);
-                }
-            },
         }
         pin::Lock::default()
     }

@@ -24,7 +24,7 @@ const OWN_HEADERS: [&str; 5] =
 
 impl Check<'_> {
     pub fn audit(&mut self, raw: &Audit) -> Option<audit::Config> {
-        let key = self.long_secret(&["audit", "key"], raw.key.as_deref());
+        let key = self.long_secret("audit.key", raw.key.as_deref());
         let output = self.audit_output(raw);
         let forward = self.audit_forward(raw);
         let output = output?;
@@ -53,18 +53,18 @@ impl Check<'_> {
                     && !folder.is_dir()
                 {
                     let hint = "create it; the gateway creates the file but not its folder";
-                    self.error(&["audit", "file"], "its folder does not exist", hint);
+                    self.error("audit.file", "its folder does not exist", hint);
                 }
                 Some(audit::Output::File(file.clone()))
             }
             (Some(Output::Stdout), Some(_)) => {
                 let what = "is not used with `output: stdout`";
-                self.error(&["audit", "file"], what, "remove one of them");
+                self.error("audit.file", what, "remove one of them");
                 None
             }
             (Some(Output::File), None) => {
                 let what = "`file` requires `audit.file`";
-                self.error(&["audit", "output"], what, "such as file: audit.jsonl");
+                self.error("audit.output", what, "such as file: audit.jsonl");
                 None
             }
         }
@@ -75,9 +75,9 @@ impl Check<'_> {
         let is_file = raw.file.is_some() && !matches!(raw.output, Some(Output::Off));
         let given = [("syslog", raw.syslog.is_some()), ("webhook", raw.webhook.is_some())];
         for (name, is_given) in given {
-            if is_given && !is_file && !self.layers.damaged(&["audit", "file"]) {
+            if is_given && !is_file && !self.is_damaged("audit.file") {
                 let what = "requires `audit.file`: undelivered records are kept there";
-                self.error(&["audit", name], what, "such as file: audit.jsonl");
+                self.error(&format!("audit.{name}"), what, "such as file: audit.jsonl");
             }
         }
         let webhook = raw.webhook.as_ref().and_then(|raw| self.audit_webhook(raw));
@@ -86,33 +86,34 @@ impl Check<'_> {
     }
 
     fn audit_webhook(&mut self, raw: &Webhook) -> Option<audit::Webhook> {
-        let path = ["audit", "webhook"];
-        let url = self.webhook_url(&path, raw.url.as_deref(), "https://siem.example.com/lockgate");
-        let secret = self.webhook_secret(&path, raw.secret.as_deref());
-        let path = ["audit", "webhook", "headers"];
-        let headers = self.headers_for_receiver(&path, &raw.headers, is_own_header);
+        let path = "audit.webhook";
+        let url = raw.url.as_deref().unwrap_or("");
+        let url = self.open_url("audit.webhook.url", url, "https://siem.example.com/lockgate");
+        let secret = self.webhook_secret("audit.webhook.secret", raw.secret.as_deref());
+        let headers =
+            self.headers_for_receiver("audit.webhook.headers", &raw.headers, is_own_header);
         let url = url?;
         let is_tls = url.scheme() == "https";
-        let client = self.client_files("webhook", &raw.client_cert, &raw.client_key, is_tls);
+        let client = self.client_files(path, &raw.client_cert, &raw.client_key, is_tls);
         if is_open(&url) {
             let what = "records cross the network unencrypted";
-            self.warning(&["audit", "webhook", "url"], what, "use https://");
+            self.warning("audit.webhook.url", what, "use https://");
         }
         Some(audit::Webhook { url, secret: secret?, headers, client })
     }
 
     fn syslog(&mut self, raw: &Syslog) -> Option<audit::Syslog> {
-        let path = ["audit", "syslog", "address"];
+        let path = "audit.syslog.address";
         let Some(address) = parse_address(raw.address.as_deref().unwrap_or("")) else {
             let what = "must be tls:// or tcp:// with a host and a port alone";
-            self.absent(&path, what, "such as tls://logs.example.com:6514");
+            self.absent(path, what, "such as tls://logs.example.com:6514");
             return None;
         };
         if is_open(&address) {
-            self.warning(&path, "records cross the network unencrypted", "use tls://");
+            self.warning(path, "records cross the network unencrypted", "use tls://");
         }
         let is_tls = address.scheme() == "https";
-        let client = self.client_files("syslog", &raw.client_cert, &raw.client_key, is_tls);
+        let client = self.client_files("audit.syslog", &raw.client_cert, &raw.client_key, is_tls);
         Some(audit::Syslog { address, facility: raw.facility, client })
     }
 
@@ -131,13 +132,13 @@ impl Check<'_> {
         };
         if let Some(missing) = missing {
             let what = "is required: `client_cert` and `client_key` go together";
-            self.absent(&["audit", receiver, missing], what, "set it to a PEM file");
+            self.absent(&format!("{receiver}.{missing}"), what, "set it to a PEM file");
         }
         let files = ClientCertificate { cert: cert.clone()?, key: key.clone()? };
         if !is_tls {
             let what = "is not used without TLS";
             let hint = "use tls:// or https://, or remove it";
-            self.error(&["audit", receiver, "client_cert"], what, hint);
+            self.error(&format!("{receiver}.client_cert"), what, hint);
         }
         if let Err(error) = files.check() {
             let wrong = match &error {
@@ -145,7 +146,7 @@ impl Check<'_> {
                 _ => "client_cert",
             };
             let hint = "use PEM files: a certificate with its chain, and its key";
-            self.error(&["audit", receiver, wrong], error.to_string(), hint);
+            self.error(&format!("{receiver}.{wrong}"), error.to_string(), hint);
         }
         Some(audit::ClientFiles { cert: files.cert, key: files.key })
     }
@@ -186,7 +187,6 @@ fn parse_address(text: &str) -> Option<Url> {
 // `approvals`: the webhook must be complete. The checks of address and secret apply to every
 // webhook.
 
-const PATH: [&str; 2] = ["approvals", "webhook"];
 /// The prefix of Standard Webhooks secrets.
 const PREFIX: &str = "whsec_";
 /// The permitted length of such a secret in bytes.
@@ -199,31 +199,21 @@ impl Check<'_> {
         public_url: Option<&str>,
     ) -> Option<lockgate_admin::Webhook> {
         let raw = raw.webhook.as_ref()?;
+        let url = raw.url.as_deref().unwrap_or("");
         let url =
-            self.webhook_url(&PATH, raw.url.as_deref(), "https://hooks.example.com/approvals");
-        let secret = self.webhook_secret(&PATH, raw.secret.as_deref());
+            self.open_url("approvals.webhook.url", url, "https://hooks.example.com/approvals");
+        let secret = self.webhook_secret("approvals.webhook.secret", raw.secret.as_deref());
         if public_url.is_none() {
             let hint = "messages link to the gateway: set the address that approvers use";
-            self.absent(&["http", "public_url"], "is required for `approvals.webhook`", hint);
+            self.absent("http.public_url", "is required for `approvals.webhook`", hint);
         }
         // An invalid URL is reported elsewhere.
         let link_base = Url::parse(public_url?).ok()?;
         Some(lockgate_admin::Webhook { url: url?, secret: secret?, link_base })
     }
 
-    /// Checks the address of a webhook with keys below `path`.
-    pub fn webhook_url(
-        &mut self,
-        [section, webhook]: &[&str; 2],
-        text: Option<&str>,
-        example: &str,
-    ) -> Option<Url> {
-        let path = [*section, *webhook, "url"];
-        self.open_url(&path, text.unwrap_or(""), example)
-    }
-
     /// Checks an http or https address without user and password.
-    pub fn open_url(&mut self, path: &[&str], text: &str, example: &str) -> Option<Url> {
+    pub fn open_url(&mut self, path: &str, text: &str, example: &str) -> Option<Url> {
         let url = parse_open_url(text);
         if url.is_none() {
             let what = "must be an http:// or https:// address without user and password";
@@ -232,29 +222,26 @@ impl Check<'_> {
         url
     }
 
-    pub fn webhook_secret(
-        &mut self,
-        [section, webhook]: &[&str; 2],
-        text: Option<&str>,
-    ) -> Option<Vec<u8>> {
-        let path = [*section, *webhook, "secret"];
+    /// Checks the key that signs a webhook's requests.
+    fn webhook_secret(&mut self, path: &str, text: Option<&str>) -> Option<Vec<u8>> {
         let hint = "generate one with `echo whsec_$(openssl rand -base64 32)`";
         let Some(text) = text else {
-            self.absent(&path, "is required: messages are signed with it", hint);
+            self.absent(path, "is required: messages are signed with it", hint);
             return None;
         };
-        let Some(bytes) = parse_secret(text) else {
-            self.error(&path, "must be `whsec_` and 24 to 64 bytes in base64", hint);
-            return None;
-        };
-        self.long_secret(&path, Some(text));
-        Some(bytes)
+        let bytes = parse_secret(text);
+        if bytes.is_none() {
+            self.error(path, "must be `whsec_` and 24 to 64 bytes in base64", hint);
+        } else {
+            self.long_secret(path, Some(text));
+        }
+        bytes
     }
 }
 
 fn parse_secret(text: &str) -> Option<Vec<u8>> {
     let bytes = STANDARD.decode(text.strip_prefix(PREFIX)?).ok()?;
-    if BYTES.contains(&bytes.len()) { Some(bytes) } else { None }
+    BYTES.contains(&bytes.len()).then_some(bytes)
 }
 
 // `telemetry`: attributes and addresses of exported signals.
@@ -265,24 +252,21 @@ const MAX_ATTRIBUTES: usize = 32;
 
 impl Check<'_> {
     pub(super) fn export(&mut self, raw: &raw::Telemetry) -> Export {
-        let service_name = match &raw.service_name {
-            Some(name) if name.is_empty() => {
-                self.error(&["telemetry", "service_name"], "is empty", "such as lockgate-eu");
-                String::new()
-            }
-            Some(name) => name.clone(),
-            None => Export::default().service_name,
-        };
-        self.short(&["telemetry", "service_name"], raw.service_name.as_deref(), MAX_TEXT);
-        for (name, value) in &raw.resource {
-            self.short(&["telemetry", "resource", name], Some(value), MAX_TEXT);
-            if name == "service.name" {
-                let hint = "use telemetry.service_name";
-                self.error(&["telemetry", "resource", name], "has a key of its own", hint);
-            }
+        let service_name = raw.service_name.clone();
+        let service_name = service_name.unwrap_or_else(|| Export::default().service_name);
+        if service_name.is_empty() {
+            self.error("telemetry.service_name", "is empty", "such as lockgate-eu");
         }
-        let path = ["telemetry", "resource"];
-        self.at_most(&path, raw.resource.len(), MAX_ATTRIBUTES, "remove some");
+        self.short("telemetry.service_name", Some(&service_name), MAX_TEXT);
+        for (name, value) in &raw.resource {
+            self.within("telemetry.resource", name, |check| {
+                check.short("", Some(value), MAX_TEXT);
+                if name == "service.name" {
+                    check.error("", "has a key of its own", "use telemetry.service_name");
+                }
+            });
+        }
+        self.at_most("telemetry.resource", raw.resource.len(), MAX_ATTRIBUTES, "remove some");
         Export {
             headers: self.collector_headers(raw),
             service_name,
@@ -292,8 +276,8 @@ impl Check<'_> {
     }
 
     fn collector_headers(&mut self, raw: &raw::Telemetry) -> BTreeMap<String, String> {
-        let path = ["telemetry", "headers"];
-        let headers = self.headers_for_receiver(&path, &raw.headers, is_framing);
+        let path = "telemetry.headers";
+        let headers = self.headers_for_receiver(path, &raw.headers, is_framing);
         for (key, address) in [("otlp", &raw.otlp), ("otlp_logs", &raw.otlp_logs)] {
             if !raw.headers.is_empty()
                 && let Ok(url) = Url::parse(address.as_deref().unwrap_or(""))
@@ -302,7 +286,7 @@ impl Check<'_> {
             {
                 let what = "cross the network unencrypted";
                 let hint = format!("use https:// for telemetry.{key}");
-                self.warning(&path, what, hint);
+                self.warning(path, what, hint);
                 break;
             }
         }
@@ -318,7 +302,7 @@ impl Check<'_> {
     ) -> Option<Url> {
         let address = address?;
         let example = format!("http://127.0.0.1:4318/v1/{signal}");
-        self.open_url(&["telemetry", key], address, &example)
+        self.open_url(&format!("telemetry.{key}"), address, &example)
     }
 }
 
@@ -350,25 +334,29 @@ impl Check<'_> {
     /// Returns the headers below `path`, with names in lower case, as HTTP compares them.
     pub(super) fn headers(
         &mut self,
-        path: &[&str],
+        path: &str,
         raw: &BTreeMap<String, String>,
         is_own: fn(&str) -> bool,
     ) -> BTreeMap<String, String> {
         let mut headers = BTreeMap::new();
         for (name, value) in raw {
-            let path = [path, &[name]].concat();
             let lower = name.to_ascii_lowercase();
-            if !is_token(name) {
-                self.error(&path, "is not a header name", "use letters, digits and -");
+            let mistake = if !is_token(name) {
+                Some(("is not a header name", "use letters, digits and -"))
             } else if is_own(&lower) {
-                self.error(&path, "the gateway sets this header itself", "remove it");
+                Some(("the gateway sets this header itself", "remove it"))
             } else if !value.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~')) {
                 let hint = "remove line breaks and other control characters";
-                self.error(&path, "must be ASCII on one line", hint);
+                Some(("must be ASCII on one line", hint))
+            } else if headers.contains_key(&lower) {
+                Some(("is set twice, in different case", "keep one of them"))
+            } else {
+                None
+            };
+            if let Some((what, hint)) = mistake {
+                self.within(path, name, |check| check.error("", what, hint));
             }
-            if headers.insert(lower, value.trim().to_owned()).is_some() {
-                self.error(&path, "is set twice, in different case", "keep one of them");
-            }
+            headers.insert(lower, value.trim().to_owned());
         }
         headers
     }
@@ -377,14 +365,14 @@ impl Check<'_> {
     /// literal credentials.
     pub(super) fn headers_for_receiver(
         &mut self,
-        path: &[&str],
+        path: &str,
         raw: &BTreeMap<String, String>,
         is_own: fn(&str) -> bool,
     ) -> BTreeMap<String, String> {
         self.at_most(path, raw.len(), MAX_HEADERS, "remove some");
         for name in raw.keys() {
             if is_credential(name) {
-                self.warn_of_literal(&[path, &[name]].concat());
+                self.within(path, name, |check| check.warn_of_literal(""));
             }
         }
         self.headers(path, raw, is_own)

@@ -25,14 +25,14 @@ const MAKE_ONE: &str = "generate one with `openssl rand -hex 32`";
 impl Check<'_> {
     pub fn key(&mut self, key: Option<&str>) -> Option<String> {
         let key = key?;
-        let path = ["auth", "key"];
-        self.shown_key(&path, key);
+        let path = "auth.key";
+        self.shown_key(path, key);
         // This key would stay valid here after its revocation in the keys file.
         if lockgate_authn::key::has_issued_form(key) {
             let what = "is a key of `lockgate keys create`, which would never expire here";
             let hint = "set `auth.keys_file` to its file, and pass the key to commands in \
                 LOCKGATE_CLIENT_KEY";
-            self.error(&path, what, hint);
+            self.error(path, what, hint);
         }
         Some(key.to_owned())
     }
@@ -40,12 +40,12 @@ impl Check<'_> {
     /// Checks the token that grants access to metrics.
     pub fn scrape_token(&mut self, token: Option<&str>) -> Option<ScrapeToken> {
         let token = token?;
-        self.shown_key(&["admin", "scrape_token"], token);
+        self.shown_key("admin.scrape_token", token);
         Some(ScrapeToken::new(token))
     }
 
     /// Checks a key that callers send in a header.
-    fn shown_key(&mut self, path: &[&str], key: &str) {
+    fn shown_key(&mut self, path: &str, key: &str) {
         if !key.bytes().all(|b| b.is_ascii_graphic()) {
             self.error(path, "must be ASCII letters, digits and signs without blanks", MAKE_ONE);
         } else {
@@ -53,41 +53,34 @@ impl Check<'_> {
         }
     }
 
-    pub fn secret(&mut self, secret: Option<&str>) -> Option<String> {
-        self.long_secret(&["secret"], secret)
-    }
-
     /// Checks the secrets that open tokens but seal none.
     pub fn old_secrets(&mut self, root: &Root) -> Vec<String> {
         let old = &root.old_secrets;
-        let path = ["old_secrets"];
+        let path = "old_secrets";
         if root.secret.is_none() && !old.is_empty() {
-            self.error(&path, "requires `secret`, which protects new tokens", "add secret");
+            self.error(path, "requires `secret`, which protects new tokens", "add secret");
         }
-        self.at_most(&path, old.len(), OLD_SECRETS, "remove the oldest");
-        self.long_secrets(&path, old)
+        self.at_most(path, old.len(), OLD_SECRETS, "remove the oldest");
+        self.long_secrets(path, old)
     }
 
     /// Checks a list of secrets.
-    pub fn long_secrets(&mut self, path: &[&str], secrets: &[String]) -> Vec<String> {
-        let mut checked = Vec::with_capacity(secrets.len());
+    pub fn long_secrets(&mut self, path: &str, secrets: &[String]) -> Vec<String> {
         for (at, secret) in secrets.iter().enumerate() {
-            let at = at.to_string();
-            let path = [path, &[at.as_str()]].concat();
-            checked.extend(self.long_secret(&path, Some(secret)));
+            self.random(&format!("{path}.{at}"), secret, SECRET_CHARS);
         }
-        checked
+        secrets.to_vec()
     }
 
     /// Checks a secret from which keys are derived.
-    pub fn long_secret(&mut self, path: &[&str], secret: Option<&str>) -> Option<String> {
+    pub fn long_secret(&mut self, path: &str, secret: Option<&str>) -> Option<String> {
         let secret = secret?;
         self.random(path, secret, SECRET_CHARS);
         Some(secret.to_owned())
     }
 
     /// Checks the secret of a client at an authorization server.
-    pub fn client_secret(&mut self, path: &[&str], secret: Option<&str>) -> Option<String> {
+    pub fn client_secret(&mut self, path: &str, secret: Option<&str>) -> Option<String> {
         let secret = secret?;
         if (1..=MAX_CREDENTIAL).contains(&secret.len()) {
             self.warn_of_literal(path);
@@ -98,7 +91,7 @@ impl Check<'_> {
         Some(secret.to_owned())
     }
 
-    fn random(&mut self, path: &[&str], value: &str, least: usize) {
+    fn random(&mut self, path: &str, value: &str, least: usize) {
         let chars = value.chars().count();
         let distinct = value.chars().collect::<BTreeSet<_>>().len();
         let lower = value.to_ascii_lowercase();
@@ -112,15 +105,10 @@ impl Check<'_> {
         }
     }
 
-    pub fn warn_of_literal(&mut self, path: &[&str]) {
-        if self.is_literal(path) {
+    pub fn warn_of_literal(&mut self, path: &str) {
+        let node = self.given(path).filter(|node| node.reference.is_none());
+        if node.is_some_and(|node| matches!(node.place, ValuePlace::File { .. })) {
             self.warning(path, "is written in plain text", "use a reference: ${VAR} or file:PATH");
         }
-    }
-
-    /// Returns whether the value at a path is written literally into a file.
-    fn is_literal(&self, path: &[&str]) -> bool {
-        let Some(node) = self.layers.get(path) else { return false };
-        matches!(node.place, ValuePlace::File { .. }) && node.reference.is_none()
     }
 }

@@ -10,7 +10,7 @@ use lockgate_upstream::{
 };
 
 use super::receivers::is_framing;
-use super::{Check, is_http, is_slug};
+use super::{Check, RELATIVE, is_http, is_local, is_slug};
 use crate::raw::{self, Server};
 
 const MAX_SERVERS: usize = 256;
@@ -30,43 +30,43 @@ impl Check<'_> {
         depth: usize,
         builtin: &lockgate_tools::Config,
     ) -> Vec<Config> {
-        self.at_most(&["servers"], servers.len(), MAX_SERVERS, "start several gateways");
+        self.at_most("servers", servers.len(), MAX_SERVERS, "start several gateways");
         if servers.len() > MAX_SERVERS {
             return Vec::new();
         }
         let mut made = Vec::with_capacity(servers.len());
         for (slug, server) in servers {
-            self.server_name(slug, builtin);
-            made.extend(self.server(slug, server, depth));
+            made.extend(self.within("servers", slug, |check| {
+                check.server_name(slug, builtin);
+                check.server(slug, server, depth)
+            }));
         }
         self.shared_audiences(&made);
         made
     }
 
     fn server_name(&mut self, slug: &str, builtin: &lockgate_tools::Config) {
-        let path = ["servers", slug];
         if !is_slug(slug) {
             let what = "the name of a server must be 1 to 64 of a-z, 0-9 and -";
-            self.error(&path, what, "rename it; tools are exposed as NAME__TOOL");
+            self.error("", what, "rename it; tools are exposed as NAME__TOOL");
         }
         if builtin.runs(slug) {
-            let what = "a built-in server has this name";
             let hint = match slug {
                 "system" | "example" => format!("rename it, or set `builtin.{slug}: false`"),
                 _ => format!("rename it, or remove `builtin.{slug}`"),
             };
-            self.error(&path, what, hint);
+            self.error("", "a built-in server has this name", hint);
         }
     }
 
     fn server(&mut self, slug: &str, raw: &Server, depth: usize) -> Option<Config> {
-        let transport = self.transport(slug, raw);
+        let transport = self.transport(raw);
         let sse = raw.url.is_some() && raw.transport == Some(raw::Transport::Sse);
         if sse && raw.era == EraChoice::Modern {
             let hint = "use `transport: http`, or remove `era`";
-            self.error(&["servers", slug, "era"], "HTTP+SSE exists only in the legacy era", hint);
+            self.error("era", "HTTP+SSE exists only in the legacy era", hint);
         }
-        let identity = self.audience(slug, raw);
+        let identity = self.audience(raw);
         let transport = transport?;
         Some(Config {
             slug: slug.to_string(),
@@ -100,46 +100,68 @@ impl Check<'_> {
         })
     }
 
-    fn transport(&mut self, slug: &str, raw: &Server) -> Option<Transport> {
-        let path = ["servers", slug];
-        match (&raw.command, &raw.url) {
-            (Some(_), Some(_)) => {
+    /// Returns the transport. Mistakes in a program and in an address are reported at once.
+    fn transport(&mut self, raw: &Server) -> Option<Transport> {
+        match (&raw.command, &raw.url, raw.transport) {
+            (Some(_), Some(_), _) => {
                 let hint = "keep one: a program to start, or an address to call";
-                self.error(&path, "has both `command` and `url`", hint);
-                // Reports mistakes in either part at once.
-                self.both(slug, raw);
-                None
+                self.error("", "has both `command` and `url`", hint);
             }
-            (None, None) => {
+            (None, None, _) => {
                 let hint = "a program to start, or an address to call";
-                self.absent(&path, "requires `command` or `url`", hint);
-                self.variables(slug, raw);
-                self.headers(&["servers", slug, "headers"], &raw.headers, is_own_header);
-                None
+                self.absent("", "requires `command` or `url`", hint);
             }
-            (Some(command), None) => self.stdio(slug, command, raw),
-            (None, Some(url)) => self.remote(slug, url, raw),
+            (Some(_), None, Some(raw::Transport::Http | raw::Transport::Sse)) => {
+                self.error("transport", "a `command` uses stdio", "set `url`, or remove it");
+            }
+            (None, Some(_), Some(raw::Transport::Stdio)) => {
+                self.error("transport", "a `url` is reached over `http` or `sse`", "remove it");
+            }
+            _ => {}
         }
+        for (key, is_given, is_wrong, belongs) in [
+            ("args", !raw.args.is_empty(), raw.command.is_none(), "command"),
+            ("env", !raw.env.is_empty(), raw.command.is_none(), "command"),
+            ("cwd", raw.cwd.is_some(), raw.command.is_none(), "command"),
+            ("headers", !raw.headers.is_empty(), raw.url.is_none(), "url"),
+            ("identity", raw.identity.is_some(), raw.url.is_none(), "url"),
+        ] {
+            if is_given && is_wrong && (raw.command.is_some() || raw.url.is_some()) {
+                self.error(key, format!("is only valid with `{belongs}`"), "remove it");
+            }
+        }
+        // Misplaced settings are not checked further.
+        if raw.command.is_some() || raw.url.is_none() {
+            self.variables(raw);
+        }
+        let program = raw.command.as_ref().and_then(|command| self.program(command, raw));
+        if raw.command.is_some() && raw.url.is_none() {
+            return program;
+        }
+        let headers = self.headers("headers", &raw.headers, is_own_header);
+        let remote = raw.url.as_ref().and_then(|url| self.remote(url, headers, raw));
+        program.xor(remote)
     }
 
-    fn misplaced(&mut self, slug: &str, keys: &[(&str, bool)], belongs: &str) {
-        for (key, given) in keys {
-            if *given {
-                let what = format!("is only valid with `{belongs}`");
-                self.error(&["servers", slug, key], what, "remove it");
-            }
+    fn program(&mut self, command: &str, raw: &Server) -> Option<Transport> {
+        if let Some(cwd) = &raw.cwd
+            && raw.enabled
+            && !cwd.is_dir()
+        {
+            self.warning("cwd", "there is no such folder", RELATIVE);
         }
-    }
-
-    fn stdio(&mut self, slug: &str, command: &str, raw: &Server) -> Option<Transport> {
-        let remote = [("headers", !raw.headers.is_empty()), ("identity", raw.identity.is_some())];
-        self.misplaced(slug, &remote, "url");
-        if matches!(raw.transport, Some(raw::Transport::Http | raw::Transport::Sse)) {
-            let path = ["servers", slug, "transport"];
-            self.error(&path, "a `command` uses stdio", "set `url`, or remove it");
-        }
-        if !self.program(slug, command, raw) {
+        if command.trim().is_empty() {
+            self.error("command", "must not be empty", "set a program");
             return None;
+        }
+        if raw.enabled && !self.is_installed(command, raw) {
+            // It may be installed later.
+            let hint = if command.contains(' ') {
+                "put arguments into `args`"
+            } else {
+                "install it, or use its full path"
+            };
+            self.warning("command", "program not found", hint);
         }
         Some(Transport::Stdio {
             command: command.to_owned(),
@@ -150,85 +172,35 @@ impl Check<'_> {
         })
     }
 
-    /// Checks a program and its settings; returns false if it has no name.
-    fn program(&mut self, slug: &str, command: &str, raw: &Server) -> bool {
-        self.variables(slug, raw);
-        let named = !command.trim().is_empty();
-        if named {
-            self.found(slug, command, raw);
-        } else {
-            self.error(&["servers", slug, "command"], "must not be empty", "set a program");
+    fn is_installed(&self, command: &str, raw: &Server) -> bool {
+        if command.contains('/') {
+            return Path::new(command).is_file();
         }
-        if let Some(cwd) = &raw.cwd
-            && raw.enabled
-            && !cwd.is_dir()
-        {
-            let hint = "paths are relative to the file that contains them";
-            self.warning(&["servers", slug, "cwd"], "there is no such folder", hint);
-        }
-        named
+        let path = raw.env.get("PATH").or(self.sources.env.get("PATH"));
+        let mut folders = std::env::split_paths(path.map_or("", String::as_str));
+        folders.any(|folder| folder.join(command).is_file())
     }
 
-    fn variables(&mut self, slug: &str, raw: &Server) {
-        self.at_most(&["servers", slug, "args"], raw.args.len(), MAX_ARGUMENTS, "use a file");
+    fn variables(&mut self, raw: &Server) {
+        self.at_most("args", raw.args.len(), MAX_ARGUMENTS, "use a file");
         for name in raw.env.keys() {
             if name.is_empty() || name.contains(['=', '\0']) {
                 let hint = "it must not be empty or contain =";
-                self.error(&["servers", slug, "env", name], "is not a variable name", hint);
+                let what = "is not a variable name";
+                self.within("env", name, |check| check.error("", what, hint));
             }
         }
     }
 
-    /// Checks both parts of a server that is a program and an address.
-    fn both(&mut self, slug: &str, raw: &Server) {
-        if let Some(command) = &raw.command {
-            self.program(slug, command, raw);
-        }
-        if let Some(url) = &raw.url {
-            self.remote_url(&["servers", slug, "url"], url);
-        }
-        self.headers(&["servers", slug, "headers"], &raw.headers, is_own_header);
-    }
-
-    /// Warns of a program that is not installed, which may be installed later.
-    fn found(&mut self, slug: &str, command: &str, raw: &Server) {
-        let path = match (raw.env.get("PATH"), self.sources.env.get("PATH")) {
-            (Some(path), _) | (None, Some(path)) => path,
-            (None, None) => "",
-        };
-        let there = if command.contains('/') {
-            Path::new(command).is_file()
-        } else {
-            std::env::split_paths(path).any(|folder| folder.join(command).is_file())
-        };
-        if raw.enabled && !there {
-            let hint = if command.contains(' ') {
-                "put arguments into `args`"
-            } else {
-                "install it, or use its full path"
-            };
-            self.warning(&["servers", slug, "command"], "program not found", hint);
-        }
-    }
-
-    fn remote(&mut self, slug: &str, url: &str, raw: &Server) -> Option<Transport> {
-        let stdio = [
-            ("args", !raw.args.is_empty()),
-            ("env", !raw.env.is_empty()),
-            ("cwd", raw.cwd.is_some()),
-        ];
-        self.misplaced(slug, &stdio, "command");
-        if raw.transport == Some(raw::Transport::Stdio) {
-            let path = ["servers", slug, "transport"];
-            self.error(&path, "a `url` is reached over `http` or `sse`", "remove it");
-        }
-        let url = self.remote_url(&["servers", slug, "url"], url);
-        let headers = self.headers(&["servers", slug, "headers"], &raw.headers, is_own_header);
-        let url = url?;
-        if url.scheme() == "http" && headers.contains_key("authorization") && !super::is_local(&url)
-        {
-            let key = ["servers", slug, "url"];
-            self.warning(&key, "credentials cross the network unencrypted", "use https://");
+    fn remote(
+        &mut self,
+        url: &str,
+        headers: BTreeMap<String, String>,
+        raw: &Server,
+    ) -> Option<Transport> {
+        let url = self.remote_url("url", url)?;
+        if url.scheme() == "http" && headers.contains_key("authorization") && !is_local(&url) {
+            self.warning("url", "credentials cross the network unencrypted", "use https://");
         }
         Some(match raw.transport {
             Some(raw::Transport::Sse) => Transport::Sse { url, headers },
@@ -237,7 +209,7 @@ impl Check<'_> {
     }
 
     /// Checks a server's address, which must not contain credentials.
-    pub(super) fn remote_url(&mut self, key: &[&str], url: &str) -> Option<url::Url> {
+    pub(super) fn remote_url(&mut self, key: &str, url: &str) -> Option<url::Url> {
         let url = match url::Url::parse(url) {
             Ok(url) if is_http(&url) => url,
             _ => {
@@ -259,13 +231,7 @@ impl Check<'_> {
 
 /// Returns the health check: by default only child processes are checked.
 fn health(raw: &Server) -> Option<Health> {
-    let interval = match raw.health.interval {
-        Some(interval) => interval,
-        None if raw.command.is_some() => Duration::from_secs(15),
-        None => return None,
-    };
-    if interval.is_zero() {
-        return None;
-    }
+    let default = raw.command.as_ref().map(|_| Duration::from_secs(15));
+    let interval = raw.health.interval.or(default).filter(|interval| !interval.is_zero())?;
     Some(Health { interval, timeout: raw.health.timeout })
 }

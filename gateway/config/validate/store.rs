@@ -30,14 +30,14 @@ impl Check<'_> {
         own: Option<&Path>,
         makes_key: bool,
     ) -> lockgate_store::Config {
-        let path = ["store", "keys"];
+        let path = "store.keys";
         let hint = "run `lockgate vault rotate`, then remove the last";
-        self.at_most(&path, raw.keys.len(), MAX_KEYS, hint);
-        let keys = self.long_secrets(&path, &raw.keys);
+        self.at_most(path, raw.keys.len(), MAX_KEYS, hint);
+        let keys = self.long_secrets(path, &raw.keys);
         let place = match (&raw.url, &raw.file) {
             (Some(_), Some(_)) => {
                 let hint = "remove one of them";
-                self.error(&["store", "file"], "is not used with `store.url`", hint);
+                self.error("store.file", "is not used with `store.url`", hint);
                 StorePlace::File(PathBuf::new())
             }
             (Some(url), None) => self.store_url(url),
@@ -56,7 +56,7 @@ impl Check<'_> {
         let Some(url) = parse_postgres(text) else {
             let hint = "for example postgres://USER:PASSWORD@HOST/DATABASE; for a SQLite file use \
                 `store.file`";
-            self.error(&["store", "url"], "must be a PostgreSQL address", hint);
+            self.error("store.url", "must be a PostgreSQL address", hint);
             return StorePlace::Postgres(text.to_owned());
         };
         let mode = find_parameter(&url, &["sslmode", "ssl-mode"]);
@@ -70,16 +70,16 @@ impl Check<'_> {
     }
 
     fn ssl_mode(&mut self, mode: &str, is_near: bool) {
-        let key = ["store", "url"];
+        let key = "store.url";
         if !SSL_MODES.contains(&mode) {
             let what = "has an unknown `sslmode`";
-            self.error(&key, what, suggest::one_of(&SSL_MODES));
+            self.error(key, what, suggest::one_of(&SSL_MODES));
         } else if mode != STRICTEST && !is_near {
             let what =
                 "has an `sslmode` that lets an attacker on the network impersonate the database";
             let hint = "remove it, or use sslmode=verify-full; set `sslrootcert` to the file of a \
                 private authority";
-            self.warning(&key, what, hint);
+            self.warning(key, what, hint);
         }
     }
 }
@@ -87,7 +87,7 @@ impl Check<'_> {
 fn parse_postgres(text: &str) -> Option<url::Url> {
     let url = url::Url::parse(text).ok()?;
     let is_fit = matches!(url.scheme(), "postgres" | "postgresql") && url.host().is_some();
-    if is_fit { Some(url) } else { None }
+    is_fit.then_some(url)
 }
 
 /// Returns whether the database is on this machine, at a loopback address or a socket path.
@@ -103,13 +103,8 @@ fn is_on_this_machine(url: &url::Url) -> bool {
 
 /// Returns the last value of these parameters.
 fn find_parameter(url: &url::Url, names: &[&str]) -> Option<String> {
-    let mut found = None;
-    for (name, value) in url.query_pairs() {
-        if names.contains(&&*name) {
-            found = Some(value.into_owned());
-        }
-    }
-    found
+    let pairs = url.query_pairs().filter(|(name, _)| names.contains(&&**name));
+    pairs.last().map(|(_, value)| value.into_owned())
 }
 
 /// Adds the strictest certificate check, because the client's default would be weaker.
@@ -150,14 +145,14 @@ impl Check<'_> {
         let Some(url) = url else {
             if prefix.is_some() {
                 let hint = "add it, or remove `redis.prefix`";
-                self.error(&["redis", "prefix"], "has no effect without `redis.url`", hint);
+                self.error("redis.prefix", "has no effect without `redis.url`", hint);
             }
             return None;
         };
         let prefix = prefix.as_deref().unwrap_or(PREFIX);
         if !(1..=PREFIX_BYTES).contains(&prefix.len()) || !prefix.bytes().all(is_plain) {
             let what = format!("must be 1 to {PREFIX_BYTES} letters, digits and -_.:");
-            self.error(&["redis", "prefix"], what, "for example lockgate-production");
+            self.error("redis.prefix", what, "for example lockgate-production");
         }
         // The oldest of the ring: a new secret reaches all gateways before it is first anywhere.
         let secret = root.old_secrets.last().or(root.secret.as_ref());
@@ -165,16 +160,12 @@ impl Check<'_> {
         if root.secret.is_none() {
             let hint = "add `secret`, with the same value on every gateway";
             let what = "requires `secret`, which is used to hash callers in the store";
-            self.error(&["redis", "url"], what, hint);
+            self.error("redis.url", what, hint);
         }
-        match lockgate_limits::Config::new(url, prefix, secret) {
-            Ok(config) => Some(config),
-            Err(error) => {
-                let hint = "for example redis://:PASSWORD@HOST:6379/0, with TLS rediss://";
-                self.error(&["redis", "url"], error.to_string(), hint);
-                None
-            }
-        }
+        let hint = "for example redis://:PASSWORD@HOST:6379/0, with TLS rediss://";
+        lockgate_limits::Config::new(url, prefix, secret)
+            .map_err(|error| self.error("redis.url", error.to_string(), hint))
+            .ok()
     }
 }
 
@@ -196,11 +187,10 @@ impl Check<'_> {
     ) -> Option<Replicas> {
         let given = &root.replicas;
         let Some(address) = &given.address else {
-            for key in ["peers", "tls_name"] {
-                let path = ["replicas", key];
-                if self.layers.get(&path).is_some() {
+            for key in ["replicas.peers", "replicas.tls_name"] {
+                if self.given(key).is_some() {
                     let hint = "add it, such as ${POD_IP}, or remove `replicas`";
-                    self.error(&path, "has no effect without `replicas.address`", hint);
+                    self.error(key, "has no effect without `replicas.address`", hint);
                 }
             }
             return None;
@@ -210,23 +200,23 @@ impl Check<'_> {
         if root.secret.is_none() {
             let hint = "add `secret`, with the same value on every gateway";
             let what = "requires `secret`, which authenticates gateways to each other";
-            self.error(&["replicas", "address"], what, hint);
+            self.error("replicas.address", what, hint);
         }
-        let path = ["replicas", "peers"];
+        let path = "replicas.peers";
         let names = &given.peers;
         if names.is_empty() {
             let hint = "add the name that resolves to all gateways, such as a headless Service";
-            self.error(&path, "is required by `replicas.address`", hint);
+            self.error(path, "is required by `replicas.address`", hint);
         }
-        self.at_most(&path, names.len(), MAX_PEERS, "use a name that resolves to several");
+        self.at_most(path, names.len(), MAX_PEERS, "use a name that resolves to several");
         let hint = "for example gate-peers.tools.svc or 10.0.0.7:3001";
         let wrong = ("is not a name or address", hint);
-        let peers = self.items(&path, names, wrong, |text| parse_peer(text, port));
+        let peers = self.items(path, names, wrong, |text| parse_peer(text, port));
         self.check_peer_tls(given.tls_name.is_some(), listener);
         let Some(address) = parse_address(address, port) else {
             let hint = "for example 10.0.0.7, 10.0.0.7:3001 or [2001:db8::7]:3001";
             let what = "is not a valid address of this gateway";
-            self.wrong_value(&["replicas", "address"], what, hint);
+            self.wrong_value("replicas.address", what, hint);
             return None;
         };
         Some(Replicas { address, peers, tls_name: given.tls_name.clone() })
@@ -236,19 +226,19 @@ impl Check<'_> {
         let Some(tls) = &listener.tls else {
             if has_name {
                 let hint = "remove it, or add `http.tls`";
-                self.error(&["replicas", "tls_name"], "has no effect without `http.tls`", hint);
+                self.error("replicas.tls_name", "has no effect without `http.tls`", hint);
             }
             return;
         };
         if !has_name {
             let hint = "add the name in the certificate of `http.tls`";
-            self.error(&["replicas", "tls_name"], "is required with `http.tls`", hint);
+            self.error("replicas.tls_name", "is required with `http.tls`", hint);
         }
         if tls.clients.as_ref().is_some_and(|clients| clients.required) {
             let what = "cannot be used with `http.tls.client_auth: required`: gateways have no \
                 client certificate";
             let hint = "set it to `optional`, or remove `replicas` and use session affinity";
-            self.error(&["replicas", "address"], what, hint);
+            self.error("replicas.address", what, hint);
         }
     }
 }

@@ -6,42 +6,42 @@ use std::collections::BTreeMap;
 
 use lockgate_text::percent;
 
-use super::{find_first, find_set};
-use crate::problem::{Problem, Problems, ValuePlace};
+use super::find_set;
+use crate::problem::{Problems, ValuePlace};
 use crate::source::node::Node;
 
 type Environment = BTreeMap<String, String>;
 
-/// The variables of an exported signal.
+/// An exported signal, by its name in variables, with its key in `telemetry`.
 struct Signal {
     name: &'static str,
-    /// The key in `telemetry`.
     key: &'static str,
-    path: &'static str,
-    exporter: &'static str,
-    endpoint: &'static str,
-    protocol: &'static str,
-    headers: &'static str,
 }
 
-const TRACES: Signal = Signal {
-    name: "traces",
-    key: "otlp",
-    path: "/v1/traces",
-    exporter: "OTEL_TRACES_EXPORTER",
-    endpoint: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-    protocol: "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
-    headers: "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
-};
-const LOGS: Signal = Signal {
-    name: "logs",
-    key: "otlp_logs",
-    path: "/v1/logs",
-    exporter: "OTEL_LOGS_EXPORTER",
-    endpoint: "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
-    protocol: "OTEL_EXPORTER_OTLP_LOGS_PROTOCOL",
-    headers: "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
-};
+const TRACES: Signal = Signal { name: "traces", key: "otlp" };
+const LOGS: Signal = Signal { name: "logs", key: "otlp_logs" };
+
+impl Signal {
+    /// Returns the signal's own variable, or else the common one, with its value.
+    fn find<'a>(&self, env: &'a Environment, setting: &str) -> Option<(String, &'a str)> {
+        let own = format!("{}_{setting}", self.name.to_ascii_uppercase());
+        [own.as_str(), setting].into_iter().find_map(|setting| {
+            let name = format!("OTEL_EXPORTER_OTLP_{setting}");
+            let value = find_set(env, &name)?;
+            Some((name, value.as_str()))
+        })
+    }
+
+    /// Returns the variable of the endpoint with its value, unless the signal is switched off.
+    fn find_endpoint<'a>(&self, env: &'a Environment) -> Option<(String, &'a str)> {
+        let exporter = format!("OTEL_{}_EXPORTER", self.name.to_ascii_uppercase());
+        self.find(env, "ENDPOINT").filter(|_| !says(env, &exporter, "none"))
+    }
+
+    fn headers<'a>(&self, env: &'a Environment) -> Option<(String, &'a str)> {
+        self.find(env, "HEADERS")
+    }
+}
 
 pub fn read(env: &Environment, problems: &mut Problems) -> Node {
     let mut root = Node::map(ValuePlace::Nowhere);
@@ -51,15 +51,17 @@ pub fn read(env: &Environment, problems: &mut Problems) -> Node {
     let traces = put_endpoint(env, &TRACES, &mut root, problems);
     let mut logs = false;
     // There is a single set of headers, and one collector's headers must not be sent to another.
-    if traces && find_headers(env, &TRACES) != find_headers(env, &LOGS) {
+    if traces && TRACES.headers(env) != LOGS.headers(env) {
         refuse_logs(env, problems);
     } else {
         logs = put_endpoint(env, &LOGS, &mut root, problems);
     }
-    if traces {
-        put_headers(env, &TRACES, &mut root);
-    } else if logs {
-        put_headers(env, &LOGS, &mut root);
+    if traces || logs {
+        let signal = if traces { TRACES } else { LOGS };
+        let (variable, list) = signal.headers(env).unwrap_or_default();
+        for (name, value) in read_pairs(list) {
+            put(&mut root, &["telemetry", "headers", &name], &value, &variable);
+        }
     }
     put_resource(env, &mut root);
     put_sampler(env, &mut root, problems);
@@ -67,7 +69,7 @@ pub fn read(env: &Environment, problems: &mut Problems) -> Node {
 }
 
 fn says(env: &Environment, name: &str, value: &str) -> bool {
-    matches!(find_set(env, name), Some(set) if set.eq_ignore_ascii_case(value))
+    find_set(env, name).is_some_and(|set| set.eq_ignore_ascii_case(value))
 }
 
 fn put(root: &mut Node, path: &[&str], value: &str, variable: &str) {
@@ -81,53 +83,31 @@ fn put_endpoint(
     root: &mut Node,
     problems: &mut Problems,
 ) -> bool {
-    let names = [signal.endpoint, "OTEL_EXPORTER_OTLP_ENDPOINT"];
-    let Some((name, address)) = find_first(env, names) else { return false };
-    if says(env, signal.exporter, "none") {
-        return false;
-    }
-    let protocols = [signal.protocol, "OTEL_EXPORTER_OTLP_PROTOCOL"];
-    if let Some((variable, protocol)) = find_first(env, protocols)
-        && protocol != "http/protobuf"
-    {
-        let place = ValuePlace::Variable(variable.to_owned());
+    let Some((name, address)) = signal.find_endpoint(env) else { return false };
+    let protocol = signal.find(env, "PROTOCOL");
+    if let Some((variable, _)) = protocol.filter(|(_, protocol)| *protocol != "http/protobuf") {
         let what = format!("is not supported, so no {} are sent", signal.name);
         let key = format!("telemetry.{}", signal.key);
         let hint = format!("set an address for http/protobuf in `{key}`");
-        problems.push(Problem::warning(place, key, what).hint(hint));
+        problems.warning(ValuePlace::Variable(variable), key, what, hint);
         return false;
     }
-    if name == signal.endpoint {
-        put(root, &["telemetry", signal.key], address, name);
+    let path = ["telemetry", signal.key];
+    if name == "OTEL_EXPORTER_OTLP_ENDPOINT" {
+        let whole = format!("{}/v1/{}", address.trim_end_matches('/'), signal.name);
+        put(root, &path, &whole, &name);
     } else {
-        let whole = [address.trim_end_matches('/'), signal.path].concat();
-        put(root, &["telemetry", signal.key], &whole, name);
+        put(root, &path, address, &name);
     }
     true
 }
 
-fn find_headers<'a>(env: &'a Environment, signal: &Signal) -> Option<(&'static str, &'a str)> {
-    find_first(env, [signal.headers, "OTEL_EXPORTER_OTLP_HEADERS"])
-}
-
-fn put_headers(env: &Environment, signal: &Signal, root: &mut Node) {
-    let Some((variable, list)) = find_headers(env, signal) else { return };
-    for (name, value) in read_pairs(list) {
-        put(root, &["telemetry", "headers", &name], &value, variable);
-    }
-}
-
 /// Warns that logs are not exported, because their headers differ from those of traces.
 fn refuse_logs(env: &Environment, problems: &mut Problems) {
-    let names = [LOGS.endpoint, "OTEL_EXPORTER_OTLP_ENDPOINT"];
-    let Some((name, _)) = find_first(env, names) else { return };
-    if says(env, LOGS.exporter, "none") {
-        return;
-    }
+    let Some((name, _)) = LOGS.find_endpoint(env) else { return };
     let what = "differ from the headers of traces, so no logs are sent";
-    let place = ValuePlace::Variable(name.to_owned());
-    let problem = Problem::warning(place, "telemetry.otlp_logs", what);
-    problems.push(problem.hint("write the same headers for both in OTEL_EXPORTER_OTLP_HEADERS"));
+    let hint = "write the same headers for both in OTEL_EXPORTER_OTLP_HEADERS";
+    problems.warning(ValuePlace::Variable(name), "telemetry.otlp_logs", what, hint);
 }
 
 fn put_resource(env: &Environment, root: &mut Node) {
@@ -153,28 +133,23 @@ fn put_sampler(env: &Environment, root: &mut Node, problems: &mut Problems) {
     const SAMPLER: &str = "OTEL_TRACES_SAMPLER";
     const ARGUMENT: &str = "OTEL_TRACES_SAMPLER_ARG";
     let Some(sampler) = find_set(env, SAMPLER) else { return };
-    let place = ValuePlace::Variable(SAMPLER.to_owned());
     let key = "telemetry.samples_per_thousand";
     let share = match sampler.strip_prefix("parentbased_").unwrap_or(sampler) {
         "always_on" => 1.0,
         "always_off" => 0.0,
         "traceidratio" => {
-            let share = match find_set(env, ARGUMENT) {
-                Some(argument) => argument.parse::<f64>(),
-                None => Ok(1.0),
+            let share = find_set(env, ARGUMENT).map_or(Ok(1.0), |argument| argument.parse::<f64>());
+            let Some(share) = share.ok().filter(|share| (0.0..=1.0).contains(share)) else {
+                let place = ValuePlace::Variable(ARGUMENT.to_owned());
+                let hint = "such as 0.1 for every tenth trace";
+                return problems.error(place, key, "must be from 0 to 1", hint);
             };
-            match share {
-                Ok(share) if (0.0..=1.0).contains(&share) => share,
-                _ => {
-                    let place = ValuePlace::Variable(ARGUMENT.to_owned());
-                    let problem = Problem::error(place, key, "must be from 0 to 1");
-                    return problems.push(problem.hint("such as 0.1 for every tenth trace"));
-                }
-            }
+            share
         }
         _ => {
-            let problem = Problem::warning(place, key, "is not a supported sampler");
-            return problems.push(problem.hint("such as parentbased_traceidratio"));
+            let place = ValuePlace::Variable(SAMPLER.to_owned());
+            let hint = "such as parentbased_traceidratio";
+            return problems.warning(place, key, "is not a supported sampler", hint);
         }
     };
     // Rounds up, so that a small share does not become zero.
@@ -184,18 +159,12 @@ fn put_sampler(env: &Environment, root: &mut Node, problems: &mut Problems) {
 
 /// Parses `key=value,key2=value2`, percent-encoded; other parts are ignored.
 fn read_pairs(list: &str) -> Vec<(String, String)> {
-    let mut pairs = Vec::new();
-    for pair in list.split(',') {
-        if let Some((name, value)) = pair.split_once('=')
-            && !name.trim().is_empty()
-        {
-            let value = value.trim();
-            let value = match percent::decode(value.as_bytes()) {
-                Some(decoded) => String::from_utf8_lossy(&decoded).into_owned(),
-                None => value.to_owned(),
-            };
-            pairs.push((name.trim().to_owned(), value));
-        }
-    }
-    pairs
+    let pairs = list.split(',').filter_map(|pair| pair.split_once('='));
+    let named = pairs.filter(|(name, _)| !name.trim().is_empty());
+    named.map(|(name, value)| (name.trim().to_owned(), decode(value.trim()))).collect()
+}
+
+fn decode(value: &str) -> String {
+    percent::decode(value.as_bytes())
+        .map_or_else(|| value.to_owned(), |text| String::from_utf8_lossy(&text).into_owned())
 }

@@ -1,8 +1,40 @@
-//! Mistakes in the request path: names, limits, egress, approvals.
+//! Mistakes in the program as a whole and in the request path: names, profile, policy, limits,
+//! egress, approvals.
 
 use super::{Case, hold};
 
 const CASES: &[Case] = &[
+    (
+        "lockgate.yaml",
+        "name: Lock Gate\n",
+        &[
+            "lockgate.yaml:1:7: name: must be 1 to 64 of a-z, 0-9 and - (it is `Lock Gate`) — set the display name in `title`",
+        ],
+    ),
+    (
+        "lockgate.yaml",
+        "profile: production\nbuiltin: { example: true }\n",
+        &[
+            "lockgate.yaml:1:10: auth.key: is required in production — set `auth: { key: \"${LOCKGATE_KEY}\" }` and that variable, or `auth.keys_file`, `auth.issuers` or `http.tls.client_ca`",
+            "lockgate.yaml:1:10: policy.tools.allow: is required in production — list the allowed tools, such as allow: [\"time__*\"]; or set policy.files",
+            "lockgate.yaml:2:21: builtin.example: the example server is not for production — remove it, or use `profile: development`",
+        ],
+    ),
+    (
+        "lockgate.yaml",
+        "profile: prod\n",
+        &[
+            "lockgate.yaml:1:10: profile: must be `development` or `production` (it is `prod`) — did you mean `production`?",
+        ],
+    ),
+    (
+        "lockgate.yaml",
+        "policy: { tools: { allow: ['a[', '*'] }, calls_per_minute: 0 }\n",
+        &[
+            "lockgate.yaml:1:28: policy.tools.allow.0: is not a valid pattern: unclosed character class; missing ']' (it is `a[`) — use *, ?, [a-z] and {a,b}",
+            "lockgate.yaml:1:60: policy.calls_per_minute: must be from 1 to 1000000 (it is `0`) — remove it for the default",
+        ],
+    ),
     (
         "lockgate.yaml",
         "names: { separator: ':', max_length: 16 }\nlimits: { depth: 1000, bytes_in_flight: 1MiB }\negress: { ca_file: ca.pem }\n",

@@ -23,17 +23,19 @@ const EXAMPLE: &str = "such as postgres://reader:${DB_PASSWORD}@db.example:5432/
 
 impl Check<'_> {
     pub(super) fn database(&mut self, given: &DatabaseSettings) -> Option<Database> {
-        let path = ["builtin", "database", "connections"];
-        self.at_most(&path, given.connections.len(), MAX_CONNECTIONS, "remove some");
+        let all = "builtin.database.connections";
+        self.at_most(all, given.connections.len(), MAX_CONNECTIONS, "remove some");
         let mut connections = BTreeMap::new();
         for (name, connection) in &given.connections {
-            let key = ["builtin", "database", "connections", name];
-            if !is_name(name) || name == EMBEDDED {
-                let what = format!("is not a valid connection name (`{EMBEDDED}` is reserved)");
-                let hint = format!("use 1 to {MAX_NAME} lowercase letters, digits, - and _");
-                self.error(&key, what, hint);
-            }
-            if let Some(place) = self.database_place(&key, connection) {
+            let place = self.within(all, name, |check| {
+                if !is_name(name) || name == EMBEDDED {
+                    let what = format!("is not a valid connection name (`{EMBEDDED}` is reserved)");
+                    let hint = format!("use 1 to {MAX_NAME} lowercase letters, digits, - and _");
+                    check.error("", what, hint);
+                }
+                check.database_place(connection)
+            });
+            if let Some(place) = place {
                 let functions = connection.functions.clone();
                 connections.insert(name.clone(), DatabaseConnection { place, functions });
             }
@@ -43,7 +45,9 @@ impl Check<'_> {
         {
             let connection =
                 DatabaseConnectionSettings { url: Some(url.clone()), ..Default::default() };
-            if let Some(place) = self.database_place(&["builtin", "database"], &connection) {
+            let place =
+                self.within("builtin", "database", |check| check.database_place(&connection));
+            if let Some(place) = place {
                 let connection = DatabaseConnection { place, functions: Vec::new() };
                 connections.insert(FROM_VARIABLE.into(), connection);
             }
@@ -72,46 +76,30 @@ impl Check<'_> {
         connections: &BTreeMap<String, DatabaseConnection>,
         embedded: bool,
     ) -> Option<String> {
-        let key = ["builtin", "database", "default"];
-        match &given.default {
-            Some(name) if connections.contains_key(name) => Some(name.clone()),
-            Some(name) if embedded && name == EMBEDDED => Some(name.clone()),
-            Some(_) => {
-                self.error(&key, "is not a connection", "use one of `connections`, or `embedded`");
-                None
-            }
-            None if connections.contains_key(FROM_VARIABLE) => Some(FROM_VARIABLE.into()),
-            None => match connections.keys().next() {
-                Some(first) => Some(first.clone()),
-                None if embedded => Some(EMBEDDED.into()),
-                None => {
-                    let hint = "set `connections`, or keep `embedded` on";
-                    self.error(&key[..2], "has no database", hint);
-                    None
-                }
-            },
+        let mut all: Vec<&str> = connections.keys().map(String::as_str).collect();
+        all.extend(embedded.then_some(EMBEDDED));
+        let default = match &given.default {
+            Some(name) => all.iter().find(|other| *other == name),
+            None => all.iter().find(|name| **name == FROM_VARIABLE).or(all.first()),
+        };
+        if default.is_none() && given.default.is_some() {
+            let hint = "use one of `connections`, or `embedded`";
+            self.error("builtin.database.default", "is not a connection", hint);
+        } else if default.is_none() {
+            let hint = "set `connections`, or keep `embedded` on";
+            self.error("builtin.database", "has no database", hint);
         }
+        default.map(|name| (*name).to_owned())
     }
 
-    fn database_place(
-        &mut self,
-        key: &[&str],
-        given: &DatabaseConnectionSettings,
-    ) -> Option<DatabasePlace> {
+    fn database_place(&mut self, given: &DatabaseConnectionSettings) -> Option<DatabasePlace> {
         match (&given.url, &given.file) {
-            (None, Some(file)) => {
-                let file = self.file(&[key, &["file"]].concat(), Path::new(file));
-                Some(DatabasePlace::Sqlite(file))
+            (None, Some(file)) => Some(DatabasePlace::Sqlite(self.file("file", Path::new(file)))),
+            (Some(url), None) => {
+                network(url, given).map_err(|words| self.error("url", words, EXAMPLE)).ok()
             }
-            (Some(url), None) => match network(url, given) {
-                Ok(place) => Some(place),
-                Err(words) => {
-                    self.error(&[key, &["url"]].concat(), words, EXAMPLE);
-                    None
-                }
-            },
             _ => {
-                self.error(key, "requires either `url` or `file`", EXAMPLE);
+                self.error("", "requires either `url` or `file`", EXAMPLE);
                 None
             }
         }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{choices, resolve};
+use crate::schema::{choices, resolve};
 
 pub struct Key {
     /// Names from the root; `NAME` stands for any.
