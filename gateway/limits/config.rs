@@ -43,25 +43,17 @@ impl Config {
     /// # Errors
     /// The fault in the URL.
     pub fn new(url: &str, prefix: &str, secret: &str) -> Result<Self, UrlError> {
-        let Ok(url) = Url::parse(url) else {
-            return Err(UrlError::Form);
-        };
+        let url = Url::parse(url).map_err(|_| UrlError::Form)?;
         let scheme = match url.scheme() {
             "redis" | "valkey" => "http",
             "rediss" | "valkeys" => "https",
             _ => return Err(UrlError::Form),
         };
-        let host = url.host_str().unwrap_or("");
-        if host.is_empty() {
-            return Err(UrlError::Form);
-        }
+        let host = url.host_str().filter(|host| !host.is_empty()).ok_or(UrlError::Form)?;
         let port = url.port().unwrap_or(DEFAULT_PORT);
-        let Ok(address) = Url::parse(&format!("{scheme}://{host}:{port}/")) else {
-            return Err(UrlError::Form);
-        };
-        let Ok(target) = Target::new(&address) else {
-            return Err(UrlError::Form);
-        };
+        let address = Url::parse(&format!("{scheme}://{host}:{port}/"));
+        let address = address.map_err(|_| UrlError::Form)?;
+        let target = Target::new(&address).map_err(|_| UrlError::Form)?;
         if url.query().is_some() || url.fragment().is_some() {
             return Err(UrlError::Query);
         }
@@ -93,9 +85,7 @@ fn decode(part: &str) -> Result<Option<String>, UrlError> {
     if part.is_empty() {
         return Ok(None);
     }
-    let Some(decoded) = percent::decode_strictly(part) else {
-        return Err(UrlError::Form);
-    };
+    let decoded = percent::decode_strictly(part).ok_or(UrlError::Form)?;
     String::from_utf8(decoded).map(Some).map_err(|_| UrlError::Form)
 }
 

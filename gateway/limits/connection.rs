@@ -54,10 +54,8 @@ pub(crate) struct Report {
 impl Connection {
     pub(crate) async fn open(connector: &Connector, config: &Config) -> Result<Self, RedisError> {
         let connecting = connector.connect_without_alpn(&config.target, Policy::Operator);
-        let Ok(stream) = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await else {
-            return Err(RedisError::ConnectTimeout);
-        };
-        let stream = stream?;
+        let stream = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await;
+        let stream = stream.map_err(|_| RedisError::ConnectTimeout)??;
         let mut connection = Self { stream, input: BytesMut::new(), script: Vec::new() };
         if let Some(password) = &config.password {
             let mut words = vec!["AUTH"];
@@ -145,10 +143,7 @@ impl Connection {
             }
             Ok(replies)
         };
-        match tokio::time::timeout(REPLY_TIMEOUT, exchange).await {
-            Ok(replies) => replies,
-            Err(_) => Err(RedisError::Timeout),
-        }
+        tokio::time::timeout(REPLY_TIMEOUT, exchange).await.unwrap_or(Err(RedisError::Timeout))
     }
 }
 
@@ -186,9 +181,7 @@ fn take_reply(input: &mut BytesMut) -> Result<Option<Reply>, Malformed> {
     let Some(end) = input.windows(2).take(MAX_LINE).position(|pair| pair == b"\r\n") else {
         return if input.len() > MAX_LINE { Err(Malformed) } else { Ok(None) };
     };
-    let Some((kind, line)) = input[..end].split_first() else {
-        return Err(Malformed);
-    };
+    let (kind, line) = input[..end].split_first().ok_or(Malformed)?;
     let reply = match kind {
         b'+' => Reply::Text(Bytes::copy_from_slice(line)),
         b'-' => Reply::Error(String::from_utf8_lossy(line).into_owned()),
@@ -219,10 +212,7 @@ fn take_text(input: &mut BytesMut, end: usize) -> Result<Option<Reply>, Malforme
 }
 
 fn parse_number(digits: &[u8]) -> Result<i64, Malformed> {
-    let Ok(digits) = str::from_utf8(digits) else {
-        return Err(Malformed);
-    };
-    digits.parse().map_err(|_| Malformed)
+    str::from_utf8(digits).map_err(|_| Malformed)?.parse().map_err(|_| Malformed)
 }
 
 #[cfg(test)]

@@ -22,12 +22,10 @@ pub use spec::{Form, ModelSpec, Spec, Style};
 /// A compiled `command` rule.
 #[derive(Debug)]
 pub struct Command {
-    form: Form,
+    spec: Spec,
     /// `None` allows any arguments, which is code execution.
     programs: BTreeMap<String, Option<Model>>,
     roots: Vec<String>,
-    max_bytes: usize,
-    max_arguments: usize,
 }
 
 /// An allowed call, parsed.
@@ -53,11 +51,10 @@ impl Command {
         for name in &spec.programs {
             let short = spec::short_name(name);
             let own = spec.models.get(name).or_else(|| spec.models.get(short));
-            let model = match (own, builtin::model(short)) {
+            let model = match own.cloned().or_else(|| builtin::model(short)) {
                 _ if spec.allow_code_execution.contains(name) => None,
-                (Some(own), _) => Some(Model::compile(short, own.clone(), 1)?),
-                (None, Some(model)) => Some(Model::compile(short, model, 1)?),
-                (None, None) => {
+                Some(model) => Some(Model::compile(short, model, 1)?),
+                None => {
                     return Err(format!(
                         "`{name}` has no built-in model: define its arguments under `models`"
                     ));
@@ -66,10 +63,7 @@ impl Command {
             programs.insert(name.clone(), model);
         }
         let roots = spec.roots.iter().map(|text| root(text)).collect::<Result<Vec<_>, _>>()?;
-        let form = spec.form;
-        let max_bytes = spec.max_bytes;
-        let max_arguments = spec.max_arguments;
-        Ok(Self { form, programs, roots, max_bytes, max_arguments })
+        Ok(Self { spec: spec.clone(), programs, roots })
     }
 
     /// Checks an argument of a call: text, or a list of words if the rule accepts lists.
@@ -77,16 +71,13 @@ impl Command {
     /// # Errors
     /// The argument has another form, or the command is refused.
     pub(crate) fn check_value(&self, value: &Value) -> Result<Invocation, Refusal> {
-        match (value, self.form) {
+        match (value, self.spec.form) {
             (Value::String(text), Form::Text | Form::Either) => self.check(text),
             (Value::Array(items), Form::Argv | Form::Either) => {
-                let mut argv = Vec::with_capacity(items.len());
-                for item in items {
-                    let Some(word) = item.as_str() else {
-                        return no("must be a list of text");
-                    };
-                    argv.push(word.to_owned());
-                }
+                let words = items.iter().map(|item| item.as_str().map(str::to_owned));
+                let Some(argv) = words.collect::<Option<Vec<_>>>() else {
+                    return no("must be a list of text");
+                };
                 self.check_argv(&argv, None)
             }
             (_, Form::Text) => no("must be text: one program with its arguments, on one line"),
@@ -100,7 +91,7 @@ impl Command {
     /// # Errors
     /// Returns the reason for the refusal and the text to send instead.
     pub fn check(&self, text: &str) -> Result<Invocation, Refusal> {
-        self.judge(self.words(text)?, None)
+        self.judge(&self.words(text)?, None)
     }
 
     /// Splits a command line into words, without checking them.
@@ -119,13 +110,9 @@ impl Command {
     /// # Errors
     /// Returns the reason for the refusal and the words to send instead.
     pub fn check_argv(&self, argv: &[String], folder: Option<&str>) -> Result<Invocation, Refusal> {
-        let mut bytes = 0;
-        for word in argv {
-            bytes += word.len() + 1;
-        }
-        self.size(bytes)?;
+        self.size(argv.iter().map(|word| word.len() + 1).sum())?;
         argv.iter().try_for_each(|word| judge::printable(word))?;
-        self.judge(argv.to_vec(), folder)
+        self.judge(argv, folder)
     }
 
     /// Returns the names of the allowed programs as written in the rule.
@@ -134,35 +121,33 @@ impl Command {
     }
 
     fn size(&self, bytes: usize) -> Result<(), Refusal> {
-        if bytes > self.max_bytes {
-            return no(format!(
-                "the command has {bytes} bytes; at most {} are allowed",
-                self.max_bytes
-            ));
+        let most = self.spec.max_bytes;
+        if bytes > most {
+            return no(format!("the command has {bytes} bytes; at most {most} are allowed"));
         }
         Ok(())
     }
 
-    fn judge(&self, mut argv: Vec<String>, folder: Option<&str>) -> Result<Invocation, Refusal> {
-        if argv.is_empty() || argv[0].is_empty() {
+    fn judge(&self, argv: &[String], folder: Option<&str>) -> Result<Invocation, Refusal> {
+        let Some((name, arguments)) = argv.split_first().filter(|(name, _)| !name.is_empty())
+        else {
             return no("the command is empty; begin with the name of a program");
-        }
-        let arguments = argv.split_off(1);
-        let name = argv.swap_remove(0);
-        if arguments.len() > self.max_arguments {
-            let found = arguments.len();
-            let most = self.max_arguments;
+        };
+        let found = arguments.len();
+        let most = self.spec.max_arguments;
+        if found > most {
             return no(format!("the command has {found} arguments; at most {most} are allowed"));
         }
-        let Some(model) = self.programs.get(&name) else { return Err(self.unknown(&name)) };
+        let Some(model) = self.programs.get(name) else { return Err(self.unknown(name)) };
         let (paths, subcommands) = match model {
-            Some(model) => judge::arguments(model, &arguments)?,
+            Some(model) => judge::arguments(model, arguments)?,
             None => Default::default(),
         };
         for path in &paths {
             locate(path, folder, &self.roots)?;
         }
-        Ok(Invocation { program: name, arguments, subcommands, paths })
+        let arguments = arguments.to_vec();
+        Ok(Invocation { program: name.clone(), arguments, subcommands, paths })
     }
 
     fn unknown(&self, name: &str) -> Refusal {
@@ -207,14 +192,13 @@ fn locate(path: &str, folder: Option<&str>, roots: &[String]) -> Result<String, 
             "{shown} has `..` after a name, which may be a link: write the resolved path"
         ));
     }
+    let advice = advice(roots);
     let Some(full) = join(folder.unwrap_or("/"), path) else {
-        let advice = advice(roots);
         return no(format!("{shown} goes up beyond the root folder; {advice}"));
     };
     if roots.iter().any(|root| Path::new(&full).starts_with(root)) {
         return Ok(full);
     }
-    let advice = advice(roots);
     no(format!("{shown} is outside of the folders that may be used; {advice}"))
 }
 

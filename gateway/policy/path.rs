@@ -10,8 +10,9 @@ mod spelling;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::refusal::check_size;
 use crate::{Refusal, no};
-use globs::{Allowed, Denied};
+use globs::Globs;
 
 /// The rule as it is written in a policy file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -61,8 +62,6 @@ impl Default for Spec {
 }
 
 const MAX_BYTES: usize = 65_536;
-/// Length limit of each list of a rule.
-const MAX_ENTRIES: usize = 1000;
 const MAX_NAMES: usize = 256;
 /// Number of roots named in a refusal.
 const MAX_NAMED_ROOTS: usize = 3;
@@ -72,15 +71,13 @@ const KERNEL: [&str; 4] = ["proc", "sys", "dev", ".vol"];
 /// A compiled rule.
 #[derive(Clone, Debug)]
 pub struct Path {
+    spec: Spec,
     /// The names of each root, in order.
     roots: Vec<Vec<String>>,
     base: Option<Vec<String>>,
-    allow: Allowed,
-    deny: Denied,
-    allow_root: Option<bool>,
-    literal: bool,
-    uris: bool,
-    max_bytes: usize,
+    /// `None` allows every path in the roots.
+    allow: Option<Globs>,
+    deny: Option<Globs>,
 }
 
 /// A path that a rule allows.
@@ -103,34 +100,22 @@ impl Path {
     /// # Errors
     /// Returns the first invalid entry.
     pub fn compile(spec: &Spec) -> Result<Self, String> {
-        for list in [&spec.roots, &spec.allow, &spec.deny] {
-            if list.len() > MAX_ENTRIES {
-                return Err(format!("a list has more than {MAX_ENTRIES} entries"));
-            }
-        }
-        if !(1..=MAX_BYTES).contains(&spec.max_bytes) {
-            return Err(format!("max_bytes must be from 1 to {MAX_BYTES}"));
-        }
+        let lists = [&spec.roots, &spec.allow, &spec.deny].map(Vec::len);
+        check_size(&lists, spec.max_bytes, MAX_BYTES)?;
         if spec.roots.is_empty() {
             return Err("roots: name at least one folder".into());
         }
-        let roots = spec
-            .roots
-            .iter()
-            .map(|root| under("roots", folder(root)))
-            .collect::<Result<Vec<_>, _>>()?;
+        let roots = spec.roots.iter().map(|root| under("roots", folder(root)));
+        let roots = roots.collect::<Result<Vec<_>, _>>()?;
         let base = spec.base.as_ref().map(|base| under("base", folder(base))).transpose()?;
         if let Some(base) = &base
             && !roots.iter().any(|root| base.starts_with(root))
         {
             return Err("base: must be a root or a folder in a root".into());
         }
-        let allow = under("allow", Allowed::compile(&spec.allow, &roots))?;
-        let deny = under("deny", Denied::compile(&spec.deny, &roots))?;
-        let allow_root = spec.allow_root;
-        let literal = spec.literal;
-        let uris = spec.uris;
-        Ok(Self { roots, base, allow, deny, allow_root, literal, uris, max_bytes: spec.max_bytes })
+        let allow = under("allow", Globs::compile(&spec.allow, &roots, false))?;
+        let deny = under("deny", Globs::compile(&spec.deny, &roots, true))?;
+        Ok(Self { spec: spec.clone(), roots, base, allow, deny })
     }
 
     /// Checks the argument of a call. Returns the text to send in its place, if that differs.
@@ -141,7 +126,7 @@ impl Path {
         reads: bool,
     ) -> Result<Option<String>, Refusal> {
         let checked = self.check(text)?;
-        if checked.holds_root && !self.allow_root.unwrap_or(reads) {
+        if checked.holds_root && !self.spec.allow_root.unwrap_or(reads) {
             let path = &checked.path;
             return no(format!(
                 "{path} is a root, which must not be changed: use a path in it (or set allow_root \
@@ -151,7 +136,7 @@ impl Path {
         if !checked.went_up {
             return Ok(None);
         }
-        if self.uris && !text.starts_with('/') && text.contains(':') {
+        if self.spec.uris && !text.starts_with('/') && text.contains(':') {
             return no("the URI contains `..`: write the resolved path");
         }
         Ok(Some(checked.path))
@@ -162,22 +147,19 @@ impl Path {
     /// # Errors
     /// Returns the refused part and the value to send instead.
     pub fn check(&self, text: &str) -> Result<Checked, Refusal> {
-        if text.len() > self.max_bytes {
-            let words = format!(
-                "the path has {} bytes and at most {} are allowed",
-                text.len(),
-                self.max_bytes
-            );
-            return no(words);
+        let bytes = text.len();
+        let most = self.spec.max_bytes;
+        if bytes > most {
+            return no(format!("the path has {bytes} bytes and at most {most} are allowed"));
         }
-        let decoded = if self.uris { spelling::decode_uri(text)? } else { None };
+        let decoded = if self.spec.uris { spelling::decode_uri(text)? } else { None };
         let text = decoded.as_deref().unwrap_or(text);
         self.spelled(text)?;
         let names = self.normalise(text)?;
         let checked = self.judge(&names)?;
         // Some programs read a backslash as a slash, and some drop it: both readings must be
         // allowed.
-        if !self.literal && text.contains('\\') {
+        if !self.spec.literal && text.contains('\\') {
             // Removing `.` and empty names can change how the path begins.
             self.spelled(&checked.path.replace('\\', "/"))?;
             for other in [text.replace('\\', "/"), text.replace('\\', "")] {
@@ -193,7 +175,7 @@ impl Path {
 
     /// Checks that every program reads the text in the same way.
     fn spelled(&self, text: &str) -> Result<(), Refusal> {
-        Ok(spelling::check(text, self.literal)?)
+        Ok(spelling::check(text, self.spec.literal)?)
     }
 
     fn judge(&self, names: &[String]) -> Result<Checked, Refusal> {
@@ -203,21 +185,20 @@ impl Path {
             && root.is_empty()
             && KERNEL.contains(&first.to_lowercase().as_str())
         {
-            return no(format!(
-                "{} is a folder of the kernel: use a path of ordinary files",
-                whole(names)
-            ));
+            let path = whole(names);
+            return no(format!("{path} is a folder of the kernel: use a path of ordinary files"));
         }
         let path = whole(names);
         // Removing empty names can leave white space at the end of the path.
         self.spelled(&path)?;
         // Roots may be nested: a path that is denied in one is denied in all.
-        for root in &self.roots {
-            if names.starts_with(root) && self.deny.matches(names, root.len()) {
-                return no("the path is denied: use another path");
-            }
+        let mut holding = self.roots.iter().filter(|root| names.starts_with(root));
+        if let Some(deny) = &self.deny
+            && holding.any(|root| deny.deny(names, root.len()))
+        {
+            return no("the path is denied: use another path");
         }
-        if !self.allow.matches(&path, below) {
+        if self.allow.as_ref().is_some_and(|allow| !allow.allow(&path, below)) {
             return no("the path is not on the list of allowed paths: use an allowed path");
         }
         let holds_root = self.roots.iter().any(|root| root.starts_with(names));
@@ -230,10 +211,8 @@ impl Path {
             (_, true) => Vec::new(),
             (Some(base), false) => base.clone(),
             (None, false) => {
-                return no(format!(
-                    "the path is relative: use an absolute path {}",
-                    self.where_to()
-                ));
+                let where_to = self.where_to();
+                return no(format!("the path is relative: use an absolute path {where_to}"));
             }
         };
         for name in text.split('/') {
@@ -266,9 +245,8 @@ impl Path {
     }
 
     fn where_to(&self) -> String {
-        let named: Vec<_> =
-            self.roots.iter().take(MAX_NAMED_ROOTS).map(|root| whole(root)).collect();
-        format!("in {}", named.join(" or "))
+        let named = self.roots.iter().take(MAX_NAMED_ROOTS).map(|root| whole(root));
+        format!("in {}", Vec::from_iter(named).join(" or "))
     }
 }
 
@@ -282,15 +260,7 @@ fn goes_up(text: &str) -> bool {
 }
 
 fn whole(names: &[String]) -> String {
-    if names.is_empty() {
-        return "/".into();
-    }
-    let mut path = String::new();
-    for name in names {
-        path.push('/');
-        path.push_str(name);
-    }
-    path
+    format!("/{}", names.join("/"))
 }
 
 /// Parses a folder of a rule into its names.

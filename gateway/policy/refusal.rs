@@ -18,10 +18,23 @@ pub(crate) fn no<T>(words: impl Into<String>) -> Result<T, Refusal> {
     Err(Refusal(words.into()))
 }
 
+/// Length limit of each list of a rule.
+const MAX_ENTRIES: usize = 1000;
+
+/// Checks the lengths of a rule's lists, and its `max_bytes`.
+pub(crate) fn check_size(lengths: &[usize], bytes: usize, most: usize) -> Result<(), String> {
+    if lengths.iter().any(|length| *length > MAX_ENTRIES) {
+        return Err(format!("a list has more than {MAX_ENTRIES} entries"));
+    }
+    if !(1..=most).contains(&bytes) {
+        return Err(format!("max_bytes: must be from 1 to {most}"));
+    }
+    Ok(())
+}
+
 /// A mistake in a part of a policy: the keys below the part, and a message for the author.
 pub(crate) type Mistake = (Vec<String>, String);
 
 pub(crate) fn mistake(keys: &[&str], what: impl Into<String>) -> Mistake {
-    let path: Vec<_> = keys.iter().map(|key| (*key).to_owned()).collect();
-    (path, what.into())
+    (keys.iter().map(ToString::to_string).collect(), what.into())
 }

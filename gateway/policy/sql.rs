@@ -22,26 +22,21 @@ use names::Named;
 pub use spec::{Dialect, Functions, Kind, MAX_BYTES, MissingLimit, Names, Spec};
 use sqlparser::ast::{
     AnalyzeFormatKind, Expr, Fetch, LimitClause, Query, SetExpr, Statement, UtilityOption, Value,
+    ValueWithSpan,
 };
 
+use crate::refusal::check_size;
 use crate::{Refusal, no};
 
 const MAX_ROWS: u64 = 1_000_000_000;
 /// MySQL tables that show the statements of other sessions.
 const STATEMENTS_OF_OTHERS: &str = "information_schema.{processlist,innodb_*}";
-/// Length limit of each list of a rule.
-const MAX_ENTRIES: usize = 1000;
 
 /// A compiled rule.
 #[derive(Clone, Debug)]
 pub struct Sql {
-    dialect: Dialect,
-    statements: Vec<Kind>,
+    spec: Spec,
     named: Named,
-    max_rows: Option<u64>,
-    missing_limit: MissingLimit,
-    require_where: bool,
-    max_bytes: usize,
 }
 
 /// A statement that a rule allows.
@@ -61,18 +56,11 @@ impl Sql {
     /// # Errors
     /// Returns the mistake, prefixed with its key.
     pub fn compile(spec: &Spec) -> Result<Self, String> {
-        for list in [
-            &spec.schemas.allow,
-            &spec.schemas.deny,
-            &spec.tables.allow,
-            &spec.tables.deny,
-            &spec.functions.allow,
-            &spec.functions.deny,
-        ] {
-            if list.len() > MAX_ENTRIES {
-                return Err(format!("a list has more than {MAX_ENTRIES} entries"));
-            }
-        }
+        let Spec { schemas, tables, functions, .. } = spec;
+        let lists = [&schemas.allow, &schemas.deny, &tables.allow, &tables.deny];
+        let lists = [&lists[..], &[&functions.allow, &functions.deny]].concat();
+        let lengths = Vec::from_iter(lists.iter().map(|list| list.len()));
+        check_size(&lengths, spec.max_bytes, MAX_BYTES)?;
         if spec.statements.is_empty() {
             return Err("statements: at least one kind must be allowed".into());
         }
@@ -81,23 +69,13 @@ impl Sql {
         {
             return Err(format!("max_rows: must be 1 to {MAX_ROWS}"));
         }
-        if !(1..=MAX_BYTES).contains(&spec.max_bytes) {
-            return Err(format!("max_bytes: must be 1 to {MAX_BYTES}"));
-        }
         names::default_is_told(spec)?;
-        let mut closed = spec.clone();
+        let mut spec = spec.clone();
         if spec.dialect == Dialect::Mysql && !spec.system_tables {
-            closed.tables.deny.push(STATEMENTS_OF_OTHERS.into());
+            spec.tables.deny.push(STATEMENTS_OF_OTHERS.into());
         }
-        Ok(Self {
-            dialect: spec.dialect,
-            statements: spec.statements.clone(),
-            named: Named::compile(&closed)?,
-            max_rows: spec.max_rows,
-            missing_limit: spec.missing_limit,
-            require_where: spec.require_where,
-            max_bytes: spec.max_bytes,
-        })
+        let named = Named::compile(&spec)?;
+        Ok(Self { spec, named })
     }
 
     /// Checks a statement. The whole text is checked, including comments and a final semicolon.
@@ -110,21 +88,20 @@ impl Sql {
 
     /// Checks one of several statements, which share the time limit for parsing.
     pub(crate) fn check_within(&self, text: &str, effort: &Effort) -> Result<Checked, Refusal> {
-        if text.len() > self.max_bytes {
+        let bytes = text.len();
+        let most = self.spec.max_bytes;
+        if bytes > most {
             return no(format!(
-                "the SQL statement has {} bytes, more than {}: send a shorter one",
-                text.len(),
-                self.max_bytes
+                "the SQL statement has {bytes} bytes, more than {most}: send a shorter one"
             ));
         }
-        let reader = Reader { dialect: self.dialect, effort };
+        let reader = Reader { dialect: self.spec.dialect, effort };
         let mut statement = reader.read(text)?;
         let kind = self.statement(&statement)?;
         let mut limit = None;
         if let Statement::Query(query) = &mut statement {
-            if let Some(most) = self.max_rows {
-                let hold = Hold { most, missing: self.missing_limit, dialect: self.dialect };
-                hold.query(query)?;
+            if let Some(most) = self.spec.max_rows {
+                self.limit(query, most)?;
             }
             limit = rows(query);
         }
@@ -153,8 +130,8 @@ impl Sql {
         match statement {
             Statement::Query(query) => walk.query(query)?,
             Statement::Insert(insert) => walk.insert(insert)?,
-            Statement::Update(update) => walk.update(update, self.require_where)?,
-            Statement::Delete(delete) => walk.delete(delete, self.require_where)?,
+            Statement::Update(update) => walk.update(update, self.spec.require_where)?,
+            Statement::Delete(delete) => walk.delete(delete, self.spec.require_where)?,
             Statement::Explain {
                 describe_alias: _,
                 analyze,
@@ -179,12 +156,10 @@ impl Sql {
 
     /// Returns whether the rule allows this kind. SELECT includes EXPLAIN of a SELECT.
     fn permits(&self, kind: Kind, statement: &Statement) -> bool {
-        let Statement::Explain { statement: explained, .. } = statement else {
-            return self.statements.contains(&kind);
-        };
-        let plan =
-            matches!(**explained, Statement::Query(_)) && self.statements.contains(&Kind::Select);
-        plan || self.statements.contains(&Kind::Explain)
+        let is_plan = matches!(statement, Statement::Explain { statement, .. }
+            if matches!(**statement, Statement::Query(_)));
+        let kinds = &self.spec.statements;
+        kinds.contains(&kind) || is_plan && kinds.contains(&Kind::Select)
     }
 
     fn explain(
@@ -203,35 +178,17 @@ impl Sql {
     }
 
     fn refuse_kind<T>(&self) -> Result<T, Refusal> {
-        let words: Vec<_> = self.statements.iter().map(|kind| kind.as_str()).collect();
-        let kinds = words.join(" or ");
+        let kinds = self.spec.statements.iter().map(|kind| kind.as_str());
+        let kinds = Vec::from_iter(kinds).join(" or ");
         no(format!("this kind of SQL statement is not allowed: send {kinds}"))
     }
-}
 
-/// Returns whether an option of EXPLAIN only affects the output.
-fn is_harmless(option: &UtilityOption) -> bool {
-    const SHOWING: &str = "costs verbose format summary settings buffers memory generic_plan";
-    let UtilityOption { name, arg: _ } = option;
-    names::has(SHOWING, &name.value)
-}
-
-// The row limit of a SELECT, which is set if it is missing.
-
-struct Hold {
-    most: u64,
-    missing: MissingLimit,
-    dialect: Dialect,
-}
-
-impl Hold {
-    /// Checks the limit of a query, and sets it if the query has none.
-    fn query(&self, query: &mut Query) -> Result<(), Refusal> {
-        if self.is_limited(query)? {
+    /// Checks the row limit of a query, and sets it if the query has none.
+    fn limit(&self, query: &mut Query, most: u64) -> Result<(), Refusal> {
+        if self.is_limited(query, most)? {
             return Ok(());
         }
-        let most = self.most;
-        if self.missing == MissingLimit::Refuse {
+        if self.spec.missing_limit == MissingLimit::Refuse {
             return no(format!("the SELECT has no limit: end it with LIMIT {most} or less"));
         }
         let offset = match query.limit_clause.take() {
@@ -244,8 +201,7 @@ impl Hold {
     }
 
     /// Returns whether a query returns at most as many rows as allowed.
-    fn is_limited(&self, query: &Query) -> Result<bool, Refusal> {
-        let most = self.most;
+    fn is_limited(&self, query: &Query, most: u64) -> Result<bool, Refusal> {
         match (&query.limit_clause, &query.fetch) {
             (None | Some(LimitClause::LimitOffset { limit: None, .. }), None) => {}
             (Some(LimitClause::LimitOffset { limit: Some(_), .. }), Some(_)) => {
@@ -267,9 +223,10 @@ impl Hold {
             // The text contains all rows of VALUES.
             SetExpr::Values(_) => return Ok(true),
             // PostgreSQL accepts a single limit for both; the inner limit applies to the whole.
-            SetExpr::Query(inner) if self.is_limited(inner)? => return Ok(true),
+            SetExpr::Query(inner) if self.is_limited(inner, most)? => return Ok(true),
             SetExpr::SetOperation { right, .. }
-                if self.dialect == Dialect::Sqlite && matches!(**right, SetExpr::Values(_)) =>
+                if self.spec.dialect == Dialect::Sqlite
+                    && matches!(**right, SetExpr::Values(_)) =>
             {
                 return no(
                     "SQLite supports no LIMIT after VALUES: write SELECT * FROM (VALUES …), and \
@@ -278,11 +235,18 @@ impl Hold {
             }
             _ => {}
         }
-        if query.limit_clause.is_some() && self.dialect != Dialect::Postgres {
+        if query.limit_clause.is_some() && self.spec.dialect != Dialect::Postgres {
             return no(format!("OFFSET must follow LIMIT here: end with LIMIT {most} OFFSET …"));
         }
         Ok(false)
     }
+}
+
+/// Returns whether an option of EXPLAIN only affects the output.
+fn is_harmless(option: &UtilityOption) -> bool {
+    const SHOWING: &str = "costs verbose format summary settings buffers memory generic_plan";
+    let UtilityOption { name, arg: _ } = option;
+    names::has(SHOWING, &name.value)
 }
 
 /// Returns the limit of a query, if it is a number.
@@ -301,10 +265,9 @@ fn rows(query: &Query) -> Option<u64> {
         _ => return None,
     };
     match limit {
-        Expr::Value(value) => match &value.value {
-            Value::Number(digits, false) => digits.parse().ok(),
-            _ => None,
-        },
+        Expr::Value(ValueWithSpan { value: Value::Number(digits, false), .. }) => {
+            digits.parse().ok()
+        }
         _ => None,
     }
 }

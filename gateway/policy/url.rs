@@ -6,8 +6,6 @@
 mod host;
 mod text;
 
-use std::collections::BTreeSet;
-use std::fmt::Write;
 use std::net::IpAddr;
 
 use ::url::Position;
@@ -16,21 +14,14 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::refusal::check_size;
 use crate::{Refusal, no};
 use host::{Hosts, Named};
 use text::Parts;
 
 /// Networks that a wider network does not include: this machine, the link, cloud metadata.
-const APART: [&str; 8] = [
-    "0.0.0.0/8",
-    "127.0.0.0/8",
-    "169.254.0.0/16",
-    "100.100.100.200/32",
-    "::/128",
-    "::1/128",
-    "fe80::/10",
-    "fd00:ec2::254/128",
-];
+const APART: &str = "0.0.0.0/8 127.0.0.0/8 169.254.0.0/16 100.100.100.200/32 ::/128 ::1/128 \
+    fe80::/10 fd00:ec2::254/128";
 
 const AMBIGUOUS: &str = "parsers disagree on where this URL leads: write it as scheme://host/path";
 
@@ -78,18 +69,13 @@ impl Default for Spec {
 
 const SCHEMES: [&str; 4] = ["http", "https", "ws", "wss"];
 const MAX_BYTES: usize = 8192;
-/// Length limit of each list of a rule.
-const MAX_ENTRIES: usize = 1000;
 
 /// A compiled rule.
 #[derive(Clone, Debug)]
 pub struct Url {
-    schemes: BTreeSet<String>,
+    spec: Spec,
     hosts: Hosts,
     addresses: Vec<IpNet>,
-    ports: BTreeSet<u16>,
-    paths: Vec<String>,
-    max_bytes: usize,
 }
 
 impl Url {
@@ -98,13 +84,8 @@ impl Url {
     /// # Errors
     /// Returns the first invalid entry.
     pub fn compile(spec: &Spec) -> Result<Self, String> {
-        let lists = [&spec.schemes, &spec.hosts, &spec.addresses, &spec.paths];
-        if lists.iter().any(|list| list.len() > MAX_ENTRIES) || spec.ports.len() > MAX_ENTRIES {
-            return Err(format!("a list has more than {MAX_ENTRIES} entries"));
-        }
-        if !(1..=MAX_BYTES).contains(&spec.max_bytes) {
-            return Err(format!("max_bytes must be from 1 to {MAX_BYTES}"));
-        }
+        let lists = [&spec.schemes, &spec.hosts, &spec.addresses, &spec.paths].map(Vec::len);
+        check_size(&[&lists[..], &[spec.ports.len()]].concat(), spec.max_bytes, MAX_BYTES)?;
         for scheme in &spec.schemes {
             if !SCHEMES.contains(&scheme.as_str()) {
                 return Err(format!("schemes: {scheme:?} is not one of {}", SCHEMES.join(", ")));
@@ -124,28 +105,22 @@ impl Url {
             }
         }
         let addresses =
-            spec.addresses.iter().map(|text| network(text)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self {
-            schemes: BTreeSet::from_iter(spec.schemes.clone()),
-            hosts: Hosts::compile(&spec.hosts, spec.any_host)?,
-            addresses,
-            ports: BTreeSet::from_iter(spec.ports.clone()),
-            paths: spec.paths.clone(),
-            max_bytes: spec.max_bytes,
-        })
+            spec.addresses.iter().map(|text| network(text)).collect::<Result<_, _>>()?;
+        let hosts = Hosts::compile(&spec.hosts, spec.any_host)?;
+        Ok(Self { spec: spec.clone(), hosts, addresses })
     }
 
     /// Describes the allowed schemes, hosts, networks and ports.
     pub fn allowed(&self) -> String {
-        let schemes = self.shown_schemes(", ");
-        let mut text = format!("schemes: {schemes}; hosts: {}", self.hosts.shown());
-        if !self.addresses.is_empty() {
-            let _ = write!(text, "; addresses in: {}", host::some_of(&self.addresses));
-        }
-        let ports = self.shown_ports();
+        let schemes = self.spec.schemes.join(", ");
+        let hosts = self.hosts.shown();
+        let addresses = match host::some_of(&self.addresses).as_str() {
+            "" => String::new(),
+            shown => format!("; addresses in: {shown}"),
+        };
+        let ports = host::some_of(&self.spec.ports);
         let ports = if ports.is_empty() { "only the default port of the scheme" } else { &ports };
-        let _ = write!(text, "; ports: {ports}");
-        text
+        format!("schemes: {schemes}; hosts: {hosts}{addresses}; ports: {ports}")
     }
 
     /// Checks a URL.
@@ -153,17 +128,15 @@ impl Url {
     /// # Errors
     /// Returns the mistake in a message for the author of the URL.
     pub fn check(&self, text: &str) -> Result<::url::Url, Refusal> {
-        if text.len() > self.max_bytes {
-            return no(format!(
-                "the URL has {} bytes: use one of at most {}",
-                text.len(),
-                self.max_bytes
-            ));
+        let bytes = text.len();
+        let most = self.spec.max_bytes;
+        if bytes > most {
+            return no(format!("the URL has {bytes} bytes: use one of at most {most}"));
         }
         let parts = Parts::of(text)?;
-        if !self.schemes.contains(&parts.scheme) {
+        if !self.spec.schemes.contains(&parts.scheme) {
             let scheme = text::shown(&parts.scheme);
-            let allowed = self.shown_schemes(" or ");
+            let allowed = self.spec.schemes.join(" or ");
             return no(format!("the scheme {scheme} is not allowed: use {allowed}"));
         }
         let url = ::url::Url::parse(text)
@@ -174,14 +147,6 @@ impl Url {
         Ok(url)
     }
 
-    fn shown_schemes(&self, between: &str) -> String {
-        Vec::from_iter(self.schemes.iter().map(String::as_str)).join(between)
-    }
-
-    fn shown_ports(&self) -> String {
-        host::some_of(&Vec::from_iter(&self.ports))
-    }
-
     /// Checks the port, and that the parser has read it as written.
     fn port(&self, parts: &Parts<'_>, url: &::url::Url) -> Result<(), Refusal> {
         let Some(port @ 1..) = url.port_or_known_default() else {
@@ -190,11 +155,11 @@ impl Url {
         if matches!(parts.port, Some(written) if written != port) {
             return no(AMBIGUOUS);
         }
-        let usual = self.ports.is_empty() && url.port().is_none();
-        if usual || self.ports.contains(&port) {
+        let usual = self.spec.ports.is_empty() && url.port().is_none();
+        if usual || self.spec.ports.contains(&port) {
             return Ok(());
         }
-        let ports = self.shown_ports();
+        let ports = host::some_of(&self.spec.ports);
         no(match (ports.is_empty(), url.port()) {
             (true, _) => format!("the port {port} is not allowed: leave it out"),
             (false, Some(_)) => format!("the port {port} is not allowed: use one of {ports}"),
@@ -224,32 +189,25 @@ impl Url {
     /// Returns whether a listed network contains the address. For an address in one of [`APART`],
     /// that network must not be wider than the one in [`APART`].
     fn has(&self, address: IpAddr) -> bool {
-        let mut apart: Vec<IpNet> = Vec::with_capacity(APART.len());
-        for net in APART {
-            if let Ok(net) = net.parse::<IpNet>()
-                && net.contains(&address)
-            {
-                apart.push(net);
-            }
-        }
+        let apart = Vec::from_iter(host::networks_of(APART, address));
         self.addresses
             .iter()
             .any(|net| net.contains(&address) && apart.iter().all(|one| one.contains(net)))
     }
 
     fn path(&self, parts: &Parts<'_>, url: &::url::Url) -> Result<(), Refusal> {
-        if self.paths.is_empty() {
+        let paths = &self.spec.paths;
+        if paths.is_empty() {
             return Ok(());
         }
         text::same_everywhere(parts.path)?;
         let parsed = &url[Position::BeforePath..Position::AfterPath];
-        if self.paths.iter().any(|prefix| is_below(parsed, prefix)) {
-            Ok(())
-        } else {
-            let path = text::shown(parsed);
-            let paths = host::some_of(&self.paths);
-            no(format!("the path {path} is not allowed on this host: use one below {paths}"))
+        if paths.iter().any(|prefix| is_below(parsed, prefix)) {
+            return Ok(());
         }
+        let path = text::shown(parsed);
+        let paths = host::some_of(paths);
+        no(format!("the path {path} is not allowed on this host: use one below {paths}"))
     }
 }
 

@@ -147,10 +147,8 @@ impl Index {
     }
 
     pub(crate) fn postings(&self, term: &str) -> &[(u32, f32)] {
-        match self.terms.get(term) {
-            Some(&(start, end)) => &self.postings[start as usize..end as usize],
-            None => &[],
-        }
+        let (start, end) = self.terms.get(term).copied().unwrap_or_default();
+        &self.postings[start as usize..end as usize]
     }
 
     /// Returns the words that differ from an unknown word in a letter, or in two if it is long.

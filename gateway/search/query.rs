@@ -19,39 +19,15 @@ const CONFIGURED_SYNONYM_WEIGHT: f32 = 0.7;
 /// Weight of each repetition of a word.
 const REPETITION_WEIGHT: f32 = 0.1;
 
-/// Words that tools and requests use for the same, in any domain.
-const COMMON_SYNONYMS: &[&[&str]] = &[
-    &["create", "make", "generate", "add", "new"],
-    &["delete", "remove"],
-    &["update", "edit", "modify", "change"],
-    &["find", "search", "lookup", "query"],
-    &["get", "fetch", "retrieve", "read", "show", "view"],
-    &["send", "post"],
-    &["save", "write", "store"],
-    &["image", "picture", "photo"],
-    &["movie", "film"],
-    &["repository", "repo"],
-    &["kubernetes", "k8s"],
-    &["database", "db"],
-    &["message", "msg"],
-    &["document", "doc"],
-    &["directory", "dir", "folder"],
-    &["configuration", "config"],
-    &["information", "info", "detail"],
-    &["statistics", "stats"],
-    &["url", "link"],
-    &["email", "mail"],
-    &["price", "cost"],
-    &["buy", "purchase"],
-    &["compute", "calculate"],
-    &["convert", "transform"],
-    &["car", "vehicle"],
-    &["recommend", "suggest"],
-    &["current", "latest", "recent"],
-    &["company", "business"],
-    &["command", "shell", "terminal"],
-    &["issue", "ticket", "bug"],
-];
+/// Words that tools and requests use for the same, in any domain: groups separated by commas.
+const COMMON_SYNONYMS: &str = "create make generate add new, delete remove, \
+    update edit modify change, find search lookup query, get fetch retrieve read show view, \
+    send post, save write store, image picture photo, movie film, repository repo, \
+    kubernetes k8s, database db, message msg, document doc, directory dir folder, \
+    configuration config, information info detail, statistics stats, url link, email mail, \
+    price cost, buy purchase, compute calculate, convert transform, car vehicle, \
+    recommend suggest, current latest recent, company business, command shell terminal, \
+    issue ticket bug";
 
 /// A rejected query.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -83,8 +59,9 @@ impl Synonyms {
                 synonyms.add(&mut words, word, meaning, CONFIGURED_SYNONYM_WEIGHT);
             }
         }
-        for group in COMMON_SYNONYMS {
-            for word in *group {
+        for group in COMMON_SYNONYMS.split(", ") {
+            let group = Vec::from_iter(group.split(' '));
+            for word in &group {
                 for meaning in group.iter().filter(|other| *other != word) {
                     synonyms.add(&mut words, word, meaning, COMMON_SYNONYM_WEIGHT);
                 }

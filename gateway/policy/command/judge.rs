@@ -51,7 +51,7 @@ fn walk(model: &Model, arguments: &[String], found: &mut CommandParts) -> Result
         {
             ended = true;
         } else if !ended && is_flag(model, word) {
-            at += usize::from(flag(model, word, next, found)?);
+            at += usize::from(Flag { model, next, found }.check(word)?);
         } else if model.subcommands.is_empty() {
             found.operands.push(word.clone());
         } else {
@@ -72,27 +72,90 @@ fn is_flag(model: &Model, word: &str) -> bool {
         || (model.spec.style == Style::Words && model.flags.contains_key(word))
 }
 
-/// Checks an option. Returns true if the next word is its value.
-fn flag(
-    model: &Model,
-    word: &str,
-    next: Option<&str>,
-    found: &mut CommandParts,
-) -> Result<bool, Refusal> {
-    if model.digits && ParameterKind::Number.fits(&word[1..]) {
-        return Ok(false);
+/// Reads an option, with the word after it, which may be its value.
+struct Flag<'a> {
+    model: &'a Model,
+    next: Option<&'a str>,
+    found: &'a mut CommandParts,
+}
+
+impl Flag<'_> {
+    /// Checks an option. Returns true if the next word is its value.
+    fn check(&mut self, word: &str) -> Result<bool, Refusal> {
+        let model = self.model;
+        if model.digits && ParameterKind::Number.fits(&word[1..]) {
+            return Ok(false);
+        }
+        if model.spec.style == Style::Words {
+            return self.option(word, known(model, word)?, None);
+        }
+        if word.starts_with("--") {
+            let (name, attached) = word.split_once('=').unzip();
+            let name = name.unwrap_or(word);
+            return self.option(name, known(model, name)?, attached);
+        }
+        // `-la` or `-n5`: letters up to the first that takes a value, which is the rest.
+        for (at, letter) in word.char_indices().skip(1) {
+            let name = format!("-{letter}");
+            let value = known(model, &name)?;
+            let rest = &word[at + letter.len_utf8()..];
+            if *value != Value::None {
+                return self.option(&name, value, (!rest.is_empty()).then_some(rest));
+            }
+            self.found.flags.push(name);
+        }
+        Ok(false)
     }
-    if model.spec.style == Style::Words {
-        return option(model, word, known(model, word)?, None, next, found);
-    }
-    if word.starts_with("--") {
-        let (name, attached) = match word.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (word, None),
+
+    fn option(
+        &mut self,
+        name: &str,
+        value: &Value,
+        attached: Option<&str>,
+    ) -> Result<bool, Refusal> {
+        let model = self.model;
+        let program = &model.name;
+        self.found.flags.push(name.to_owned());
+        let (kind, needed) = match value {
+            Value::None if attached.is_some() => {
+                return no(format!("`{program} {name}` takes no value; leave it out"));
+            }
+            Value::None => return Ok(false),
+            Value::Attached(kind) => (kind, false),
+            Value::Required(kind) | Value::UnlessLast(kind) => (kind, true),
         };
-        return option(model, name, known(model, name)?, attached, next, found);
+        let optional_end = matches!(value, Value::UnlessLast(_)) && self.next.is_none();
+        let text = match (attached, self.next) {
+            (Some(text), _) => text,
+            (None, _) if !needed || optional_end => return Ok(false),
+            (None, Some(next)) => next,
+            (None, None) => {
+                return no(format!("`{program} {name}` needs a value: {}", kind.words()));
+            }
+        };
+        // If the program read the word as an option after all, that option would be unchecked.
+        let detached = attached.is_none();
+        let dashed =
+            detached && text.starts_with('-') && text.len() > 1 && model.spec.style == Style::Gnu;
+        if dashed && !matches!(kind, ParameterKind::Count) && !model.takes_anything(name) {
+            let between = if name.starts_with("--") { "=" } else { "" };
+            let joined = quoted(&format!("{name}{between}{text}"));
+            return no(format!(
+                "the value of `{program} {name}` begins with a dash; write it in one word: {joined}"
+            ));
+        }
+        if !kind.fits(text) {
+            let shown = quoted(text);
+            let words = kind.words();
+            return no(format!(
+                "`{program} {name}` must have {words} as its value, received {shown}"
+            ));
+        }
+        if *kind == ParameterKind::Path {
+            self.found.paths.push(text.to_owned());
+        }
+        Ok(detached)
     }
-    cluster(model, word, next, found)
 }
 
 /// Returns how an option takes a value, or refuses an unknown option.
@@ -100,98 +163,19 @@ fn known<'a>(model: &'a Model, name: &str) -> Result<&'a Value, Refusal> {
     model.flags.get(name).ok_or_else(|| not_allowed(model, name))
 }
 
-/// Checks `-la` or `-n5`: letters up to the first that takes a value, which is the rest.
-fn cluster(
-    model: &Model,
-    word: &str,
-    next: Option<&str>,
-    found: &mut CommandParts,
-) -> Result<bool, Refusal> {
-    for (at, letter) in word.char_indices().skip(1) {
-        let name = format!("-{letter}");
-        let value = known(model, &name)?;
-        let rest = &word[at + letter.len_utf8()..];
-        if *value == Value::None {
-            found.flags.push(name);
-            continue;
-        }
-        let attached = if rest.is_empty() { None } else { Some(rest) };
-        return option(model, &name, value, attached, next, found);
-    }
-    Ok(false)
-}
-
-fn option(
-    model: &Model,
-    name: &str,
-    value: &Value,
-    attached: Option<&str>,
-    next: Option<&str>,
-    found: &mut CommandParts,
-) -> Result<bool, Refusal> {
-    found.flags.push(name.to_owned());
-    let (kind, needed) = match value {
-        Value::None => {
-            return match attached {
-                Some(_) => no(format!("`{} {name}` takes no value; leave it out", model.name)),
-                None => Ok(false),
-            };
-        }
-        Value::Attached(kind) => (kind, false),
-        Value::Required(kind) | Value::UnlessLast(kind) => (kind, true),
-    };
-    let optional_end = matches!(value, Value::UnlessLast(_)) && next.is_none();
-    let text = match (attached, next) {
-        (Some(text), _) => text,
-        (None, _) if !needed || optional_end => return Ok(false),
-        (None, Some(next)) => next,
-        (None, None) => {
-            return no(format!("`{} {name}` needs a value: {}", model.name, kind.words()));
-        }
-    };
-    // If the program read the word as an option after all, that option would be unchecked.
-    let detached = attached.is_none();
-    let dashed =
-        detached && text.starts_with('-') && text.len() > 1 && model.spec.style == Style::Gnu;
-    if dashed && !matches!(kind, ParameterKind::Count) && !model.takes_anything(name) {
-        let joined =
-            if name.starts_with("--") { format!("{name}={text}") } else { format!("{name}{text}") };
-        return no(format!(
-            "the value of `{} {name}` begins with a dash; write it in one word: {}",
-            model.name,
-            quoted(&joined)
-        ));
-    }
-    if !kind.fits(text) {
-        let program = &model.name;
-        let shown = quoted(text);
-        let words = kind.words();
-        return no(format!("`{program} {name}` must have {words} as its value, received {shown}"));
-    }
-    if *kind == ParameterKind::Path {
-        found.paths.push(text.to_owned());
-    }
-    Ok(detached)
-}
-
 fn operands(model: &Model, found: &mut CommandParts) -> Result<(), Refusal> {
+    let name = &model.name;
     let given = std::mem::take(&mut found.operands);
     if !model.spec.need.is_empty() && !found.has_flag_of(&model.spec.need) {
-        return no(format!(
-            "`{}` is allowed only with {}",
-            model.name,
-            model.spec.need.join(" or ")
-        ));
+        return no(format!("`{name}` is allowed only with {}", model.spec.need.join(" or ")));
     }
-    let is_lacking =
-        !model.spec.operands_need.is_empty() && !found.has_flag_of(&model.spec.operands_need);
-    if !given.is_empty() && is_lacking {
-        let need = model.spec.operands_need.join(" or ");
-        return no(format!(
-            "`{}` takes {} only together with {need}",
-            model.name,
-            quoted(&given[0])
-        ));
+    let need = &model.spec.operands_need;
+    if let Some(first) = given.first()
+        && !need.is_empty()
+        && !found.has_flag_of(need)
+    {
+        let need = need.join(" or ");
+        return no(format!("`{name}` takes {} only together with {need}", quoted(first)));
     }
     let is_replaced = found.has_flag_of(&model.spec.first_operand_unless);
     let skip = usize::from(!model.operands.is_empty() && is_replaced);
@@ -202,10 +186,9 @@ fn operands(model: &Model, found: &mut CommandParts) -> Result<(), Refusal> {
             (None, Some(last)) if last.repeats => last,
             _ => {
                 let most = takes.len();
+                let word = quoted(word);
                 return no(format!(
-                    "`{}` takes at most {most} operands here; {} is one too many",
-                    model.name,
-                    quoted(word)
+                    "`{name}` takes at most {most} operands here; {word} is one too many"
                 ));
             }
         };
@@ -220,7 +203,7 @@ fn operands(model: &Model, found: &mut CommandParts) -> Result<(), Refusal> {
     let asks = found.flags.iter().any(|flag| matches!(flag.as_str(), "--help" | "--version"));
     match takes.get(given.len()) {
         Some(operand) if !operand.optional && !asks => {
-            no(format!("`{}` needs {} here", model.name, operand.kind.words()))
+            no(format!("`{name}` needs {} here", operand.kind.words()))
         }
         _ => Ok(()),
     }
@@ -242,11 +225,10 @@ fn not_allowed(model: &Model, flag: &str) -> Refusal {
 
 fn no_subcommand(model: &Model, word: &str) -> Refusal {
     let names = Vec::from_iter(model.subcommands.keys().map(String::as_str)).join(", ");
-    Refusal(format!(
-        "`{} {}` is not allowed; allowed are: {names}",
-        model.name,
-        quoted(word).trim_matches('`')
-    ))
+    let name = &model.name;
+    let word = quoted(word);
+    let word = word.trim_matches('`');
+    Refusal(format!("`{name} {word}` is not allowed; allowed are: {names}"))
 }
 
 pub(super) fn split(text: &str) -> Result<Vec<String>, Refusal> {

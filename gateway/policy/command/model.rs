@@ -9,6 +9,8 @@ use super::spec::{MAX_ITEMS, ModelSpec, Style};
 const MAX_DEPTH: usize = 3;
 /// Syntax of an option that consists only of digits.
 const DIGITS: &str = "-#";
+/// Units of a count.
+const UNITS: &str = "b k K M G kB KB MB GB KiB MiB GiB";
 
 #[derive(Debug)]
 pub(super) struct Model {
@@ -104,19 +106,13 @@ fn check_size(spec: &ModelSpec, depth: usize) -> Result<(), String> {
 }
 
 fn read_flags(spec: &ModelSpec) -> Result<BTreeMap<String, Value>, String> {
-    let mut flags = BTreeMap::new();
-    for text in &spec.flags {
-        if text != DIGITS {
-            let (name, value) = flag(text, spec.style)?;
-            flags.insert(name, value);
-        }
-    }
-    Ok(flags)
+    let named = spec.flags.iter().filter(|text| *text != DIGITS);
+    named.map(|text| flag(text, spec.style)).collect()
 }
 
 fn read_operands(spec: &ModelSpec) -> Result<Vec<Operand>, String> {
-    let operands =
-        spec.operands.iter().map(|text| operand(text)).collect::<Result<Vec<Operand>, _>>()?;
+    let operands = spec.operands.iter().map(|text| operand(text));
+    let operands = operands.collect::<Result<Vec<_>, _>>()?;
     if let Some((_, before)) = operands.split_last()
         && before.iter().any(|operand| operand.repeats)
     {
@@ -127,14 +123,11 @@ fn read_operands(spec: &ModelSpec) -> Result<Vec<Operand>, String> {
 
 /// Checks that the required options are options of the model.
 fn check_needs(spec: &ModelSpec, flags: &BTreeMap<String, Value>) -> Result<(), String> {
-    for needed in [&spec.need, &spec.operands_need, &spec.first_operand_unless] {
-        for flag in needed {
-            if !flags.contains_key(flag) {
-                return Err(format!("`{flag}` is not among the flags"));
-            }
-        }
+    let needed = [&spec.need, &spec.operands_need, &spec.first_operand_unless];
+    match needed.into_iter().flatten().find(|flag| !flags.contains_key(*flag)) {
+        Some(flag) => Err(format!("`{flag}` is not among the flags")),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Parses an option such as `-n=number`.
@@ -185,17 +178,9 @@ fn kind(text: &str) -> Result<ParameterKind, String> {
 
 /// Parses words separated by `|`, none of them empty.
 fn alternatives(text: &str) -> Option<Vec<String>> {
-    if !text.contains('|') {
-        return None;
-    }
-    let mut words = Vec::new();
-    for word in text.split('|') {
-        if word.is_empty() {
-            return None;
-        }
-        words.push(word.to_owned());
-    }
-    Some(words)
+    let words = Vec::from_iter(text.split('|').map(str::to_owned));
+    let are_whole = words.len() > 1 && words.iter().all(|word| !word.is_empty());
+    are_whole.then_some(words)
 }
 
 fn operand(text: &str) -> Result<Operand, String> {
@@ -217,21 +202,7 @@ impl ParameterKind {
                 let bare = value.strip_prefix(['+', '-']).unwrap_or(value);
                 let unit = bare.trim_start_matches(|c: char| c.is_ascii_digit());
                 (1..=18).contains(&(bare.len() - unit.len()))
-                    && matches!(
-                        unit,
-                        "" | "b"
-                            | "k"
-                            | "K"
-                            | "M"
-                            | "G"
-                            | "kB"
-                            | "KB"
-                            | "MB"
-                            | "GB"
-                            | "KiB"
-                            | "MiB"
-                            | "GiB"
-                    )
+                    && (unit.is_empty() || UNITS.split(' ').any(|known| known == unit))
             }
             Self::Format => builtin::is_format(value),
             Self::Fields => builtin::are_fields(value),

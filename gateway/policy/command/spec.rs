@@ -134,17 +134,14 @@ impl Spec {
         if !(1..=MAX_ARGUMENTS).contains(&self.max_arguments) {
             return Err(format!("max_arguments: must be from 1 to {MAX_ARGUMENTS}"));
         }
-        for name in &self.programs {
-            if !is_program(name) {
-                return Err(format!(
-                    "programs: {name:?} must be the name of a program, or its absolute path"
-                ));
-            }
+        if let Some(name) = self.programs.iter().find(|name| !is_program(name)) {
+            return Err(format!(
+                "programs: {name:?} must be the name of a program, or its absolute path"
+            ));
         }
-        for name in &self.allow_code_execution {
-            if !self.programs.contains(name) {
-                return Err(format!("allow_code_execution: `{name}` is not in `programs`"));
-            }
+        let mut unbound = self.allow_code_execution.iter();
+        if let Some(name) = unbound.find(|name| !self.programs.contains(name)) {
+            return Err(format!("allow_code_execution: `{name}` is not in `programs`"));
         }
         for name in self.models.keys() {
             let mut programs = self.programs.iter();
@@ -158,13 +155,9 @@ impl Spec {
 
 /// Returns whether this is the name or the absolute path of a program.
 fn is_program(name: &str) -> bool {
-    if name.is_empty() || name.starts_with('-') {
-        return false;
-    }
-    if name.contains('/') && (!name.starts_with('/') || name.ends_with('/')) {
-        return false;
-    }
-    !name.contains(|c: char| c.is_whitespace() || c.is_control())
+    let is_whole = !name.contains('/') || name.starts_with('/') && !name.ends_with('/');
+    let is_plain = !name.contains(|c: char| c.is_whitespace() || c.is_control());
+    !name.is_empty() && !name.starts_with('-') && is_whole && is_plain
 }
 
 /// Returns the name of a program without its folders.
@@ -174,12 +167,10 @@ pub(super) fn short_name(program: &str) -> &str {
 
 /// Creates a model from options, separated by white space, and operands.
 pub(super) fn gnu(flags: &str, operands: &[&str]) -> ModelSpec {
-    let mut spec = ModelSpec { operands: words(operands), ..ModelSpec::default() };
-    spec.flags.extend(flags.split_whitespace().map(|flag| flag.to_owned()));
-    spec
+    let flags = flags.split_whitespace().map(str::to_owned).collect();
+    ModelSpec { flags, operands: words(operands), ..ModelSpec::default() }
 }
 
 pub(super) fn words(list: &[&str]) -> Vec<String> {
-    let words: Vec<_> = list.iter().map(|word| (*word).to_owned()).collect();
-    words
+    list.iter().map(ToString::to_string).collect()
 }

@@ -6,36 +6,62 @@ use unicode_normalization::UnicodeNormalization;
 
 /// Globs by the part of a path that they match.
 #[derive(Clone, Debug)]
-struct Globs {
+pub(super) struct Globs {
     names: GlobSet,
     whole: GlobSet,
     below: GlobSet,
 }
 
 impl Globs {
-    /// Compiles globs for paths in these roots, each given as its names.
-    fn compile(globs: &[String], roots: &[Vec<String>], fold: bool) -> Result<Self, String> {
+    /// Compiles globs for paths in these roots, each given as its names; `None` for none. Globs of
+    /// denied paths fold case.
+    pub(super) fn compile(
+        globs: &[String],
+        roots: &[Vec<String>],
+        fold: bool,
+    ) -> Result<Option<Self>, String> {
+        if globs.is_empty() {
+            return Ok(None);
+        }
         let mut names = GlobSetBuilder::new();
         let mut whole = GlobSetBuilder::new();
         let mut below = GlobSetBuilder::new();
         for glob in globs {
             // `secrets/` means a folder of this name anywhere, as in other programs.
             let text = if fold { glob.strip_suffix('/').unwrap_or(glob) } else { glob };
-            if let Err(words) = fits_some(text, roots) {
-                return Err(format!("{glob:?} {words}"));
-            }
+            fits_some(text, roots).map_err(|words| format!("{glob:?} {words}"))?;
             let spelled = if fold { cased(text) } else { text.to_owned() };
-            let compiled = match GlobBuilder::new(&spelled).literal_separator(true).build() {
-                Ok(compiled) => compiled,
-                Err(error) => return Err(format!("{glob:?} is not a glob: {}", error.kind())),
-            };
+            let compiled = GlobBuilder::new(&spelled).literal_separator(true).build();
+            let compiled =
+                compiled.map_err(|error| format!("{glob:?} is not a glob: {}", error.kind()))?;
             match (text.contains('/'), text.starts_with('/')) {
                 (false, _) => names.add(compiled),
                 (true, true) => whole.add(compiled),
                 (true, false) => below.add(compiled),
             };
         }
-        Ok(Self { names: build(&names)?, whole: build(&whole)?, below: build(&below)? })
+        Ok(Some(Self { names: build(&names)?, whole: build(&whole)?, below: build(&below)? }))
+    }
+
+    /// Returns whether a path is allowed; `below` are its names below the root.
+    pub(super) fn allow(&self, path: &str, below: &[String]) -> bool {
+        if below.is_empty() {
+            // A root is allowed if the globs allow every name in it.
+            let any = ANY_NAME.to_owned();
+            return self.allow(&format!("{}/{any}", path.trim_end_matches('/')), &[any]);
+        }
+        self.whole.is_match(path)
+            || below.last().is_some_and(|name| self.names.is_match(name))
+            || self.below.is_match(below.join("/"))
+    }
+
+    /// Returns whether a path, or a folder that contains it, is denied; its root has `root` names.
+    /// Names are matched as written and as lenient file systems read them, because a glob may match
+    /// only one of the two.
+    pub(super) fn deny(&self, names: &[String], root: usize) -> bool {
+        self.hold(names, root, cased)
+            || self.hold(names, root, folded)
+            || names.iter().skip(root).any(|name| is_short(&folded(name)))
     }
 
     /// Returns whether a glob matches the path or one of its parent folders. `read` folds each
@@ -104,49 +130,6 @@ fn meets(glob: &str, root: &[String]) -> bool {
 
 /// A name that no glob contains.
 const ANY_NAME: &str = "\u{1}";
-
-/// All paths, or those that a glob matches.
-#[derive(Clone, Debug)]
-pub(super) struct Allowed(Option<Globs>);
-
-impl Allowed {
-    pub(super) fn compile(globs: &[String], roots: &[Vec<String>]) -> Result<Self, String> {
-        let all = globs.is_empty();
-        Ok(Self(if all { None } else { Some(Globs::compile(globs, roots, false)?) }))
-    }
-
-    pub(super) fn matches(&self, path: &str, below: &[String]) -> bool {
-        let Some(globs) = &self.0 else { return true };
-        if below.is_empty() {
-            // A root is allowed if the globs allow every name in it.
-            let any = ANY_NAME.to_owned();
-            return self.matches(&format!("{}/{any}", path.trim_end_matches('/')), &[any]);
-        }
-        globs.whole.is_match(path)
-            || matches!(below.last(), Some(name) if globs.names.is_match(name))
-            || globs.below.is_match(below.join("/"))
-    }
-}
-
-/// The paths that a glob matches, and everything below them.
-#[derive(Clone, Debug)]
-pub(super) struct Denied(Option<Globs>);
-
-impl Denied {
-    pub(super) fn compile(globs: &[String], roots: &[Vec<String>]) -> Result<Self, String> {
-        let none = globs.is_empty();
-        Ok(Self(if none { None } else { Some(Globs::compile(globs, roots, true)?) }))
-    }
-
-    /// Returns whether a path is denied; its root has `root` names. Names are matched as written
-    /// and as lenient file systems read them, because a glob may match only one of the two.
-    pub(super) fn matches(&self, names: &[String], root: usize) -> bool {
-        let Some(globs) = &self.0 else { return false };
-        globs.hold(names, root, cased)
-            || globs.hold(names, root, folded)
-            || names.iter().skip(root).any(|name| is_short(&folded(name)))
-    }
-}
 
 /// Folds case, wide letters, trailing dots and spaces, and streams (`name:stream`).
 fn folded(name: &str) -> String {

@@ -246,7 +246,7 @@ fn a_rule_that_means_nothing_does_not_compile() {
             Spec { roots: roots.clone(), allow: owned(&["/srv/x/*"]), ..Spec::default() },
             "outside of all roots",
         ),
-        (Spec { roots, max_bytes: 0, ..Spec::default() }, "max_bytes must be from 1 to 65536"),
+        (Spec { roots, max_bytes: 0, ..Spec::default() }, "max_bytes: must be from 1 to 65536"),
         (Spec { roots: vec!["/a".into(); 1001], ..Spec::default() }, "more than 1000 entries"),
     ] {
         let said = Path::compile(&spec).unwrap_err();

@@ -199,7 +199,7 @@ impl Walk<'_> {
                 access_chain.iter().try_for_each(|access| self.access(access))
             }
             Expr::MatchAgainst { columns, match_value, opt_search_modifier: _ } => {
-                columns.iter().try_for_each(|column| self.named.object(column))?;
+                self.objects(columns)?;
                 literal(self.named.dialect(), match_value)
             }
             Expr::MemberOf(MemberOf { value, array }) => self.expressions([&**value, &**array]),
@@ -305,34 +305,26 @@ impl Walk<'_> {
         arguments: &[FunctionArg],
     ) -> Result<(), Refusal> {
         arguments.iter().try_for_each(|argument| {
-            let value = match argument {
+            let (name, value) = match argument {
+                FunctionArg::Unnamed(value) => (None, value),
                 // `xmlparse(CONTENT a)`
-                FunctionArg::Named { name, arg, operator: FunctionArgOperator::Space } => {
-                    if !has("content document", &name.value) {
-                        return no("xmlparse takes CONTENT or DOCUMENT, and then the text");
-                    }
-                    arg
+                FunctionArg::Named { name, arg, operator: FunctionArgOperator::Space }
+                    if has("content document", &name.value) =>
+                {
+                    (None, arg)
                 }
-                FunctionArg::Unnamed(value) => value,
-                FunctionArg::Named { name, arg, operator: FunctionArgOperator::RightArrow } => {
-                    self.named.ident(name)?;
-                    arg
-                }
-                FunctionArg::ExprNamed {
+                FunctionArg::Named { name, arg, operator: FunctionArgOperator::RightArrow }
+                | FunctionArg::ExprNamed {
                     name: Expr::Identifier(name),
                     arg,
                     operator: FunctionArgOperator::RightArrow,
-                } => {
-                    self.named.ident(name)?;
-                    arg
-                }
+                } => (Some(name), arg),
                 _ => {
-                    return no(
-                        "an argument of a call is named in a way that is not allowed: write \
-                    name => value",
-                    );
+                    return no("an argument of a call is named in a way that is not allowed: \
+                        write name => value");
                 }
             };
+            self.idents(name)?;
             match value {
                 FunctionArgExpr::Expr(expression) => {
                     if let Some(ident) = bare(expression) {
@@ -341,8 +333,7 @@ impl Walk<'_> {
                     self.expression(expression)
                 }
                 FunctionArgExpr::QualifiedWildcard(_)
-                    if self.named.dialect() == Dialect::Postgres
-                        && !OF_ROWS.contains(&function) =>
+                    if self.named.dialect() == Dialect::Postgres && !has(OF_ROWS, function) =>
                 {
                     no("a function is called with a whole row, which may call another function: \
                         name the columns")

@@ -9,7 +9,7 @@ use sqlparser::ast::{
 };
 
 use super::expression::bare;
-use super::names::is_call;
+use super::names::{has, is_call};
 use super::query::Walk;
 use super::spec::Dialect;
 use super::values::cast;
@@ -45,9 +45,7 @@ impl Walk<'_> {
     fn constraint(&mut self, constraint: &JoinConstraint) -> Result<(), Refusal> {
         match constraint {
             JoinConstraint::On(condition) => self.expression(condition),
-            JoinConstraint::Using(columns) => {
-                columns.iter().try_for_each(|column| self.named.object(column))
-            }
+            JoinConstraint::Using(columns) => self.objects(columns),
             JoinConstraint::Natural | JoinConstraint::None => Ok(()),
         }
     }
@@ -122,11 +120,7 @@ impl Walk<'_> {
         for TableIndexHints { hint_type: _, index_type: _, for_clause: _, index_names } in
             index_hints
         {
-            for name in index_names {
-                if !name.value.eq_ignore_ascii_case("primary") {
-                    self.named.ident(name)?;
-                }
-            }
+            self.idents(index_names.iter().filter(|name| !has("primary", &name.value)))?;
         }
         if let Some(
             TableSampleKind::AfterTableAlias(sample) | TableSampleKind::BeforeTableAlias(sample),

@@ -54,22 +54,9 @@ const POSTGRES: &str = "acosd acosh age any_value array array_agg array_append a
     xpath_exists";
 
 /// PostgreSQL functions that are meant to take a whole row.
-pub(super) const OF_ROWS: [&str; 14] = [
-    "array_agg",
-    "count",
-    "json_agg",
-    "json_agg_strict",
-    "json_build_array",
-    "json_build_object",
-    "json_object_agg",
-    "jsonb_agg",
-    "jsonb_build_array",
-    "jsonb_build_object",
-    "jsonb_object_agg",
-    "row_to_json",
-    "to_json",
-    "to_jsonb",
-];
+pub(super) const OF_ROWS: &str = "array_agg count json_agg json_agg_strict json_build_array \
+    json_build_object json_object_agg jsonb_agg jsonb_build_array jsonb_build_object \
+    jsonb_object_agg row_to_json to_json to_jsonb";
 
 const MYSQL: &str = "adddate addtime any_value ascii bin bit_and bit_count bit_length bit_or \
     bit_xor cast char coercibility collation conv convert convert_tz cot crc32 curdate curtime \
@@ -141,16 +128,11 @@ impl Functions {
                     return Err(format!("functions.deny: {glob:?} is not a glob: {what}"));
                 }
             };
-            let mut fits_some = false;
-            for name in &allowed {
-                if fits.is_match(name) {
-                    denied.insert(name.clone());
-                    fits_some = true;
-                }
-            }
-            if !fits_some {
+            let found = Vec::from_iter(allowed.iter().filter(|name| fits.is_match(name)));
+            if found.is_empty() {
                 return Err(format!("functions.deny: {glob:?} {}", unfit(spec.dialect, &lower)));
             }
+            denied.extend(found.into_iter().cloned());
         }
         for name in &spec.functions.allow {
             if denied.contains(&name.to_ascii_lowercase()) {

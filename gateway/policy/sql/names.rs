@@ -73,10 +73,8 @@ impl Named {
             [table] => (None, table),
             [schema, table] => (Some(schema), table),
             _ => {
-                return no(format!(
-                    "the table {} has too many parts: write schema.table",
-                    shown(name)
-                ));
+                let shown = shown(name);
+                return no(format!("the table {shown} has too many parts: write schema.table"));
             }
         };
         if self.dialect == Dialect::Mysql && schema.is_none() && table.lower == "dual" {
@@ -138,10 +136,9 @@ impl Named {
             _ => false,
         };
         if known {
-            Ok(())
-        } else {
-            no(format!("the function {} is not on the list of allowed functions", shown(name)))
+            return Ok(());
         }
+        no(format!("the function {} is not on the list of allowed functions", shown(name)))
     }
 
     /// Checks a type that the parser does not know. In PostgreSQL, a user-defined type may bring
@@ -152,7 +149,10 @@ impl Named {
             return Ok(());
         }
         let known = match parts.as_slice() {
-            [only] => is_type(&only.exact) || self.functions.adds(&only.exact),
+            [only] => {
+                let is_own = TYPES.split_whitespace().any(|known| known == only.exact);
+                is_own || self.functions.adds(&only.exact)
+            }
             [schema, _] if schema.exact == "pg_catalog" => true,
             [schema, only] => self.functions.adds(&format!("{}.{}", schema.exact, only.exact)),
             _ => false,
@@ -179,18 +179,14 @@ impl Named {
     /// Checks a call that the parser does not represent as a function: `TRIM(a FROM b)`.
     pub(super) fn syntax(&self, lower: &str) -> Result<(), Refusal> {
         if self.functions.denies(lower) {
-            no(format!("the function {lower} is not allowed"))
-        } else {
-            Ok(())
+            return no(format!("the function {lower} is not allowed"));
         }
+        Ok(())
     }
 
     fn has(&self, name: &Name) -> bool {
-        self.functions.allows(if self.dialect == Dialect::Postgres {
-            &name.exact
-        } else {
-            &name.lower
-        })
+        let is_exact = self.dialect == Dialect::Postgres;
+        self.functions.allows(if is_exact { &name.exact } else { &name.lower })
     }
 
     /// Checks a field access, `(value).field`: in PostgreSQL it is a call if a function has that
@@ -232,17 +228,14 @@ impl Named {
             let ObjectNamePart::Identifier(ident) = part else {
                 return no("a name contains a call: write a plain name");
             };
-            if matches!(ident.quote_style, Some('\'')) || self.mysql_string(ident) {
+            let is_string = ident.quote_style == Some('"') && self.dialect == Dialect::Mysql;
+            if ident.quote_style == Some('\'') || is_string {
                 return no(format!("the name {} has the wrong quotes", short(&ident.value)));
             }
             self.ident(ident)?;
             parts.push(self.decoded(ident));
         }
         Ok(parts)
-    }
-
-    fn mysql_string(&self, ident: &Ident) -> bool {
-        self.dialect == Dialect::Mysql && ident.quote_style == Some('"')
     }
 
     fn decoded(&self, ident: &Ident) -> Name {
@@ -279,14 +272,8 @@ impl Pair {
     /// Returns whether a name is allowed. A denied spelling takes precedence. `deny` ignores case;
     /// `allow` ignores it where the database does.
     fn allows(&self, spellings: &[&Name]) -> bool {
-        let mut is_allowed = false;
-        for name in spellings {
-            if self.deny.is_match(&name.lower) {
-                return false;
-            }
-            is_allowed |= self.allow.is_match(&name.exact);
-        }
-        is_allowed
+        spellings.iter().any(|name| self.allow.is_match(&name.exact))
+            && !spellings.iter().any(|name| self.deny.is_match(&name.lower))
     }
 }
 
@@ -354,11 +341,6 @@ pub(super) fn cut(text: &str, most: usize) -> String {
         shown.extend(c.escape_default());
     }
     shown
-}
-
-/// Returns whether a name, as PostgreSQL folds it, is one of its types.
-fn is_type(name: &str) -> bool {
-    TYPES.split_whitespace().any(|known| known == name)
 }
 
 // Words that a database never accepts as an unquoted name. If the parser reads such a word as a

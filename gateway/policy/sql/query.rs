@@ -5,7 +5,7 @@ use sqlparser::ast::{
     Cte, Distinct, Fetch, GroupByExpr, GroupByWithModifier, Ident, LimitClause,
     NamedWindowDefinition, NamedWindowExpr, ObjectName, ObjectNamePart, Offset, OrderBy,
     OrderByExpr, OrderByKind, OrderByOptions, OrderBySort, Query, Select, SelectFlavor, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, Values,
+    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, TableWithJoins, Values,
     WildcardAdditionalOptions, With,
 };
 
@@ -219,7 +219,7 @@ impl<'a> Walk<'a> {
             Some(Distinct::All | Distinct::Distinct) | None => {}
         }
         self.items(projection)?;
-        from.iter().try_for_each(|table| self.table_with_joins(table))?;
+        self.tables(from)?;
         self.expressions(selection)?;
         self.group_by(group_by)?;
         self.expressions(having)?;
@@ -300,6 +300,14 @@ impl<'a> Walk<'a> {
     ) -> Result<(), Refusal> {
         idents.into_iter().try_for_each(|ident| self.named.ident(ident))
     }
+
+    pub(super) fn objects(&self, names: &[ObjectName]) -> Result<(), Refusal> {
+        names.iter().try_for_each(|name| self.named.object(name))
+    }
+
+    pub(super) fn tables(&mut self, tables: &[TableWithJoins]) -> Result<(), Refusal> {
+        tables.iter().try_for_each(|table| self.table_with_joins(table))
+    }
 }
 
 pub(super) fn plain_wildcard(options: &WildcardAdditionalOptions) -> Result<(), Refusal> {
@@ -314,8 +322,7 @@ pub(super) fn plain_wildcard(options: &WildcardAdditionalOptions) -> Result<(), 
     } = options;
     let plain = opt_ilike.is_none() && opt_exclude.is_none() && opt_except.is_none();
     if plain && opt_replace.is_none() && opt_rename.is_none() && opt_alias.is_none() {
-        Ok(())
-    } else {
-        no("`*` with further words is not allowed: name the columns")
+        return Ok(());
     }
+    no("`*` with further words is not allowed: name the columns")
 }

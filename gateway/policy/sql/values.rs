@@ -106,16 +106,16 @@ fn is_plain(data_type: &DataType) -> bool {
 // against both meanings.
 
 /// Column names that listed functions define. None of them is also a function.
-const NAMED: [(&str, &[&str]); 9] = [
-    ("json_array_elements", &["value"]),
-    ("json_array_elements_text", &["value"]),
-    ("json_each", &["key", "value"]),
-    ("json_each_text", &["key", "value"]),
-    ("jsonb_array_elements", &["value"]),
-    ("jsonb_array_elements_text", &["value"]),
-    ("jsonb_each", &["key", "value"]),
-    ("jsonb_each_text", &["key", "value"]),
-    ("unnest", &["unnest", "lexeme", "positions", "weights"]),
+const NAMED: [(&str, &str); 9] = [
+    ("json_array_elements", "value"),
+    ("json_array_elements_text", "value"),
+    ("json_each", "key value"),
+    ("json_each_text", "key value"),
+    ("jsonb_array_elements", "value"),
+    ("jsonb_array_elements_text", "value"),
+    ("jsonb_each", "key value"),
+    ("jsonb_each_text", "key value"),
+    ("unnest", "unnest lexeme positions weights"),
 ];
 /// The column of WITH ORDINALITY.
 const ORDINALITY: &str = "ordinality";
@@ -143,23 +143,12 @@ impl Rows {
         if named.dialect() != Dialect::Postgres {
             return;
         }
-        let mut columns = Vec::new();
-        let known_as = match alias {
-            Some(alias) => {
-                for column in &alias.columns {
-                    columns.push(named.scoped(&column.name));
-                }
-                named.scoped(&alias.name)
-            }
-            None => name.to_owned(),
-        };
+        let known_as = alias.map_or_else(|| name.to_owned(), |alias| named.scoped(&alias.name));
+        let written = alias.map_or(&[][..], |alias| &alias.columns);
+        let mut columns = Vec::from_iter(written.iter().map(|column| named.scoped(&column.name)));
         if columns.is_empty() {
             match NAMED.iter().find(|(known, _)| *known == name) {
-                Some((_, names)) => {
-                    for name in *names {
-                        columns.push((*name).to_owned());
-                    }
-                }
+                Some((_, names)) => columns.extend(names.split(' ').map(str::to_owned)),
                 // The only column is named after the alias or the function.
                 None => columns.push(known_as.clone()),
             }
@@ -173,16 +162,13 @@ impl Rows {
     /// Records a table in FROM with its name and alias.
     pub(super) fn table(&mut self, named: &Named, name: String, alias: Option<&TableAlias>) {
         if named.dialect() == Dialect::Postgres {
-            self.tables.push(match alias {
-                Some(alias) => named.scoped(&alias.name),
-                None => name,
-            });
+            self.tables.push(alias.map_or(name, |alias| named.scoped(&alias.name)));
         }
     }
 
     /// Records a bare name that is passed to a function.
     pub(super) fn argument(&mut self, named: &Named, function: &str, argument: &Ident) {
-        if named.dialect() == Dialect::Postgres && !OF_ROWS.contains(&function) {
+        if named.dialect() == Dialect::Postgres && !has(OF_ROWS, function) {
             self.given.push((function.to_owned(), named.scoped(argument)));
         }
     }

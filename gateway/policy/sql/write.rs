@@ -26,7 +26,7 @@ impl Walk<'_> {
         if let Some(TableAliasWithoutColumns { explicit: _, alias }) = &insert.table_alias {
             self.named.ident(alias)?;
         }
-        insert.columns.iter().try_for_each(|column| self.named.object(column))?;
+        self.objects(&insert.columns)?;
         if let Some(source) = &insert.source {
             self.query(source)?;
         }
@@ -79,9 +79,7 @@ impl Walk<'_> {
         self.table_with_joins(table)?;
         self.assignments(assignments)?;
         match from {
-            Some(UpdateTableFromKind::AfterSet(tables)) => {
-                tables.iter().try_for_each(|table| self.table_with_joins(table))?;
-            }
+            Some(UpdateTableFromKind::AfterSet(tables)) => self.tables(tables)?,
             Some(UpdateTableFromKind::BeforeSet(_)) => {
                 return no("this form of UPDATE is not allowed");
             }
@@ -115,10 +113,8 @@ impl Walk<'_> {
         if from.len() != 1 {
             return no("this form of DELETE is not allowed: name one table after FROM");
         }
-        from.iter().try_for_each(|table| self.table_with_joins(table))?;
-        if let Some(using) = using {
-            using.iter().try_for_each(|table| self.table_with_joins(table))?;
-        }
+        self.tables(from)?;
+        self.tables(using.as_deref().unwrap_or(&[]))?;
         self.expressions(selection)?;
         self.items(returning.as_deref().unwrap_or(&[]))?;
         self.orders(order_by)?;
@@ -129,9 +125,7 @@ impl Walk<'_> {
         assignments.iter().try_for_each(|Assignment { target, value }| {
             match target {
                 AssignmentTarget::ColumnName(name) => self.named.object(name)?,
-                AssignmentTarget::Tuple(names) => {
-                    names.iter().try_for_each(|name| self.named.object(name))?
-                }
+                AssignmentTarget::Tuple(names) => self.objects(names)?,
             }
             self.expression(value)
         })
@@ -189,8 +183,7 @@ fn is_special(insert: &Insert) -> bool {
 
 fn needs(selection: Option<&Expr>, needed: bool, word: &str) -> Result<(), Refusal> {
     if needed && selection.is_none() {
-        no(format!("{word} without WHERE is not allowed: add WHERE"))
-    } else {
-        Ok(())
+        return no(format!("{word} without WHERE is not allowed: add WHERE"));
     }
+    Ok(())
 }

@@ -26,46 +26,37 @@ const LABEL_BYTES: usize = 63;
 
 /// Classifies the host as written, compared with the parser's result.
 pub(super) fn read(written: &str, parsed: &Host<&str>) -> Result<Named, String> {
-    match parsed {
-        Host::Ipv4(address) if address.to_string() == written => {
-            Ok(Named::Address(IpAddr::V4(*address)))
-        }
-        Host::Ipv4(address) => Err(disguised(written, IpAddr::V4(*address))),
-        Host::Ipv6(address) => {
-            let usual = written.eq_ignore_ascii_case(&format!("[{address}]"));
-            if usual && !carries_v4(*address) {
-                Ok(Named::Address(IpAddr::V6(*address)))
-            } else {
-                Err(disguised(written, IpAddr::V6(*address)))
-            }
-        }
-        Host::Domain(name) => {
-            if written.ends_with('.') {
-                return Err("the host ends with a dot: leave the dot out".into());
-            }
-            if written.is_ascii() {
-                if !written.eq_ignore_ascii_case(name) {
-                    return Err(format!(
-                        "parsers disagree on the host {}: write its usual form",
-                        shown(written)
-                    ));
-                }
-            } else if !is_faithful(written, name) {
-                return Err(format!(
-                    "the host {} is read as {}: write that form if it is intended",
-                    shown(written),
-                    shown(name)
-                ));
-            }
-            plain(name)?;
-            Ok(Named::Name((*name).to_owned()))
-        }
+    let address = match *parsed {
+        Host::Ipv4(address) => IpAddr::V4(address),
+        Host::Ipv6(address) => IpAddr::V6(address),
+        Host::Domain(name) => return read_name(written, name),
+    };
+    let holds_other = matches!(address, IpAddr::V6(six) if carries_v4(six));
+    if !holds_other && written.eq_ignore_ascii_case(&parsed.to_string()) {
+        return Ok(Named::Address(address));
     }
+    let shown = shown(written);
+    Err(format!(
+        "the host {shown} is another form of the address {address}: use the name of a host"
+    ))
 }
 
-fn disguised(written: &str, address: IpAddr) -> String {
-    let shown = shown(written);
-    format!("the host {shown} is another form of the address {address}: use the name of a host")
+fn read_name(written: &str, name: &str) -> Result<Named, String> {
+    let shown_name = shown(written);
+    if written.ends_with('.') {
+        return Err("the host ends with a dot: leave the dot out".into());
+    }
+    if written.is_ascii() && !written.eq_ignore_ascii_case(name) {
+        return Err(format!("parsers disagree on the host {shown_name}: write its usual form"));
+    }
+    if !written.is_ascii() && !is_faithful(written, name) {
+        let read = shown(name);
+        return Err(format!(
+            "the host {shown_name} is read as {read}: write that form if it is intended"
+        ));
+    }
+    plain(name)?;
+    Ok(Named::Name(name.to_owned()))
 }
 
 /// Returns whether the network would deliver to an IPv4 address inside this address: compatible,
@@ -94,43 +85,21 @@ fn is_faithful(written: &str, ascii: &str) -> bool {
 }
 
 /// Networks without public hosts: IANA's special-purpose registries, and cloud metadata.
-const NOT_PUBLIC: [&str; 19] = [
-    "0.0.0.0/8",
-    "10.0.0.0/8",
-    "100.64.0.0/10",
-    "127.0.0.0/8",
-    "168.63.129.16/32",
-    "169.254.0.0/16",
-    "172.16.0.0/12",
-    "192.0.0.0/24",
-    "192.0.2.0/24",
-    "192.88.99.0/24",
-    "192.168.0.0/16",
-    "198.18.0.0/15",
-    "198.51.100.0/24",
-    "203.0.113.0/24",
-    "224.0.0.0/3",
-    "2001::/23",
-    "2001:db8::/32",
-    "2002::/16",
-    "3fff::/20",
-];
+const NOT_PUBLIC: &str = "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 168.63.129.16/32 \
+    169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 192.168.0.0/16 \
+    198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3 2001::/23 2001:db8::/32 2002::/16 \
+    3fff::/20";
 
 /// Returns whether an address is public, judging by its number.
 pub(super) fn is_public(address: IpAddr) -> bool {
-    if let IpAddr::V6(six) = address
-        && six.segments()[0] & 0xe000 != 0x2000
-    {
-        return false;
-    }
-    for net in NOT_PUBLIC {
-        if let Ok(net) = net.parse::<IpNet>()
-            && net.contains(&address)
-        {
-            return false;
-        }
-    }
-    true
+    let is_reserved = matches!(address, IpAddr::V6(six) if six.segments()[0] & 0xe000 != 0x2000);
+    !is_reserved && networks_of(NOT_PUBLIC, address).next().is_none()
+}
+
+/// Returns the networks of a list that contain an address.
+pub(super) fn networks_of(list: &str, address: IpAddr) -> impl Iterator<Item = IpNet> {
+    let networks = list.split(' ').filter_map(|net| net.parse::<IpNet>().ok());
+    networks.filter(move |net| net.contains(&address))
 }
 
 /// Checks the form of a name: labels of letters, digits, `-` and `_`; the last is no number.
@@ -204,19 +173,14 @@ impl Hosts {
             return Ok(());
         }
         if !self.any {
-            let hint = if self.shown.is_empty() { "no name is allowed" } else { "use one of" };
-            let words = format!(
-                "the host {name} is not on the list of allowed hosts: {hint} {}",
-                self.shown
-            );
-            return Err(words.trim_end().to_owned());
+            let hint = match self.shown.as_str() {
+                "" => "no name is allowed".to_owned(),
+                shown => format!("use one of {shown}"),
+            };
+            return Err(format!("the host {name} is not on the list of allowed hosts: {hint}"));
         }
-        match nearby(name) {
-            Some(why) => {
-                Err(format!("the host {name} is not allowed: {why}; use the name of a public host"))
-            }
-            None => Ok(()),
-        }
+        let Some(why) = nearby(name) else { return Ok(()) };
+        Err(format!("the host {name} is not allowed: {why}; use the name of a public host"))
     }
 }
 
@@ -251,72 +215,27 @@ fn listed(name: &str) -> Result<String, &'static str> {
 
 /// Domains that are never public: reserved ones, and those of clusters, containers and private
 /// networks.
-const NEARBY: [&str; 27] = [
-    "localhost",
-    "local",
-    "localdomain",
-    "internal",
-    "intranet",
-    "private",
-    "lan",
-    "home",
-    "corp",
-    "mail",
-    "arpa",
-    "test",
-    "invalid",
-    "onion",
-    "alt",
-    "consul",
-    "nomad",
-    "svc",
-    "default",
-    "cluster",
-    "kubernetes",
-    "k8s",
-    "mesh",
-    "docker",
-    "containers",
-    "vagrant",
-    "ts.net",
-];
+const NEARBY: &str = "localhost local localdomain internal intranet private lan home corp mail \
+    arpa test invalid onion alt consul nomad svc default cluster kubernetes k8s mesh docker \
+    containers vagrant ts.net";
 /// Services that resolve a name to an address spelled in it, to this machine, or to any address
 /// that the author of the name chooses.
-const SPELLING: [&str; 17] = [
-    "nip.io",
-    "sslip.io",
-    "xip.io",
-    "xip.name",
-    "nip.name",
-    "localtest.me",
-    "lvh.me",
-    "lacolhost.com",
-    "vcap.me",
-    "localho.st",
-    "fuf.me",
-    "fuf.mobi",
-    "1u.ms",
-    "rbndr.us",
-    "rebind.network",
-    "traefik.me",
-    "backname.io",
-];
+const SPELLING: &str = "nip.io sslip.io xip.io xip.name nip.name localtest.me lvh.me lacolhost.com \
+    vcap.me localho.st fuf.me fuf.mobi 1u.ms rbndr.us rebind.network traefik.me backname.io";
 
 /// Returns why an unlisted name counts as local. Best effort: the list cannot be complete.
 fn nearby(name: &str) -> Option<&'static str> {
     if !name.contains('.') {
         return Some("a name without a dot is in the local network");
     }
-    if NEARBY.iter().any(|end| is_at_or_under(name, end)) {
+    if is_in_some(name, NEARBY) {
         return Some("it is in the local network");
     }
-    if SPELLING.iter().any(|end| is_at_or_under(name, end)) {
-        return Some("it encodes an address");
-    }
-    None
+    is_in_some(name, SPELLING).then_some("it encodes an address")
 }
 
-fn is_at_or_under(name: &str, end: &str) -> bool {
-    let Some(rest) = name.strip_suffix(end) else { return false };
-    rest.is_empty() || rest.ends_with('.')
+/// Returns whether a name is one of these domains, or below one.
+fn is_in_some(name: &str, domains: &str) -> bool {
+    let mut rests = domains.split(' ').filter_map(|domain| name.strip_suffix(domain));
+    rests.any(|rest| rest.is_empty() || rest.ends_with('.'))
 }
