@@ -18,9 +18,7 @@ mod writer;
 
 use std::time::Duration;
 
-pub use config::{
-    ClientFiles, Config, Facility, Forward, OnFull, Output, Redact, Sender, Syslog, Webhook,
-};
+pub use config::{ClientFiles, Config, Facility, Forward, OnFull, Output, Redact, Syslog, Webhook};
 pub use event::{
     Approval, Arguments, Asked, Decision, DryRunDenial, MAX_TEXT, Refused, RefusedToken,
 };
