@@ -18,7 +18,7 @@ pub(super) struct Queue {
     waiting: Mutex<Waiting>,
     woken: Condvar,
     /// Capacity in records, including reserved records of running calls.
-    places: usize,
+    pub(super) places: usize,
 }
 
 #[derive(Default)]
@@ -94,14 +94,6 @@ impl Queue {
         if std::mem::take(&mut waiting.asleep) {
             self.woken.notify_one();
         }
-    }
-
-    pub(super) fn places(&self) -> usize {
-        self.places
-    }
-
-    pub(super) fn used(&self) -> usize {
-        self.waiting.lock().used
     }
 
     /// Swaps the queued records into an empty batch. Returns whether the queue is closed.
