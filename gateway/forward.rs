@@ -4,6 +4,7 @@
 //! writer.
 
 mod backlog;
+mod message;
 mod syslog;
 mod webhook;
 

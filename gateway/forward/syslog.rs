@@ -12,13 +12,13 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use lockgate_authn::Outside;
 use lockgate_egress::{Connector, Policy, SetupError, Stream, Target, describe};
-use lockgate_telemetry::audit::{Sender, Syslog};
+use lockgate_telemetry::audit::Syslog;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::backlog::Backlog;
-use super::backlog::ForwardError;
+use super::backlog::{Backlog, ForwardError};
+use super::message::Sender;
 
 /// Lifetime of a connection, which bounds the age of records sent again after a failure.
 const CONNECTION_LIFETIME: Duration = Duration::from_secs(30);

@@ -72,9 +72,6 @@ pub struct Session {
 
 impl Session {
     /// Logs in over a stream.
-    ///
-    /// # Errors
-    /// [`WireError`].
     pub async fn start(stream: Box<dyn ByteStream>, login: Login<'_>) -> Result<Self, WireError> {
         let handle = Handle { process: 0, secret: 0 };
         let input = BytesMut::with_capacity(8192);
@@ -150,8 +147,7 @@ impl Session {
     pub fn add(&mut self, sql: &str) -> Result<(), WireError> {
         frontend::parse("", sql, [], &mut self.output)?;
         self.bind("", &[])?;
-        frontend::execute("", 0, &mut self.output)?;
-        Ok(())
+        self.execute(0)
     }
 
     /// Queues the preparation of a statement, and a description of its parameters and columns.
@@ -166,8 +162,7 @@ impl Session {
         types: impl IntoIterator<Item = u32>,
     ) -> Result<(), WireError> {
         frontend::parse(name, sql, types, &mut self.output)?;
-        frontend::describe(b'S', name, &mut self.output)?;
-        Ok(())
+        Ok(frontend::describe(b'S', name, &mut self.output)?)
     }
 
     /// Binds text to a prepared statement; all columns are returned as text.
@@ -181,12 +176,8 @@ impl Session {
     }
 
     /// Queues the execution of the bound statement; 0 means all rows.
-    ///
-    /// # Errors
-    /// None in practice.
     pub fn execute(&mut self, max_rows: i32) -> Result<(), WireError> {
-        frontend::execute("", max_rows, &mut self.output)?;
-        Ok(())
+        Ok(frontend::execute("", max_rows, &mut self.output)?)
     }
 
     /// Queues the end of a group of messages.
@@ -195,9 +186,6 @@ impl Session {
     }
 
     /// Sends the queued messages, and returns the next relevant message.
-    ///
-    /// # Errors
-    /// [`WireError`].
     pub async fn next(&mut self) -> Result<Message, WireError> {
         loop {
             match self.receive().await? {
@@ -208,9 +196,6 @@ impl Session {
     }
 
     /// Waits for a notification. Cancel-safe.
-    ///
-    /// # Errors
-    /// [`WireError`].
     pub async fn wait_for_notification(&mut self) -> Result<(), WireError> {
         while !matches!(self.receive().await?, Message::NotificationResponse(_)) {}
         Ok(())
@@ -224,9 +209,7 @@ impl Session {
         }
         loop {
             if let Some(header) = Header::parse(&self.input)? {
-                let Ok(length) = usize::try_from(header.len()) else {
-                    return Err(WireError::Large);
-                };
+                let length = usize::try_from(header.len()).unwrap_or(usize::MAX);
                 if length > self.max_message {
                     return Err(WireError::Large);
                 }
@@ -259,9 +242,7 @@ impl Session {
             }
         }
     }
-}
 
-impl Session {
     /// Closes the session, and waits until the server has ended it. Cancel-safe.
     pub async fn end(&mut self) {
         let _gone = self.stream.shutdown().await;
@@ -294,19 +275,11 @@ pub fn ssl_request() -> BytesMut {
 /// # Errors
 /// [`WireError::Lost`] for a damaged row.
 pub fn read_texts(body: &DataRowBody) -> Result<Vec<Option<&str>>, WireError> {
-    let mut ranges = body.ranges();
-    let mut texts = Vec::new();
-    loop {
-        match ranges.next() {
-            Ok(Some(Some(range))) => {
-                let bytes = body.buffer().get(range).unwrap_or(&[]);
-                texts.push(std::str::from_utf8(bytes).ok());
-            }
-            Ok(Some(None)) => texts.push(None),
-            Ok(None) => return Ok(texts),
-            Err(_) => return Err(lost("a row is damaged")),
-        }
-    }
+    let texts = body.ranges().map(|range| {
+        let bytes = range.map(|range| body.buffer().get(range).unwrap_or(&[]));
+        Ok(bytes.and_then(|bytes| std::str::from_utf8(bytes).ok()))
+    });
+    texts.collect().map_err(|_| lost("a row is damaged"))
 }
 
 fn write_parameter(

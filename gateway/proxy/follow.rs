@@ -266,13 +266,13 @@ impl Reported {
             let known = self.0.insert(slug.clone(), (status.restarts, lists.version));
             if let Some((restarts, version)) = known {
                 if status.restarts > restarts {
-                    counters.restarted();
+                    counters.restarts.add(1);
                 }
                 if version > 0 && lists.version > version {
-                    counters.list_changed();
+                    counters.list_changes.add(1);
                 }
             }
-            counters.set_quarantined(catalog.quarantined(slug));
+            counters.quarantined.set(catalog.quarantined(slug));
             metrics.keep_tools(organisation, slug, lists.tools.iter().map(|tool| &*tool.key));
         }
     }

@@ -34,14 +34,13 @@ const MAX_PAUSE: Duration = Duration::from_secs(10);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A kind of exported data.
-pub(crate) trait Signal {
-    type Item;
+pub(crate) trait Item: Sized {
     /// Log messages for a failed batch, and for the next successful one.
     const FAILED: &'static str;
     const RESUMED: &'static str;
 
     /// Encodes the request body of a batch (protobuf).
-    fn encode(batch: Vec<Self::Item>, resource: &ResourceAttributesWithSchema) -> Vec<u8>;
+    fn encode(batch: Vec<Self>, resource: &ResourceAttributesWithSchema) -> Vec<u8>;
 }
 
 /// The sending half of the queue. Clones share the queue.
@@ -62,6 +61,8 @@ impl<T> Clone for Queue<T> {
 pub(crate) struct Waiting<T> {
     queued: mpsc::Receiver<Message<T>>,
     state: Arc<BatchState>,
+    /// The last attempt failed and was logged.
+    is_failing: bool,
 }
 
 #[derive(Debug, Default)]
@@ -84,7 +85,7 @@ enum Message<T> {
 pub(crate) fn queue<T>(lost: Arc<AtomicU64>) -> (Queue<T>, Waiting<T>) {
     let (places, queued) = mpsc::channel(QUEUE_CAPACITY);
     let state = Arc::new(BatchState { lost, ..BatchState::default() });
-    (Queue { places, state: Arc::clone(&state) }, Waiting { queued, state })
+    (Queue { places, state: Arc::clone(&state) }, Waiting { queued, state, is_failing: false })
 }
 
 impl<T> Queue<T> {
@@ -110,129 +111,74 @@ impl<T> Queue<T> {
         let _ = timeout(SHUTDOWN_TIMEOUT, flushed).await;
     }
 
-    pub(crate) fn lost(&self) -> u64 {
-        self.state.lost.load(Relaxed)
-    }
-
-    pub(crate) fn losses(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.state.lost)
+    pub(crate) fn lost(&self) -> &Arc<AtomicU64> {
+        &self.state.lost
     }
 }
 
-impl<T> Waiting<T> {
+impl<T: Item> Waiting<T> {
     /// Sends queued items to the collector until all senders are dropped.
-    pub(crate) async fn export<S: Signal<Item = T>>(self, collector: Collector) {
-        let Self { mut queued, state } = self;
-        let mut exporter = Exporter { collector, state, is_failing: false };
-        let mut is_open = true;
-        while is_open {
-            let next = fill(&mut queued).await;
-            is_open = next.is_open;
-            if !next.batch.is_empty() {
-                exporter.deliver::<S>(next.batch).await;
+    pub(crate) async fn export(mut self, collector: Collector) {
+        while !(self.queued.is_closed() && self.queued.is_empty()) {
+            let (batch, flushed) = self.fill().await;
+            if !batch.is_empty() {
+                self.deliver(batch, &collector).await;
             }
-            if let Some(done) = next.flushed {
-                exporter.state.is_flushing.store(false, Relaxed);
+            if let Some(done) = flushed {
+                self.state.is_flushing.store(false, Relaxed);
                 let _ = done.send(());
             }
         }
     }
-}
 
-#[cfg(test)]
-impl<T> Waiting<T> {
-    pub(crate) fn into_items(mut self) -> Vec<T> {
-        let mut items = Vec::new();
-        while let Ok(Message::Item(item)) = self.queued.try_recv() {
-            items.push(item);
-        }
-        items
-    }
-}
-
-struct Next<T> {
-    batch: Vec<T>,
-    /// The flush that waits for the batch.
-    flushed: Option<oneshot::Sender<()>>,
-    /// More items may follow.
-    is_open: bool,
-}
-
-/// Collects the next batch: a full one, or the items up to the deadline or a flush.
-async fn fill<T>(queued: &mut mpsc::Receiver<Message<T>>) -> Next<T> {
-    let mut next = Next { batch: Vec::new(), flushed: None, is_open: true };
-    let mut deadline = None;
-    while next.batch.len() < MAX_BATCH {
-        let message = match deadline {
-            None => queued.recv().await,
-            Some(deadline) => match timeout_at(deadline, queued.recv()).await {
-                Ok(message) => message,
-                Err(_) => return next,
-            },
-        };
-        match message {
-            Some(Message::Item(item)) => {
-                deadline.get_or_insert_with(|| Instant::now() + LINGER_TIMEOUT);
-                next.batch.push(item);
-            }
-            Some(Message::Flush(done)) => {
-                next.flushed = Some(done);
-                return next;
-            }
-            None => {
-                next.is_open = false;
-                return next;
-            }
-        }
-    }
-    next
-}
-
-struct Exporter {
-    collector: Collector,
-    state: Arc<BatchState>,
-    /// The last attempt failed and was logged.
-    is_failing: bool,
-}
-
-impl Exporter {
-    async fn deliver<S: Signal>(&mut self, batch: Vec<S::Item>) {
-        let count = batch.len() as u64;
-        let body = Bytes::from(S::encode(batch, &self.collector.resource));
-        let mut pause = FIRST_PAUSE;
-        loop {
-            let Err(failure) = self.collector.post(body.clone()).await else {
-                return self.tell_success::<S>();
+    /// Collects the next batch: a full one, or the items up to the deadline or a flush, which waits
+    /// for the batch.
+    async fn fill(&mut self) -> (Vec<T>, Option<oneshot::Sender<()>>) {
+        let mut batch = Vec::new();
+        let mut deadline = None;
+        while batch.len() < MAX_BATCH {
+            let next = self.queued.recv();
+            let message = match deadline {
+                None => next.await,
+                Some(deadline) => timeout_at(deadline, next).await.unwrap_or(None),
             };
-            self.tell_failure::<S>(&failure);
-            if !failure.is_passing || self.state.is_flushing.load(Relaxed) {
-                self.state.lost.fetch_add(count, Relaxed);
-                return;
+            match message {
+                Some(Message::Item(item)) => {
+                    deadline.get_or_insert_with(|| Instant::now() + LINGER_TIMEOUT);
+                    batch.push(item);
+                }
+                Some(Message::Flush(done)) => return (batch, Some(done)),
+                None => break,
             }
-            let wait = failure.wait.unwrap_or(Duration::ZERO).clamp(pause, MAX_PAUSE);
+        }
+        (batch, None)
+    }
+
+    async fn deliver(&mut self, batch: Vec<T>, collector: &Collector) {
+        let count = batch.len() as u64;
+        let body = Bytes::from(T::encode(batch, &collector.resource));
+        let mut pause = FIRST_PAUSE;
+        while let Err((error, wait)) = collector.post(body.clone()).await {
+            // Only the first failure after a success is logged.
+            if !std::mem::replace(&mut self.is_failing, true) {
+                tracing::warn!(collector = collector.address(), error, "{}", T::FAILED);
+            }
+            let wait = match wait {
+                Some(wait) if !self.state.is_flushing.load(Relaxed) => wait.clamp(pause, MAX_PAUSE),
+                _ => {
+                    self.state.lost.fetch_add(count, Relaxed);
+                    return;
+                }
+            };
             tokio::select! {
                 () = sleep(wait.mul_f64(0.75 + fastrand::f64() / 4.0)) => {}
                 () = self.state.hurry.notified() => {}
             }
             pause = MAX_PAUSE.min(pause * 2);
         }
-    }
-
-    /// Logs the first failure after a success.
-    fn tell_failure<S: Signal>(&mut self, failure: &ExportFailure) {
-        if !self.is_failing {
-            let collector = self.collector.address();
-            tracing::warn!(collector, error = failure.words, "{}", S::FAILED);
+        if std::mem::take(&mut self.is_failing) {
+            tracing::info!(lost = self.state.lost.load(Relaxed), "{}", T::RESUMED);
         }
-        self.is_failing = true;
-    }
-
-    fn tell_success<S: Signal>(&mut self) {
-        if self.is_failing {
-            let lost = self.state.lost.load(Relaxed);
-            tracing::info!(lost, "{}", S::RESUMED);
-        }
-        self.is_failing = false;
     }
 }
 
@@ -288,14 +234,8 @@ pub(crate) struct Collector {
     resource: ResourceAttributesWithSchema,
 }
 
-#[derive(Debug)]
-pub(crate) struct ExportFailure {
-    pub(crate) words: String,
-    /// A retry may succeed.
-    pub(crate) is_passing: bool,
-    /// The pause that the collector requested.
-    pub(crate) wait: Option<Duration>,
-}
+/// The cause of a failed export, and the least pause before a retry, if that may succeed.
+type ExportFailure = (String, Option<Duration>);
 
 impl Collector {
     #[allow(
@@ -314,10 +254,9 @@ impl Collector {
             .redirect(reqwest::redirect::Policy::none())
             .timeout(REQUEST_TIMEOUT);
         let resource = (&describe_process(export)).into();
-        match way.apply(client)?.build() {
-            Ok(client) => Ok(Self { client, endpoint: endpoint.clone(), resource }),
-            Err(error) => Err(ExportError(error.to_string())),
-        }
+        let client = way.apply(client)?.build();
+        let client = client.map_err(|error| ExportError(error.to_string()))?;
+        Ok(Self { client, endpoint: endpoint.clone(), resource })
     }
 
     /// Returns host and port only, because the rest of the URL may contain a secret.
@@ -328,38 +267,29 @@ impl Collector {
     }
 
     /// Posts one batch as protobuf. Any 2xx status means acceptance.
-    pub(crate) async fn post(&self, batch: Bytes) -> Result<(), ExportFailure> {
+    async fn post(&self, batch: Bytes) -> Result<(), ExportFailure> {
         let request = self.client.post(self.endpoint.clone());
         let request = request.header(CONTENT_TYPE, "application/x-protobuf").body(batch);
-        let answer = request.send().await.map_err(|error| ExportFailure {
-            words: in_words(error),
-            is_passing: true,
-            wait: None,
-        })?;
-        let status = answer.status();
-        if status.is_success() {
-            return Ok(());
-        }
-        let is_passing = matches!(
-            status,
+        let sent = request.send().await;
+        let answer = sent.map_err(|error| (in_words(error), Some(Duration::ZERO)))?;
+        let wait = match answer.status() {
+            status if status.is_success() => return Ok(()),
             StatusCode::TOO_MANY_REQUESTS
-                | StatusCode::BAD_GATEWAY
-                | StatusCode::SERVICE_UNAVAILABLE
-                | StatusCode::GATEWAY_TIMEOUT
-        );
-        let wait = read_wait(answer.headers());
-        Err(ExportFailure { words: format!("the collector returned {status}"), is_passing, wait })
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT => Some(read_wait(answer.headers()).unwrap_or_default()),
+            _ => None,
+        };
+        Err((format!("the collector returned {}", answer.status()), wait))
     }
 }
 
 /// Returns the attributes of this process for spans and log records.
 fn describe_process(export: &Export) -> Resource {
-    let mut attributes = vec![KeyValue::new("service.version", env!("CARGO_PKG_VERSION"))];
-    for (name, value) in &export.resource {
-        attributes.push(KeyValue::new(name.clone(), value.clone()));
-    }
+    let further = export.resource.iter();
     Resource::builder_empty()
-        .with_attributes(attributes)
+        .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+        .with_attributes(further.map(|(name, value)| KeyValue::new(name.clone(), value.clone())))
         .with_service_name(export.service_name.clone())
         .build()
 }

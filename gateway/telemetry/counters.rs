@@ -4,14 +4,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU8, AtomicU64};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 
-use crate::durations::{Durations, OperationLabels};
 use crate::histogram::{Counts, Histogram};
-use crate::labels::{FailureType, OUTCOMES, Outcome, ServerState};
+use crate::labels::{Durations, FailureType, OperationLabels, Outcome, ServerState};
 
 /// Distinct operations per tool, and per server besides those of its tools.
 const MAX_OPERATIONS_OF_TOOL: usize = 16;
@@ -25,7 +24,7 @@ pub struct ToolMetrics {
     server: Arc<ServerMetrics>,
     /// Several tools share these counters.
     is_shared: bool,
-    calls: [AtomicU64; OUTCOMES],
+    calls: [AtomicU64; Outcome::ALL.len()],
     /// Durations of calls that reached the server.
     pub(crate) durations: Histogram,
     /// Calls by the conventions: clients' calls to the gateway, and the gateway's to the server.
@@ -63,7 +62,11 @@ impl ToolMetrics {
             asked: Durations::default(),
             made,
             last: AtomicU64::new(0),
-            baseline: Mutex::new(Baseline::new(made.time)),
+            baseline: Mutex::new(Baseline {
+                at: made.time,
+                calls: Default::default(),
+                durations: Counts::default(),
+            }),
         }
     }
 
@@ -106,12 +109,11 @@ impl ToolMetrics {
             return None;
         }
         let now = self.now();
-        let baseline = self.baseline.lock();
         let last = match self.last.load(Relaxed) {
             0 => None,
             micros => Some(self.made.time + Duration::from_micros(micros)),
         };
-        Some(now.figures_since(&baseline, last))
+        Some(now.figures_since(&self.baseline.lock(), last))
     }
 
     /// Resets the figures. Exported metrics are unaffected.
@@ -120,12 +122,8 @@ impl ToolMetrics {
     }
 
     fn now(&self) -> Baseline {
-        let mut now = Baseline::new(SystemTime::now());
-        now.durations = self.durations.counts();
-        for (outcome, calls) in Outcome::ALL.iter().zip(&mut now.calls) {
-            *calls = self.count(*outcome);
-        }
-        now
+        let calls = Outcome::ALL.map(|outcome| self.count(outcome));
+        Baseline { at: SystemTime::now(), calls, durations: self.durations.counts() }
     }
 }
 
@@ -142,9 +140,11 @@ pub struct ServerMetrics {
     failures: [AtomicU64; FailureType::ALL.len()],
     made: Made,
     state: AtomicU8,
-    pub(crate) restarts: AtomicU64,
-    pub(crate) list_changes: AtomicU64,
-    pub(crate) quarantined: AtomicU64,
+    /// Restarts and reconnections of the server, and changes in its lists.
+    pub restarts: Number,
+    pub list_changes: Number,
+    /// Tools that are neither listed nor callable until approved.
+    pub quarantined: Number,
     bounds: Mutex<Option<Bounds>>,
     recent: Mutex<RecentSteps>,
 }
@@ -192,24 +192,19 @@ impl ServerMetrics {
     }
 
     fn call_counts(&self) -> CallCounts {
-        let mut failed = 0;
-        for count in &self.failures {
-            failed += count.load(Relaxed);
-        }
+        let failed = self.failures.iter().map(|count| count.load(Relaxed)).sum();
         let unavailable = self.unavailable.load(Relaxed);
         CallCounts { ran: self.durations.counts(), unavailable, failed }
     }
 
     pub(crate) fn figures(&self) -> ServerFigures {
         let durations = self.durations.counts();
-        let mut errors = BTreeMap::new();
-        for kind in FailureType::ALL {
-            errors.insert(kind.as_str(), self.failures[kind as usize].load(Relaxed));
-        }
+        let errors = FailureType::ALL
+            .map(|kind| (kind.as_str(), self.failures[kind as usize].load(Relaxed)));
         ServerFigures {
             since: self.made.time,
             calls: durations.count() + self.unavailable.load(Relaxed),
-            errors,
+            errors: errors.into(),
             p50: durations.percentile(50),
             p95: durations.percentile(95),
         }
@@ -224,21 +219,6 @@ impl ServerMetrics {
         self.state.load(Relaxed) == state as u8
     }
 
-    /// Counts a restart or reconnection of the server.
-    pub fn restarted(&self) {
-        self.restarts.fetch_add(1, Relaxed);
-    }
-
-    /// Counts a change in the server's lists.
-    pub fn list_changed(&self) {
-        self.list_changes.fetch_add(1, Relaxed);
-    }
-
-    /// Sets the number of tools that are neither listed nor callable until approved.
-    pub fn set_quarantined(&self, tools: usize) {
-        self.quarantined.store(tools as u64, Relaxed);
-    }
-
     /// Sets the exported load.
     pub fn set_load(&self, bounds: &Bounds) {
         *self.bounds.lock() = Some(bounds.clone());
@@ -249,31 +229,21 @@ impl ServerMetrics {
     }
 }
 
-/// A number that only grows.
+/// A number that is counted here, or elsewhere and set.
 #[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
+pub struct Number(AtomicU64);
 
-impl Counter {
+impl Number {
     pub fn add(&self, many: u64) {
         self.0.fetch_add(many, Relaxed);
     }
 
+    pub fn set(&self, value: usize) {
+        self.0.store(value as u64, Relaxed);
+    }
+
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
-    }
-}
-
-/// A number that can decrease, such as open sessions, counted elsewhere.
-#[derive(Debug, Default)]
-pub struct Gauge(AtomicUsize);
-
-impl Gauge {
-    pub fn set(&self, value: usize) {
-        self.0.store(value, Relaxed);
-    }
-
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Relaxed) as u64
     }
 }
 
@@ -327,8 +297,7 @@ impl RecentSteps {
 
     /// Returns all steps, oldest first, with the current step last.
     pub(crate) fn list(&self, now: &CallCounts) -> Vec<RecentCalls> {
-        let mut all = Vec::with_capacity(self.over.len() + 1);
-        all.extend(&self.over);
+        let mut all = Vec::from(self.over.clone());
         all.push(self.going_on(now));
         all
     }
@@ -386,22 +355,15 @@ const FAILED: [Outcome; 4] =
 #[derive(Debug)]
 struct Baseline {
     at: SystemTime,
-    calls: [u64; OUTCOMES],
+    calls: [u64; Outcome::ALL.len()],
     durations: Counts,
 }
 
 impl Baseline {
-    fn new(at: SystemTime) -> Self {
-        Self { at, calls: [0; OUTCOMES], durations: Counts::default() }
-    }
-
     /// Returns the difference to an earlier point in time; `last` is the end of the last call.
     fn figures_since(&self, earlier: &Self, last: Option<SystemTime>) -> ToolFigures {
         let durations = self.durations.since(&earlier.durations);
-        let mut failures = 0;
-        for outcome in FAILED {
-            failures += self.added(earlier, outcome);
-        }
+        let failures = FAILED.iter().map(|outcome| self.added(earlier, *outcome)).sum();
         ToolFigures {
             since: earlier.at,
             invocations: durations.count() + self.added(earlier, Outcome::Unavailable),

@@ -17,7 +17,7 @@ const BOUNDS: UpperBounds = [
 
 /// Bounds advised by the OpenTelemetry conventions for MCP, 10 ms to 300 s, and an hour for
 /// sessions.
-const CONVENTIONS: UpperBounds = [
+pub(crate) const CONVENTIONS: UpperBounds = [
     10_000,
     20_000,
     50_000,
@@ -78,7 +78,7 @@ impl Counts {
         if count == 0 {
             return None;
         }
-        let wanted = (u128::from(count) * u128::from(percent)).div_ceil(100).max(1);
+        let wanted = find_rank(count, percent);
         let mut below = 0;
         let mut lower = 0;
         for (upper, many) in BOUNDS.iter().zip(self.buckets) {
@@ -95,6 +95,11 @@ impl Counts {
     }
 }
 
+/// Returns the number, from 1, of the observation that `percent` do not exceed.
+fn find_rank(count: u64, percent: u64) -> u128 {
+    (u128::from(count) * u128::from(percent)).div_ceil(100).max(1)
+}
+
 impl Default for Histogram {
     fn default() -> Self {
         Self::new(&BOUNDS)
@@ -102,21 +107,13 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    fn new(bounds: &'static UpperBounds) -> Self {
+    pub(crate) fn new(bounds: &'static UpperBounds) -> Self {
         Self { bounds, buckets: Default::default(), sum: AtomicU64::new(0) }
     }
 
-    /// Creates a histogram for MCP operations or sessions.
-    pub(crate) fn of_conventions() -> Self {
-        Self::new(&CONVENTIONS)
-    }
-
     pub(crate) fn counts(&self) -> Counts {
-        let mut counts = Counts { sum: self.sum.load(Relaxed), ..Counts::default() };
-        for (count, bucket) in counts.buckets.iter_mut().zip(&self.buckets) {
-            *count = bucket.load(Relaxed);
-        }
-        counts
+        let sum = self.sum.load(Relaxed);
+        Counts { buckets: self.buckets.each_ref().map(|bucket| bucket.load(Relaxed)), sum }
     }
 
     pub(crate) fn observe(&self, duration: Duration) {
@@ -128,20 +125,19 @@ impl Histogram {
     /// Returns a snapshot for Prometheus. The count is the sum of the buckets, so that both agree
     /// during updates.
     pub(crate) fn snapshot(&self) -> proto::Histogram {
-        let mut count = 0;
-        let mut buckets = Vec::with_capacity(self.bounds.len());
-        for (bound, observed) in self.bounds.iter().zip(&self.buckets) {
-            count += observed.load(Relaxed);
+        let counts = self.counts();
+        let mut snapshot = proto::Histogram::default();
+        snapshot.set_sample_count(counts.count());
+        snapshot.set_sample_sum(counts.sum as f64 / 1e6);
+        let mut below = 0;
+        let buckets = self.bounds.iter().zip(counts.buckets).map(|(bound, observed)| {
+            below += observed;
             let mut bucket = proto::Bucket::default();
             bucket.set_upper_bound(*bound as f64 / 1e6);
-            bucket.set_cumulative_count(count);
-            buckets.push(bucket);
-        }
-        count += self.buckets[BOUNDS.len()].load(Relaxed);
-        let mut snapshot = proto::Histogram::default();
-        snapshot.set_bucket(buckets);
-        snapshot.set_sample_count(count);
-        snapshot.set_sample_sum(self.sum.load(Relaxed) as f64 / 1e6);
+            bucket.set_cumulative_count(below);
+            bucket
+        });
+        snapshot.set_bucket(buckets.collect());
         snapshot
     }
 }
@@ -180,20 +176,12 @@ pub fn find_bucket(duration: Duration) -> usize {
 /// Returns the duration that `percent` of the observations do not exceed, or `None` without
 /// observations.
 pub fn estimate_percentile(counts: &DurationCounts, percent: u64) -> Option<Duration> {
-    let count: u64 = counts.iter().sum();
-    if count == 0 {
-        return None;
-    }
-    let wanted = (u128::from(count) * u128::from(percent)).div_ceil(100).max(1);
+    let wanted = find_rank(counts.iter().sum(), percent);
     let mut seen = 0;
-    let mut bucket = 0;
-    for (index, many) in counts.iter().enumerate() {
+    let bucket = counts.iter().position(|many| {
         seen += u128::from(*many);
-        bucket = index;
-        if seen >= wanted {
-            break;
-        }
-    }
+        seen >= wanted
+    })?;
     let last = CALL_BOUNDS.len() - 1;
     let micros = match bucket {
         0 => CALL_BOUNDS[0],

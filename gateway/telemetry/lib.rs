@@ -9,13 +9,11 @@ pub mod audit;
 mod batches;
 mod config;
 mod counters;
-mod durations;
 mod histogram;
 mod labels;
 mod log;
 mod log_records;
 mod metrics;
-mod numbers;
 mod operation;
 mod process;
 mod readings;
@@ -25,14 +23,15 @@ mod trace;
 pub use batches::{ExportError, Way};
 pub use config::{Config, Export, Format};
 pub use counters::{
-    Bounds, Counter, Gauge, RECENT_STEP, RECENT_STEPS, RecentCalls, ServerFigures, ServerMetrics,
+    Bounds, Number, RECENT_STEP, RECENT_STEPS, RecentCalls, ServerFigures, ServerMetrics,
     ToolFigures, ToolMetrics,
 };
-pub use durations::{Ending, Network, OperationLabels};
 pub use histogram::{DURATION_BUCKETS, DurationCounts, estimate_percentile, find_bucket};
-pub use labels::{Denial, FailureType, Notification, Outcome, Rejection, ServerState, Unknown};
+pub use labels::{
+    Denial, Ending, FailureType, Network, Notification, OperationLabels, Outcome, Rejection,
+    ServerState, Unknown,
+};
 pub use log::{Guard, LogError, init};
-pub use metrics::Metrics;
-pub use numbers::{Gauges, KeySet};
+pub use metrics::{Gauges, KeySet, Metrics};
 pub use operation::{CallTrace, Note, OperationSpan, TOOL_ERROR, Target, Tracer};
 pub use trace::{TraceContext, TraceParent};

@@ -107,14 +107,9 @@ struct Escaped<'a, W>(&'a mut W);
 impl<W: fmt::Write> fmt::Write for Escaped<'_, W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut rest = text;
-        while let Some(at) = rest.find(is_dangerous) {
-            let (before, from) = rest.split_at(at);
-            self.0.write_str(before)?;
-            let Some(dangerous) = from.chars().next() else {
-                break;
-            };
-            write!(self.0, "{}", dangerous.escape_unicode())?;
-            rest = &from[dangerous.len_utf8()..];
+        while let Some((at, dangerous)) = rest.char_indices().find(|(_, c)| is_dangerous(*c)) {
+            write!(self.0, "{}{}", &rest[..at], dangerous.escape_unicode())?;
+            rest = &rest[at + dangerous.len_utf8()..];
         }
         self.0.write_str(rest)
     }
@@ -148,20 +143,19 @@ impl<W: Write> Write for Lines<W> {
         }
         let listed = write_lists(line);
         let line = listed.as_deref().unwrap_or(line);
-        match std::str::from_utf8(line) {
-            Ok(text) if text.contains(|c| is_dangerous(c) && c != '\n') => {
-                let mut clean = String::with_capacity(line.len() + 16);
-                for c in text.chars() {
-                    if is_dangerous(c) && c != '\n' {
-                        let _ = write!(clean, "\\u{:04x}", u32::from(c));
-                    } else {
-                        clean.push(c);
-                    }
-                }
-                self.output.write_all(clean.as_bytes())
-            }
-            _ => self.output.write_all(line),
+        let text = std::str::from_utf8(line).unwrap_or_default();
+        if !text.contains(|c| is_dangerous(c) && c != '\n') {
+            return self.output.write_all(line);
         }
+        let mut clean = String::with_capacity(line.len() + 16);
+        for c in text.chars() {
+            if is_dangerous(c) && c != '\n' {
+                let _ = write!(clean, "\\u{:04x}", u32::from(c));
+            } else {
+                clean.push(c);
+            }
+        }
+        self.output.write_all(clean.as_bytes())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -22,7 +22,7 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-use crate::batches::{self, Collector, ExportError, Queue, Signal, Waiting, Way};
+use crate::batches::{self, Collector, ExportError, Item, Queue, Waiting, Way};
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::request;
@@ -41,8 +41,6 @@ pub(crate) struct LogExport {
     waiting: Arc<Mutex<Option<Waiting<LogRecord>>>>,
 }
 
-struct Logs;
-
 impl LogExport {
     pub(crate) fn new() -> Self {
         let (queue, waiting) = batches::queue(Arc::default());
@@ -58,9 +56,9 @@ impl LogExport {
     ) -> Result<(), ExportError> {
         let Some(endpoint) = &config.otlp_logs else { return Ok(()) };
         let collector = Collector::new(endpoint, &config.export, way)?;
-        metrics.set_lost_logs(self.queue.losses());
+        let _ = metrics.0.lost_logs.set(Arc::clone(self.queue.lost()));
         if let Some(waiting) = self.waiting.lock().take() {
-            tokio::spawn(waiting.export::<Logs>(collector));
+            tokio::spawn(waiting.export(collector));
         }
         Ok(())
     }
@@ -74,12 +72,11 @@ impl LogExport {
     }
 }
 
-impl Signal for Logs {
-    type Item = LogRecord;
+impl Item for LogRecord {
     const FAILED: &'static str = "log lines were not exported (telemetry.otlp_logs)";
     const RESUMED: &'static str = "log lines are exported again (telemetry.otlp_logs)";
 
-    fn encode(log_records: Vec<LogRecord>, resource: &ResourceAttributesWithSchema) -> Vec<u8> {
+    fn encode(log_records: Vec<Self>, resource: &ResourceAttributesWithSchema) -> Vec<u8> {
         let scope = InstrumentationScope { name: "lockgate".to_owned(), ..Default::default() };
         let of_scope = ScopeLogs { scope: Some(scope), log_records, ..Default::default() };
         let attributes = resource.attributes.0.clone();
@@ -102,12 +99,7 @@ impl<S: Subscriber> Layer<S> for LogExport {
 
 /// Returns whether to export lines of this target. The collector's client logs lines too.
 fn is_exported(target: &str) -> bool {
-    for own in OWN {
-        if target.starts_with(own) {
-            return target != EXPORT;
-        }
-    }
-    false
+    target != EXPORT && OWN.iter().any(|own| target.starts_with(own))
 }
 
 fn make_record(event: &Event<'_>) -> LogRecord {
@@ -143,22 +135,16 @@ fn make_record(event: &Event<'_>) -> LogRecord {
 
 /// Joins the fields of a line without a message.
 fn join(attributes: &[KeyValue]) -> String {
-    let mut all = String::new();
-    for attribute in attributes {
-        if !all.is_empty() {
-            all.push(' ');
+    let fields = attributes.iter().map(|KeyValue { key, value, .. }| {
+        match value.as_ref().and_then(|value| value.value.as_ref()) {
+            Some(Value::StringValue(text)) => format!("{key}={text}"),
+            Some(Value::IntValue(number)) => format!("{key}={number}"),
+            Some(Value::BoolValue(flag)) => format!("{key}={flag}"),
+            Some(Value::DoubleValue(number)) => format!("{key}={number}"),
+            _ => format!("{key}="),
         }
-        all.push_str(&attribute.key);
-        all.push('=');
-        match attribute.value.as_ref().and_then(|value| value.value.as_ref()) {
-            Some(Value::StringValue(text)) => all.push_str(text),
-            Some(Value::IntValue(number)) => all.push_str(&number.to_string()),
-            Some(Value::BoolValue(flag)) => all.push_str(&flag.to_string()),
-            Some(Value::DoubleValue(number)) => all.push_str(&number.to_string()),
-            _ => {}
-        }
-    }
-    cut(all)
+    });
+    cut(fields.collect::<Vec<_>>().join(" "))
 }
 
 fn nanoseconds(time: SystemTime) -> u64 {

@@ -1,60 +1,122 @@
-//! Lookup of counters by name, with bounds, and their export. Lookups take a lock and belong in
-//! catalog merges; counting with the returned handles takes none.
+//! All counted numbers, and lookup of counters by name, with bounds. Lookups take a lock and belong
+//! in catalog merges; counting with the returned handles takes none.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use lockgate_text::date::now;
+use parking_lot::{Mutex, RwLock};
+use prometheus::proto::LabelPair;
 
 use crate::audit::AuditCounters;
 use crate::config::Config;
-use crate::counters::{RecentCalls, ServerFigures, ServerMetrics, ToolMetrics};
-use crate::durations::OperationLabels;
-use crate::labels::{Denial, Notification, OTHER, Rejection, Unknown};
-use crate::numbers::{FIRST_STATUS, Gauges, KeySet, MAX_RULES, Numbers, ORGANISATION, ServerLabel};
-use crate::readings::render;
+use crate::counters::{Made, Number, RecentCalls, ServerFigures, ServerMetrics, ToolMetrics};
+use crate::labels::{
+    Denial, Durations, Notification, OTHER, OperationLabels, Rejection, Unknown, pair,
+};
 
 /// Maximum characters of a label value; longer names are truncated.
 const MAX_LABEL: usize = 128;
-
-/// Labels with values that only operators may read.
-const PRIVATE: [&str; 5] = [ORGANISATION, "server", "tool", "rule", "issuer"];
+/// The label of servers that belong to an organisation.
+pub(crate) const ORGANISATION: &str = "organisation";
+/// Distinct operations and sessions of clients, besides tool calls.
+const MAX_OPERATIONS: usize = 256;
+const MAX_SESSIONS: usize = 16;
+/// Servers of organisations that are counted individually.
+const MAX_OWN: usize = 1024;
+/// An organisation may take the bounds on servers and tools divided by this number.
+const ORGANISATION_DIVISOR: usize = 8;
+/// Rules counted individually, because reloads may add any number of them.
+const MAX_RULES: usize = 1024;
+/// The range of HTTP statuses, 100 to 999.
+pub(crate) const FIRST_STATUS: usize = 100;
+const STATUS_COUNT: usize = 900;
 
 /// All exported numbers. Clones share them.
 #[derive(Clone)]
-pub struct Metrics {
-    numbers: Arc<Numbers>,
+pub struct Metrics(pub(crate) Arc<Numbers>);
+
+#[derive(Default)]
+pub(crate) struct Numbers {
+    pub(crate) made: Made,
+    /// Policy denials by rule. Rule names come from the operator; names from callers are never
+    /// stored.
+    pub(crate) denials: RwLock<BTreeMap<Arc<str>, [AtomicU64; Denial::ALL.len()]>>,
+    pub(crate) unknown: [AtomicU64; Unknown::ALL.len()],
+    pub(crate) statuses: Statuses,
+    /// Failed and successful reloads of the configuration.
+    pub(crate) reloads: [AtomicU64; 2],
+    pub(crate) has_failed_reload: AtomicBool,
+    /// Time of the last successful reload, in Unix seconds.
+    pub(crate) last_reload: AtomicU64,
+    pub(crate) key_sets: Mutex<Vec<KeySet>>,
+    /// Names of certificates, and their expiry in Unix seconds.
+    pub(crate) certificates: Mutex<Vec<(&'static str, i64)>>,
+    pub(crate) servers: Mutex<Servers>,
+    pub(crate) served: Durations<MAX_OPERATIONS>,
+    pub(crate) sessions_ended: Durations<MAX_SESSIONS>,
+    pub(crate) gauges: Gauges,
+    /// Failed and successful requests for embeddings.
+    pub(crate) embeddings: [AtomicU64; 2],
+    pub(crate) notifications: [AtomicU64; Notification::ALL.len()],
+    pub(crate) refused_for_memory: AtomicU64,
+    pub(crate) rejections: [AtomicU64; Rejection::ALL.len()],
+    pub(crate) lost_spans: Arc<AtomicU64>,
+    /// Unset if no lines are exported.
+    pub(crate) lost_logs: OnceLock<Arc<AtomicU64>>,
+    pub(crate) audit: Arc<AuditCounters>,
+    /// Bound of [`Servers::has_too_many_tools`].
+    tools: usize,
 }
 
-impl std::fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Metrics")
-            .field("servers", &self.numbers.servers.lock().by_label.len())
-            .finish_non_exhaustive()
-    }
+/// Numbers that can decrease, described where they are read.
+#[derive(Debug, Default)]
+pub struct Gauges {
+    pub sessions: Number,
+    pub streams: Number,
+    pub parked: Number,
+    pub approvals: Number,
+    pub in_flight: Number,
+    pub queued: Number,
+    pub bytes_in_flight: Number,
+    pub bytes_limit: Number,
+    pub shared_rates_away: Number,
 }
+
+/// The current keys of one token issuer.
+#[derive(Clone, Debug)]
+pub struct KeySet {
+    pub issuer: String,
+    /// Usable keys.
+    pub keys: usize,
+    /// Time since the last fetch; `None` before the first fetch.
+    pub age: Option<Duration>,
+}
+
+lockgate_text::debug_fields!(Metrics);
 
 impl Metrics {
     pub fn new(config: &Config) -> Self {
         let numbers = Numbers { tools: config.tools, ..Numbers::default() };
         // The process starts with a valid configuration.
         numbers.last_reload.store(now(), Relaxed);
-        Self { numbers: Arc::new(numbers) }
+        Self(Arc::new(numbers))
     }
 
     /// Returns the counters of a tool, creating them if new. Beyond `Config::tools` distinct tools,
     /// further tools of a server share counters. Organisations have a common bound of the same
     /// size, and each may take only a part of it.
     pub fn tool(&self, organisation: Option<&str>, server: &str, tool: &str) -> Arc<ToolMetrics> {
-        let tool = label(tool);
-        let mut all = self.numbers.servers.lock();
-        let label = server_label(organisation, server);
-        if let Some(known) = all.entry(label.clone()).tools.get(&tool) {
+        let tool = bounded(tool);
+        let mut all = self.0.servers.lock();
+        if let Some(known) = all.entry(organisation, server).tools.get(&tool) {
             return known.clone();
         }
-        let is_full = all.has_too_many_tools(organisation, self.numbers.tools);
-        let entry = all.entry(label);
+        let is_full = all.has_too_many_tools(organisation, self.0.tools);
+        let entry = all.entry(organisation, server);
         if is_full {
             return entry.other_tools();
         }
@@ -65,12 +127,12 @@ impl Metrics {
 
     /// Returns the shared counters of a server's tools beyond the bound.
     pub fn other_tools(&self, organisation: Option<&str>, server: &str) -> Arc<ToolMetrics> {
-        self.numbers.servers.lock().entry(server_label(organisation, server)).other_tools()
+        self.0.servers.lock().entry(organisation, server).other_tools()
     }
 
     /// Returns the counters of a server, creating them if new.
     pub fn server(&self, organisation: Option<&str>, slug: &str) -> Arc<ServerMetrics> {
-        self.numbers.servers.lock().entry(server_label(organisation, slug)).server.clone()
+        self.0.servers.lock().entry(organisation, slug).server.clone()
     }
 
     /// Returns the figures of a server, or `None` if it has no separate counters.
@@ -86,19 +148,15 @@ impl Metrics {
 
     /// Returns the separate counters of a server, if it has any.
     fn known(&self, organisation: Option<&str>, slug: &str) -> Option<Arc<ServerMetrics>> {
-        let servers = self.numbers.servers.lock();
-        let entry = servers.by_label.get(&server_label(organisation, slug))?;
+        let servers = self.0.servers.lock();
+        let entry = servers.by_label.get(&ServerLabel::new(organisation, slug))?;
         if entry.is_other { None } else { Some(Arc::clone(&entry.server)) }
     }
 
     /// Ends a step of the recent calls of all servers.
     pub fn end_step(&self) {
-        let mut servers = Vec::new();
-        for entry in self.numbers.servers.lock().by_label.values() {
-            servers.push(Arc::clone(&entry.server));
-        }
-        for server in servers {
-            server.end_step();
+        for entry in self.0.servers.lock().by_label.values() {
+            entry.server.end_step();
         }
     }
 
@@ -110,9 +168,9 @@ impl Metrics {
         server: &str,
         offered: impl IntoIterator<Item = &'a str>,
     ) {
-        let offered: BTreeSet<String> = offered.into_iter().map(label).collect();
-        let mut servers = self.numbers.servers.lock();
-        if let Some(entry) = servers.by_label.get_mut(&server_label(organisation, server)) {
+        let offered: BTreeSet<String> = offered.into_iter().map(bounded).collect();
+        let mut servers = self.0.servers.lock();
+        if let Some(entry) = servers.by_label.get_mut(&ServerLabel::new(organisation, server)) {
             entry.tools.retain(|tool, _| offered.contains(tool));
         }
     }
@@ -120,46 +178,46 @@ impl Metrics {
     /// Removes a server that is no longer configured, with its tools. Existing handles remain valid
     /// but are not exported.
     pub fn remove_server(&self, organisation: Option<&str>, slug: &str) {
-        self.numbers.servers.lock().by_label.remove(&server_label(organisation, slug));
+        self.0.servers.lock().by_label.remove(&ServerLabel::new(organisation, slug));
     }
 
     /// Returns the numbers that can decrease.
     pub fn gauges(&self) -> &Gauges {
-        &self.numbers.gauges
+        &self.0.gauges
     }
 
     /// Sets the number of messages refused so far for lack of memory.
     pub fn set_refused_for_memory(&self, count: u64) {
-        self.numbers.refused_for_memory.store(count, Relaxed);
+        self.0.refused_for_memory.store(count, Relaxed);
     }
 
     /// Returns the counters of the audit trail.
     pub fn audit(&self) -> &Arc<AuditCounters> {
-        &self.numbers.audit
+        &self.0.audit
     }
 
     /// Counts a notification that a call awaits approval.
     pub fn notified(&self, outcome: Notification) {
-        self.numbers.notifications[outcome as usize].fetch_add(1, Relaxed);
+        self.0.notifications[outcome as usize].fetch_add(1, Relaxed);
     }
 
     /// Counts a request to the server of embeddings, by whether it returned vectors.
     pub fn embedded(&self, is_success: bool) {
-        self.numbers.embeddings[usize::from(is_success)].fetch_add(1, Relaxed);
+        self.0.embeddings[usize::from(is_success)].fetch_add(1, Relaxed);
     }
 
     /// Counts a request rejected before it became a call.
     pub fn rejected(&self, why: Rejection) {
-        self.numbers.rejections[why as usize].fetch_add(1, Relaxed);
+        self.0.rejections[why as usize].fetch_add(1, Relaxed);
     }
 
     /// Counts a request that policy denied, or that a dry-run rule would have denied.
     pub fn denied(&self, rule: &str, why: Denial) {
-        if let Some(counts) = self.numbers.denials.read().get(rule) {
+        if let Some(counts) = self.0.denials.read().get(rule) {
             counts[why as usize].fetch_add(1, Relaxed);
             return;
         }
-        let mut by_rule = self.numbers.denials.write();
+        let mut by_rule = self.0.denials.write();
         let is_full = by_rule.len() >= MAX_RULES && !by_rule.contains_key(rule);
         let rule = if is_full { OTHER } else { rule };
         by_rule.entry(rule.into()).or_default()[why as usize].fetch_add(1, Relaxed);
@@ -167,24 +225,23 @@ impl Metrics {
 
     /// Counts a request with an unknown name.
     pub fn named_unknown(&self, what: Unknown) {
-        self.numbers.unknown[what as usize].fetch_add(1, Relaxed);
+        self.0.unknown[what as usize].fetch_add(1, Relaxed);
     }
 
     /// Counts an HTTP response.
     pub fn responded(&self, status: u16) {
         let place = usize::from(status).wrapping_sub(FIRST_STATUS);
-        if let Some(counter) = self.numbers.statuses.0.get(place) {
+        if let Some(counter) = self.0.statuses.0.get(place) {
             counter.fetch_add(1, Relaxed);
         }
     }
 
     /// Counts a changed configuration, by whether it took effect.
     pub fn reloaded(&self, is_success: bool) {
-        let numbers = &self.numbers;
-        numbers.reloads[usize::from(is_success)].fetch_add(1, Relaxed);
-        numbers.has_failed_reload.store(!is_success, Relaxed);
+        self.0.reloads[usize::from(is_success)].fetch_add(1, Relaxed);
+        self.0.has_failed_reload.store(!is_success, Relaxed);
         if is_success {
-            numbers.last_reload.store(now(), Relaxed);
+            self.0.last_reload.store(now(), Relaxed);
         }
     }
 
@@ -192,67 +249,120 @@ impl Metrics {
     pub fn served(&self, tool: Option<&ToolMetrics>, labels: OperationLabels, duration: Duration) {
         match tool {
             Some(tool) => tool.served.observe(labels, duration),
-            None => self.numbers.served.observe(labels, duration),
+            None => self.0.served.observe(labels, duration),
         }
     }
 
     /// Counts an ended client session.
     pub fn session_ended(&self, labels: OperationLabels, duration: Duration) {
-        self.numbers.sessions_ended.observe(labels, duration);
+        self.0.sessions_ended.observe(labels, duration);
     }
 
     /// Sets the exported key sets.
     pub fn set_key_sets(&self, sets: Vec<KeySet>) {
-        *self.numbers.key_sets.lock() = sets;
+        *self.0.key_sets.lock() = sets;
     }
 
     /// Sets the exported expiry of certificates, in Unix seconds.
     pub fn set_certificates(&self, expiries: Vec<(&'static str, i64)>) {
-        *self.numbers.certificates.lock() = expiries;
+        *self.0.certificates.lock() = expiries;
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ServerLabel {
+    /// `None` for the operator's servers.
+    organisation: Option<String>,
+    slug: String,
+}
+
+#[derive(Default)]
+pub(crate) struct Servers {
+    pub(crate) by_label: BTreeMap<ServerLabel, ServerEntry>,
+}
+
+#[derive(Default)]
+pub(crate) struct ServerEntry {
+    /// Set for the entry of all servers beyond the bound.
+    is_other: bool,
+    pub(crate) server: Arc<ServerMetrics>,
+    pub(crate) tools: BTreeMap<String, Arc<ToolMetrics>>,
+    pub(crate) other: Option<Arc<ToolMetrics>>,
+}
+
+impl ServerEntry {
+    /// Returns the shared counters of tools beyond the bound.
+    fn other_tools(&mut self) -> Arc<ToolMetrics> {
+        let server = &self.server;
+        let other =
+            self.other.get_or_insert_with(|| Arc::new(ToolMetrics::new(server.clone(), true)));
+        Arc::clone(other)
+    }
+}
+
+impl ServerLabel {
+    fn new(organisation: Option<&str>, slug: &str) -> Self {
+        Self { organisation: organisation.map(bounded), slug: bounded(slug) }
     }
 
-    /// Returns the counter of spans that were not exported, for [`crate::Tracer`].
-    pub(crate) fn lost_spans(&self) -> Arc<AtomicU64> {
-        self.numbers.lost_spans.clone()
+    pub(crate) fn pairs(&self) -> Vec<LabelPair> {
+        let mut pairs = vec![pair("server", &self.slug)];
+        pairs.extend(self.organisation.as_ref().map(|name| pair(ORGANISATION, name)));
+        pairs
     }
+}
 
-    /// Sets the counter of log lines that were not exported.
-    pub(crate) fn set_lost_logs(&self, losses: Arc<AtomicU64>) {
-        let _ = self.numbers.lost_logs.set(losses);
-    }
-
-    /// Renders all metrics in the Prometheus text format (version 0.0.4). Serve them as
-    /// `text/plain; version=0.0.4`.
-    pub fn render(&self) -> String {
-        render(&self.numbers)
-    }
-
-    /// Renders the metrics without private labels: counts of a server reveal the activity of
-    /// others, its name may be hidden, and rules and issuers are for operators.
-    pub fn render_shared(&self) -> String {
-        // Quotes within values are escaped, so only a label can match.
-        let marks = PRIVATE.map(|label| [label, "=\""].concat());
-        let mut shared = String::new();
-        for line in self.render().split_inclusive('\n') {
-            if !marks.iter().any(|mark| line.contains(mark)) {
-                shared.push_str(line);
-            }
+impl Servers {
+    /// Returns the entry of a server, or the shared entry if the bound is reached.
+    fn entry(&mut self, organisation: Option<&str>, slug: &str) -> &mut ServerEntry {
+        let label = ServerLabel::new(organisation, slug);
+        if !self.by_label.contains_key(&label) && self.has_too_many(&label) {
+            let shared =
+                ServerLabel { organisation: Some(OTHER.to_owned()), slug: OTHER.to_owned() };
+            let other = self.by_label.entry(shared).or_default();
+            other.is_other = true;
+            return other;
         }
-        shared
+        self.by_label.entry(label).or_default()
+    }
+
+    fn has_too_many(&self, label: &ServerLabel) -> bool {
+        let mut all = 0;
+        let mut own = 0;
+        for (known, entry) in &self.by_label {
+            all += usize::from(known.organisation.is_some() && !entry.is_other);
+            own += usize::from(known.organisation == label.organisation);
+        }
+        label.organisation.is_some() && (all >= MAX_OWN || own >= MAX_OWN / ORGANISATION_DIVISOR)
+    }
+
+    /// Returns whether a further tool must share counters, given a bound of `most` tools each for
+    /// the operator's servers and for those of organisations.
+    fn has_too_many_tools(&self, organisation: Option<&str>, most: usize) -> bool {
+        let mut all = 0;
+        let mut own = 0;
+        for (known, entry) in &self.by_label {
+            let known = known.organisation.as_deref();
+            all += if known.is_some() == organisation.is_some() { entry.tools.len() } else { 0 };
+            own += if known == organisation { entry.tools.len() } else { 0 };
+        }
+        let part = (most / ORGANISATION_DIVISOR).max(1);
+        all >= most || organisation.is_some() && own >= part
     }
 }
 
-fn server_label(organisation: Option<&str>, slug: &str) -> ServerLabel {
-    ServerLabel { organisation: organisation.map(label), slug: label(slug) }
-}
+/// HTTP responses by status. Every status has a counter from the start.
+pub(crate) struct Statuses(pub(crate) [AtomicU64; STATUS_COUNT]);
 
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+impl Default for Statuses {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
 }
 
 /// Returns a label value of bounded length without control characters. A tool named `other` is
 /// renamed to differ from the shared counters.
-fn label(name: &str) -> String {
+fn bounded(name: &str) -> String {
     if name == OTHER {
         return "other_".to_owned();
     }

@@ -4,6 +4,7 @@
 //! <https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/>
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId};
@@ -15,9 +16,9 @@ use opentelemetry_sdk::trace::SpanData;
 use parking_lot::Mutex;
 use prost::Message as _;
 
-use crate::batches::{self, Collector, ExportError, Queue, Signal, Way};
+use crate::batches::{self, Collector, ExportError, Item, Queue, Way};
 use crate::config::Config;
-use crate::durations::{CALLERS_FAULTS, Network, OTHER_METHOD};
+use crate::labels::{CALLERS_FAULTS, Network, OTHER_METHOD};
 use crate::metrics::Metrics;
 use crate::trace::TraceContext;
 
@@ -222,13 +223,10 @@ impl OperationSpan {
     fn set(&mut self, key: &'static str, value: impl Into<Value>) {
         let Some(data) = &mut self.data else { return };
         let value = value.into();
-        for known in &mut data.attributes {
-            if known.key.as_str() == key {
-                known.value = value;
-                return;
-            }
+        match data.attributes.iter_mut().find(|known| known.key.as_str() == key) {
+            Some(known) => known.value = value,
+            None => data.attributes.push(KeyValue::new(key, value)),
         }
-        data.attributes.push(KeyValue::new(key, value));
     }
 }
 
@@ -324,14 +322,11 @@ pub struct Tracer {
     sampled: u16,
 }
 
-struct Spans;
-
-impl Signal for Spans {
-    type Item = SpanData;
+impl Item for SpanData {
     const FAILED: &'static str = "spans were not exported (telemetry.otlp)";
     const RESUMED: &'static str = "spans are exported again (telemetry.otlp)";
 
-    fn encode(batch: Vec<SpanData>, resource: &ResourceAttributesWithSchema) -> Vec<u8> {
+    fn encode(batch: Vec<Self>, resource: &ResourceAttributesWithSchema) -> Vec<u8> {
         let resource_spans = group_spans_by_resource_and_scope(batch, resource);
         ExportTraceServiceRequest { resource_spans }.encode_to_vec()
     }
@@ -348,8 +343,8 @@ impl Tracer {
             return Ok(None);
         };
         let collector = Collector::new(endpoint, &config.export, way)?;
-        let (queue, waiting) = batches::queue(metrics.lost_spans());
-        tokio::spawn(waiting.export::<Spans>(collector));
+        let (queue, waiting) = batches::queue(Arc::clone(&metrics.0.lost_spans));
+        tokio::spawn(waiting.export(collector));
         let scope = InstrumentationScope::builder("lockgate").build();
         Ok(Some(Self { queue, scope, sampled: config.export.sampled }))
     }
@@ -357,11 +352,6 @@ impl Tracer {
     /// Exports the queued spans. Waits at most three seconds.
     pub async fn flush(&self) {
         self.queue.flush().await;
-    }
-
-    /// Returns the number of spans that were not exported.
-    pub fn lost(&self) -> u64 {
-        self.queue.lost()
     }
 }
 

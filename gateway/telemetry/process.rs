@@ -2,50 +2,47 @@
 
 use std::path::Path;
 
+/// Name and help of a metric.
+type Named = (&'static str, &'static str);
+
 /// Processor time ticks per second: the constant `USER_HZ` on all supported Linux machines.
 const TICKS_PER_SECOND: f64 = 100.0;
 const FOLDER: &str = "/proc/self";
 
-#[derive(Debug, PartialEq)]
-pub(crate) struct ProcessUsage {
-    pub(crate) cpu_seconds: f64,
-    pub(crate) resident_bytes: u64,
-    pub(crate) virtual_bytes: u64,
-    pub(crate) threads: u64,
-    pub(crate) open_files: u64,
-    /// `None` without a limit.
-    pub(crate) max_files: Option<u64>,
+/// Returns the process metrics under their conventional Prometheus names.
+pub(crate) fn read_usage() -> Option<Vec<(Named, f64)>> {
+    let folder = Path::new(FOLDER);
+    let stat = read(&folder.join("stat"))?;
+    let status = read(&folder.join("status"))?;
+    let limits = read(&folder.join("limits"))?;
+    parse(&stat, &status, &limits, count_files(&folder.join("fd"))?)
 }
 
-impl ProcessUsage {
-    pub(crate) fn read() -> Option<Self> {
-        let folder = Path::new(FOLDER);
-        let stat = read(&folder.join("stat"))?;
-        let status = read(&folder.join("status"))?;
-        let limits = read(&folder.join("limits"))?;
-        Self::parse(&stat, &status, &limits, count_files(&folder.join("fd"))?)
+fn parse(stat: &str, status: &str, limits: &str, open_files: u64) -> Option<Vec<(Named, f64)>> {
+    // The program name, in parentheses, may contain any character.
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let mut times = after_name.split_whitespace().skip(11);
+    let user: u64 = times.next()?.parse().ok()?;
+    let system: u64 = times.next()?.parse().ok()?;
+    let cpu_seconds = (user + system) as f64 / TICKS_PER_SECOND;
+    let resident = find_number(status, "VmRSS:")? * 1024;
+    let virtual_bytes = find_number(status, "VmSize:")? * 1024;
+    let mut usage = vec![
+        (("process_cpu_seconds_total", "CPU time of the process"), cpu_seconds),
+        (("process_resident_memory_bytes", "Resident memory"), resident as f64),
+        (("process_virtual_memory_bytes", "Virtual memory"), virtual_bytes as f64),
+        (("process_threads", "Threads"), find_number(status, "Threads:")? as f64),
+        (("process_open_fds", "Open file descriptors"), open_files as f64),
+    ];
+    // Not a number without a limit.
+    if let Some(limit) = find_number(limits, "Max open files") {
+        usage.push((("process_max_fds", "Maximum number of open file descriptors"), limit as f64));
     }
-
-    fn parse(stat: &str, status: &str, limits: &str, open_files: u64) -> Option<Self> {
-        // The program name, in parentheses, may contain any character.
-        let (_, after_name) = stat.rsplit_once(')')?;
-        let mut times = after_name.split_whitespace().skip(11);
-        let user: u64 = times.next()?.parse().ok()?;
-        let system: u64 = times.next()?.parse().ok()?;
-        let max_files = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-        Some(Self {
-            cpu_seconds: (user + system) as f64 / TICKS_PER_SECOND,
-            resident_bytes: find_number(status, "VmRSS:")? * 1024,
-            virtual_bytes: find_number(status, "VmSize:")? * 1024,
-            threads: find_number(status, "Threads:")?,
-            open_files,
-            max_files: max_files.split_whitespace().next()?.parse().ok(),
-        })
-    }
+    Some(usage)
 }
 
-fn find_number(status: &str, name: &str) -> Option<u64> {
-    let rest = status.lines().find_map(|line| line.strip_prefix(name))?;
+fn find_number(lines: &str, name: &str) -> Option<u64> {
+    let rest = lines.lines().find_map(|line| line.strip_prefix(name))?;
     rest.split_whitespace().next()?.parse().ok()
 }
 

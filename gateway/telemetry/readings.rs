@@ -2,6 +2,7 @@
 //! them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::UNIX_EPOCH;
@@ -9,10 +10,11 @@ use std::time::UNIX_EPOCH;
 use prometheus::TextEncoder;
 use prometheus::proto::{Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 
+use crate::audit::ForwardCounters;
 use crate::counters::{Bounds, ServerMetrics, ToolMetrics};
 use crate::labels::{Denial, Notification, OTHER, Outcome, Rejection, ServerState, Unknown, pair};
-use crate::numbers::{FIRST_STATUS, Numbers};
-use crate::process::ProcessUsage;
+use crate::metrics::{FIRST_STATUS, Metrics, Numbers};
+use crate::process;
 
 /// Name and help of a family.
 type Named = (&'static str, &'static str);
@@ -77,15 +79,15 @@ const SERVER_COUNTS: [Reading<ServerMetrics>; 3] = [
     (
         "lockgate_server_tools_quarantined",
         "Tools hidden until they are approved (`lockgate pins`)",
-        |server| server.quarantined.load(Relaxed),
+        |server| server.quarantined.get(),
     ),
     ("lockgate_server_restarts_total", "Restarts and reconnections of a server", |server| {
-        server.restarts.load(Relaxed)
+        server.restarts.get()
     }),
     (
         "lockgate_server_list_changes_total",
         "Changes of a server's lists, found when they were read again",
-        |server| server.list_changes.load(Relaxed),
+        |server| server.list_changes.get(),
     ),
 ];
 
@@ -108,47 +110,78 @@ const BOUNDS: [Reading<Bounds>; 6] = [
     ),
 ];
 
-/// The process metrics under their conventional Prometheus names.
-const PROCESS: [Reading<ProcessUsage>; 4] = [
-    ("process_resident_memory_bytes", "Resident memory", |usage| usage.resident_bytes),
-    ("process_virtual_memory_bytes", "Virtual memory", |usage| usage.virtual_bytes),
-    ("process_open_fds", "Open file descriptors", |usage| usage.open_files),
-    ("process_threads", "Threads", |usage| usage.threads),
+/// Readings of a receiver of the audit trail besides its file, and the trail's last record.
+const FORWARDS: [Reading<(Arc<ForwardCounters>, u64)>; 4] = [
+    ("lockgate_audit_forwarded_total", "Audit records accepted by a receiver", |(to, _)| {
+        to.taken.get()
+    }),
+    (
+        "lockgate_audit_forward_behind",
+        "Audit records waiting to be sent to a receiver",
+        |(to, last)| to.behind(*last),
+    ),
+    (
+        "lockgate_audit_forward_lost_total",
+        "Audit records removed by rotation before a receiver accepted them",
+        |(to, _)| to.lost.get(),
+    ),
+    (
+        "lockgate_audit_forward_failing",
+        "1 while a receiver of the audit trail does not accept records",
+        |(to, _)| to.failing.load(Relaxed).into(),
+    ),
 ];
 
 const SERVED: Named =
     ("mcp_server_operation_duration_seconds", "Duration of client requests, as seen by clients");
 const ASKED: Named = ("mcp_client_operation_duration_seconds", "Duration of requests to servers");
 
-/// Renders the families that have values, in the order of their names.
-pub(crate) fn render(numbers: &Numbers) -> String {
-    let mut families = Families::default();
-    families.read_all(numbers, &COUNTS, &[]);
-    families.read_events(numbers);
-    families.read_lists(numbers);
-    families.read_process(numbers);
-    for (label, entry) in &numbers.servers.lock().by_label {
-        let labels = label.pairs();
-        families.read_server(&entry.server, &labels);
-        for (tool, metrics) in &entry.tools {
-            families.read_tool(metrics, tool, &labels);
+/// Beginnings of labels with values that only operators may read.
+const PRIVATE: [&str; 5] = ["organisation=\"", "server=\"", "tool=\"", "rule=\"", "issuer=\""];
+
+impl Metrics {
+    /// Renders all metrics in the Prometheus text format (version 0.0.4), families in the order of
+    /// their names. Serve them as `text/plain; version=0.0.4`.
+    pub fn render(&self) -> String {
+        let numbers = &*self.0;
+        let mut families = Families::default();
+        families.read_all(numbers, &COUNTS, &[]);
+        families.read_events(numbers);
+        families.read_lists(numbers);
+        families.read_process(numbers);
+        for (label, entry) in &numbers.servers.lock().by_label {
+            let labels = label.pairs();
+            families.read_server(&entry.server, &labels);
+            for (tool, metrics) in &entry.tools {
+                families.read_tool(metrics, tool, &labels);
+            }
+            if let Some(other) = &entry.other {
+                families.read_tool(other, OTHER, &labels);
+            }
         }
-        if let Some(other) = &entry.other {
-            families.read_tool(other, OTHER, &labels);
-        }
+        numbers.served.each(|operation, snapshot| {
+            families.add_histogram(SERVED, operation.pairs(None), snapshot);
+        });
+        let sessions = ("mcp_server_session_duration_seconds", "Duration of ended client sessions");
+        numbers.sessions_ended.each(|session, snapshot| {
+            families.add_histogram(sessions, session.session_pairs(), snapshot);
+        });
+        let all: Vec<_> = families.0.into_values().collect();
+        let text = TextEncoder::new().encode_to_string(&all);
+        text.unwrap_or_else(|error| format!("# metrics are not available: {error}\n"))
     }
-    numbers.served.each(|operation, snapshot| {
-        families.add_histogram(SERVED, operation.pairs(None), snapshot);
-    });
-    let sessions = ("mcp_server_session_duration_seconds", "Duration of ended client sessions");
-    numbers.sessions_ended.each(|session, snapshot| {
-        families.add_histogram(sessions, session.session_pairs(), snapshot);
-    });
-    let all: Vec<_> = families.0.into_values().collect();
-    match TextEncoder::new().encode_to_string(&all) {
-        Ok(text) => text,
-        Err(error) => format!("# metrics are not available: {error}\n"),
+
+    /// Renders the metrics without private labels: counts of a server reveal the activity of
+    /// others, its name may be hidden, and rules and issuers are for operators.
+    pub fn render_shared(&self) -> String {
+        let all = self.render();
+        all.split_inclusive('\n').filter(is_shared).collect()
     }
+}
+
+fn is_shared(line: &&str) -> bool {
+    // Quotes within values are escaped, so only a label can match.
+    !PRIVATE.iter().any(|mark| line.contains(mark))
 }
 
 /// Families with values, by name.
@@ -158,35 +191,28 @@ struct Families(BTreeMap<&'static str, MetricFamily>);
 impl Families {
     /// Adds a value of a counter, whose name ends with `_total`, or of a gauge.
     fn add(&mut self, family: Named, labels: Vec<LabelPair>, value: f64) {
+        let mut metric = Metric::from_label(labels);
         if family.0.ends_with("_total") {
-            self.push(family, MetricType::COUNTER, labels, |metric| {
-                let mut counter = Counter::default();
-                counter.set_value(value);
-                metric.set_counter(counter);
-            });
+            let mut counter = Counter::default();
+            counter.set_value(value);
+            metric.set_counter(counter);
+            self.push(family, MetricType::COUNTER, metric);
         } else {
-            self.push(family, MetricType::GAUGE, labels, |metric| {
-                let mut gauge = Gauge::default();
-                gauge.set_value(value);
-                metric.set_gauge(gauge);
-            });
+            let mut gauge = Gauge::default();
+            gauge.set_value(value);
+            metric.set_gauge(gauge);
+            self.push(family, MetricType::GAUGE, metric);
         }
     }
 
     fn add_histogram(&mut self, family: Named, labels: Vec<LabelPair>, durations: Histogram) {
-        self.push(family, MetricType::HISTOGRAM, labels, |metric| metric.set_histogram(durations));
+        let mut metric = Metric::from_label(labels);
+        metric.set_histogram(durations);
+        self.push(family, MetricType::HISTOGRAM, metric);
     }
 
-    fn push(
-        &mut self,
-        (name, help): Named,
-        kind: MetricType,
-        mut labels: Vec<LabelPair>,
-        set: impl FnOnce(&mut Metric),
-    ) {
-        labels.sort_by(|one, other| one.name().cmp(other.name()));
-        let mut metric = Metric::from_label(labels);
-        set(&mut metric);
+    fn push(&mut self, (name, help): Named, kind: MetricType, mut metric: Metric) {
+        metric.mut_label().sort_by(|one, other| one.name().cmp(other.name()));
         let family = self.0.entry(name).or_insert_with(|| {
             let mut family = MetricFamily::default();
             family.set_name(name.to_owned());
@@ -262,30 +288,7 @@ impl Families {
     fn read_lists(&mut self, numbers: &Numbers) {
         let last = numbers.audit.last();
         for (to, counters) in &*numbers.audit.forwards.lock() {
-            for (name, help, value) in [
-                (
-                    "lockgate_audit_forwarded_total",
-                    "Audit records accepted by a receiver",
-                    counters.taken.get(),
-                ),
-                (
-                    "lockgate_audit_forward_behind",
-                    "Audit records waiting to be sent to a receiver",
-                    counters.behind(last),
-                ),
-                (
-                    "lockgate_audit_forward_lost_total",
-                    "Audit records removed by rotation before a receiver accepted them",
-                    counters.lost.get(),
-                ),
-                (
-                    "lockgate_audit_forward_failing",
-                    "1 while a receiver of the audit trail does not accept records",
-                    counters.failing.load(Relaxed).into(),
-                ),
-            ] {
-                self.add((name, help), vec![pair("to", to)], value as f64);
-            }
+            self.read_all(&(Arc::clone(counters), last), &FORWARDS, &[pair("to", to)]);
         }
         for set in &*numbers.key_sets.lock() {
             let labels = vec![pair("issuer", &set.issuer)];
@@ -311,13 +314,8 @@ impl Families {
         let start = ("process_start_time_seconds", "Start time of the process, in Unix seconds");
         let started = numbers.made.time.duration_since(UNIX_EPOCH).unwrap_or_default();
         self.add(start, Vec::new(), started.as_secs_f64());
-        let Some(usage) = ProcessUsage::read() else { return };
-        self.read_all(&usage, &PROCESS, &[]);
-        let cpu = ("process_cpu_seconds_total", "CPU time of the process");
-        self.add(cpu, Vec::new(), usage.cpu_seconds);
-        if let Some(most) = usage.max_files {
-            let files = ("process_max_fds", "Maximum number of open file descriptors");
-            self.add(files, Vec::new(), most as f64);
+        for (family, value) in process::read_usage().into_iter().flatten() {
+            self.add(family, Vec::new(), value);
         }
     }
 

@@ -47,10 +47,7 @@ impl Tag {
     /// Creates the tag of a request, with the client's id if it is usable. `arrival` is `None` on
     /// stdio.
     pub fn new(given: Option<&[u8]>, arrival: Option<Arrival>) -> Self {
-        let given = match given {
-            Some(id) if is_usable(id) => str::from_utf8(id).ok(),
-            _ => None,
-        };
+        let given = given.filter(|id| is_usable(id)).and_then(|id| str::from_utf8(id).ok());
         let given = given.map(Into::into);
         let number = NUMBER.fetch_add(1, Relaxed);
         let rpc = Cell::new((0, [0; MAX_RPC]));
@@ -111,9 +108,7 @@ pub fn has_rpc_id(id: &[u8]) {
     let _ = CURRENT.try_with(|tag| {
         let mut kept = [0; MAX_RPC];
         let n = id.len().min(MAX_RPC);
-        if let (Some(to), Some(from)) = (kept.get_mut(..n), id.get(..n)) {
-            to.copy_from_slice(from);
-        }
+        kept[..n].copy_from_slice(&id[..n]);
         tag.rpc.set((u8::try_from(n).unwrap_or(0), kept));
     });
 }
@@ -168,16 +163,12 @@ fn append(line: &mut Vec<u8>, json: bool, name: &str, value: &str) {
 
 /// Formats a JSON-RPC id without its quotes, in characters that no log format escapes.
 fn show_rpc_id(id: &[u8]) -> String {
-    let mut shown = String::with_capacity(id.len());
-    for &byte in id {
-        match byte {
-            b'"' => {}
-            b'\\' => shown.push('?'),
-            _ if byte.is_ascii_graphic() => shown.push(char::from(byte)),
-            _ => shown.push('?'),
-        }
-    }
-    shown
+    let bytes = id.iter().filter(|byte| **byte != b'"');
+    let shown = bytes.map(|byte| match byte {
+        b'!'..=b'~' if *byte != b'\\' => char::from(*byte),
+        _ => '?',
+    });
+    shown.collect()
 }
 
 #[cfg(test)]

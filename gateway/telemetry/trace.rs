@@ -28,15 +28,12 @@ impl TraceContext {
         let version = u8::try_from(hex(bytes.get(..2)?)?).ok()?;
         // Version 0 ends here; later ones may continue after a dash. 255 is not a version.
         match (version, bytes.get(55)) {
-            (0xff, _) => return None,
-            (0, Some(_)) => return None,
+            (0xff, _) | (0, Some(_)) => return None,
             (_, Some(next)) if *next != b'-' => return None,
             _ => {}
         }
-        for at in [2, 35, 52] {
-            if bytes.get(at) != Some(&b'-') {
-                return None;
-            }
+        if [2, 35, 52].iter().any(|at| bytes.get(*at) != Some(&b'-')) {
+            return None;
         }
         let trace = hex(bytes.get(3..35)?)?;
         let span = u64::try_from(hex(bytes.get(36..52)?)?).ok()?;
@@ -44,10 +41,7 @@ impl TraceContext {
         if trace == 0 || span == 0 {
             return None;
         }
-        let state = match tracestate {
-            Some(text) if valid_state(text) => Some(Arc::from(text)),
-            _ => None,
-        };
+        let state = tracestate.filter(|text| valid_state(text)).map(Arc::from);
         Some(Self { trace, span, flags, state })
     }
 
@@ -141,19 +135,11 @@ fn valid_state(text: &str) -> bool {
         return false;
     }
     let mut keys: Vec<&str> = Vec::new();
-    for member in text.split(',') {
-        let member = member.trim_matches([' ', '\t']);
-        if member.is_empty() {
-            continue;
-        }
-        let Some((key, value)) = member.split_once('=') else {
-            return false;
-        };
-        if !valid_key(key)
-            || !valid_value(value)
-            || keys.contains(&key)
-            || keys.len() == MAX_MEMBERS
-        {
+    let members = text.split(',').map(|member| member.trim_matches([' ', '\t']));
+    for member in members.filter(|member| !member.is_empty()) {
+        let Some((key, value)) = member.split_once('=') else { return false };
+        let is_valid = valid_key(key) && valid_value(value) && !keys.contains(&key);
+        if !is_valid || keys.len() == MAX_MEMBERS {
             return false;
         }
         keys.push(key);

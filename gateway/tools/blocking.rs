@@ -31,10 +31,9 @@ impl BlockingPool {
         &self,
         work: impl FnOnce(&CancellationToken) -> Result<T, ToolError> + Send + 'static,
     ) -> Result<T, ToolError> {
-        match Arc::clone(&self.0).acquire_owned().await {
-            Ok(permit) => BlockingPermit(permit).run(work).await,
-            Err(_) => Err(ToolError::new("the gateway is stopping")),
-        }
+        let permit = Arc::clone(&self.0).acquire_owned().await;
+        let permit = permit.map_err(|_| ToolError::new("the gateway is stopping"))?;
+        BlockingPermit(permit).run(work).await
     }
 
     /// Waits for a permit, but not longer than `limit`.
@@ -64,12 +63,9 @@ impl BlockingPermit {
             stop.check()?;
             work(&stop)
         });
-        let result = match done.await {
-            Ok(result) => result,
-            Err(_) => Err(ToolError::new("the work has ended without a result")),
-        };
+        let result = done.await;
         drop(guard);
-        result
+        result.map_err(|_| ToolError::new("the work has ended without a result"))?
     }
 }
 

@@ -135,9 +135,7 @@ impl Provider for Content {
     }
 
     fn subscribe(&self, uri: &str) -> Result<(), String> {
-        let Some(found) = self.0.compiled.find(uri) else {
-            return Err("resource not found".into());
-        };
+        let found = self.0.compiled.find(uri).ok_or("resource not found")?;
         // Configured content changes only with the configuration, which replaces the server.
         if matches!(found.place, ContentPlace::File(_)) {
             self.0.watched.add(uri);
@@ -194,13 +192,12 @@ fn template(template: &Template) -> Value {
 }
 
 fn prompt(prompt: &Prompt) -> Value {
-    let mut arguments = Vec::new();
-    for argument in &prompt.arguments {
+    let arguments = write_all(&prompt.arguments, |argument| {
         let words = argument::described(argument);
         let mut item = json!({"name": argument.name, "required": argument.required});
         described(&mut item, argument.title.as_deref(), Some(&words));
-        arguments.push(item);
-    }
+        item
+    });
     let mut item = json!({"name": prompt.name, "arguments": arguments});
     described(&mut item, prompt.title.as_deref(), prompt.description.as_deref());
     item
@@ -227,10 +224,9 @@ struct Folder {
 impl Folder {
     fn open(path: &Path, most: usize) -> Result<Self, String> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
-        match open(path, flags, Mode::empty()) {
-            Ok(descriptor) => Ok(Self { descriptor, most }),
-            Err(error) => Err(format!("folder: `{}`: {error}", path.display())),
-        }
+        let descriptor = open(path, flags, Mode::empty())
+            .map_err(|error| format!("folder: `{}`: {error}", path.display()))?;
+        Ok(Self { descriptor, most })
     }
 
     /// Returns a file's bytes; `None` if there is no such file.
@@ -239,9 +235,8 @@ impl Folder {
         let mut bytes = Vec::new();
         let file = std::fs::File::from(file);
         let bound = u64::try_from(self.most).unwrap_or(u64::MAX).saturating_add(1);
-        if let Err(error) = file.take(bound).read_to_end(&mut bytes) {
-            return Err(format!("the file cannot be read: {}", error.kind()));
-        }
+        let read = file.take(bound).read_to_end(&mut bytes);
+        read.map_err(|error| format!("the file cannot be read: {}", error.kind()))?;
         if bytes.len() > self.most {
             return Err(format!("the file has more than {} bytes", self.most));
         }

@@ -30,7 +30,6 @@ use crate::About;
 use crate::blocking::BlockingPool;
 use crate::server::{Backing, ServerDefinition};
 use crate::tool::{AnyTool, Arguments, Client, Output, Tool, ToolError, ToolSpec, milliseconds};
-use answer::Answer;
 use connections::{DatabaseConnection, Reached, Shared, columns_schema, rule};
 use embedded::{Embedded, Owner};
 
@@ -199,11 +198,11 @@ impl Tool for Explain {
             Dialect::Mysql => mysql::EXPLAIN,
             Dialect::Sqlite => "EXPLAIN QUERY PLAN",
         };
-        let ask = self.0.ask(format!("{word} {}", checked.text), &arguments)?;
+        let ask = self.0.ask(format!("{word} {}", checked.text), &arguments);
         let answer = connection.run(&ask, Some(&Owner::of(&client))).await?;
         let plan = match connection.dialect {
             Dialect::Sqlite => answer.objects().into(),
-            Dialect::Postgres | Dialect::Mysql => match first_value(answer) {
+            Dialect::Postgres | Dialect::Mysql => match answer.rows.into_iter().flatten().next() {
                 Some(Value::String(text)) => {
                     serde_json::from_str(&text).unwrap_or(Value::String(text))
                 }
@@ -212,10 +211,6 @@ impl Tool for Explain {
         };
         Ok(json!({"plan": plan}).into())
     }
-}
-
-fn first_value(answer: Answer) -> Option<Value> {
-    answer.rows.into_iter().next()?.into_iter().next()
 }
 
 /// Default maximum number of rows.
@@ -258,7 +253,7 @@ impl Tool for Query {
     async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
         let connection = self.0.find_connection(&arguments)?;
         let checked = connection.check(arguments.text("sql")?)?;
-        let ask = self.0.ask(checked.text, &arguments)?;
+        let ask = self.0.ask(checked.text, &arguments);
         let began = Instant::now();
         let answer = connection.run(&ask, Some(&Owner::of(&client))).await?;
         let duration_ms = milliseconds(began.elapsed());

@@ -193,12 +193,7 @@ impl Provider for Examples {
             _ => return Vec::new(),
         }
         let typed = wanted.typed.to_lowercase();
-        let mut names = Vec::new();
-        for name in NAMES {
-            if name.to_lowercase().starts_with(&typed) {
-                names.push(name.to_owned());
-            }
-        }
-        names
+        let names = NAMES.iter().filter(|name| name.to_lowercase().starts_with(&typed));
+        names.map(|name| (*name).to_owned()).collect()
     }
 }

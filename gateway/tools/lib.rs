@@ -76,35 +76,25 @@ impl Builtin {
     pub fn prepare(&self, config: &Config) -> Result<Prepared, String> {
         let old = &self.running.lock().config;
         let mut changes = Changes::new();
-        self.part(&mut changes, "example", switch(old.example), switch(config.example), |()| {
-            Ok(example::build())
-        })?;
-        self.part(&mut changes, "system", switch(old.system), switch(config.system), |()| {
+        let example = [&switch(old.example), &switch(config.example)];
+        self.part(&mut changes, "example", example, |()| Ok(example::build()))?;
+        let system = [&switch(old.system), &switch(config.system)];
+        self.part(&mut changes, "system", system, |()| {
             Ok(system::build(&self.about, &self.registry))
         })?;
-        self.part(
-            &mut changes,
-            "content",
-            old.content.as_ref(),
-            config.content.as_ref(),
-            content::build,
-        )?;
-        self.part(
-            &mut changes,
-            "database",
-            old.database.as_ref(),
-            config.database.as_ref(),
-            |database| database::build(database, &self.about),
-        )?;
-        self.part(&mut changes, "web", old.web.as_ref(), config.web.as_ref(), |web| {
+        self.part(&mut changes, "content", [&old.content, &config.content], content::build)?;
+        self.part(&mut changes, "database", [&old.database, &config.database], |database| {
+            database::build(database, &self.about)
+        })?;
+        self.part(&mut changes, "web", [&old.web, &config.web], |web| {
             web::build(web, &self.about)
         })?;
         // These depend on the machine. If one cannot be built, it is listed as failed and the
         // configuration is still accepted.
-        self.part(&mut changes, "file", old.file.as_ref(), config.file.as_ref(), |file| {
+        self.part(&mut changes, "file", [&old.file, &config.file], |file| {
             Ok(ServerDefinition::or_trouble("file", file::build(file)))
         })?;
-        self.part(&mut changes, "shell", old.shell.as_ref(), config.shell.as_ref(), |shell| {
+        self.part(&mut changes, "shell", [&old.shell, &config.shell], |shell| {
             Ok(ServerDefinition::or_trouble("shell", shell::build(shell)))
         })?;
         Ok(Prepared { config: config.clone(), changes })
@@ -116,8 +106,7 @@ impl Builtin {
         &self,
         changes: &mut Changes,
         category: &'static str,
-        old: Option<&C>,
-        new: Option<&C>,
+        [old, new]: [&Option<C>; 2],
         make: impl FnOnce(&C) -> Result<ServerDefinition, String>,
     ) -> Result<(), String> {
         if old == new {
@@ -154,17 +143,13 @@ impl Builtin {
     /// Returns the running servers.
     pub fn servers(&self) -> Vec<Arc<dyn Upstream>> {
         let running = self.running.lock();
-        let mut servers = Vec::with_capacity(running.servers.len());
-        for server in running.servers.values() {
-            servers.push(Arc::clone(server) as Arc<dyn Upstream>);
-        }
-        servers
+        running.servers.values().map(|server| Arc::clone(server) as Arc<dyn Upstream>).collect()
     }
 }
 
 /// Returns the settings of a category without settings other than being enabled.
-fn switch(on: bool) -> Option<&'static ()> {
-    if on { Some(&()) } else { None }
+fn switch(on: bool) -> Option<()> {
+    on.then_some(())
 }
 
 /// Servers that are built and can be adopted.

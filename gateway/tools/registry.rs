@@ -93,19 +93,14 @@ impl Registry {
         for tool in tools {
             let spec = tool.describe();
             let name: Arc<str> = (*spec.name).into();
-            match spec.split_name() {
-                Some((own_category, own)) if own_category == category && is_valid_name(own) => {}
-                _ => {
-                    return Err(format!(
-                        "the tool `{name}` must be named {category}/NAME, of a-z, A-Z, 0-9, _, - \
-                            and ."
-                    ));
-                }
+            if spec.category() != category || !is_valid_name(spec.own_name()) {
+                return Err(format!(
+                    "the tool `{name}` must be named {category}/NAME, of a-z, A-Z, 0-9, _, - and ."
+                ));
             }
             for (schema, what) in [(&spec.input, "input"), (&spec.output, "output")] {
-                if let Err(words) = schema::is_checkable(schema) {
-                    return Err(format!("{name}: its {what} schema: {words}"));
-                }
+                schema::is_checkable(schema)
+                    .map_err(|words| format!("{name}: its {what} schema: {words}"))?;
             }
             if !names.insert(Arc::clone(&name)) {
                 return Err(format!("there are two tools named {name}"));

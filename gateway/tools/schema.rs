@@ -85,10 +85,7 @@ fn check_members(schema: &Value, given: &mut Map<String, Value>, path: &str) -> 
                 continue;
             }
             let name = join_path(path, key);
-            let expected = match properties.get(key) {
-                Some(property) => describe_schema(property),
-                None => "a value".to_owned(),
-            };
+            let expected = properties.get(key).map_or("a value".to_owned(), describe_schema);
             return Err(format!("the argument `{name}` is missing; expected {expected}"));
         }
     }
@@ -180,12 +177,8 @@ fn is_within_bounds(schema: &Value, value: &Value) -> bool {
     }
     match value {
         Value::Number(_) => {
-            if let Some(least) = schema.get("minimum")
-                && !at_most(least, value)
-            {
-                return false;
-            }
-            schema.get("maximum").is_none_or(|most| at_most(value, most))
+            schema.get("minimum").is_none_or(|least| at_most(least, value))
+                && schema.get("maximum").is_none_or(|most| at_most(value, most))
         }
         Value::String(text) => is_sized(schema, text.chars().count(), "minLength", "maxLength"),
         Value::Array(list) => is_sized(schema, list.len(), "minItems", "maxItems"),
@@ -212,11 +205,7 @@ fn at_most(a: &Value, b: &Value) -> bool {
 
 /// Returns an integer of JSON, signed or unsigned.
 pub(crate) fn as_whole(value: &Value) -> Option<i128> {
-    match (value.as_i64(), value.as_u64()) {
-        (Some(number), _) => Some(number.into()),
-        (None, Some(number)) => Some(number.into()),
-        (None, None) => None,
-    }
+    value.as_number()?.as_i128()
 }
 
 fn describe_schema(schema: &Value) -> String {

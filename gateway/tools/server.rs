@@ -101,10 +101,8 @@ impl Server {
             status.state = UpstreamState::Failed;
             status.trouble = Some(StageError { stage: Stage::Start, words, stderr: Vec::new() });
         }
-        let by_name: HashMap<_, _> = tools
-            .iter()
-            .map(|entry| (Box::from(entry.spec.own_name()), Arc::clone(entry)))
-            .collect();
+        let by_name = tools.iter().map(|tool| (tool.spec.own_name().into(), Arc::clone(tool)));
+        let by_name = by_name.collect();
         let server = Arc::new(Self {
             slug,
             instance: Instance::mint(),
@@ -135,18 +133,13 @@ impl Server {
     }
 
     fn rebuild_catalog(&self) {
-        let mut tools = Vec::new();
-        for entry in &self.tools {
-            tools.extend(build_item(&entry.spec.list_item(), ListKind::Tools));
-        }
-        tools.extend(self.provided_items(ListKind::Tools));
-        let offers = match &self.provider {
-            Some(provider) => provider.offers(),
-            None => Offers::default(),
-        };
+        let items = self.tools.iter().map(|entry| entry.spec.list_item());
+        let tools = items.filter_map(|item| build_item(&item, ListKind::Tools));
+        let provider = self.provider.as_ref();
+        let offers = provider.map(|provider| provider.offers()).unwrap_or_default();
         let catalog = Catalog {
             version: self.catalog.load().version + 1,
-            tools,
+            tools: tools.chain(self.provided_items(ListKind::Tools)).collect(),
             prompts: self.provided_items(ListKind::Prompts),
             resources: self.provided_items(ListKind::Resources),
             templates: self.provided_items(ListKind::Templates),
@@ -262,15 +255,13 @@ impl Upstream for Server {
             let answer = match call.method {
                 // Tools have their own timeouts, reported as results.
                 Method::ToolsCall => self.answer_call(&call).await,
-                _ => match tokio::time::timeout(limit, self.answer_call(&call)).await {
-                    Ok(answer) => answer,
-                    Err(_) => {
+                _ => {
+                    let answer = tokio::time::timeout(limit, self.answer_call(&call)).await;
+                    answer.map_err(|_| {
                         let words = format!("it did not end within {} s", limit.as_secs_f64());
-                        return Err(
-                            UpstreamError::new(UpstreamErrorKind::Timeout, words).after_send()
-                        );
-                    }
-                },
+                        UpstreamError::new(UpstreamErrorKind::Timeout, words).after_send()
+                    })?
+                }
             };
             let text = match answer {
                 Ok(result) => write::result(b"0", result.to_string().as_bytes()),
@@ -315,9 +306,9 @@ impl Upstream for Server {
                     "too many resources are subscribed to",
                 ));
             }
-            if let Err(words) = provider.subscribe(uri) {
-                return Err(UpstreamError::new(UpstreamErrorKind::NotFound, words));
-            }
+            provider
+                .subscribe(uri)
+                .map_err(|words| UpstreamError::new(UpstreamErrorKind::NotFound, words))?;
             all.insert(uri.to_owned(), 1);
             Ok(Subscription::Shared)
         })

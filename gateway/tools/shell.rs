@@ -66,19 +66,15 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
         tracing::info!(programs = %JsonList(&missing), "builtin.shell: not installed");
     }
     let places = Arc::new(Semaphore::new(config.concurrent));
-    let launchers = match Launchers::new(config.launcher.clone(), config.concurrent) {
-        Ok(launchers) => Arc::new(launchers),
-        Err(error) => {
-            return Err(format!("the thread for its launchers cannot be started: {error}"));
-        }
-    };
+    let launchers = Launchers::new(config.launcher.clone(), config.concurrent)
+        .map_err(|error| format!("the thread for its launchers cannot be started: {error}"))?;
     let shell = Arc::new(Shell {
         rule,
         programs,
         folders,
         landlock,
         places,
-        launchers,
+        launchers: Arc::new(launchers),
         config: config.clone(),
     });
     Ok(ServerDefinition {

@@ -36,7 +36,7 @@ pub(crate) fn build(about: &About, registry: &Arc<Registry>) -> ServerDefinition
 
 fn caller_view<'a>(client: &Client<'a>) -> Result<&'a dyn CallerView, ToolError> {
     client
-        .caller_view()
+        .caller_view
         .ok_or_else(|| ToolError::new("the call has no caller, so there is nothing to show"))
 }
 
@@ -230,9 +230,8 @@ impl Tool for List {
         let mut all = Vec::new();
         for kind in [ListKind::Resources, ListKind::Templates] {
             for seen in caller_view.items(kind) {
-                match server {
-                    Some(server) if *seen.slug != *server => {}
-                    _ => all.push((kind, seen)),
+                if server.is_none_or(|server| *seen.slug == *server) {
+                    all.push((kind, seen));
                 }
             }
         }
@@ -391,17 +390,13 @@ fn unix_seconds(at: SystemTime) -> Option<u64> {
 
 /// Returns the registered tools in the caller's list.
 fn visible(registry: &Registry, caller_view: &dyn CallerView) -> Vec<Arc<RegisteredTool>> {
-    let mut builtin = BTreeSet::new();
-    for server in caller_view.servers() {
-        if let Some(peer) = &server.status().peer
-            && peer.transport == "builtin"
-        {
-            builtin.insert(server.slug().to_owned());
-        }
-    }
+    let mut servers = caller_view.servers();
+    servers.retain(|server| {
+        server.status().peer.as_ref().is_some_and(|peer| peer.transport == "builtin")
+    });
     let mut names = BTreeSet::new();
     for seen in caller_view.items(ListKind::Tools) {
-        if !builtin.contains(&*seen.slug) {
+        if !servers.iter().any(|server| *server.slug() == *seen.slug) {
             continue;
         }
         let Ok(item) = serde_json::from_slice::<Value>(&seen.text) else { continue };

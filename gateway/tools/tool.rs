@@ -385,10 +385,6 @@ impl<'a> Client<'a> {
         }
     }
 
-    pub(crate) fn caller_view(&self) -> Option<&'a dyn CallerView> {
-        self.caller_view
-    }
-
     /// Returns the caller's organisation, if any.
     pub(crate) fn organisation(&self) -> Option<&'a str> {
         self.caller_view?.identity().organisation

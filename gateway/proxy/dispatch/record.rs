@@ -9,7 +9,7 @@ use lockgate_admission::clock;
 use lockgate_policy::TargetKind;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
-use lockgate_telemetry::audit::{self, Decision, Record, Ticket};
+use lockgate_telemetry::audit::{self, Decision, Ticket};
 use lockgate_telemetry::{
     CallTrace, Denial, FailureType, Outcome, ToolMetrics, TraceContext, Unknown,
 };
@@ -54,36 +54,11 @@ pub fn audit_denial(gateway: &Gateway, context: &RequestContext, problem: &Reque
         ));
     }
     gateway.activity.tell(context.principal.organisation());
-    if Record::wanted(false) {
-        let reason = Some(problem.recorded_reason());
-        let ended = (Outcome::Denied, Duration::ZERO);
-        write_log(context, (rule.as_deref(), reason), ended, None);
+    if audit::is_logged(false) {
+        let about = describe_request(context, None, find_name(context), None);
+        let decision = Decision::Deny(rule.as_deref(), problem.recorded_reason());
+        audit::log(&about, decision, (Outcome::Denied, Duration::ZERO), None);
     }
-}
-
-/// Logs a decision, a denial if there is a reason, and the end of a call.
-fn write_log(
-    context: &RequestContext,
-    (rule, reason): (Option<&str>, Option<&str>),
-    (outcome, duration): (Outcome, Duration),
-    trace: Option<&TraceContext>,
-) {
-    let principal = &context.principal;
-    let who = format!("{}:{}", principal.issuer, principal.subject);
-    let name = find_name(context);
-    Record {
-        who: &who,
-        key: principal.key_name.as_deref(),
-        method: label(context.request.method),
-        name: name.as_deref(),
-        allowed: reason.is_none(),
-        rule,
-        reason,
-        outcome,
-        duration,
-        trace,
-    }
-    .log();
 }
 
 /// Counts a refused request by its cause.
@@ -362,9 +337,10 @@ impl Drop for CallRecord<'_> {
         if let Some(operation) = &self.context.operation {
             operation.end(self.outcome);
         }
-        if Record::wanted(true) {
-            let ended = (self.outcome, duration);
-            write_log(self.context, (self.rule.as_deref(), None), ended, self.trace.as_ref());
+        if audit::is_logged(true) {
+            let about = describe_request(self.context, None, find_name(self.context), None);
+            let decision = Decision::Allow(self.rule.as_deref(), None);
+            audit::log(&about, decision, (self.outcome, duration), self.trace.as_ref());
         }
     }
 }

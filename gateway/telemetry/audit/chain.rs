@@ -20,7 +20,7 @@ pub(super) struct Hex([u8; HASH_DIGITS]);
 
 /// The hash function, with its key if configured.
 #[derive(Clone, Default)]
-pub(super) struct Seal(Option<[u8; 32]>);
+pub(super) struct Seal(pub(super) Option<[u8; 32]>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tip {
@@ -31,9 +31,10 @@ pub(super) struct Tip {
 
 /// The end of a chain, and its pending records.
 pub(super) struct Chain {
-    seal: Seal,
-    tip: Tip,
-    bytes: Vec<u8>,
+    pub(super) seal: Seal,
+    pub(super) tip: Tip,
+    /// The pending records, cleared after they are written.
+    pub(super) bytes: Vec<u8>,
 }
 
 impl Default for Tip {
@@ -45,11 +46,8 @@ impl Default for Tip {
 impl Hex {
     /// Parses exactly 64 lower-case hexadecimal digits.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let digits = text.as_bytes().try_into().ok()?;
-        if !text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
-            return None;
-        }
-        Some(Self(digits))
+        let is_hex = text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        text.as_bytes().try_into().ok().filter(|_| is_hex).map(Self)
     }
 
     pub(super) fn as_str(&self) -> &str {
@@ -60,31 +58,20 @@ impl Hex {
 
 impl Seal {
     pub(super) fn new(key: Option<&str>) -> Self {
-        match key {
-            Some(key) => Self(Some(blake3::derive_key(CONTEXT, key.as_bytes()))),
-            None => Self(None),
-        }
+        Self(key.map(|key| blake3::derive_key(CONTEXT, key.as_bytes())))
     }
 
-    pub(super) fn is_keyed(&self) -> bool {
-        self.0.is_some()
+    fn hasher(&self) -> blake3::Hasher {
+        self.0.as_ref().map_or_else(blake3::Hasher::new, blake3::Hasher::new_keyed)
     }
 
-    pub(super) fn digest(&self, bytes: &[u8]) -> blake3::Hash {
-        match &self.0 {
-            Some(key) => blake3::keyed_hash(key, bytes),
-            None => blake3::hash(bytes),
-        }
+    pub(super) fn digest(&self, bytes: &[u8]) -> Hex {
+        hex(&self.hasher().update(bytes).finalize())
     }
 
     /// Returns the hash of a record after the record with the hash `prev`.
     fn hash(&self, prev: &Hex, record: &[u8]) -> Hex {
-        let mut hasher = match &self.0 {
-            Some(key) => blake3::Hasher::new_keyed(key),
-            None => blake3::Hasher::new(),
-        };
-        hasher.update(&prev.0).update(record);
-        Hex(hex(&hasher.finalize()))
+        hex(&self.hasher().update(&prev.0).update(record).finalize())
     }
 
     /// Returns the hash in a line without its break, if it is correct after the hash `prev`.
@@ -108,42 +95,21 @@ impl Chain {
         self.bytes.extend_from_slice(b"{\"seq\":");
         self.bytes.extend_from_slice(itoa::Buffer::new().format(self.tip.seq).as_bytes());
         write(&mut self.bytes, &self.seal);
-        let record = self.bytes.get(begin..).unwrap_or(&[]);
-        self.tip.hash = self.seal.hash(&self.tip.hash, record);
+        self.tip.hash = self.seal.hash(&self.tip.hash, &self.bytes[begin..]);
         self.bytes.extend_from_slice(HASH);
         self.bytes.extend_from_slice(&self.tip.hash.0);
         self.bytes.extend_from_slice(b"\"}\n");
     }
-
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// Clears the pending records after they are written.
-    pub(super) fn clear(&mut self) {
-        self.bytes.clear();
-    }
-
-    pub(super) fn tip(&self) -> &Tip {
-        &self.tip
-    }
-
-    pub(super) fn seal(&self) -> &Seal {
-        &self.seal
-    }
 }
 
 /// Formats a hash. The library's own formatting costs as much as hashing a short text.
-pub(super) fn hex(hash: &blake3::Hash) -> [u8; HASH_DIGITS] {
+fn hex(hash: &blake3::Hash) -> Hex {
+    const DIGITS: [u8; 16] = *b"0123456789abcdef";
     let mut digits = [0; HASH_DIGITS];
     for (pair, byte) in digits.chunks_exact_mut(2).zip(hash.as_bytes()) {
-        pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+        pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
     }
-    digits
-}
-
-fn digit(half: u8) -> u8 {
-    if half < 10 { b'0' + half } else { b'a' - 10 + half }
+    Hex(digits)
 }
 
 /// Returns the hash that a line without its break carries. It is not verified.

@@ -3,15 +3,13 @@
 
 use std::borrow::Cow;
 use std::io::Write as _;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use blake3::Hash;
 use lockgate_text::date;
 use lockgate_text::unseen::is_unseen;
 
-use super::chain::hex;
+use super::chain::Hex;
 use crate::labels::{Outcome, Rejection};
 use crate::request;
 
@@ -167,12 +165,9 @@ pub(super) fn decision(out: &mut Vec<u8>, call: u64, asked: &Asked<'_>, decision
 }
 
 /// Writes the arguments member; `redacted` is their text.
-pub(super) fn arguments(out: &mut Vec<u8>, bytes: usize, digest: &Hash, redacted: Option<&[u8]>) {
-    out.extend_from_slice(b",\"arguments\":{\"bytes\":");
-    out.extend_from_slice(itoa::Buffer::new().format(bytes).as_bytes());
-    out.extend_from_slice(b",\"digest\":\"");
-    out.extend_from_slice(&hex(digest));
-    out.push(b'"');
+pub(super) fn arguments(out: &mut Vec<u8>, bytes: usize, digest: &Hex, redacted: Option<&[u8]>) {
+    number(out, concat!(name!("arguments"), "{\"bytes\":"), bytes as u64);
+    plain(out, name!("digest"), digest.as_str());
     if let Some(redacted) = redacted {
         escaped(out, name!("redacted"), &String::from_utf8_lossy(redacted), MAX_REDACTED);
     }
@@ -228,13 +223,6 @@ pub(super) fn approval(out: &mut Vec<u8>, about: &Approval<'_>) {
     plain(out, name!("digest"), about.digest);
 }
 
-/// Writes the first member after those of the chain.
-pub(super) fn head(out: &mut Vec<u8>, time: &[u8]) {
-    out.extend_from_slice(b",\"time\":\"");
-    out.extend_from_slice(time);
-    out.push(b'"');
-}
-
 pub(super) fn number(out: &mut Vec<u8>, name: &str, value: u64) {
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
@@ -243,21 +231,8 @@ pub(super) fn number(out: &mut Vec<u8>, name: &str, value: u64) {
 /// Writes the address of the current request's client, if the request arrived over HTTP.
 pub(super) fn client(out: &mut Vec<u8>) {
     if let Some(arrival) = request::arrival() {
-        out.extend_from_slice(name!("client").as_bytes());
-        out.push(b'"');
-        match arrival.address {
-            IpAddr::V4(address) => {
-                let [first, rest @ ..] = address.octets();
-                out.extend_from_slice(itoa::Buffer::new().format(first).as_bytes());
-                for octet in rest {
-                    out.push(b'.');
-                    out.extend_from_slice(itoa::Buffer::new().format(octet).as_bytes());
-                }
-            }
-            // Writing to memory cannot fail, and addresses need no escapes.
-            IpAddr::V6(address) => drop(write!(out, "{address}")),
-        }
-        out.push(b'"');
+        // Writing to memory cannot fail, and addresses need no escapes.
+        let _ = write!(out, "{}\"{}\"", name!("client"), arrival.address);
     }
 }
 
@@ -273,7 +248,7 @@ pub(super) fn text(out: &mut Vec<u8>, name: &str, value: &str) {
 }
 
 #[inline]
-fn maybe(out: &mut Vec<u8>, name: &str, value: Option<&str>) {
+pub(super) fn maybe(out: &mut Vec<u8>, name: &str, value: Option<&str>) {
     if let Some(value) = value {
         text(out, name, value);
     }
@@ -296,10 +271,7 @@ pub(super) fn plain(out: &mut Vec<u8>, name: &str, value: &str) {
 pub(super) fn escaped(out: &mut Vec<u8>, name: &str, value: &str, most: usize) {
     out.extend_from_slice(name.as_bytes());
     out.push(b'"');
-    let mut end = value.len().min(most);
-    while !value.is_char_boundary(end) {
-        end -= 1;
-    }
+    let end = value.floor_char_boundary(most);
     for c in value.get(..end).unwrap_or("").chars() {
         match c {
             '"' | '\\' => {
@@ -323,35 +295,19 @@ pub(super) fn escaped(out: &mut Vec<u8>, name: &str, value: &str, most: usize) {
 /// A formatter that caches the last second, which the next record usually shares.
 #[derive(Default)]
 pub(super) struct Clock {
-    second: Option<u64>,
-    text: [u8; 27],
+    second: Option<i64>,
+    text: String,
 }
 
 impl Clock {
-    /// Formats a time as `2026-07-28T12:34:56.123456Z`.
-    pub(super) fn text(&mut self, at: SystemTime) -> &[u8] {
+    /// Writes a time as `2026-07-28T12:34:56.123456Z`, the first member after those of the chain.
+    pub(super) fn write(&mut self, out: &mut Vec<u8>, at: SystemTime) {
         let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-        if self.second != Some(since.as_secs()) {
-            (self.second, self.text) = (Some(since.as_secs()), write_second(since.as_secs()));
+        let second = i64::try_from(since.as_secs()).unwrap_or(0);
+        if self.second.replace(second) != Some(second) {
+            self.text = date::of_seconds(second);
         }
-        let mut micros = since.subsec_micros();
-        for digit in self.text[SECONDS_LENGTH + 1..26].iter_mut().rev() {
-            *digit = b'0' + (micros % 10) as u8;
-            micros /= 10;
-        }
-        &self.text
+        let text = self.text.trim_end_matches('Z');
+        let _ = write!(out, "{}\"{text}.{:06}Z\"", name!("time"), since.subsec_micros());
     }
-}
-
-/// Bytes of a time up to its seconds.
-const SECONDS_LENGTH: usize = 19;
-
-/// Formats the start of a second since 1970.
-fn write_second(second: u64) -> [u8; 27] {
-    let mut out = *b"0000-00-00T00:00:00.000000Z";
-    let text = date::of_seconds(i64::try_from(second).unwrap_or(0));
-    for (place, byte) in out.iter_mut().zip(text.bytes()).take(SECONDS_LENGTH) {
-        *place = byte;
-    }
-    out
 }

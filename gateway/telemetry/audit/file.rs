@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use super::chain::{Hex, MAX_LINE, Seal, Tip};
 use super::config::Config;
 use super::pieces::{
-    End, MAX_ZEROS, Range, aside, beginning, beside, end, gone, number, numbered, open,
-    open_if_there, read_at, replace, text, without_zeros,
+    End, MAX_ZEROS, Range, aside, beginning, beside, end, gone, numbered, open, open_if_there,
+    read_at, replace, text, without_zeros,
 };
 use super::verify::Anchor;
 
@@ -60,8 +60,8 @@ pub(super) struct LogFile {
     _lock: File,
 }
 
+#[allow(clippy::disallowed_methods, reason = "the trail's own files")]
 impl LogFile {
-    #[allow(clippy::disallowed_methods, reason = "the trail's own file")]
     pub(super) fn open(
         path: &Path,
         config: &Config,
@@ -93,7 +93,8 @@ impl LogFile {
             path: path.to_owned(),
             len: meta.len(),
             first,
-            since: begun_at(&meta),
+            // As far as the file system provides it.
+            since: meta.created().or(meta.modified()).unwrap_or_else(|_| SystemTime::now()),
             rotate_bytes: config.rotate_bytes,
             rotate_age: config.rotate_age,
             keep: config.keep,
@@ -126,7 +127,6 @@ impl LogFile {
     }
 
     /// Rotates the file. Every step can be repeated after a later step has failed.
-    #[allow(clippy::disallowed_methods, reason = "the trail's own files")]
     pub(super) fn rotate(&mut self, tip: &Tip) -> io::Result<()> {
         self.sync()?;
         if self.aside.last() != Some(&self.first) {
@@ -150,7 +150,6 @@ impl LogFile {
 
     /// Returns how the file was tampered with since it was opened, if it is no longer at its path
     /// or shorter than written.
-    #[allow(clippy::disallowed_methods, reason = "the trail's own file")]
     pub(super) fn harm(&self) -> Option<&'static str> {
         let own = self.file.metadata().ok()?;
         match fs::metadata(&self.path) {
@@ -165,7 +164,6 @@ impl LogFile {
 
     /// Continues in a new file after tampering. Returns a range of records of which some are in no
     /// file. A file left at the path becomes a rotated file, so that verification finds it.
-    #[allow(clippy::disallowed_methods, reason = "the trail's own files")]
     pub(super) fn renew(&mut self, tip: &Tip, seal: &Seal) -> io::Result<Option<Range>> {
         let from = self.first;
         let mut to = tip.seq;
@@ -193,7 +191,6 @@ impl LogFile {
 
     /// Removes the oldest files. The record of their removal must already be on disk, so that files
     /// missing for another reason are detected.
-    #[allow(clippy::disallowed_methods, reason = "the trail's own files")]
     pub(super) fn sweep(&mut self) {
         for first in self.leaving.drain(..) {
             match fs::remove_file(numbered(&self.path, first)) {
@@ -237,21 +234,17 @@ fn find_tip(
 ) -> io::Result<Tip> {
     if let Some(end) = end(file)? {
         let tip = read_tip(&end, seal, found)?;
-        found.torn = mend(file, &end)?;
+        found.torn = cut(file, end.at)?;
+        if end.unbroken {
+            file.write_all(b"\n")?;
+        }
         return Ok(tip);
     }
     found.torn = cut_first(file)?;
     let Some(first) = aside.last() else { return Ok(Tip::default()) };
     let mut before = open(&numbered(path, *first), OpenOptions::new().read(true))?;
-    let Some(end) = end(&mut before)? else {
-        return Err(io::Error::other(UNVERIFIED));
-    };
+    let end = end(&mut before)?.ok_or_else(|| io::Error::other(UNVERIFIED))?;
     read_tip(&end, seal, found)
-}
-
-/// Returns the creation time of a file, as far as the file system provides it.
-fn begun_at(meta: &fs::Metadata) -> SystemTime {
-    meta.created().or(meta.modified()).unwrap_or_else(|_| SystemTime::now())
 }
 
 /// Takes the lock. Retries briefly, because an exiting process or a child that is starting may hold
@@ -266,15 +259,6 @@ fn take(lock: &File) -> io::Result<()> {
     Err(io::Error::other(
         "another process is writing to it: stop that process, or set another `audit.file`",
     ))
-}
-
-/// Removes the bytes after the last record, and adds a missing line break.
-fn mend(file: &mut File, end: &End) -> io::Result<u64> {
-    let torn = cut(file, end.at)?;
-    if end.unbroken {
-        file.write_all(b"\n")?;
-    }
-    Ok(torn)
 }
 
 /// Truncates the file at an offset, and returns the number of removed bytes.
@@ -309,10 +293,8 @@ fn is_half_a_record(bytes: &[u8]) -> bool {
         return false;
     }
     let number = bytes.strip_prefix(BEGIN).unwrap_or(&[]);
-    match number.iter().position(|b| !b.is_ascii_digit()) {
-        Some(end) => begin_alike(number.split_at(end).1, TIME),
-        None => true,
-    }
+    let end = number.iter().position(|b| !b.is_ascii_digit());
+    end.is_none_or(|end| begin_alike(&number[end..], TIME))
 }
 
 fn begin_alike(one: &[u8], other: &[u8]) -> bool {
@@ -323,14 +305,9 @@ const UNVERIFIED: &str = "its last records do not verify: they were changed, or 
     another key (`audit.key`); run `lockgate audit verify` and move the files away";
 
 fn read_tip(end: &End, seal: &Seal, found: &mut ChainEnd) -> io::Result<Tip> {
-    let Some((record, hash)) = end.record(seal) else {
-        return Err(io::Error::other(UNVERIFIED));
-    };
-    let Some(seq) = number(&record, "seq") else {
-        return Err(io::Error::other(UNVERIFIED));
-    };
+    let (tip, record) = end.record(seal).ok_or_else(|| io::Error::other(UNVERIFIED))?;
     found.unclean = !matches!(text(&record, "kind"), "close" | "rotate");
-    Ok(Tip { seq, hash })
+    Ok(tip)
 }
 
 /// Reads the last anchor, if present. Its values are written to the trail, so only a number and a

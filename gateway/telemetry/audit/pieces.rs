@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::chain::{Hex, MAX_LINE, Seal, claimed};
+use super::chain::{Hex, MAX_LINE, Seal, Tip, claimed};
 
 /// Number of digits in the suffix of a rotated file's name.
 const NUMBER_DIGITS: usize = 16;
@@ -137,10 +137,8 @@ pub(super) fn replace(path: &Path, end: &str, text: &Value) -> io::Result<()> {
 /// Returns the first records of the rotated files, in order.
 #[allow(clippy::disallowed_methods, reason = "the folder of the trail's own files")]
 pub(super) fn aside(path: &Path) -> io::Result<Vec<u64>> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
     let own =
         path.file_name().map(|name| format!("{}.", name.to_string_lossy())).unwrap_or_default();
     let mut all = Vec::new();
@@ -160,9 +158,6 @@ pub(super) fn aside(path: &Path) -> io::Result<Vec<u64>> {
 }
 
 /// Returns the files of the trail with its file at this path: the file, and the rotated ones.
-///
-/// # Errors
-/// The folder cannot be read.
 pub fn list_files(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = vec![path.to_owned()];
     files.extend(aside(path)?.into_iter().map(|first| numbered(path, first)));
@@ -191,10 +186,11 @@ pub(super) struct End {
 }
 
 impl End {
-    /// Returns the record and its hash, if the hash is correct.
-    pub(super) fn record(&self, seal: &Seal) -> Option<(Members, Hex)> {
+    /// Returns the record with its number and hash, if the hash is correct.
+    pub(super) fn record(&self, seal: &Seal) -> Option<(Tip, Members)> {
         let hash = seal.check(self.prev.as_ref()?, &self.line)?;
-        Some((parse(&self.line)?, hash))
+        let record = parse(&self.line)?;
+        Some((Tip { seq: number(&record, "seq")?, hash }, record))
     }
 }
 
@@ -287,13 +283,6 @@ pub(super) fn text<'a>(record: &'a Members, name: &str) -> &'a str {
     record.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Returns the number of the last record of a file, if its hash is valid.
-fn last_number(file: &mut File, seal: &Seal) -> io::Result<Option<u64>> {
-    let Some(end) = end(file)? else { return Ok(None) };
-    let Some((record, _)) = end.record(seal) else { return Ok(None) };
-    Ok(number(&record, "seq"))
-}
-
 /// Returns the range of records missing before or between the files, up to the beginning of the
 /// current file, if present. Records removed by rotation are not missing: each file begins with a
 /// record that names the oldest record kept.
@@ -317,37 +306,24 @@ pub(super) fn gone(
                     among those kept"
             );
         }
-        said = oldest(begin.as_ref()).or(said);
+        said = begin.as_ref().and_then(|begin| begin.oldest).or(said);
         holes = union(holes, hole(begin.as_ref(), next, *name));
-        next = match last_number(&mut file, seal)? {
-            Some(last) => Some(last.saturating_add(1)),
-            None => Some(*name),
-        };
+        let last = end(&mut file)?.and_then(|end| end.record(seal));
+        next = Some(last.map_or(*name, |(tip, _)| tip.seq.saturating_add(1)));
     }
     if let Some(begin) = current {
-        said = oldest(begin.as_ref()).or(said);
+        said = begin.as_ref().and_then(|begin| begin.oldest).or(said);
         holes = union(holes, hole(begin.as_ref(), next, tip));
     }
     let said = said.unwrap_or(1);
-    let holes = match holes {
-        Some((from, to)) if from.max(said) <= to => Some((from.max(said), to)),
-        _ => None,
-    };
-    let first = match (aside.first(), current) {
-        (Some(first), _) => Some(*first),
-        (None, Some(Some(begin))) => Some(begin.seq),
-        _ => None,
-    };
-    let before = match first {
-        Some(first) if said < first => Some((said, first - 1)),
-        _ => None,
-    };
-    Ok(union(holes, before))
+    let first = aside.first().copied().or_else(|| Some(current?.as_ref()?.seq));
+    let before = first.and_then(|first| Some((said, first.checked_sub(1)?)));
+    let holes = holes.map(|(from, to)| (from.max(said), to));
+    Ok(union(holes.filter(is_range), before.filter(is_range)))
 }
 
-/// Returns the oldest record kept, according to the beginning of a file.
-fn oldest(begin: Option<&Beginning>) -> Option<u64> {
-    begin?.oldest
+fn is_range((from, to): &Range) -> bool {
+    from <= to
 }
 
 /// Returns the range missing before a file, where `next` is the expected first record.

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::counters::Counter;
+use crate::counters::Number;
 
 /// Buffer capacity that an emptied batch keeps.
 const KEPT_BYTES: usize = 1024 * 1024;
@@ -18,7 +18,7 @@ pub(super) struct Queue {
     waiting: Mutex<Waiting>,
     woken: Condvar,
     /// Capacity in records, including reserved records of running calls.
-    places: usize,
+    pub(super) places: usize,
 }
 
 #[derive(Default)]
@@ -94,14 +94,6 @@ impl Queue {
         if std::mem::take(&mut waiting.asleep) {
             self.woken.notify_one();
         }
-    }
-
-    pub(super) fn places(&self) -> usize {
-        self.places
-    }
-
-    pub(super) fn used(&self) -> usize {
-        self.waiting.lock().used
     }
 
     /// Swaps the queued records into an empty batch. Returns whether the queue is closed.
@@ -183,9 +175,9 @@ pub(super) struct Shared {
 /// Counters updated by the writer, and by callers after the loss of a record.
 #[derive(Debug, Default)]
 pub struct AuditCounters {
-    pub(crate) written: Counter,
+    pub(crate) written: Number,
     /// Lost records.
-    pub(crate) dropped: Counter,
+    pub(crate) dropped: Number,
     /// Set while writing fails.
     pub(crate) failing: AtomicBool,
     /// Number of the last record before this process.
@@ -216,9 +208,9 @@ impl AuditCounters {
 #[derive(Debug, Default)]
 pub struct ForwardCounters {
     /// Records that the receiver has accepted.
-    pub taken: Counter,
+    pub taken: Number,
     /// Records that were removed before they could be sent.
-    pub lost: Counter,
+    pub lost: Number,
     /// The last record that was sent and needs no retry, as far as known.
     pub sent: AtomicU64,
     /// Set while the receiver accepts no records.

@@ -46,9 +46,6 @@ pub struct SearchResult {
 }
 
 /// Searches the trail with its file at this path.
-///
-/// # Errors
-/// A file cannot be read.
 pub fn search(path: &Path, wanted: &Search<'_>) -> io::Result<SearchResult> {
     search_within(path, wanted, BOUNDS)
 }
@@ -58,12 +55,12 @@ fn search_within(path: &Path, wanted: &Search<'_>, bounds: Bounds) -> io::Result
     let mut left = bounds.bytes;
     let mut state = SearchState::default();
     let files = list_files(path, wanted.before)?;
-    let Some(start) = find_start(&files, wanted, bounds.slack)? else {
+    let Some((first, start)) = find_start(&files, wanted, bounds.slack)? else {
         state.found.is_complete = true;
         return Ok(state.found);
     };
-    for (place, file) in files.iter().enumerate().skip(start.file) {
-        let end = if place == start.file { start.at } else { u64::MAX };
+    for (place, file) in files.iter().enumerate().skip(first) {
+        let end = if place == first { start } else { u64::MAX };
         // Removed by rotation, or not created yet.
         let Some(file) = open_if_there(file)? else { continue };
         let mut lines = LinesFromEnd::new(file, end)?;
@@ -76,7 +73,7 @@ fn search_within(path: &Path, wanted: &Search<'_>, bounds: Bounds) -> io::Result
             if lines.is_unended && parse(&line).is_none() {
                 continue;
             }
-            if state.look_at(&line, wanted) == Step::Enough {
+            if state.is_enough_with(&line, wanted) {
                 return Ok(state.found);
             }
         }
@@ -101,12 +98,6 @@ fn list_files(path: &Path, before: Option<u64>) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-#[derive(PartialEq, Eq)]
-enum Step {
-    On,
-    Enough,
-}
-
 #[derive(Default)]
 struct SearchState {
     found: SearchResult,
@@ -115,70 +106,51 @@ struct SearchState {
 }
 
 impl SearchState {
-    fn look_at(&mut self, line: &[u8], wanted: &Search<'_>) -> Step {
-        let Some(mut record) = parse(line) else {
+    /// Examines the next line. Returns whether the search is over.
+    fn is_enough_with(&mut self, line: &[u8], wanted: &Search<'_>) -> bool {
+        let Some((seq, mut record)) = read_record(line) else {
             self.found.unreadable += 1;
-            return Step::On;
+            return false;
         };
-        let Some(seq) = number(&record, "seq") else {
-            self.found.unreadable += 1;
-            return Step::On;
-        };
-        if matches!(self.found.last, Some(newer) if newer != seq + 1) {
-            self.found.gaps += 1;
-        }
+        self.found.gaps += u64::from(self.found.last.is_some_and(|newer| newer != seq + 1));
         self.found.last = Some(seq);
-        if matches!(wanted.from, Some(from) if text(&record, "time") < from) {
+        if wanted.from.is_some_and(|from| text(&record, "time") < from) {
             self.found.is_complete = true;
-            return Step::Enough;
+            return true;
         }
         match text(&record, "kind") {
-            "outcome" => self.keep_outcome(record),
+            "outcome" => {
+                if let Some(call) = number(&record, "call")
+                    && self.outcomes.len() < MAX_OUTCOMES
+                {
+                    self.outcomes.insert(call, record);
+                }
+                return false;
+            }
             // Each process restarts the numbers of calls.
             "open" => {
                 self.found.gaps += u64::from(record.contains_key("gone_from"));
                 self.outcomes.clear();
-                return self.offer(record, wanted);
             }
-            "gap" => {
-                self.found.gaps += 1;
-                return self.offer(record, wanted);
-            }
-            _ => {
-                self.add_outcome(&mut record);
-                return self.offer(record, wanted);
-            }
+            "gap" => self.found.gaps += 1,
+            _ => self.add_outcome(&mut record),
         }
-        Step::On
-    }
-
-    fn keep_outcome(&mut self, record: Members) {
-        let Some(call) = number(&record, "call") else { return };
-        if self.outcomes.len() < MAX_OUTCOMES {
-            self.outcomes.insert(call, record);
+        if is_after(&record, wanted) || !(wanted.fits)(&record) {
+            return false;
         }
+        self.found.has_more = self.found.records.len() == wanted.limit;
+        if !self.found.has_more {
+            self.found.records.push(record);
+        }
+        self.found.has_more
     }
 
     fn add_outcome(&mut self, record: &mut Members) {
         let Some(call) = number(record, "call") else { return };
-        let Some(outcome) = self.outcomes.remove(&call) else { return };
+        let Some(mut outcome) = self.outcomes.remove(&call) else { return };
         for name in ["outcome", "duration_us"] {
-            if let Some(value) = outcome.get(name) {
-                record.insert(name.to_owned(), value.clone());
-            }
+            record.extend(outcome.remove_entry(name));
         }
-    }
-
-    fn offer(&mut self, record: Members, wanted: &Search<'_>) -> Step {
-        if is_after(&record, wanted) || !(wanted.fits)(&record) {
-            return Step::On;
-        }
-        if self.found.records.len() == wanted.limit {
-            self.found.has_more = true;
-            return Step::Enough;
-        }
-        self.found.records.push(record);
-        Step::On
     }
 }
 
@@ -254,72 +226,60 @@ pub struct Search<'a> {
     pub fits: &'a dyn Fn(&Members) -> bool,
 }
 
-/// The index of a file, and the offset in it at which a search begins.
-pub(super) struct Start {
-    pub(super) file: usize,
-    /// Follows a line break.
-    pub(super) at: u64,
-}
-
-/// Finds the start of a search in `files`, newest first. The start includes `slack` further bytes,
-/// for outcomes of the records before it. Returns `None` if all records are too new.
-pub(super) fn find_start(
+/// Finds the start of a search in `files`, newest first: the index of a file, and an offset in it
+/// that follows a line break. The start includes `slack` further bytes, for outcomes of the records
+/// before it. Returns `None` if all records are too new.
+fn find_start(
     files: &[PathBuf],
     wanted: &Search<'_>,
     slack: u64,
-) -> io::Result<Option<Start>> {
+) -> io::Result<Option<(usize, u64)>> {
     if wanted.before.is_none() && wanted.to.is_none() {
-        return Ok(Some(Start { file: 0, at: u64::MAX }));
+        return Ok(Some((0, u64::MAX)));
     }
     for (place, path) in files.iter().enumerate() {
         let Some(mut file) = open_if_there(path)? else { continue };
         let length = file.metadata()?.len();
-        if let Some((_, first)) = find_line(&mut file, 0, read_record)?
+        if let Some((_, (_, first))) = find_line(&mut file, 0, read_record)?
             && is_after(&first, wanted)
         {
             continue;
         }
-        let (_, at) = bisect(&mut file, |line| Some(!is_after(&read_record(line)?, wanted)))?;
+        let (_, at) = bisect(&mut file, |line| Some(!is_after(&read_record(line)?.1, wanted)))?;
         let at = at.saturating_add(slack);
         let Some(more) = at.checked_sub(length) else {
-            return Ok(Some(Start { file: place, at: find_break(&mut file, at)? }));
+            return Ok(Some((place, find_break(&mut file, at)?)));
         };
         // The rest of the slack is in the next newer file.
         if let Some(newer) = place.checked_sub(1)
             && let Some(path) = files.get(newer)
             && let Ok(Some(mut file)) = open_if_there(path)
         {
-            return Ok(Some(Start { file: newer, at: find_break(&mut file, more)? }));
+            return Ok(Some((newer, find_break(&mut file, more)?)));
         }
-        return Ok(Some(Start { file: place, at: length }));
+        return Ok(Some((place, length)));
     }
     Ok(None)
 }
 
 /// Returns whether a record, and hence every later record, is too new.
-pub(super) fn is_after(record: &Members, wanted: &Search<'_>) -> bool {
-    if let Some(before) = wanted.before
-        && number(record, "seq").unwrap_or(0) >= before
-    {
-        return true;
-    }
-    matches!(wanted.to, Some(to) if text(record, "time") >= to)
+fn is_after(record: &Members, wanted: &Search<'_>) -> bool {
+    let seq = number(record, "seq").unwrap_or(0);
+    wanted.before.is_some_and(|before| seq >= before)
+        || wanted.to.is_some_and(|to| text(record, "time") >= to)
 }
 
-/// Parses a line with a record that has a number.
-fn read_record(line: &[u8]) -> Option<Members> {
+/// Parses a record and its number.
+fn read_record(line: &[u8]) -> Option<(u64, Members)> {
     let record = parse(line)?;
-    number(&record, "seq")?;
-    Some(record)
+    Some((number(&record, "seq")?, record))
 }
 
 /// Returns the end of the line at an offset.
 fn find_break(file: &mut File, at: u64) -> io::Result<u64> {
     let bytes = read_at(file, at, 2 * MAX_LINE as u64)?;
-    let end = match bytes.iter().position(|byte| *byte == b'\n') {
-        Some(found) => found + 1,
-        None => bytes.len(),
-    };
+    let found = bytes.iter().position(|byte| *byte == b'\n');
+    let end = found.map_or(bytes.len(), |found| found + 1);
     Ok(at + end as u64)
 }
 

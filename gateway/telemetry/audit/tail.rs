@@ -4,7 +4,7 @@
 //! beside the trail; an unreadable position never causes records to be skipped.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -16,9 +16,8 @@ use super::pieces::{
     aside, beside, bisect, find_line, number, numbered, open_if_there, parse, replace,
 };
 
-/// Bytes per read. A block of this size contains a whole record.
-const BLOCK_BYTES: usize = 256 * 1024;
-const _: () = assert!(BLOCK_BYTES > MAX_LINE);
+/// Bytes from which on no further record is added to those returned.
+const BLOCK_BYTES: usize = 192 * 1024;
 
 /// Consecutive records.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -46,27 +45,21 @@ pub struct Tail {
 
 #[derive(Debug)]
 struct Piece {
-    file: File,
+    file: BufReader<File>,
     /// Its first record, once known.
     name: Option<u64>,
-    /// Bytes read but not yet returned.
-    rest: Vec<u8>,
+    /// The beginning of a line that was not complete yet.
+    line: Vec<u8>,
 }
 
 impl Tail {
     /// Reads the records after number `after`, in the trail with its file at this path.
-    ///
-    /// # Errors
-    /// The path is a link to a missing file.
     pub fn new(path: &Path, after: u64) -> io::Result<Self> {
         let next = after.saturating_add(1);
         Ok(Self { path: real_path(path)?, next, piece: None, finished: None })
     }
 
     /// Returns the next records, or `None` if all present records have been returned.
-    ///
-    /// # Errors
-    /// A file cannot be read.
     pub fn read(&mut self) -> io::Result<Option<Records>> {
         loop {
             if self.piece.is_none() {
@@ -74,14 +67,10 @@ impl Tail {
             }
             let Some(piece) = &mut self.piece else { return Ok(None) };
             // Checked before reading: nothing is appended once the writer has left the file.
-            let is_left = is_left(&self.path, &piece.file)?;
-            let has_read = piece.fill()?;
-            let records = piece.take(&mut self.next);
+            let is_left = is_left(&self.path, piece.file.get_ref())?;
+            let records = piece.read(&mut self.next)?;
             if records.count > 0 {
                 return Ok(Some(records));
-            }
-            if has_read {
-                continue;
             }
             if !is_left {
                 return Ok(None);
@@ -110,25 +99,18 @@ impl Tail {
         let name = name.or(first.map(|(_, first)| first));
         let (start, _) = bisect(&mut file, |line| Some(number_of(line)? < self.next))?;
         file.seek(SeekFrom::Start(start))?;
-        Ok(Some(Piece { file, name, rest: Vec::new() }))
+        Ok(Some(Piece { file: BufReader::new(file), name, line: Vec::new() }))
     }
 }
 
 impl Piece {
-    /// Reads a further block. Returns whether there was more.
-    fn fill(&mut self) -> io::Result<bool> {
-        let room = BLOCK_BYTES - self.rest.len();
-        let read = (&self.file).take(room as u64).read_to_end(&mut self.rest)?;
-        Ok(read > 0)
-    }
-
-    /// Returns the bytes read up to the last hash, from the next record on.
-    fn take(&mut self, next: &mut u64) -> Records {
+    /// Reads the next records with a hash, from the record `next` on.
+    fn read(&mut self, next: &mut u64) -> io::Result<Records> {
         let mut records = Records::default();
-        let end = find_end(&self.rest);
-        let lines = self.rest.get(..end).unwrap_or(&[]);
-        for line in lines.split_inclusive(|byte| *byte == b'\n') {
-            let Some(number) = number_of(line) else { continue };
+        while records.lines.len() < BLOCK_BYTES
+            && let Some(line) = self.read_line()?
+        {
+            let Some(number) = number_of(&line) else { continue };
             self.name.get_or_insert(number);
             if number < *next {
                 continue;
@@ -139,33 +121,25 @@ impl Piece {
             }
             records.last = number;
             records.count += 1;
-            records.lines.extend_from_slice(line);
+            records.lines.extend_from_slice(&line);
             *next = number.saturating_add(1);
         }
-        // No record is longer than the bytes kept here.
-        let used =
-            if self.rest.len() == BLOCK_BYTES { end.max(BLOCK_BYTES - MAX_LINE) } else { end };
-        self.rest.drain(..used);
-        records
+        Ok(records)
+    }
+
+    /// Returns the next line with its break, or a piece of a line longer than any record; `None` if
+    /// the rest of the line is not written yet.
+    fn read_line(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let room = MAX_LINE - self.line.len();
+        (&mut self.file).take(room as u64).read_until(b'\n', &mut self.line)?;
+        let is_whole = self.line.ends_with(b"\n") || self.line.len() == MAX_LINE;
+        Ok(if is_whole { Some(std::mem::take(&mut self.line)) } else { None })
     }
 }
 
-/// Returns the end of the last line that carries a hash.
-fn find_end(bytes: &[u8]) -> usize {
-    let mut end = 0;
-    let mut at = 0;
-    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        at += line.len();
-        if let Some(line) = line.strip_suffix(b"\n")
-            && claimed(line).is_some()
-        {
-            end = at;
-        }
-    }
-    end
-}
-
+/// Returns the number of a record with its line break and a hash.
 fn number_of(line: &[u8]) -> Option<u64> {
+    claimed(line.strip_suffix(b"\n")?)?;
     let rest = line.strip_prefix(BEGIN)?;
     let end = rest.iter().position(|byte| !byte.is_ascii_digit())?;
     std::str::from_utf8(rest.get(..end)?).ok()?.parse().ok()
@@ -219,17 +193,11 @@ impl Saved {
 
 impl Cursor {
     /// Returns the cursor of the named receiver.
-    ///
-    /// # Errors
-    /// The path is a link to a missing file.
     pub fn new(trail: &Path, to: &str) -> io::Result<Self> {
         Ok(Self { trail: real_path(trail)?, end: format!("{to}.cursor") })
     }
 
     /// Reads the file.
-    ///
-    /// # Errors
-    /// The file exists but is unreadable.
     pub fn read(&self) -> io::Result<Saved> {
         let Some(file) = open_if_there(&beside(&self.trail, &self.end))? else {
             return Ok(Saved::Nothing);
@@ -241,9 +209,6 @@ impl Cursor {
     }
 
     /// Replaces the file atomically.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn write(&self, last: u64) -> io::Result<()> {
         replace(&self.trail, &self.end, &json!({"seq": last}))
     }

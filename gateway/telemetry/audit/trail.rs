@@ -2,7 +2,6 @@
 //! touches a file; a call's outcome gets its queue slot together with the decision.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -82,13 +81,7 @@ impl Drop for Inner {
     }
 }
 
-impl fmt::Debug for Trail {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trail")
-            .field("waiting", &self.0.shared.queue.used())
-            .finish_non_exhaustive()
-    }
-}
+lockgate_text::debug_fields!(Trail);
 
 impl Trail {
     /// Opens the output and starts the writer thread.
@@ -137,9 +130,6 @@ impl Trail {
 
     /// Records a decision; `arguments` is JSON text. The ticket of an allowed call records its
     /// outcome.
-    ///
-    /// # Errors
-    /// [`RecordError`], if calls without a record are denied.
     pub fn decide(
         &self,
         asked: &Asked<'_>,
@@ -178,7 +168,7 @@ impl Trail {
             })
         });
         if taken != Ok(true) {
-            self.lost(1);
+            self.lose();
         }
         taken
     }
@@ -200,7 +190,7 @@ impl Trail {
             self.0.shared.queue.follow(Draft { at, members, held: None })
         });
         if !taken {
-            self.lost(1);
+            self.lose();
         }
     }
 
@@ -218,7 +208,7 @@ impl Trail {
         let more = refusals.counted.swap(0, Relaxed);
         let taken = scratch(|members| {
             event::refusal(members, refused, more);
-            queue.offer(1, queue.places() / 2, Draft { at, members, held: None })
+            queue.offer(1, queue.places / 2, Draft { at, members, held: None })
         });
         if !taken {
             refusals.counted.fetch_add(more + 1, Relaxed);
@@ -226,9 +216,6 @@ impl Trail {
     }
 
     /// Records a step of an approval.
-    ///
-    /// # Errors
-    /// [`RecordError`], if calls without a record are denied.
     pub fn approval(&self, about: &Approval<'_>) -> Result<(), RecordError> {
         self.offer(1, SystemTime::now(), |members| {
             event::approval(members, about);
@@ -246,9 +233,10 @@ impl Trail {
         }
     }
 
-    fn lost(&self, records: u64) {
-        self.0.shared.counters.dropped.add(records);
-        self.0.shared.gap.fetch_add(records, Relaxed);
+    /// Counts a lost record.
+    fn lose(&self) {
+        self.0.shared.counters.dropped.add(1);
+        self.0.shared.gap.fetch_add(1, Relaxed);
     }
 }
 
@@ -331,9 +319,6 @@ pub struct ChangePlace {
 
 impl Trail {
     /// Reserves room for the record of an upcoming change.
-    ///
-    /// # Errors
-    /// [`RecordError`], if changes without a record are denied.
     pub fn reserve_change(&self) -> Result<ChangePlace, RecordError> {
         let held = self.take(|queue| queue.reserve(1))?;
         Ok(ChangePlace { trail: self.clone(), held })
@@ -346,7 +331,7 @@ impl ChangePlace {
         if std::mem::take(&mut self.held) {
             self.trail.follow(SystemTime::now(), |members| write_change(members, change));
         } else {
-            self.trail.lost(1);
+            self.trail.lose();
         }
     }
 }
@@ -364,13 +349,9 @@ fn write_change(out: &mut Vec<u8>, change: &Change<'_>) {
     event::plain(out, name!("action"), change.action);
     event::text(out, name!("issuer"), change.issuer);
     event::text(out, name!("who"), change.subject);
-    if let Some(key) = change.key {
-        event::text(out, name!("key"), key);
-    }
+    event::maybe(out, name!("key"), change.key);
     event::client(out);
-    if let Some(organisation) = change.organisation {
-        event::text(out, name!("organisation"), organisation);
-    }
+    event::maybe(out, name!("organisation"), change.organisation);
     write_state(out, name!("before"), change.before);
     write_state(out, name!("after"), change.after);
 }

@@ -24,11 +24,10 @@ pub fn verify(
     anchors: &[Anchor],
     extent: Extent,
 ) -> io::Result<Report> {
-    let held: Vec<_> =
-        anchors.iter().map(|anchor| HeldAnchor { anchor, met: false, other: None }).collect();
+    let held = anchors.iter().map(|anchor| HeldAnchor { anchor, met: false, other: None });
     let mut verifier = Verifier {
         seal: Seal::new(key),
-        anchors: held,
+        anchors: held.collect(),
         extent,
         gone_from: u64::MAX,
         ..Verifier::default()
@@ -43,16 +42,12 @@ pub fn verify(
     verifier.report.files = placed.len();
     // The last part first: a running gateway may rotate it at any time, to a name not among the
     // parts.
-    let last = placed.pop().map(|last| last.open()).transpose()?;
-    for part in placed {
-        if !verifier.read(part.open()?)? {
+    let last = placed.pop().map(Placed::open).transpose()?;
+    let others = placed.into_iter().map(Placed::open);
+    for lines in others.chain(last.map(Ok)) {
+        if !verifier.read(lines?)? {
             return Ok(verifier.report);
         }
-    }
-    if let Some(last) = last
-        && !verifier.read(last)?
-    {
-        return Ok(verifier.report);
     }
     Ok(verifier.end())
 }
@@ -67,6 +62,11 @@ struct HeldAnchor<'a> {
     met: bool,
     /// A record with its number and another hash.
     other: Option<BrokenRecord>,
+}
+
+/// Returns the anchors without a record of their number and hash.
+fn unmet<'a>(anchors: &'a [HeldAnchor<'a>]) -> impl Iterator<Item = &'a HeldAnchor<'a>> {
+    anchors.iter().filter(|held| !held.met)
 }
 
 #[derive(Default)]
@@ -118,9 +118,7 @@ impl Verifier<'_> {
         if claimed(line).is_some() {
             line.push(b'\n');
             let why = "the writer has not written it yet, was killed, or it was removed";
-            self.report
-                .notes
-                .push(format!("the last line of {} has no line break: {why}", place.0));
+            self.report.note(format!("the last line of {} has no line break: {why}", place.0));
         }
     }
 
@@ -130,9 +128,7 @@ impl Verifier<'_> {
                 again";
             return Err(broken_at(place, None, why));
         };
-        let Some(record) = parse(whole) else {
-            return Err(broken_at(place, None, "this is not a record"));
-        };
+        let record = parse(whole).ok_or_else(|| broken_at(place, None, "this is not a record"))?;
         let Some(seq @ 1..) = number(&record, "seq") else {
             return Err(broken_at(place, None, "the record has no number"));
         };
@@ -147,8 +143,8 @@ impl Verifier<'_> {
         self.repeats.add(seq, line);
         self.seen = self.seen.or(Some(seq));
         let renews = self.renews(&record);
-        if !renews && let Err(why) = self.follows(seq, &record) {
-            return Err(broken_at(place, Some(seq), &why));
+        if !renews {
+            self.follows(seq, &record).map_err(|why| broken_at(place, Some(seq), &why))?;
         }
         self.last = Some(seq);
         if text(&record, "kind") == "open" {
@@ -167,16 +163,14 @@ impl Verifier<'_> {
             let why = "the record before this one does not have the hash in `prev`";
             return Err(broken_at(place, Some(seq), why));
         }
-        let Some(hash) = self.seal.check(&prev, whole) else {
-            return Err(broken_at(place, Some(seq), &self.describe_changed(seq, whole)));
-        };
+        let checked = self.seal.check(&prev, whole);
+        let hash = checked
+            .ok_or_else(|| broken_at(place, Some(seq), &self.describe_changed(seq, whole)))?;
         if renews {
             self.begin_chain();
         }
         self.compare_anchors(seq, &hash, place);
-        if let Err(why) = self.note(&record) {
-            return Err(broken_at(place, Some(seq), &why));
-        }
+        self.note(&record).map_err(|why| broken_at(place, Some(seq), why))?;
         self.report.last_hash = Some(hash.as_str().to_owned());
         self.tip = Some(Tip { seq, hash });
         Ok(())
@@ -216,7 +210,7 @@ impl Verifier<'_> {
         if claimed(line).is_none() {
             return format!("record {seq} has no hash: it was changed or added");
         }
-        let key = if self.keyed && !self.seal.is_keyed() {
+        let key = if self.keyed && self.seal.0.is_none() {
             "the key of the chain is missing"
         } else {
             "the key is not the key of the chain"
@@ -230,9 +224,7 @@ impl Verifier<'_> {
             && !self.report.closed
         {
             let seq = tip.seq;
-            self.report
-                .notes
-                .push(format!("a chain ends at record {seq} without a `close` record"));
+            self.report.note(format!("a chain ends at record {seq} without a `close` record"));
         }
         self.report.chains += 1;
     }
@@ -254,7 +246,7 @@ impl Verifier<'_> {
         };
         if self.extent == Extent::Part {
             let why = "the record before it is not in these files";
-            self.report.notes.push(format!("record {seq} cannot be verified: {why}"));
+            self.report.note(format!("record {seq} cannot be verified: {why}"));
             self.tip = Some(Tip { seq, hash });
             return Ok(());
         }
@@ -263,15 +255,15 @@ impl Verifier<'_> {
             "records up to {last} are missing at the beginning, or record {seq} was changed; give \
                 all files of the trail, or `--part` if others are kept elsewhere"
         );
-        Err(BrokenRecord { seq: Some(last), why, ..BrokenRecord::default() })
+        Err(BrokenRecord::missing(last, why))
     }
 
     /// Evaluates a verified record.
-    fn note(&mut self, record: &Members) -> Result<(), String> {
+    fn note(&mut self, record: &Members) -> Result<(), &'static str> {
         let kind = text(record, "kind");
         if kind == "open" {
             if record.contains_key("missing_from") {
-                return Err("the writer found records missing when it started".into());
+                return Err("the writer found records missing when it started");
             }
             if let Some(gone) = number(record, "gone_from") {
                 self.gone_from = self.gone_from.min(gone.max(self.kept_from.unwrap_or(0)));
@@ -292,9 +284,7 @@ impl Verifier<'_> {
         (report.last, report.last_time) = (seq, Some(text(record, "time").to_owned()));
         if record.get("unclean") == Some(&Value::Bool(true)) {
             let seq = seq.unwrap_or(0);
-            report
-                .notes
-                .push(format!("before record {seq} the writer ended without a `close` record"));
+            report.note(format!("before record {seq} the writer ended without a `close` record"));
         }
         Ok(())
     }
@@ -305,36 +295,20 @@ impl Verifier<'_> {
         let last = first - 1;
         let wanted = self.kept_from.unwrap_or(u64::MAX).min(self.gone_from);
         if self.extent == Extent::Whole && (wanted < first || !self.begun) {
-            let what = if wanted < first {
-                format!(
-                    "{wanted} to {last} are missing at the beginning: the trail does not record \
-                        that rotation removed them"
-                )
+            let (missing, cause) = if wanted < first {
+                let cause = "the trail does not record that rotation removed them".to_owned();
+                (format!("{wanted} to {last}"), cause)
             } else {
-                format!(
-                    "up to {last} are missing at the beginning: record {first} does not begin a \
-                        file"
-                )
+                (format!("up to {last}"), format!("record {first} does not begin a file"))
             };
             let why = format!(
-                "records {what}; give all files of the trail, or `--part` if others are kept \
-                    elsewhere"
+                "records {missing} are missing at the beginning: {cause}; give all files of the \
+                    trail, or `--part` if others are kept elsewhere"
             );
-            self.report.broken =
-                Some(BrokenRecord { seq: Some(wanted.min(last)), why, ..BrokenRecord::default() });
+            self.report.broken = Some(BrokenRecord::missing(wanted.min(last), why));
         } else {
-            self.report.notes.push(format!("records 1 to {last} are not in these files"));
+            self.report.note(format!("records 1 to {last} are not in these files"));
         }
-    }
-
-    /// Returns a record that contradicts an anchor.
-    fn find_other(&mut self) -> Option<BrokenRecord> {
-        for held in &mut self.anchors {
-            if !held.met && held.other.is_some() {
-                return held.other.take();
-            }
-        }
-        None
     }
 
     fn end(mut self) -> Report {
@@ -343,46 +317,37 @@ impl Verifier<'_> {
         if self.report.broken.is_none()
             && (self.extent == Extent::Whole || self.stream == Some(false))
         {
-            self.report.broken = self.find_other();
+            let other = unmet(&self.anchors).find_map(|held| held.other.clone());
+            self.report.broken = other;
         }
         let last = self.tip.as_ref().map_or(0, |tip| tip.seq);
-        let mut met = 0;
-        // The highest anchor that was not found.
-        let mut anchor = 0;
-        for held in &self.anchors {
-            if held.met {
-                met += 1;
-            } else {
-                anchor = anchor.max(held.anchor.seq);
-            }
-        }
+        let anchor = unmet(&self.anchors).map(|held| held.anchor.seq).max().unwrap_or(0);
+        let many = unmet(&self.anchors).count();
         let report = &mut self.report;
         if anchor > last && self.extent == Extent::Whole && report.broken.is_none() {
             let next = last + 1;
             let why = format!(
                 "records {next} to {anchor} are missing at the end, according to an anchor"
             );
-            report.broken = Some(BrokenRecord { seq: Some(next), why, ..BrokenRecord::default() });
+            report.broken = Some(BrokenRecord::missing(next, why));
         }
-        report.anchors = met;
-        if report.broken.is_none() && report.anchors < self.anchors.len() {
-            let many = self.anchors.len() - report.anchors;
-            report.notes.push(format!("anchors of records that are not in these files: {many}"));
+        report.anchors = self.anchors.len() - many;
+        if report.broken.is_none() && many > 0 {
+            report.note(format!("anchors of records that are not in these files: {many}"));
         }
         if report.records > 0 && !report.closed {
-            report.notes.push(
+            report.note(
                 "the last record is not a `close` record: the writer is still running, was killed, \
-                    or the end was cut after the last anchor"
-                    .into(),
+                    or the end was cut after the last anchor",
             );
         }
         if report.lost > 0 {
             let lost = count(report.lost, "record");
-            report.notes.push(format!("{lost} could not be written; the trail says where"));
+            report.note(format!("{lost} could not be written; the trail says where"));
         }
         report.intact = report.broken.is_none() && report.records > 0;
         if report.records == 0 {
-            report.notes.push("there is no record".into());
+            report.note("there is no record");
         }
         self.report
     }

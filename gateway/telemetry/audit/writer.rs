@@ -120,7 +120,7 @@ impl Writer {
         let piece = if self.sink.file().is_some() { WRITE_BYTES } else { STREAM_PIECE };
         for draft in batch.records() {
             self.add(draft);
-            if self.chain.bytes().len() >= piece {
+            if self.chain.bytes.len() >= piece {
                 if !self.flush() {
                     return;
                 }
@@ -132,7 +132,7 @@ impl Writer {
     fn add(&mut self, draft: Draft<'_>) {
         let Self { chain, redact, clock, .. } = self;
         chain.add(|out, seal| {
-            event::head(out, clock.text(draft.at));
+            clock.write(out, draft.at);
             out.extend_from_slice(draft.members);
             if let Some(text) = draft.held {
                 event::arguments(out, text.len(), &seal.digest(text), Some(&redact(text)));
@@ -144,7 +144,7 @@ impl Writer {
     /// Adds a record of the writer itself, such as the first and last of a file.
     fn record(&mut self, kind: &str, more: impl FnOnce(&mut Vec<u8>)) {
         self.chain.add(|out, _| {
-            event::head(out, self.clock.text(SystemTime::now()));
+            self.clock.write(out, SystemTime::now());
             event::plain(out, name!("kind"), kind);
             more(out);
         });
@@ -153,10 +153,10 @@ impl Writer {
 
     /// Writes the first record of a file, or of a process.
     fn open(&mut self, why: &str, found: &ChainEnd) {
-        let output = self.sink.name();
-        let keyed = self.chain.seal().is_keyed();
+        let keyed = self.chain.seal.0.is_some();
         let oldest = self.sink.file().map(|file| file.oldest());
-        let prev = self.chain.tip().hash.clone();
+        let output = if oldest.is_some() { "file" } else { "stream" };
+        let prev = self.chain.tip.hash.clone();
         self.record("open", |out| {
             event::plain(out, name!("prev"), prev.as_str());
             event::text(out, name!("why"), why);
@@ -198,7 +198,7 @@ impl Writer {
         self.record("anchor", |_| {});
         self.anchored = Instant::now();
         if self.flush() && self.head() {
-            let tip = self.chain.tip();
+            let tip = &self.chain.tip;
             let hash = tip.hash.as_str();
             tracing::info!(target: "audit", seq = tip.seq, hash, "audit anchor");
         }
@@ -213,7 +213,7 @@ impl Writer {
             return false;
         }
         if let Some(file) = self.sink.file() {
-            if let Err(error) = file.note_head(self.chain.tip()) {
+            if let Err(error) = file.note_head(&self.chain.tip) {
                 tracing::warn!(%error, "the anchor beside the audit file cannot be written");
             }
             file.sweep();
@@ -224,28 +224,27 @@ impl Writer {
     /// Writes the pending records, retrying until it succeeds. Gives up only during shutdown.
     fn flush(&mut self) -> bool {
         let mut attempts = 0;
-        while self.written < self.chain.bytes().len() {
-            let rest = self.chain.bytes().get(self.written..).unwrap_or(&[]);
-            match self.sink.write(rest) {
-                Ok(written) if written > 0 => self.written += written,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => {
-                    if attempts == 0 {
-                        let error = match result {
-                            Ok(_) => "nothing was written".to_owned(),
-                            Err(error) => error.to_string(),
-                        };
-                        tracing::error!(error, "the audit trail cannot be written; retrying");
-                    }
-                    attempts += 1;
-                    self.shared.counters.failing.store(true, Relaxed);
-                    let last = self.closing && attempts > LAST_ATTEMPTS;
-                    if last || self.shared.hurry.load(Relaxed) {
-                        return false;
-                    }
-                    std::thread::sleep(RETRY_INTERVAL);
+        while self.written < self.chain.bytes.len() {
+            let rest = &self.chain.bytes[self.written..];
+            let error = match self.sink.write(rest) {
+                Ok(0) => "nothing was written".to_owned(),
+                Ok(written) => {
+                    self.written += written;
+                    continue;
                 }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => error.to_string(),
+            };
+            if attempts == 0 {
+                tracing::error!(error, "the audit trail cannot be written; retrying");
             }
+            attempts += 1;
+            self.shared.counters.failing.store(true, Relaxed);
+            let last = self.closing && attempts > LAST_ATTEMPTS;
+            if last || self.shared.hurry.load(Relaxed) {
+                return false;
+            }
+            std::thread::sleep(RETRY_INTERVAL);
         }
         if attempts > 0 {
             tracing::warn!("the audit trail can be written again");
@@ -253,7 +252,7 @@ impl Writer {
         self.shared.counters.failing.store(false, Relaxed);
         self.shared.counters.written.add(std::mem::take(&mut self.records));
         self.dirty |= self.written > 0;
-        self.chain.clear();
+        self.chain.bytes.clear();
         self.written = 0;
         true
     }
@@ -273,12 +272,12 @@ impl Writer {
     fn look(&mut self) -> bool {
         self.looked = Instant::now();
         let Some(why) = self.sink.file().and_then(|file| file.harm()) else { return false };
-        if !self.chain.bytes().is_empty() {
+        if !self.chain.bytes.is_empty() {
             return false;
         }
         let gone = loop {
-            let tip = self.chain.tip();
-            let seal = self.chain.seal();
+            let tip = &self.chain.tip;
+            let seal = &self.chain.seal;
             match self.sink.file().map_or(Ok(None), |file| file.renew(tip, seal)) {
                 Ok(gone) => break gone,
                 Err(error) if self.gives_up(&error, "recreated") => return false,
@@ -308,7 +307,7 @@ impl Writer {
             return;
         }
         self.head();
-        let tip = self.chain.tip().clone();
+        let tip = self.chain.tip.clone();
         while let Err(error) = self.sink.file().map_or(Ok(()), |file| file.rotate(&tip)) {
             if self.look() || self.gives_up(&error, "rotated") {
                 return;
@@ -338,23 +337,19 @@ pub(super) enum Sink {
     File(Box<LogFile>),
 }
 
-/// Duplicates a stream's descriptor. The standard library's stream would buffer unwritten bytes.
-fn copy_descriptor(stream: &dyn AsFd) -> io::Result<File> {
-    Ok(File::from(stream.as_fd().try_clone_to_owned()?))
-}
-
 impl Sink {
     /// Opens the output and finds the end of its chain.
     pub(super) fn open(config: &Config, seal: &Seal) -> Result<(Self, Tip, ChainEnd), io::Error> {
+        // Duplicates, because the standard library's streams would buffer unwritten bytes.
         let stream = match &config.output {
-            Output::Stdout => copy_descriptor(&io::stdout())?,
-            Output::Stderr => copy_descriptor(&io::stderr())?,
+            Output::Stdout => io::stdout().as_fd().try_clone_to_owned()?,
+            Output::Stderr => io::stderr().as_fd().try_clone_to_owned()?,
             Output::File(path) => {
                 let (file, tip, found) = LogFile::open(path, config, seal)?;
                 return Ok((Self::File(Box::new(file)), tip, found));
             }
         };
-        Ok((Self::Stream(stream), Tip::default(), ChainEnd::default()))
+        Ok((Self::Stream(stream.into()), Tip::default(), ChainEnd::default()))
     }
 
     /// Returns the file, if the output is not a stream.
@@ -362,13 +357,6 @@ impl Sink {
         match self {
             Self::Stream(_) => None,
             Self::File(file) => Some(file),
-        }
-    }
-
-    pub(super) fn name(&self) -> &'static str {
-        match self {
-            Self::Stream(_) => "stream",
-            Self::File(_) => "file",
         }
     }
 

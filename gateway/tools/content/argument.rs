@@ -191,15 +191,8 @@ fn quoted(value: &str) -> String {
     if value.is_empty() {
         return value;
     }
-    let mut quoted = String::with_capacity(value.len() + 2);
-    for line in whole.split(is_break) {
-        if !quoted.is_empty() {
-            quoted.push('\n');
-        }
-        quoted.push_str("> ");
-        quoted.push_str(line);
-    }
-    quoted
+    let lines: Vec<_> = whole.split(is_break).map(|line| format!("> {line}")).collect();
+    lines.join("\n")
 }
 
 /// Returns whether a reader may interpret the character as a line break.

@@ -45,10 +45,7 @@ impl Config {
 impl Compiled {
     pub(super) fn new(config: &Config) -> Result<Self, Problem> {
         let (compiled, problems) = Self::compile(config);
-        match problems.into_iter().next() {
-            Some(problem) => Err(problem),
-            None => Ok(compiled),
-        }
+        problems.into_iter().next().map_or(Ok(compiled), Err)
     }
 
     fn compile(config: &Config) -> (Self, Vec<Problem>) {
@@ -166,11 +163,11 @@ impl Compiled {
         };
         let prompt = &self.config.prompts[*at];
         let values = read_arguments(prompt, given)?;
-        let mut messages = Vec::with_capacity(words.len());
-        for (message, words) in prompt.messages.iter().zip(words) {
+        let messages = prompt.messages.iter().zip(words).map(|(message, words)| {
             let text = words.fill(|name| Some(values.get(name)?.as_str()));
-            messages.push(write_message(message.role, &text));
-        }
+            write_message(message.role, &text)
+        });
+        let messages: Value = messages.collect();
         Ok(match &prompt.description {
             Some(words) => json!({"description": words, "messages": messages}),
             None => json!({"messages": messages}),
@@ -180,24 +177,16 @@ impl Compiled {
     /// Returns completions of a prompt's argument.
     pub(super) fn prompt_values(&self, name: &str, argument: &str) -> Vec<String> {
         let Some((at, _)) = self.prompts.get(name) else { return Vec::new() };
-        for declared in &self.config.prompts[*at].arguments {
-            if declared.name == argument {
-                return argument::values(declared);
-            }
-        }
-        Vec::new()
+        let mut arguments = self.config.prompts[*at].arguments.iter();
+        let declared = arguments.find(|declared| declared.name == argument);
+        declared.map(argument::values).unwrap_or_default()
     }
 
     /// Returns completions of a template's variable.
     pub(super) fn template_values(&self, template: &str, variable: &str) -> Vec<String> {
-        for declared in &self.config.templates {
-            if declared.template == template
-                && let Some(values) = declared.values.get(variable)
-            {
-                return values.clone();
-            }
-        }
-        Vec::new()
+        let declared = self.config.templates.iter().filter(|known| known.template == template);
+        let mut values = declared.filter_map(|declared| declared.values.get(variable));
+        values.next().cloned().unwrap_or_default()
     }
 }
 
@@ -276,12 +265,8 @@ fn read_arguments<'a>(
 
 /// Returns whether a value may be part of a path: it neither leads upwards nor to hidden files.
 fn is_plain_path(value: &str) -> bool {
-    for part in value.split('/') {
-        if part.is_empty() || part.starts_with('.') || part.contains(['\\', '\0']) {
-            return false;
-        }
-    }
-    true
+    let mut parts = value.split('/');
+    parts.all(|part| !part.is_empty() && !part.starts_with('.') && !part.contains(['\\', '\0']))
 }
 
 /// Maximum number of resources, templates and prompts each.
@@ -318,11 +303,9 @@ impl Problems<'_> {
         if self.config.folder.is_none() {
             self.say(["folder"], "is required: files are below it");
         }
-        for part in file.split('/') {
-            if matches!(part, "" | "." | "..") || part.contains(['\\', '\0']) {
-                self.say(path, "must be a path below `folder`, such as notes/welcome.md");
-                break;
-            }
+        let mut parts = file.split('/');
+        if parts.any(|part| matches!(part, "" | "." | "..") || part.contains(['\\', '\0'])) {
+            self.say(path, "must be a path below `folder`, such as notes/welcome.md");
         }
     }
 

@@ -79,10 +79,8 @@ impl UriTemplate {
             return Err("has no variable; list it among the resources".into());
         }
         made.pattern.push_str(")$");
-        match Regex::new(&made.pattern) {
-            Ok(pattern) => Ok(Self { pattern, groups: made.groups }),
-            Err(_) => Err("is too large".into()),
-        }
+        let pattern = Regex::new(&made.pattern).map_err(|_| "is too large")?;
+        Ok(Self { pattern, groups: made.groups })
     }
 
     pub(super) fn names(&self) -> HashSet<&str> {
@@ -196,11 +194,10 @@ impl Making {
     }
 
     fn expression(&mut self, inside: &str) -> Result<(), String> {
-        let expression = match Expression::parse(inside) {
-            Ok(expression) => expression,
-            Err(ExpressionError::Name) => return Err(NO_NAME.to_owned()),
-            Err(ExpressionError::Prefix) => return Err(no_length()),
-        };
+        let expression = Expression::parse(inside).map_err(|error| match error {
+            ExpressionError::Name => NO_NAME.to_owned(),
+            ExpressionError::Prefix => no_length(),
+        })?;
         let mut variables = Vec::new();
         for variable in &expression.variables {
             let variable = Variable::new(variable)?;

@@ -86,22 +86,16 @@ impl Answer {
     }
 
     pub(super) fn columns_json(&self) -> Value {
-        let mut columns = Vec::with_capacity(self.columns.len());
-        for column in &self.columns {
-            columns.push(json!({"name": column.name, "type": column.kind}));
-        }
-        columns.into()
+        let columns = self.columns.iter();
+        columns.map(|column| json!({"name": column.name, "type": column.kind})).collect()
     }
 
     /// Returns rows as objects by column name, for built-in statements.
     pub(super) fn objects(self) -> Vec<Value> {
         let mut objects = Vec::with_capacity(self.rows.len());
         for row in self.rows {
-            let mut object = serde_json::Map::new();
-            for (column, value) in self.columns.iter().zip(row) {
-                object.insert(column.name.clone(), value);
-            }
-            objects.push(object.into());
+            let values = self.columns.iter().zip(row);
+            objects.push(values.map(|(column, value)| (column.name.clone(), value)).collect());
         }
         objects
     }
@@ -127,20 +121,12 @@ pub(super) fn unsigned(number: u64) -> Value {
 
 /// Converts a number; to a string if JSON cannot represent it (`NaN`, `Infinity`).
 pub(super) fn float(number: f64) -> Value {
-    match Number::from_f64(number) {
-        Some(number) => Value::Number(number),
-        None => text_of_float(number).into(),
-    }
-}
-
-fn text_of_float(number: f64) -> &'static str {
-    if number.is_nan() {
-        "NaN"
-    } else if number > 0.0 {
-        "Infinity"
-    } else {
-        "-Infinity"
-    }
+    let text = match number {
+        f64::INFINITY => "Infinity",
+        f64::NEG_INFINITY => "-Infinity",
+        _ => "NaN",
+    };
+    Number::from_f64(number).map_or_else(|| text.into(), Value::Number)
 }
 
 /// Encodes binary data as `{"base64": "…"}`.

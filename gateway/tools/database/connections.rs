@@ -63,14 +63,10 @@ impl Shared {
         arguments: &Arguments,
     ) -> Result<&DatabaseConnection, ToolError> {
         let name = arguments.maybe_text("connection").unwrap_or(&self.default);
-        match self.connections.get(name) {
-            Some(connection) => Ok(connection),
-            None => {
-                let known = self.connection_names().join(", ");
-                let words = format!("there is no connection of this name; use one of: {known}");
-                Err(ToolError(words))
-            }
-        }
+        self.connections.get(name).ok_or_else(|| {
+            let known = self.connection_names().join(", ");
+            ToolError(format!("there is no connection of this name; use one of: {known}"))
+        })
     }
 
     fn connection_names(&self) -> Vec<&str> {
@@ -82,27 +78,19 @@ impl Shared {
     }
 
     /// Creates a caller's statement.
-    pub(super) fn ask(&self, sql: String, arguments: &Arguments) -> Result<Ask, ToolError> {
-        let parameters = match arguments.get("parameters") {
-            Some(Value::Array(parameters)) => parameters.clone(),
-            _ => Vec::new(),
-        };
-        let timeout = match arguments.maybe_whole("timeout_ms") {
-            Some(milliseconds) => Duration::from_millis(milliseconds),
-            None => self.limits.timeout,
-        };
-        let mut max_rows = self.limits.max_rows;
-        if let Some(limit) = arguments.maybe_whole("limit") {
-            max_rows = max_rows.min(usize::try_from(limit).unwrap_or(usize::MAX));
-        }
-        Ok(Ask {
+    pub(super) fn ask(&self, sql: String, arguments: &Arguments) -> Ask {
+        let parameters = arguments.get("parameters").and_then(Value::as_array);
+        let timeout = arguments.maybe_whole("timeout_ms").map(Duration::from_millis);
+        let timeout = timeout.unwrap_or(self.limits.timeout);
+        let limit = arguments.count("limit").unwrap_or(usize::MAX);
+        Ask {
             sql,
-            parameters,
-            max_rows,
+            parameters: parameters.cloned().unwrap_or_default(),
+            max_rows: limit.min(self.limits.max_rows),
             max_bytes: self.limits.result_size,
             timeout: timeout.min(self.limits.max_timeout),
             own: false,
-        })
+        }
     }
 
     /// Creates a built-in statement.
@@ -162,14 +150,10 @@ impl Shared {
 impl DatabaseConnection {
     /// Rejects statements other than a safe SELECT or its EXPLAIN. Returns the text to run.
     pub(super) fn check(&self, sql: &str) -> Result<Checked, ToolError> {
-        let refusal = match self.rule.check(sql) {
-            Ok(checked) => return Ok(checked),
-            Err(refusal) => refusal.0,
-        };
-        match hint(self.dialect, sql) {
-            Some(hint) => Err(ToolError(format!("{refusal}; {hint}"))),
-            None => Err(ToolError(refusal)),
-        }
+        self.rule.check(sql).map_err(|refusal| match hint(self.dialect, sql) {
+            Some(hint) => ToolError(format!("{}; {hint}", refusal.0)),
+            None => refusal.into(),
+        })
     }
 
     /// Runs a statement on behalf of a caller.
@@ -182,7 +166,7 @@ impl DatabaseConnection {
                 let path = owner.and_then(|owner| embedded.file(owner));
                 let rule = Arc::clone(&self.rule);
                 let places = places.clone();
-                sqlite::Sqlite { path, rule, lock_timeout: embedded.lock_timeout(), places }
+                sqlite::Sqlite { path, rule, lock_timeout: embedded.lock_timeout, places }
                     .run(ask)
                     .await
             }

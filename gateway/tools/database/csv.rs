@@ -78,9 +78,10 @@ impl ColumnStatistics {
 /// A CSV text that has been validated in a first pass.
 pub(super) struct Sheet {
     text: String,
-    names: Vec<String>,
+    pub(super) names: Vec<String>,
     seen: Vec<ColumnStatistics>,
-    rows: usize,
+    /// Number of rows below the header.
+    pub(super) count: usize,
 }
 
 impl Sheet {
@@ -90,7 +91,7 @@ impl Sheet {
         records.next(&mut record)?;
         let names = header(&record)?;
         let mut seen = vec![ColumnStatistics::default(); names.len()];
-        let mut rows = 0;
+        let mut count = 0;
         while let Some(line) = records.next(&mut record)? {
             if record.len() != names.len() {
                 return Err(wrong(
@@ -98,7 +99,7 @@ impl Sheet {
                     &format!("a row has {} values, not {}", record.len(), names.len()),
                 ));
             }
-            rows += 1;
+            count += 1;
             for (seen, field) in seen.iter_mut().zip(&record) {
                 if let Some(value) = field.value() {
                     seen.add(value);
@@ -106,11 +107,7 @@ impl Sheet {
             }
         }
         drop((records, record));
-        Ok(Self { text, names, seen, rows })
-    }
-
-    pub(super) fn names(&self) -> &[String] {
-        &self.names
+        Ok(Self { text, names, seen, count })
     }
 
     pub(super) fn columns(&self) -> impl Iterator<Item = (&str, ColumnKind)> {
@@ -129,10 +126,6 @@ impl Sheet {
             }
         }
         None
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.rows
     }
 
     pub(super) fn rows(&self) -> Rows<'_> {
@@ -248,22 +241,15 @@ impl<'a> Records<'a> {
             match self.rest.strip_prefix(',') {
                 Some(rest) => self.rest = rest,
                 None if self.rest.is_empty() || self.end_of_line() => return Ok(Some(line)),
-                None => {
-                    return Err(wrong(self.line, "there is text after a closing quote"));
-                }
+                None => return Err(wrong(self.line, "there is text after a closing quote")),
             }
         }
     }
 
     /// Consumes a line break. Returns whether there was one.
     fn end_of_line(&mut self) -> bool {
-        let rest = match self.rest.strip_prefix("\r\n") {
-            Some(rest) => rest,
-            None => match self.rest.strip_prefix(['\r', '\n']) {
-                Some(rest) => rest,
-                None => return false,
-            },
-        };
+        let rest = self.rest.strip_prefix("\r\n");
+        let Some(rest) = rest.or(self.rest.strip_prefix(['\r', '\n'])) else { return false };
         self.rest = rest;
         self.line += 1;
         true

@@ -32,7 +32,7 @@ pub(super) struct Owner(String);
 
 impl Owner {
     pub(super) fn of(client: &Client<'_>) -> Self {
-        Self(match (client.organisation(), client.caller_view()) {
+        Self(match (client.organisation(), client.caller_view) {
             (Some(organisation), _) => format!("organisation\0{organisation}"),
             (None, Some(caller_view)) => {
                 let CallerIdentity { issuer, subject, .. } = caller_view.identity();
@@ -48,7 +48,7 @@ impl Owner {
 pub(super) struct Embedded {
     folder: PathBuf,
     max_bytes: u64,
-    lock_timeout: Duration,
+    pub(super) lock_timeout: Duration,
     /// How long an import waits for other imports.
     turn: Duration,
     /// Limits concurrent imports.
@@ -64,13 +64,11 @@ pub(super) enum Mode {
 
 impl Embedded {
     pub(super) fn new(folder: PathBuf, limits: &Settings) -> Self {
-        let lock_timeout = limits.lock_timeout;
-        let turn = limits.timeout.max(limits.lock_timeout);
         Self {
             folder,
             max_bytes: limits.embedded.size,
-            lock_timeout,
-            turn,
+            lock_timeout: limits.lock_timeout,
+            turn: limits.timeout.max(limits.lock_timeout),
             places: BlockingPool::new(limits.pool),
         }
     }
@@ -85,10 +83,6 @@ impl Embedded {
         };
         let embedded = self.clone();
         permit.run(move |_| work(&embedded)).await
-    }
-
-    pub(super) fn lock_timeout(&self) -> Duration {
-        self.lock_timeout
     }
 
     /// Returns the file of an owner, if it exists.
@@ -112,9 +106,7 @@ impl Embedded {
         mode: Mode,
     ) -> Result<Value, ToolError> {
         let path = self.path(owner);
-        if let Err(error) = self.make(&path) {
-            return Err(self.report_unwritable(&error));
-        }
+        self.make(&path).map_err(|error| self.report_unwritable(&error))?;
         let mut connection = self.open(&path)?;
         let transaction = writing(&mut connection)?;
         create_ledger(&transaction)?;
@@ -139,7 +131,7 @@ impl Embedded {
         register(&transaction, table, uri, rows)?;
         let columns = describe_columns(&transaction, table)?;
         transaction.commit()?;
-        Ok(json!({"table": table, "imported": sheet.len(), "rows": rows, "columns": columns}))
+        Ok(json!({"table": table, "imported": sheet.count, "rows": rows, "columns": columns}))
     }
 
     /// Logs the reason for the operator; the caller does not receive it.
@@ -151,20 +143,15 @@ impl Embedded {
 
     /// Lists an owner's imports. Blocks.
     pub(super) fn list(&self, owner: &Owner) -> Result<Vec<Value>, ToolError> {
-        let mut imports = Vec::new();
-        let Some(path) = self.file(owner) else { return Ok(imports) };
+        let Some(path) = self.file(owner) else { return Ok(Vec::new()) };
         let connection = self.open(&path)?;
         let sql = format!("SELECT name, uri, rows, imported_at FROM {LEDGER} ORDER BY name");
         let mut statement = connection.prepare(&sql)?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let table: String = row.get(0)?;
-            let uri: String = row.get(1)?;
-            let rows: i64 = row.get(2)?;
-            let at: String = row.get(3)?;
-            imports.push(json!({"table": table, "uri": uri, "rows": rows, "imported_at": at}));
-        }
-        Ok(imports)
+        let imports = statement.query_map([], |row| {
+            let (table, uri, rows, at): (String, String, i64, String) = row.try_into()?;
+            Ok(json!({"table": table, "uri": uri, "rows": rows, "imported_at": at}))
+        })?;
+        Ok(imports.collect::<Result<_, _>>()?)
     }
 
     /// Deletes an imported table. Blocks.
@@ -283,11 +270,10 @@ fn register(
 
 /// Describes the columns of an imported table for a caller.
 fn describe_columns(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<Vec<Value>> {
-    let mut described = Vec::new();
-    for (name, kind) in columns(transaction, table)? {
-        described.push(json!({"name": name, "type": kind.word().to_ascii_lowercase()}));
-    }
-    Ok(described)
+    let columns = columns(transaction, table)?.into_iter();
+    Ok(columns
+        .map(|(name, kind)| json!({"name": name, "type": kind.word().to_ascii_lowercase()}))
+        .collect())
 }
 
 /// Returns the name of an imported table as registered. SQLite ignores the case of names.
@@ -307,19 +293,16 @@ fn columns(
     table: &str,
 ) -> rusqlite::Result<Vec<(String, ColumnKind)>> {
     let mut statement = transaction.prepare("SELECT name, type FROM pragma_table_info(?1)")?;
-    let mut rows = statement.query([table])?;
-    let mut columns = Vec::new();
-    while let Some(row) = rows.next()? {
-        columns.push((row.get(0)?, ColumnKind::of(row.get_ref(1)?.as_str()?)));
-    }
-    Ok(columns)
+    let columns = statement
+        .query_map([table], |row| Ok((row.get(0)?, ColumnKind::of(row.get_ref(1)?.as_str()?))))?;
+    columns.collect()
 }
 
 /// Checks that rows can be appended: the columns are the same, and no value would be converted.
 fn fits(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), ToolError> {
     let columns = columns(transaction, table)?;
     let names: Vec<_> = columns.iter().map(|(name, _)| name.as_str()).collect();
-    if sheet.names() != names {
+    if sheet.names != names {
         let expected = names.join(", ");
         let words = format!(
             "the columns differ from those of the table ({expected}): use mode `replace`, or \
@@ -335,7 +318,7 @@ fn fits(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(),
 }
 
 fn fill(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), ToolError> {
-    let marks = vec!["?"; sheet.names().len()].join(", ");
+    let marks = vec!["?"; sheet.names.len()].join(", ");
     let insert = format!("INSERT INTO {} VALUES ({marks})", quoted(table));
     let mut statement = transaction.prepare(&insert)?;
     let mut rows = sheet.rows();

@@ -70,7 +70,7 @@ impl Tool for Import {
         let name = table(&arguments)?.to_owned();
         let uri = arguments.text("uri")?.to_owned();
         let mode = if arguments.text("mode")? == "append" { Mode::Append } else { Mode::Replace };
-        let Some(caller_view) = client.caller_view() else {
+        let Some(caller_view) = client.caller_view else {
             let words = "the call has no caller, so there is no resource to read";
             return Err(ToolError::new(words));
         };

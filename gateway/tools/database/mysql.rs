@@ -112,12 +112,10 @@ impl Mysql {
         };
         let (session, grants) =
             looked.map_err(|error| self.remote.report_unreachable(&error.to_string()))?;
-        for grant in &grants {
-            if let Some(found) = too_much(grant) {
-                return Err(self.remote.report_role(&found));
-            }
+        match grants.iter().find_map(|grant| too_much(grant)) {
+            Some(found) => Err(self.remote.report_role(&found)),
+            None => Ok(session),
         }
-        Ok(session)
     }
 
     /// Reads the version and identity of a new connection's server, and the role's grants if they
@@ -125,11 +123,8 @@ impl Mysql {
     async fn look(&self, mut conn: Conn) -> Result<(Session, Vec<String>), Error> {
         let (version, server) = place::server(&mut conn).await?;
         let name = Name { server, id: conn.id() };
-        let grants = if self.remote.network.privileged {
-            Vec::new()
-        } else {
-            conn.query("SHOW GRANTS").await?
-        };
+        let privileged = self.remote.network.privileged;
+        let grants = if privileged { Vec::new() } else { conn.query("SHOW GRANTS").await? };
         Ok((Session { conn, mariadb: version.contains("MariaDB"), name }, grants))
     }
 
@@ -170,10 +165,7 @@ impl Mysql {
             Error::Server(server) if TIMEOUTS.contains(&server.code) => ask.late(),
             Error::Server(server) => {
                 let words = first_chars(&server.message, 500);
-                ToolError::new(format!(
-                    "the database refuses the statement: {words} [{}]",
-                    server.code
-                ))
+                ToolError(format!("the database refuses the statement: {words} [{}]", server.code))
             }
             Error::Other(other) => ToolError::new(other.to_string()),
             // The driver's own error type is private.
@@ -205,17 +197,13 @@ async fn collect(conn: &mut Conn, ask: &Ask) -> Result<Answer, Error> {
     let values = if values.is_empty() { Params::Empty } else { Params::Positional(values) };
     let mut result = conn.exec_iter(&statement, values).await?;
     let Some(fields) = result.columns() else { return Err(Error::Other(NO_ROWS.into())) };
-    let mut columns = Vec::new();
-    for field in fields.iter() {
-        columns.push(Column { name: field.name_str().into_owned(), kind: kind(field) });
-    }
-    let mut answer = Answer::new(columns);
+    let columns = fields
+        .iter()
+        .map(|field| Column { name: field.name_str().into_owned(), kind: kind(field) });
+    let mut answer = Answer::new(columns.collect());
     while let Some(row) = result.next().await? {
-        let mut values = Vec::with_capacity(fields.len());
-        for (value, field) in row.unwrap().into_iter().zip(fields.iter()) {
-            values.push(json(value, field));
-        }
-        if !answer.push(values, ask) {
+        let values = row.unwrap().into_iter().zip(fields.iter());
+        if !answer.push(values.map(|(value, field)| json(value, field)).collect(), ask) {
             break;
         }
     }
@@ -229,13 +217,9 @@ fn too_much(grant: &str) -> Option<String> {
     if !place.starts_with("*.*") {
         return None;
     }
-    for privilege in allowed.split(',') {
-        let privilege = privilege.trim();
-        if !HARMLESS.contains(&privilege) {
-            return Some(privilege.to_owned());
-        }
-    }
-    if place.contains("WITH GRANT OPTION") { Some("GRANT OPTION".into()) } else { None }
+    let option = place.contains("WITH GRANT OPTION").then_some("GRANT OPTION");
+    let harmful = allowed.split(',').map(str::trim).find(|privilege| !HARMLESS.contains(privilege));
+    harmful.or(option).map(str::to_owned)
 }
 
 fn parameter(value: &Value) -> Sql {
@@ -294,11 +278,7 @@ fn json(value: Sql, field: &Field) -> Value {
 
 /// Converts at most eight bytes to a number, big-endian.
 fn bits(bytes: &[u8]) -> u64 {
-    let mut number = 0;
-    for byte in bytes {
-        number = number << 8 | u64::from(*byte);
-    }
-    number
+    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 fn fraction(micro: u32) -> String {

@@ -101,12 +101,8 @@ impl Postgres {
             return Ok((session, String::new()));
         }
         let rows = own(&mut session, PRIVILEGES, &[]).await?;
-        if let Some(row) = rows.first()
-            && let Some(Some(found)) = row.first()
-        {
-            return Ok((session, found.clone()));
-        }
-        Ok((session, "unknown".into()))
+        let found = rows.into_iter().flatten().next().flatten();
+        Ok((session, found.unwrap_or_else(|| "unknown".into())))
     }
 
     fn report_unreachable(&self, trouble: &WireError) -> ToolError {
@@ -139,10 +135,7 @@ impl Postgres {
         let done = match columns {
             Ok(columns) => self.finish(session, ask, columns).await,
             Err(lost @ (WireError::Lost(_) | WireError::Large)) => Err(lost),
-            Err(refused) => match clean(session).await {
-                Ok(()) => Err(refused),
-                Err(lost) => Err(lost),
-            },
+            Err(refused) => clean(session).await.and(Err(refused)),
         };
         match done {
             Ok((answer, whole)) => {
@@ -210,24 +203,17 @@ impl Postgres {
         session: &mut Session,
         rows: &RowDescriptionBody,
     ) -> Result<Vec<(u32, Column)>, WireError> {
-        let mut fields = Vec::new();
-        let mut all = rows.fields();
-        while let Some(field) = all.next()? {
-            fields.push((field.type_oid(), field.name().to_owned()));
-        }
-        let mut unknown = Vec::new();
+        let fields = rows.fields().map(|field| Ok((field.type_oid(), field.name().to_owned())));
+        let fields: Vec<(u32, String)> = fields.collect()?;
+        let mut unknown: Vec<String> = Vec::new();
         {
             let names = self.names.lock();
-            for (oid, _) in &fields {
-                if !names.contains_key(oid) {
-                    unknown.push(*oid);
-                }
-            }
+            let all = fields.iter().filter(|(oid, _)| !names.contains_key(oid));
+            unknown.extend(all.map(|(oid, _)| oid.to_string()));
         }
         let mut read = HashMap::new();
         if !unknown.is_empty() {
-            let list: Vec<String> = unknown.iter().map(u32::to_string).collect();
-            for row in own(session, NAMES, &[Some(format!("{{{}}}", list.join(",")))]).await? {
+            for row in own(session, NAMES, &[Some(format!("{{{}}}", unknown.join(",")))]).await? {
                 if let [Some(oid), Some(name)] = row.as_slice()
                     && let Ok(oid) = oid.parse()
                 {
@@ -239,10 +225,8 @@ impl Postgres {
         let mut columns = Vec::with_capacity(fields.len());
         for (oid, name) in fields {
             let known = names.get(&oid).or_else(|| read.get(&oid));
-            columns.push((
-                oid,
-                Column { name, kind: known.map_or("unknown", String::as_str).to_owned() },
-            ));
+            let kind = known.map_or("unknown", String::as_str).to_owned();
+            columns.push((oid, Column { name, kind }));
         }
         let room = MAX_NAMES.saturating_sub(names.len());
         names.extend(read.into_iter().take(room));
@@ -281,10 +265,7 @@ impl Postgres {
             }
         }
         forgotten(session).await?;
-        match refused {
-            Some(words) => Err(words),
-            None => Ok((answer, true)),
-        }
+        refused.map_or(Ok((answer, true)), Err)
     }
 }
 
@@ -354,11 +335,8 @@ async fn own(
         };
         match message {
             Message::DataRow(body) => {
-                let mut row = Vec::new();
-                for text in read_texts(&body)? {
-                    row.push(text.map(str::to_owned));
-                }
-                rows.push(row);
+                let texts = read_texts(&body)?.into_iter();
+                rows.push(texts.map(|text| Some(text?.to_owned())).collect());
             }
             Message::ReadyForQuery(_) => return Ok(rows),
             _ => {}
@@ -367,11 +345,9 @@ async fn own(
 }
 
 fn row(body: &DataRowBody, oids: &[u32]) -> Result<Vec<Value>, WireError> {
-    let mut row = Vec::with_capacity(oids.len());
-    for (oid, text) in oids.iter().zip(read_texts(body)?) {
-        row.push(text.map_or(Value::Null, |text| json(*oid, text)));
-    }
-    Ok(row)
+    let texts = oids.iter().zip(read_texts(body)?);
+    let values = texts.map(|(oid, text)| text.map_or(Value::Null, |text| json(*oid, text)));
+    Ok(values.collect())
 }
 
 /// Converts a parameter to text. PostgreSQL parses it as the type that the statement requires.
@@ -393,25 +369,13 @@ fn bytes(text: &str) -> Option<Value> {
 /// Converts a value. Types without a lossless JSON form stay text: dates, numeric, arrays, ranges,
 /// user-defined types.
 fn json(oid: u32, text: &str) -> Value {
-    match oid {
-        16 => return Value::Bool(text == "t"),
-        17 => {
-            if let Some(value) = bytes(text) {
-                return value;
-            }
-        }
-        20 | 21 | 23 | 26 => {
-            if let Ok(number) = text.parse() {
-                return signed(number);
-            }
-        }
-        700 | 701 => {
-            if let Ok(number) = text.parse() {
-                return float(number);
-            }
-        }
-        114 | 3802 => return document(text),
-        _ => {}
-    }
-    text.into()
+    let converted = match oid {
+        16 => Some(Value::Bool(text == "t")),
+        17 => bytes(text),
+        20 | 21 | 23 | 26 => text.parse().ok().map(signed),
+        700 | 701 => text.parse().ok().map(float),
+        114 | 3802 => Some(document(text)),
+        _ => None,
+    };
+    converted.unwrap_or_else(|| text.into())
 }

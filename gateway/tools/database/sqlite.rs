@@ -51,24 +51,14 @@ impl Sqlite {
     }
 
     fn run_blocking(&self, ask: &Ask, stop: &CancellationToken) -> Result<Answer, ToolError> {
-        let mut connection = match open(self.path.as_deref()) {
-            Ok(connection) => connection,
-            Err(error) => {
-                tracing::warn!(path = ?self.path, %error, "no database");
-                return Err(ToolError::new(
-                    "the database file cannot be opened: the gateway's log has the reason",
-                ));
-            }
-        };
-        if let Err(error) = self.confine(&mut connection, ask, stop) {
-            return Err(refused(&error, ask));
-        }
+        let mut connection = open(self.path.as_deref()).map_err(|error| {
+            tracing::warn!(path = ?self.path, %error, "no database");
+            ToolError::new("the database file cannot be opened: the gateway's log has the reason")
+        })?;
+        self.confine(&mut connection, ask, stop).map_err(|error| refused(&error, ask))?;
         let mut batch = Batch::new(&connection, &ask.sql);
-        let mut statement = match batch.next() {
-            Ok(Some(statement)) => statement,
-            Ok(None) => return Err(ToolError::new("the statement is empty")),
-            Err(error) => return Err(refused(&error, ask)),
-        };
+        let first = batch.next().map_err(|error| refused(&error, ask))?;
+        let mut statement = first.ok_or_else(|| ToolError::new("the statement is empty"))?;
         if !matches!(batch.next(), Ok(None)) {
             return Err(ToolError::new("only one SQL statement is allowed"));
         }
@@ -137,8 +127,7 @@ fn refused(error: &rusqlite::Error, ask: &Ask) -> ToolError {
         Some(ErrorCode::TooBig) => ask.large(),
         _ => {
             let words = error.to_string();
-            let words = first_chars(&words, 500);
-            ToolError::new(format!("SQLite refuses the statement: {words}"))
+            ToolError(format!("SQLite refuses the statement: {}", first_chars(&words, 500)))
         }
     }
 }
@@ -173,24 +162,20 @@ fn permitted(rule: &Sql, own: bool, action: &AuthAction<'_>) -> bool {
 }
 
 fn collect(statement: &mut Statement<'_>, ask: &Ask) -> rusqlite::Result<Answer> {
-    let mut columns = Vec::new();
-    for column in statement.columns() {
-        columns.push(Column {
-            name: column.name().to_owned(),
-            kind: column.decl_type().unwrap_or("").to_ascii_lowercase(),
-        });
-    }
-    let count = columns.len();
-    let mut answer = Answer::new(columns);
+    let columns = statement.columns().map(|column| Column {
+        name: column.name().to_owned(),
+        kind: column.decl_type().unwrap_or("").to_ascii_lowercase(),
+    });
+    let mut answer = Answer::new(columns.collect());
     let values: Vec<Owned> = ask.parameters.iter().map(parameter).collect();
     let mut rows = statement.query(rusqlite::params_from_iter(values))?;
     while let Some(row) = rows.next()? {
-        let mut values = Vec::with_capacity(count);
-        for at in 0..count {
+        let mut values = Vec::with_capacity(answer.columns.len());
+        for (at, column) in answer.columns.iter_mut().enumerate() {
             let value = row.get_ref(at)?;
-            if answer.columns[at].kind.is_empty() {
+            if column.kind.is_empty() {
                 // An expression has no declared type, so its first value determines the type.
-                answer.columns[at].kind = stored(&value).to_owned();
+                column.kind = stored(&value).to_owned();
             }
             values.push(json(value));
         }

@@ -52,19 +52,16 @@ pub(super) fn relocate(
     let (target, _) = to.explain(to.root.make_folder(parents))?;
     let replaced = look(&target, new).is_ok();
     stop.check()?;
-    match rename(&source, old, &target, new, !arguments.flag("overwrite")) {
-        Ok(()) => {}
-        Err(Errno::EXIST) => {
-            return Err(ToolError(format!(
-                "{} exists already: set `overwrite`, or choose another name",
-                to.path
-            )));
+    rename(&source, old, &target, new, !arguments.flag("overwrite")).map_err(|errno| {
+        let path = &to.path;
+        match errno {
+            Errno::EXIST => {
+                format!("{path} exists already: set `overwrite`, or choose another name").into()
+            }
+            Errno::INVAL => format!("{} cannot be moved into itself", from.path).into(),
+            errno => to.words(errno),
         }
-        Err(Errno::INVAL) => {
-            return Err(ToolError(format!("{} cannot be moved into itself", from.path)));
-        }
-        Err(errno) => return Err(to.words(errno)),
-    }
+    })?;
     Ok(json!({"from": from.path, "to": to.path, "type": kind(&stat), "replaced": replaced}).into())
 }
 
@@ -200,15 +197,10 @@ impl Gone<'_> {
             }
         }
         for inner in names {
-            if let Err(error) = self.stop.check() {
-                return Err(self.stopped(error));
-            }
+            self.stop.check().map_err(|error| self.stopped(error))?;
             let below = format!("{path}/{inner}");
-            let is_folder = match look(&folder, &inner) {
-                Ok(stat) => FileType::from_raw_mode(stat.st_mode) == FileType::Directory,
-                Err(_) => continue,
-            };
-            if is_folder {
+            let Ok(stat) = look(&folder, &inner) else { continue };
+            if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
                 self.tree(&folder, &inner, &below, depth - 1)?;
             } else {
                 self.explain(&below, fs::unlinkat(&folder, &inner, AtFlags::empty()))?;

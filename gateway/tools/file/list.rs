@@ -72,11 +72,9 @@ pub(super) fn list(
     })?;
     let mut result = json!({"path": place.path, "entries": entries, "partial": partial});
     if arguments.maybe_text("path").is_none() {
-        let mut roots = Vec::new();
-        for root in &files.roots {
-            roots.push(json!({"path": root.path, "write": root.write}));
-        }
-        result["roots"] = roots.into();
+        let roots = files.roots.iter();
+        result["roots"] =
+            roots.map(|root| json!({"path": root.path, "write": root.write})).collect();
     }
     if more {
         result["next"] = at.into();

@@ -1,6 +1,8 @@
 //! Resolves an argument to a root and the names below it. The path rule only checks the text;
 //! `root` decides which file a name leads to.
 
+use std::collections::HashSet;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use lockgate_policy::path::{Path, Spec};
@@ -40,17 +42,15 @@ pub(super) struct FilePlace {
 impl Files {
     pub(super) fn open(config: &Config) -> Result<Self, String> {
         let (roots, base) = open_roots(&config.roots)?;
-        let mut paths = Vec::new();
-        let mut identities = Vec::new();
+        let mut identities = HashSet::new();
         for root in &roots {
-            let identity = root.identity()?;
-            if identities.contains(&identity) {
+            if !identities.insert(root.identity()?) {
                 return Err(format!("the root {} is configured twice", root.path));
             }
-            identities.push(identity);
-            paths.push(root.path.clone());
         }
-        let spec = Spec { roots: paths, base, uris: true, literal: true, ..Spec::default() };
+        let paths = roots.iter().map(|root| root.path.clone());
+        let spec =
+            Spec { roots: paths.collect(), base, uris: true, literal: true, ..Spec::default() };
         let all = [config.deny.as_slice(), &config.deny_write].concat();
         let read = Path::compile(&Spec { deny: config.deny.clone(), ..spec.clone() })?;
         let change = Path::compile(&Spec { deny: all, ..spec.clone() })?;
@@ -93,14 +93,10 @@ impl Files {
 
     fn place(&self, rule: &Path, text: &str) -> Result<FilePlace, ToolError> {
         let checked = rule.check(text)?;
-        for root in &self.roots {
-            if root.path == checked.root {
-                let below = checked.path.strip_prefix(&root.path).unwrap_or("");
-                let names = split_names(below);
-                return Ok(FilePlace { root: Arc::clone(root), names, path: checked.path });
-            }
-        }
-        Err(ToolError::new("the path is in no root"))
+        let root = self.roots.iter().find(|root| root.path == checked.root);
+        let root = root.ok_or_else(|| ToolError::new("the path is in no root"))?;
+        let names = split_names(checked.path.strip_prefix(&root.path).unwrap_or(""));
+        Ok(FilePlace { root: Arc::clone(root), names, path: checked.path })
     }
 
     /// Returns whether the rule permits reading an absolute path.
@@ -129,14 +125,11 @@ impl Files {
     }
 
     /// Opens a path for reading. A link must not lead to a denied path.
-    pub(super) fn reach(&self, place: &FilePlace) -> Result<std::os::fd::OwnedFd, ToolError> {
+    pub(super) fn reach(&self, place: &FilePlace) -> Result<OwnedFd, ToolError> {
         let open = place.explain(place.root.reach(&place.names, rustix::fs::OFlags::RDONLY))?;
         if self.guarded && !place.names.is_empty() {
-            let readable = match place.root.names_of(&open) {
-                Some(names) => self.is_readable(&join(&place.root.path, &names)),
-                None => false,
-            };
-            if !readable {
+            let names = place.root.names_of(&open);
+            if !names.is_some_and(|names| self.is_readable(&join(&place.root.path, &names))) {
                 return Err(ToolError(format!(
                     "{} leads to a denied path: use another path",
                     place.path
@@ -149,7 +142,7 @@ impl Files {
 
 impl FilePlace {
     /// Opens the parent folder without following links. Returns it with the name inside.
-    pub(super) fn parent(&self) -> Result<(std::os::fd::OwnedFd, &str), ToolError> {
+    pub(super) fn parent(&self) -> Result<(OwnedFd, &str), ToolError> {
         let Some((leaf, parents)) = self.names.split_last() else {
             return Err(ToolError(format!("{} is a root: name something in it", self.path)));
         };
@@ -177,15 +170,14 @@ fn open_roots(configured: &[config::Root]) -> Result<(Vec<Arc<Root>>, Option<Str
     let mut missing = Vec::new();
     let mut base = None;
     for (at, one) in configured.iter().enumerate() {
-        match Root::open(one)? {
-            Some(root) => {
-                if at == 0 {
-                    base = Some(root.path.clone());
-                }
-                roots.push(Arc::new(root));
-            }
-            None => missing.push(one.path.display().to_string()),
+        let Some(root) = Root::open(one)? else {
+            missing.push(one.path.display());
+            continue;
+        };
+        if at == 0 {
+            base = Some(root.path.clone());
         }
+        roots.push(Arc::new(root));
     }
     for root in &missing {
         tracing::warn!(%root, "this root of the file tools does not exist; the others are served");
@@ -221,12 +213,10 @@ pub(super) fn words(path: &str, errno: Errno) -> ToolError {
 }
 
 pub(super) fn join(path: &str, names: &[String]) -> String {
-    let mut all = if path == "/" { String::new() } else { path.to_owned() };
-    for name in names {
-        all.push('/');
-        all.push_str(name);
+    if names.is_empty() {
+        return path.to_owned();
     }
-    if all.is_empty() { "/".into() } else { all }
+    [path.trim_end_matches('/'), &names.join("/")].join("/")
 }
 
 /// Returns `file`, `folder`, `symlink` or `other`.
@@ -306,10 +296,6 @@ const TYPES: [(&str, &str); 36] = [
 pub(crate) fn media_type(path: &str) -> &'static str {
     let name = path.rsplit('/').next().unwrap_or("");
     let (_, extension) = name.rsplit_once('.').unwrap_or((name, ""));
-    for (known, kind) in TYPES {
-        if extension.eq_ignore_ascii_case(known) {
-            return kind;
-        }
-    }
-    "application/octet-stream"
+    let known = TYPES.iter().find(|(known, _)| extension.eq_ignore_ascii_case(known));
+    known.map_or("application/octet-stream", |(_, kind)| kind)
 }

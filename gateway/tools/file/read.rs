@@ -122,10 +122,8 @@ fn choose_part(arguments: &Arguments, limit: usize) -> Result<WantedPart, ToolEr
     if usize::from(head.is_some()) + usize::from(tail.is_some()) + usize::from(offset > 0) > 1 {
         return Err(ToolError::new("give one of `offset`, `head` and `tail`"));
     }
-    let length = match arguments.maybe_whole("length") {
-        Some(length) => usize::try_from(length).unwrap_or(limit).min(limit),
-        None => limit,
-    };
+    let length = arguments.maybe_whole("length").map(usize::try_from);
+    let length = length.and_then(Result::ok).unwrap_or(limit).min(limit);
     Ok(WantedPart { offset, length, head, tail })
 }
 
@@ -139,11 +137,8 @@ fn keep_wanted_lines(found: &mut FoundPart, wanted: &WantedPart, encoding: Encod
         // Fewer lines than requested, although more precede them. Also drops the rest of a
         // character at the cut.
         found.truncated = first.is_none() && found.start > 0;
-        let torn = if found.truncated && encoding == Encoding::Utf8 {
-            rest_of_character(&found.bytes)
-        } else {
-            0
-        };
+        let is_torn = found.truncated && encoding == Encoding::Utf8;
+        let torn = if is_torn { rest_of_character(&found.bytes) } else { 0 };
         let from = first.unwrap_or(torn);
         found.bytes.drain(..from);
         found.start += from as u64;
@@ -224,18 +219,13 @@ fn ends_of_lines(bytes: &[u8]) -> impl DoubleEndedIterator<Item = usize> {
 
 /// Returns the number of leading bytes that continue a character.
 fn rest_of_character(bytes: &[u8]) -> usize {
-    let mut count = 0;
-    while count < 3 && matches!(bytes.get(count), Some(0x80..0xC0)) {
-        count += 1;
-    }
-    count
+    bytes.iter().take(3).take_while(|byte| matches!(byte, 0x80..0xC0)).count()
 }
 
 fn whole_characters(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
-        Ok(_) => bytes.len(),
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
-        Err(_) => bytes.len(),
+        _ => bytes.len(),
     }
 }
 
@@ -268,12 +258,11 @@ impl Encoding {
                     "`content` is not base64 with padding: encode it again, without line breaks",
                 )
             }),
-            Self::Hex => match hex::decode(text.as_bytes()) {
-                Some(bytes) => Ok(bytes),
-                None => Err(ToolError::new(
+            Self::Hex => hex::decode(text.as_bytes()).ok_or_else(|| {
+                ToolError::new(
                     "`content` is not hex: write two digits for each byte, without spaces",
-                )),
-            },
+                )
+            }),
         }
     }
 

@@ -58,9 +58,7 @@ impl Provider for Resources {
         match kind {
             ListKind::Resources => self.0.listed.lock().clone(),
             ListKind::Templates => {
-                let templates: Vec<_> =
-                    self.0.files.roots.iter().map(|root| template(&root.path)).collect();
-                templates
+                self.0.files.roots.iter().map(|root| template(&root.path)).collect()
             }
             ListKind::Tools | ListKind::Prompts | ListKind::Skills => Vec::new(),
         }
@@ -83,9 +81,7 @@ impl Provider for Resources {
     fn subscribe(&self, uri: &str) -> Result<(), String> {
         // An unreadable file is reported as missing, regardless of the reason. The check is as
         // short as the start of any read, so it may block.
-        if let Err(error) = self.0.open(uri) {
-            return Err(error.0);
-        }
+        self.0.open(uri).map_err(|error| error.0)?;
         self.0.watched.add(uri);
         Ok(())
     }
@@ -174,9 +170,7 @@ impl Inner {
             });
         }
         let mut listed = self.listed.lock();
-        let another = *listed != items;
-        *listed = items;
-        another
+        std::mem::replace(&mut *listed, items) != *listed
     }
 
     /// Returns an item of the list; `None` if no valid URI exists for the name.

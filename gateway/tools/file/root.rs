@@ -173,7 +173,7 @@ fn is_link(folder: impl AsFd, name: &str) -> bool {
     trivial_numeric_casts,
     reason = "the fields have other types on other systems"
 )]
-pub(super) fn identity(stat: &Stat) -> (u64, u64) {
+pub(crate) fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev as u64, stat.st_ino as u64)
 }
 

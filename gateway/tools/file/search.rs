@@ -116,14 +116,10 @@ impl Hunt {
             Some((glob, false)) => glob.is_match(found.name()),
             None => true,
         };
-        if named {
-            if self.text.is_some() {
-                if found.is_file() {
-                    self.read(found, path);
-                }
-            } else {
-                self.add(describe(path, &found.stat));
-            }
+        if named && self.text.is_none() {
+            self.add(describe(path, &found.stat));
+        } else if named && found.is_file() {
+            self.read(found, path);
         }
         Ok(if self.partial { Next::End } else { Next::On })
     }

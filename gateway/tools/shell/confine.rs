@@ -15,7 +15,7 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
     Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, fstat};
 use rustix::process::{Resource, Rlimit, Signal, setrlimit};
 use seccompiler::{
     SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -24,7 +24,8 @@ use seccompiler::{
 use serde::{Deserialize, Serialize};
 
 use super::config::Landlock;
-use super::folder::{HeldFolder, identity};
+use super::folder::HeldFolder;
+use crate::file::root::identity;
 
 /// The first argument of this mode, and the second if the program may start others.
 pub(super) const MODE: &str = "confine-exec";
@@ -94,9 +95,8 @@ pub(super) fn wanted(setting: Landlock, found: bool) -> Result<bool, String> {
 
 /// Becomes a program that cannot start others. The process ends with the gateway.
 pub(super) fn become_program() -> Result<Infallible, String> {
-    if let Err(error) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
-        return Err(format!("death signal: {error}"));
-    }
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| format!("death signal: {error}"))?;
     close_inherited()?;
     // Installed before the plan arrives, because it takes long. It permits everything done below.
     filter_calls(false)?;
@@ -111,10 +111,10 @@ pub(super) fn become_program() -> Result<Infallible, String> {
 
 /// Installs the system call filter on this thread, which its children inherit.
 pub(super) fn filter_calls(children: bool) -> Result<(), String> {
-    if let Err(error) = rustix::thread::set_no_new_privs(true) {
-        return Err(format!("no new privileges: {error}"));
-    }
-    install_filter(children)
+    rustix::thread::set_no_new_privs(true)
+        .map_err(|error| format!("no new privileges: {error}"))?;
+    apply_filters(children)
+        .map_err(|error| format!("the system call filter cannot be applied: {error}"))
 }
 
 /// Drops this thread's access. Limits and working folder apply to the whole process. Returns the
@@ -126,15 +126,11 @@ pub(super) fn filter_calls(children: bool) -> Result<(), String> {
 pub(super) fn confine(plan: &Plan) -> Result<Command, String> {
     limit(plan)?;
     // The working folder is `/` until here.
-    if let Some(folder) = &plan.folder
-        && let Err(words) = enter(folder)
-    {
-        return Err(format!("the working folder cannot be entered: {words}"));
+    if let Some(folder) = &plan.folder {
+        enter(folder).map_err(|words| format!("the working folder cannot be entered: {words}"))?;
     }
-    if plan.landlock
-        && let Err(words) = landlock(plan)
-    {
-        return Err(format!("Landlock: {words}"));
+    if plan.landlock {
+        landlock(plan).map_err(|words| format!("Landlock: {words}"))?;
     }
     let mut command = Command::new(&plan.program);
     command.arg0(&plan.name).args(&plan.arguments).env_clear().envs(&plan.environment);
@@ -150,16 +146,9 @@ pub(super) fn confine(plan: &Plan) -> Result<Command, String> {
 pub(super) fn close_inherited() -> Result<(), String> {
     let open = std::fs::read_dir("/proc/self/fd")
         .map_err(|error| format!("its open files cannot be listed: {error}"))?;
-    let mut inherited: Vec<RawFd> = Vec::new();
-    for entry in open.flatten() {
-        if let Some(name) = entry.file_name().to_str()
-            && let Ok(descriptor) = name.parse()
-            && descriptor > 2
-        {
-            inherited.push(descriptor);
-        }
-    }
-    for descriptor in inherited {
+    let open = open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let inherited: Vec<RawFd> = open.collect();
+    for descriptor in inherited.into_iter().filter(|descriptor| *descriptor > 2) {
         // The descriptor of the directory itself is already closed.
         let _ = nix::unistd::close(descriptor);
     }
@@ -170,20 +159,15 @@ pub(super) fn close_inherited() -> Result<(), String> {
 pub(super) fn read_plan(children: bool) -> Result<Plan, String> {
     let mut text = Vec::new();
     let mut input = std::io::stdin().lock().take(MAX_PLAN);
-    if let Err(error) = input.read_until(b'\n', &mut text) {
-        return Err(format!("the plan cannot be read: {error}"));
-    }
-    let plan: Plan = match serde_json::from_slice(&text) {
-        Ok(plan) => plan,
-        Err(error) => return Err(format!("the plan cannot be read: {error}")),
-    };
+    let read = input.read_until(b'\n', &mut text);
+    read.map_err(|error| format!("the plan cannot be read: {error}"))?;
+    let plan: Plan = serde_json::from_slice(&text)
+        .map_err(|error| format!("the plan cannot be read: {error}"))?;
     if plan.children != children {
         return Err("the plan is for another filter".into());
     }
-    match empty_stdin() {
-        Ok(()) => Ok(plan),
-        Err(error) => Err(format!("standard input: {error}")),
-    }
+    empty_stdin().map_err(|error| format!("standard input: {error}"))?;
+    Ok(plan)
 }
 
 fn empty_stdin() -> rustix::io::Result<()> {
@@ -201,13 +185,12 @@ fn open(folder: &HeldFolder) -> Result<OwnedFd, String> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let open = rustix::fs::open(&folder.path, flags, Mode::empty())
         .map_err(|error| format!("{path}: {error}"))?;
-    match identity(&open) {
-        Ok(found) if found == (folder.device, folder.inode) => Ok(open),
-        Ok(_) => {
-            Err(format!("{path}: the folder was replaced since the start; use an existing one"))
-        }
-        Err(error) => Err(format!("{path}: {error}")),
+    let found = fstat(&open).map_err(|error| format!("{path}: {error}"))?;
+    if identity(&found) != (folder.device, folder.inode) {
+        let words = "the folder was replaced since the start; use an existing one";
+        return Err(format!("{path}: {words}"));
     }
+    Ok(open)
 }
 
 fn limit(plan: &Plan) -> Result<(), String> {
@@ -321,13 +304,7 @@ const OTHER_NUMBERS: i64 = 0x4000_0000;
 #[cfg(not(target_arch = "x86_64"))]
 const OTHER_NUMBERS: i64 = 0;
 
-/// Installs the filter on this thread.
-fn install_filter(children: bool) -> Result<(), String> {
-    try_apply(children)
-        .map_err(|error| format!("the system call filter cannot be applied: {error}"))
-}
-
-fn try_apply(children: bool) -> Result<(), Box<dyn Error>> {
+fn apply_filters(children: bool) -> Result<(), Box<dyn Error>> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let mut refused: BTreeMap<i64, Vec<SeccompRule>> =
         NEVER.into_iter().map(|call| (call, Vec::new())).collect();

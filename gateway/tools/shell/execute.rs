@@ -162,11 +162,7 @@ fn judge(shell: &Shell, arguments: &Arguments, folder: &Folder) -> Result<Invoca
     let argv = match (arguments.maybe_text("command"), arguments.get("argv")) {
         (Some(command), None) => shell.rule.words(command)?,
         (None, Some(Value::Array(argv))) => {
-            let mut words = Vec::with_capacity(argv.len());
-            for word in argv {
-                words.extend(word.as_str().map(str::to_owned));
-            }
-            words
+            argv.iter().filter_map(|word| Some(word.as_str()?.to_owned())).collect()
         }
         _ => {
             return Err(ToolError::new(

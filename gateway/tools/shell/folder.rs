@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::config::Root;
-use crate::file::root::open_beneath;
+use crate::file::root::{identity, open_beneath};
 
 /// A folder and its identity when it was checked. Another folder at the same path is rejected.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub(super) struct Folder {
 impl Folder {
     /// Returns the identity that the launcher checks.
     pub(super) fn held(&self) -> Result<HeldFolder, Errno> {
-        let (device, inode) = identity(&self.descriptor)?;
+        let (device, inode) = identity(&fstat(&self.descriptor)?);
         Ok(HeldFolder { path: PathBuf::from(&self.path), write: false, device, inode })
     }
 }
@@ -50,13 +50,11 @@ impl Folder {
 impl Open {
     fn new(root: &Root) -> io::Result<Self> {
         let path = root.path.canonicalize()?;
-        let Some(text) = path.to_str() else {
-            return Err(io::Error::other("the path is not UTF-8"));
-        };
+        let text = path.to_str().ok_or_else(|| io::Error::other("the path is not UTF-8"))?;
         let text = text.to_owned();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = open(&path, flags, Mode::empty())?;
-        let (device, inode) = identity(&folder)?;
+        let (device, inode) = identity(&fstat(&folder)?);
         let held = HeldFolder { path, write: root.write, device, inode };
         Ok(Self { path: text, folder, held })
     }
@@ -71,14 +69,10 @@ impl Open {
 
 impl Folders {
     pub(super) fn open(roots: &[Root]) -> Result<Self, String> {
-        let mut opened = Vec::with_capacity(roots.len());
-        for root in roots {
-            match Open::new(root) {
-                Ok(root) => opened.push(root),
-                Err(error) => return Err(format!("roots: `{}`: {error}", root.path.display())),
-            }
-        }
-        Ok(Self(opened))
+        let opened = roots.iter().map(|root| {
+            Open::new(root).map_err(|error| format!("roots: `{}`: {error}", root.path.display()))
+        });
+        Ok(Self(opened.collect::<Result<_, _>>()?))
     }
 
     pub(super) fn paths(&self) -> Vec<String> {
@@ -99,19 +93,16 @@ impl Folders {
         let resolve =
             ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let descriptor = match look(root, rest, flags, resolve) {
-            Ok(descriptor) => descriptor,
-            Err(errno) => {
-                let what = match errno {
-                    Errno::NOENT => "does not exist",
-                    Errno::NOTDIR => "is not a folder",
-                    Errno::XDEV => "is outside of the roots",
-                    Errno::LOOP => "contains a link; name the folder itself",
-                    errno => &format!("cannot be entered: {errno}"),
-                };
-                return Err(format!("the working folder `{path}` {what}"));
-            }
-        };
+        let descriptor = look(root, rest, flags, resolve).map_err(|errno| {
+            let what = match errno {
+                Errno::NOENT => "does not exist",
+                Errno::NOTDIR => "is not a folder",
+                Errno::XDEV => "is outside of the roots",
+                Errno::LOOP => "contains a link; name the folder itself",
+                errno => &format!("cannot be entered: {errno}"),
+            };
+            format!("the working folder `{path}` {what}")
+        })?;
         let mut parts = Vec::new();
         for part in root.path.split('/').chain(rest.split('/')) {
             match part {
@@ -143,27 +134,14 @@ impl Folders {
 
     /// Returns the innermost root that contains a path, and the rest of the path as written.
     fn root<'a>(&self, path: &'a str) -> Result<(&Open, &'a str), String> {
-        let mut innermost: Option<&Open> = None;
-        for root in &self.0 {
-            if root.is_around(path)
-                && innermost.is_none_or(|known| root.path.len() >= known.path.len())
-            {
-                innermost = Some(root);
-            }
-        }
-        let Some(root) = innermost else {
+        let around = self.0.iter().filter(|root| root.is_around(path));
+        let root = around.max_by_key(|root| root.path.len()).ok_or_else(|| {
             let all = self.paths().join(", ");
-            return Err(format!("`{path}` is outside of the folders that may be used: {all}"));
-        };
+            format!("`{path}` is outside of the folders that may be used: {all}")
+        })?;
         let rest = if root.path == "/" { path } else { &path[root.path.len()..] };
         Ok((root, rest))
     }
-}
-
-/// Returns device and inode, which identify a folder regardless of its name.
-pub(super) fn identity(folder: &OwnedFd) -> Result<(u64, u64), Errno> {
-    let found = fstat(folder)?;
-    Ok((found.st_dev, found.st_ino))
 }
 
 fn look(root: &Open, path: &str, flags: OFlags, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {

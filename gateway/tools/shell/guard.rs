@@ -60,13 +60,10 @@ fn prepare() -> io::Result<UnixStream> {
 fn start_confined(plan: Plan, control: &UnixStream) -> io::Result<()> {
     let mut answer = control.try_clone()?;
     std::thread::Builder::new().name("confined".into()).spawn(move || {
-        let status = match run_program(&plan) {
-            Ok(status) => status,
-            Err(words) => {
-                confine::write_last_words(&words);
-                ExitStatus::from_raw(i32::from(FAILED_EXIT_CODE) << 8)
-            }
-        };
+        let status = run_program(&plan).unwrap_or_else(|words| {
+            confine::write_last_words(&words);
+            ExitStatus::from_raw(i32::from(FAILED_EXIT_CODE) << 8)
+        });
         // Fails if the gateway is gone.
         let _ = answer.write_all(&status.into_raw().to_le_bytes());
     })?;

@@ -2,6 +2,7 @@
 //! that path afterwards. For a script, the interpreter is resolved at the start, too, so that
 //! nothing is looked up when it runs.
 
+use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -78,10 +79,8 @@ impl Program {
             Some((interpreter, mut before)) => {
                 // A script may need the other files of its package.
                 if let Some(bin) = found.parent() {
-                    read.push(match bin.parent() {
-                        Some(package) if package.components().count() > 2 => package.to_path_buf(),
-                        _ => bin.to_path_buf(),
-                    });
+                    let package = bin.parent().filter(|package| package.components().count() > 2);
+                    read.push(package.unwrap_or(bin).to_path_buf());
                 }
                 before.push(found.to_str()?.to_owned());
                 (interpreter, before)
@@ -94,9 +93,7 @@ impl Program {
         }
         Some(Self { name: short.to_owned(), kind, file, before, read, execute })
     }
-}
 
-impl Program {
     pub(super) fn runs_code(&self) -> bool {
         self.kind == ProgramKind::Code
     }
@@ -107,12 +104,7 @@ fn locate(name: &str, search: &[PathBuf]) -> Option<PathBuf> {
     if name.starts_with('/') {
         return program_at(Path::new(name));
     }
-    for folder in search {
-        if let Some(file) = program_at(&folder.join(name)) {
-            return Some(file);
-        }
-    }
-    None
+    search.iter().find_map(|folder| program_at(&folder.join(name)))
 }
 
 fn program_at(path: &Path) -> Option<PathBuf> {
@@ -145,21 +137,16 @@ fn interpreter(script: &Path, search: &[PathBuf]) -> Option<(PathBuf, Vec<String
 #[allow(clippy::disallowed_methods, reason = "looks for the system's loaders, at the start")]
 fn loaders() -> Vec<PathBuf> {
     let mut loaders = Vec::new();
-    for folder in LOADERS {
-        let Ok(entries) = std::fs::read_dir(folder) else { continue };
-        for entry in entries.flatten() {
-            if let Some(name) = entry.file_name().to_str()
-                && is_loader(name)
-            {
-                loaders.push(entry.path());
-            }
-        }
+    for entries in LOADERS.iter().filter_map(|folder| std::fs::read_dir(folder).ok()) {
+        let found = entries.flatten().filter(|entry| is_loader(&entry.file_name()));
+        loaders.extend(found.map(|entry| entry.path()));
     }
     loaders
 }
 
-fn is_loader(name: &str) -> bool {
-    name.starts_with("ld-linux") || name.starts_with("ld-musl") || name.starts_with("ld64.so")
+fn is_loader(name: &OsStr) -> bool {
+    let starts = ["ld-linux", "ld-musl", "ld64.so"];
+    name.to_str().is_some_and(|name| starts.iter().any(|start| name.starts_with(start)))
 }
 
 // Git has fixed arguments and variables: no configuration except the repository's, and no setting
@@ -212,16 +199,11 @@ const ENVIRONMENT: [(&str, &str); 14] = [
 
 /// Returns the caller's arguments, with the fixed arguments around the subcommand.
 pub(super) fn git_arguments(given: &[String], subcommand: Option<&str>) -> Vec<String> {
-    let mut all = Vec::new();
-    for setting in SETTINGS {
-        all.push("-c".to_owned());
-        all.push(setting.to_owned());
-    }
+    let settings = SETTINGS.iter().flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()]);
+    let mut all: Vec<String> = settings.collect();
     // Options before the subcommand take no values.
-    let at = match given.iter().position(|word| Some(word.as_str()) == subcommand) {
-        Some(at) => at + 1,
-        None => given.len(),
-    };
+    let at = given.iter().position(|word| Some(word.as_str()) == subcommand);
+    let at = at.map_or(given.len(), |at| at + 1);
     all.extend_from_slice(&given[..at]);
     let forced: &[&str] = match subcommand {
         Some("diff") => &["--no-ext-diff", "--no-textconv", "--ignore-submodules=all"],

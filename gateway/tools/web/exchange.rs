@@ -2,6 +2,7 @@
 //! origin are not sent to another, and the whole call has one timeout and one size limit.
 
 use bytes::Bytes;
+use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use lockgate_egress::{Body, Cause, Class, ConnectError, GuardedError, Http1Error, classify};
 use tokio::time::{Instant, timeout_at};
@@ -41,16 +42,13 @@ impl Web {
     pub(super) async fn exchange(&self, wish: Wish) -> Result<Reply, ToolError> {
         let deadline = wish.deadline;
         let began = Instant::now();
-        match timeout_at(deadline, self.follow(wish)).await {
-            Ok(reply) => reply,
-            Err(_) => {
-                let after = deadline.duration_since(began).as_millis();
-                Err(ToolError(format!(
-                    "there was no complete response within {after} ms; raise `timeout_ms`, or \
-                        request less; the request may have been carried out"
-                )))
-            }
-        }
+        timeout_at(deadline, self.follow(wish)).await.unwrap_or_else(|_| {
+            let after = deadline.duration_since(began).as_millis();
+            Err(ToolError(format!(
+                "there was no complete response within {after} ms; raise `timeout_ms`, or \
+                    request less; the request may have been carried out"
+            )))
+        })
     }
 
     async fn follow(&self, mut wish: Wish) -> Result<Reply, ToolError> {
@@ -68,32 +66,20 @@ impl Web {
                 && let Some(next) = self.redirect(&response, &url, &mut wish)?
             {
                 hops.push(url.to_string());
-                if hops.len() > self.config.redirects {
-                    return Err(ToolError(format!(
-                        "there were more than {} redirects",
-                        self.config.redirects
-                    )));
+                let most = self.config.redirects;
+                if hops.len() > most {
+                    return Err(ToolError(format!("there were more than {most} redirects")));
                 }
                 url = next;
                 continue;
             }
-            let (parts, mut page) = response.into_parts();
-            let (body, truncated) = match read_body(&parts.headers, &mut page, wish.max).await {
-                Ok(read) => read,
-                Err(words) => {
-                    let status = parts.status.as_u16();
-                    let host = host(&url);
-                    return Err(ToolError(format!("{host} responded with {status}, but {words}")));
-                }
-            };
-            return Ok(Reply {
-                url,
-                status: parts.status,
-                headers: parts.headers,
-                body,
-                truncated,
-                hops,
-            });
+            let (Parts { status, headers, .. }, mut page) = response.into_parts();
+            let read = read_body(&headers, &mut page, wish.max).await;
+            let (body, truncated) = read.map_err(|words| {
+                let status = status.as_u16();
+                ToolError(format!("{} responded with {status}, but {words}", host(&url)))
+            })?;
+            return Ok(Reply { url, status, headers, body, truncated, hops });
         }
     }
 
@@ -118,11 +104,8 @@ impl Web {
         };
         let Some(location) = response.headers().get(header::LOCATION) else { return Ok(None) };
         let location = String::from_utf8_lossy(location.as_bytes());
-        let next = match from.join(&location) {
-            Ok(next) => self.checked(&escaped(next)),
-            Err(error) => return Err(refused(from, &error.to_string())),
-        };
-        let next = next.map_err(|error| refused(from, &error.0))?;
+        let next = from.join(&location).map_err(|error| refused(from, &error.to_string()))?;
+        let next = self.checked(&escaped(next)).map_err(|error| refused(from, &error.0))?;
         if from.scheme() == "https" && next.scheme() != "https" {
             return Err(refused(from, "it is not https"));
         }
@@ -197,10 +180,7 @@ fn failed(error: &GuardedError, url: &Url) -> ToolError {
     }
     let (sent, connect) = match error {
         GuardedError::Url(error) => {
-            return ToolError(format!(
-                "the request to {host} is invalid: \
-            {error}"
-            ));
+            return ToolError(format!("the request to {host} is invalid: {error}"));
         }
         GuardedError::Send(error) => match &error.cause {
             Cause::Connect(connect) => (error.sent, Some(connect)),

@@ -119,10 +119,7 @@ async fn told(reply: Reply, arguments: &Arguments) -> Result<Output, ToolError> 
     let page = if size > READ_BYTES {
         let kind = kind.clone();
         let read = tokio::task::spawn_blocking(move || readable(&reply, &kind, &format));
-        match read.await {
-            Ok(page) => page?,
-            Err(_) => return Err(ToolError::new("the page cannot be read")),
-        }
+        read.await.map_err(|_| ToolError::new("the page cannot be read"))??
     } else {
         readable(&reply, &kind, &format)?
     };
@@ -143,23 +140,17 @@ async fn told(reply: Reply, arguments: &Arguments) -> Result<Output, ToolError> 
         result["next"] = next.into();
     }
     if arguments.flag("links") {
-        let mut links = Vec::with_capacity(page.links.len());
-        for link in page.links {
-            links.push(json!({"text": link.text, "url": link.url}));
-        }
-        result["links"] = links.into();
+        let links = page.links.iter();
+        result["links"] = links.map(|link| json!({"text": link.text, "url": link.url})).collect();
     }
-    let about = if (200..300).contains(&status) {
-        String::new()
-    } else {
-        format!("The server responded with {status}.\n\n")
-    };
-    let more = if next < chars {
-        format!("\n\n(More follows: start = {next} of {chars})")
-    } else {
-        String::new()
-    };
-    Ok(Output::with_text(result, format!("{about}{content}{more}")))
+    let mut text = content;
+    if !(200..300).contains(&status) {
+        text.insert_str(0, &format!("The server responded with {status}.\n\n"));
+    }
+    if next < chars {
+        text.push_str(&format!("\n\n(More follows: start = {next} of {chars})"));
+    }
+    Ok(Output::with_text(result, text))
 }
 
 /// Converts a page to the requested format.

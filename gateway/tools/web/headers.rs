@@ -135,13 +135,7 @@ pub(super) fn drop_body(headers: &mut HeaderMap) {
 }
 
 fn keep(headers: &mut HeaderMap, which: impl Fn(&str) -> bool) {
-    let mut gone = Vec::new();
-    for name in headers.keys() {
-        if !which(name.as_str()) {
-            gone.push(name.clone());
-        }
-    }
-    for name in gone {
+    for name in headers.clone().keys().filter(|name| !which(name.as_str())) {
         headers.remove(name);
     }
 }

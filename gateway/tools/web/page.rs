@@ -146,13 +146,8 @@ struct Silence {
 
 impl Silence {
     fn new(name: &str) -> Self {
-        let mut ended_by = None;
-        for (names, by) in OPEN_ENDED {
-            if names.contains(&name) {
-                ended_by = Some(by);
-                break;
-            }
-        }
+        let open_ended = OPEN_ENDED.iter().find(|(names, _)| names.contains(&name));
+        let ended_by = open_ended.map(|(_, by)| *by);
         Self { element: name.to_owned(), depth: 0, blocks: 0, ways: WAYS.contains(&name), ended_by }
     }
 
@@ -317,13 +312,9 @@ impl Reader<'_> {
     }
 
     fn open_link(&mut self, attributes: &Attributes) {
-        let mut link = Link { text: String::new(), url: String::new() };
-        if let Some(href) = attribute(attributes, "href")
-            && let Some(url) = self.target(href.trim())
-        {
-            link.url = url.into();
-        }
-        self.link = Some(link);
+        let url = attribute(attributes, "href").and_then(|href| self.target(href.trim()));
+        self.link =
+            Some(Link { text: String::new(), url: url.map(String::from).unwrap_or_default() });
     }
 
     /// Resolves a link, if it leads to another page over HTTP.
@@ -362,10 +353,8 @@ impl Reader<'_> {
         let title = self.title.as_deref().map(short).unwrap_or_default();
         let cut = self.writer.full();
         let whole = self.writer.finish();
-        let text = match self.main.text(&whole, cut) {
-            Some(text) => text,
-            None => self.article.text(&whole, cut).unwrap_or(&whole),
-        };
+        let main = self.main.text(&whole, cut);
+        let text = main.or_else(|| self.article.text(&whole, cut)).unwrap_or(&whole);
         Page { title, text: text.trim().to_owned(), links: self.links, cut }
     }
 }
@@ -395,15 +384,11 @@ fn is_hidden(name: &str, attributes: &Attributes) -> bool {
     if WHOLE.contains(&name) {
         return false;
     }
-    if attributes.contains_key(&b"hidden"[..]) {
-        return true;
-    }
-    if let Some(value) = attribute(attributes, "aria-hidden")
-        && value.trim().eq_ignore_ascii_case("true")
-    {
-        return true;
-    }
-    attribute(attributes, "style").is_some_and(|style| style.split(';').any(hides))
+    let aria = attribute(attributes, "aria-hidden").unwrap_or_default();
+    let style = attribute(attributes, "style").unwrap_or_default();
+    attributes.contains_key(&b"hidden"[..])
+        || aria.trim().eq_ignore_ascii_case("true")
+        || style.split(';').any(hides)
 }
 
 /// Returns whether a style declaration, such as `opacity: 0`, hides the element.

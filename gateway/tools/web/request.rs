@@ -123,9 +123,9 @@ impl Request {
             _ => HeaderMap::new(),
         };
         let body = body(arguments, &mut headers)?;
-        if body.len() > config.request_size {
-            let size = body.len();
-            let most = config.request_size;
+        let size = body.len();
+        let most = config.request_size;
+        if size > most {
             return Err(ToolError(format!(
                 "the body has {size} bytes and at most {most} may be sent; send less"
             )));

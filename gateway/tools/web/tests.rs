@@ -69,7 +69,7 @@ fn scripted(config: &Config, answers: &[&[&'static str]]) -> Rig {
 
 fn install(builtin: &Builtin, made: ServerDefinition) {
     let mut changes = Changes::new();
-    builtin.part(&mut changes, "web", None, Some(&()), |()| Ok(made)).unwrap();
+    builtin.part(&mut changes, "web", [&None, &Some(())], |()| Ok(made)).unwrap();
     builtin.adopt(Prepared { config: crate::Config::default(), changes });
 }
 

@@ -23,7 +23,7 @@ pub(super) fn opened(key: Option<&str>, output: &str) -> Chain {
 
 /// Returns the lines of a chain, with their breaks.
 pub(super) fn lines_of(chain: &Chain) -> Vec<String> {
-    let text = String::from_utf8(chain.bytes().to_vec()).unwrap();
+    let text = String::from_utf8(chain.bytes.clone()).unwrap();
     text.split_inclusive('\n').map(str::to_owned).collect()
 }
 
@@ -174,7 +174,7 @@ fn a_record_has_each_member_once() {
     twice.add(|out, _| {
         out.extend_from_slice(br#","kind":"open","output":"file","oldest":1,"kind":"decision""#)
     });
-    let text = String::from_utf8(twice.bytes().to_vec()).unwrap();
+    let text = String::from_utf8(twice.bytes).unwrap();
     let broken = report(&[text], None, &[]).broken.unwrap();
     assert!(broken.line == 1 && broken.why == "this is not a record", "{broken:?}");
 }

@@ -19,12 +19,19 @@ const MAX_REMEMBERED_LINES: usize = 16_384;
 pub(super) type LinePlace = (String, u64);
 
 /// The first broken record.
-#[derive(Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct BrokenRecord {
     pub file: String,
     pub line: u64,
     pub seq: Option<u64>,
     pub why: String,
+}
+
+impl BrokenRecord {
+    /// Describes a record that is in no file.
+    pub(super) fn missing(seq: u64, why: String) -> Self {
+        Self { seq: Some(seq), why, ..Self::default() }
+    }
 }
 
 /// Parses a record. Duplicate names are rejected, because readers may use either value.
@@ -94,6 +101,12 @@ pub struct Report {
     pub anchors: usize,
     pub broken: Option<BrokenRecord>,
     pub notes: Vec<String>,
+}
+
+impl Report {
+    pub(super) fn note(&mut self, words: impl Into<String>) {
+        self.notes.push(words.into());
+    }
 }
 
 /// The extent of the given parts.
@@ -166,17 +179,14 @@ pub(super) struct Lines<'a> {
 impl<'a> Placed<'a> {
     pub(super) fn new(part: Part<'a>) -> io::Result<Self> {
         let lines = Lines::open(&part)?;
-        let mut placed =
-            Self { part, time: String::new(), seq: None, begins_stream: false, held: None };
-        if let Some(first) = lines.record() {
-            placed.time = text(&first, "time").to_owned();
-            placed.seq = number(&first, "seq");
-            placed.begins_stream = begins_stream(&first);
-        }
-        if placed.part.once {
-            placed.held = Some(lines);
-        }
-        Ok(placed)
+        let first = lines.record().unwrap_or_default();
+        Ok(Self {
+            time: text(&first, "time").to_owned(),
+            seq: number(&first, "seq"),
+            begins_stream: begins_stream(&first),
+            held: if part.once { Some(lines) } else { None },
+            part,
+        })
     }
 
     /// Opens the part for reading. Fails if rotation has since given its name to another file.
@@ -213,9 +223,7 @@ impl<'a> Lines<'a> {
         }
         let mut line = Vec::new();
         let read = (&mut self.text).take(MAX_LINE as u64).read_until(b'\n', &mut line);
-        if let Err(error) = read {
-            return Err(named(&self.name, &error));
-        }
+        read.map_err(|error| named(&self.name, &error))?;
         Ok(if line.is_empty() { None } else { Some(line) })
     }
 }

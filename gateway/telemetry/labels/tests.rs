@@ -1,4 +1,4 @@
-//! Tests of `durations`.
+//! Tests of `labels`.
 
 use super::*;
 
