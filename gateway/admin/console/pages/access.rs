@@ -209,6 +209,7 @@ pub(crate) async fn explain(visit: Visit) -> PageResult {
             let field = match problem.pointer() {
                 "/caller" => "caller",
                 "/arguments" => "arguments",
+                "/as/issuer" => "subject",
                 _ => "call",
             };
             page.mistake = FormError::new(field, &sentence(problem.detail()));
