@@ -11,9 +11,9 @@ use std::time::Instant;
 
 use anyhow::Context;
 use lockgate_accounts::{AccountObserver, Accounts, Storage};
-use lockgate_admin::{AnswerError, Approvals, LifeCycle, Ready};
+use lockgate_admin::{LifeCycle, Ready};
 use lockgate_admission::{Pool, Pools, spawn};
-use lockgate_authn::{Authenticator, Outside, Principal, Signer};
+use lockgate_authn::{Authenticator, Outside, Signer};
 use lockgate_config::{Config, Sources};
 use lockgate_egress::Connector;
 use lockgate_listener::{CertificateWatch, GatewayHandler};
@@ -116,7 +116,7 @@ impl App {
             builtin: Builtin::new(about(config, &around)),
             handler: make_handler(&gateway),
             gateway,
-            life: LifeCycle::new(),
+            life: LifeCycle::default(),
             ready: config.admin.ready,
             requires_store: config.store.is_required,
             metrics,
@@ -390,31 +390,4 @@ fn rules(
         signer: is_wanted.then(|| Arc::clone(signer)),
         embedder: embeddings::connect(config, outside, metrics)?,
     })
-}
-
-impl Approvals for App {
-    type Approver = Principal;
-
-    fn list(&self, approver: &Principal) -> Vec<serde_json::Value> {
-        self.gateway.list_approvals(approver)
-    }
-
-    fn find(&self, approver: &Principal, id: &str) -> Option<serde_json::Value> {
-        self.gateway.find_approval(approver, id)
-    }
-
-    fn opens(&self, id: &str, token: &str) -> bool {
-        self.gateway.opens_approval(id, token)
-    }
-
-    fn answer(
-        &self,
-        approver: &Principal,
-        id: &str,
-        approve: bool,
-    ) -> Result<serde_json::Value, AnswerError> {
-        self.gateway
-            .answer_approval(approver, id, approve)
-            .map_err(|error| AnswerError { words: error.to_string(), is_unknown: error.is_unknown })
-    }
 }

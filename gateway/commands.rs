@@ -1,6 +1,8 @@
 //! The commands other than serving: requests to a gateway, configuration, policies, keys, pins,
 //! audit trails and the store. None of this code runs in a serving gateway.
 
+use std::process::ExitCode;
+
 pub(crate) mod approvals;
 pub(crate) mod ask;
 pub(crate) mod config;
@@ -13,3 +15,6 @@ pub(crate) mod remote;
 pub(crate) mod show;
 pub(crate) mod store;
 pub(crate) mod verify;
+
+/// The output and the exit code of a command.
+pub(crate) type Printed = anyhow::Result<(String, ExitCode)>;

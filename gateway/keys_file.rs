@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use lockgate_admin::{KeyChange, KeyChangeError};
+use lockgate_admin::{FileChangeError, KeyChange};
 use lockgate_authn::DEFAULT_ORGANISATION;
 use lockgate_authn::key::{Key, write_hash, write_time};
 use lockgate_config::keys::MAX_KEYS;
@@ -32,7 +32,7 @@ const ORGANISATION_DIVISOR: usize = 3;
 const RESERVE_DIVISOR: usize = 8;
 const HEAD: &str = "# API keys: hashes, no secrets. Written by `lockgate keys`.\n";
 
-pub(crate) fn apply(file: &Path, wanted: &KeyChange) -> Result<(), KeyChangeError> {
+pub(crate) fn apply(file: &Path, wanted: &KeyChange) -> Result<(), FileChangeError> {
     let mut refusal = None;
     let changed = change(file, |keys| {
         if let Err(why) = edit(keys, wanted) {
@@ -43,20 +43,20 @@ pub(crate) fn apply(file: &Path, wanted: &KeyChange) -> Result<(), KeyChangeErro
     });
     match (refusal, changed) {
         (Some(why), _) => Err(why),
-        (None, Err(error)) => Err(KeyChangeError::Unwritable(format!("{error:#}"))),
+        (None, Err(error)) => Err(FileChangeError::Unwritable(format!("{error:#}"))),
         (None, Ok(())) => Ok(()),
     }
 }
 
 /// Checks whether a change would succeed, without making it.
-pub(crate) fn rehearse(file: &Path, wanted: &KeyChange) -> Result<(), KeyChangeError> {
+pub(crate) fn rehearse(file: &Path, wanted: &KeyChange) -> Result<(), FileChangeError> {
     match read(file) {
         Ok(mut keys) => edit(&mut keys, wanted),
-        Err(error) => Err(KeyChangeError::Unwritable(format!("{error:#}"))),
+        Err(error) => Err(FileChangeError::Unwritable(format!("{error:#}"))),
     }
 }
 
-fn edit(keys: &mut Vec<Key>, wanted: &KeyChange) -> Result<(), KeyChangeError> {
+fn edit(keys: &mut Vec<Key>, wanted: &KeyChange) -> Result<(), FileChangeError> {
     match wanted {
         KeyChange::Add(new) => {
             make_room(keys, new)?;
@@ -64,7 +64,7 @@ fn edit(keys: &mut Vec<Key>, wanted: &KeyChange) -> Result<(), KeyChangeError> {
         }
         KeyChange::Revoke { id, at } => {
             let Some(key) = keys.iter_mut().find(|key| key.id == *id) else {
-                return Err(KeyChangeError::Unknown);
+                return Err(FileChangeError::Unknown);
             };
             key.revoked.get_or_insert(*at);
         }
@@ -73,7 +73,7 @@ fn edit(keys: &mut Vec<Key>, wanted: &KeyChange) -> Result<(), KeyChangeError> {
 }
 
 /// Removes expired and revoked keys, the oldest first, until there is room for another key.
-fn make_room(keys: &mut Vec<Key>, new: &Key) -> Result<(), KeyChangeError> {
+fn make_room(keys: &mut Vec<Key>, new: &Key) -> Result<(), FileChangeError> {
     let own = new.organisation_or_default();
     loop {
         let of_own = keys.iter().filter(|key| key.organisation_or_default() == own);
@@ -92,7 +92,7 @@ fn make_room(keys: &mut Vec<Key>, new: &Key) -> Result<(), KeyChangeError> {
                 _ => {}
             }
         }
-        let Some((_, at)) = oldest else { return Err(KeyChangeError::Full) };
+        let Some((_, at)) = oldest else { return Err(FileChangeError::Full) };
         keys.remove(at);
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use lockgate_accounts::Accounts;
 use lockgate_admin::{
-    ApiConfig, ApprovalError, ApprovedPin, AuditReport, Candidate, EffectiveSetting, KeyChange,
-    KeyChangeError, Offered, Operations, ProbeFailure, Switch,
+    ApiConfig, ApprovedPin, AuditReport, Candidate, EffectiveSetting, FileChangeError, KeyChange,
+    Offered, Operations, ProbeFailure, Switch,
 };
 use lockgate_authn::key::Key;
 use lockgate_config::{Setting, ValuePlace};
@@ -53,11 +53,6 @@ impl Operations for App {
         self.registry.clone()
     }
 
-    fn switch_integration(&self, organisation: &str, slug: &str, to: Switch) -> bool {
-        let tenants = self.tenants.as_ref();
-        tenants.is_some_and(|tenants| tenants.switch(organisation, slug, to))
-    }
-
     fn serve_changes<'a>(&'a self, organisation: &'a str) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             if let Some(tenants) = &self.tenants {
@@ -79,7 +74,11 @@ impl Operations for App {
         Box::pin(async move { outside.get(&url, Policy::Operator).await })
     }
 
-    fn switch(&self, slug: &str, to: Switch) -> bool {
+    fn switch(&self, organisation: Option<&str>, slug: &str, to: Switch) -> bool {
+        if let Some(organisation) = organisation {
+            let tenants = self.tenants.as_ref();
+            return tenants.is_some_and(|tenants| tenants.switch(organisation, slug, to));
+        }
         let _changing = self.changing.lock();
         let mut clients = self.clients.lock().clone();
         let Some(old) = clients.get(slug) else { return false };
@@ -111,24 +110,24 @@ impl Operations for App {
         self.api.lock().keys_file.is_some()
     }
 
-    fn rehearse_key_change(&self, change: &KeyChange) -> Result<(), KeyChangeError> {
+    fn change_keys(&self, change: &KeyChange, dry_run: bool) -> Result<(), FileChangeError> {
         let file = self.api.lock().keys_file.clone();
-        keys_file::rehearse(&file.ok_or(KeyChangeError::NoFile)?, change)
-    }
-
-    fn change_keys(&self, change: &KeyChange) -> Result<(), KeyChangeError> {
-        let file = self.api.lock().keys_file.clone();
-        keys_file::apply(&file.ok_or(KeyChangeError::NoFile)?, change)?;
+        let file = file.ok_or(FileChangeError::NoFile)?;
+        if dry_run {
+            return keys_file::rehearse(&file, change);
+        }
+        keys_file::apply(&file, change)?;
         self.reload_wanted.notify_one();
         Ok(())
     }
 
-    fn decide_pins(&self, decided: &[ApprovedPin], is_approved: bool) -> Result<(), ApprovalError> {
+    fn decide_pins(
+        &self,
+        decided: &[ApprovedPin],
+        is_approved: bool,
+    ) -> Result<(), FileChangeError> {
         let file = self.api.lock().pins_file.clone();
-        let Some(file) = file else {
-            return Err(ApprovalError::Unwritable("nothing is pinned".to_owned()));
-        };
-        pins_file::decide(&file, decided, is_approved)
+        pins_file::decide(&file.ok_or(FileChangeError::NoFile)?, decided, is_approved)
     }
 
     fn audit_file(&self) -> Option<PathBuf> {

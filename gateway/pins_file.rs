@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use lockgate_admin::{ApprovalError, ApprovedPin};
+use lockgate_admin::{ApprovedPin, FileChangeError};
 use lockgate_policy::pin::{Lock, MAX_PINS};
 use parking_lot::Mutex;
 
@@ -22,7 +22,7 @@ pub(crate) fn decide(
     file: &Path,
     decided: &[ApprovedPin],
     is_approved: bool,
-) -> Result<(), ApprovalError> {
+) -> Result<(), FileChangeError> {
     let _changing = CHANGING.lock();
     let mut lock = read(file).map_err(|error| describe(&error))?;
     for one in decided {
@@ -34,11 +34,11 @@ pub(crate) fn decide(
     }
     let mut own = decided.iter().filter(|one| one.organisation.is_some());
     if own.any(|one| is_full(&lock, &one.server)) || lock.size() > MAX_PINS {
-        return Err(ApprovalError::Full);
+        return Err(FileChangeError::Full);
     }
     let text = lock.write();
     if text.len() > MAX_BYTES {
-        return Err(ApprovalError::Full);
+        return Err(FileChangeError::Full);
     }
     write(file, &text).map_err(|error| describe(&error))
 }
@@ -48,8 +48,8 @@ fn is_full(lock: &Lock, server: &str) -> bool {
     lock.measure(&format!("{organisation}/")) > MAX_OF_ORGANISATION
 }
 
-fn describe(error: &anyhow::Error) -> ApprovalError {
-    ApprovalError::Unwritable(format!("{error:#}"))
+fn describe(error: &anyhow::Error) -> FileChangeError {
+    FileChangeError::Unwritable(format!("{error:#}"))
 }
 
 #[allow(clippy::disallowed_methods, reason = "the lock file, named by the configuration")]

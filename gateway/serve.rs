@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use axum::Router;
 use lockgate_admin::console::NoRandomness;
-use lockgate_admin::{Applications, Health};
+use lockgate_admin::{Applications, Health, LifeState};
 use lockgate_admission::spawn;
 use lockgate_config::{Config, Loaded, Sources};
 use lockgate_listener::{Server, Stdio, fallback, start_operators};
@@ -80,7 +80,7 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
             workers.push(server.start_worker(handler, other.clone(), shutdown, GRACE)?);
         }
         let cause = signals.next().await;
-        app.life.shut_down();
+        app.life.reach(LifeState::ShuttingDown);
         shutdown::drain(drain, time_to_drain, cause, &mut signals).await;
         tracing::info!(
             "shutting down: no new connections, running requests get {} s",
@@ -113,7 +113,7 @@ fn start_app(
 /// Closes the app, and then flushes the log.
 async fn close(app: &App, log: &Guard, cut: usize) {
     app.close().await;
-    app.life.stop();
+    app.life.reach(LifeState::Stopped);
     tracing::info!(cut, "stopped");
     log.flush().await;
 }
@@ -122,20 +122,21 @@ async fn close(app: &App, log: &Guard, cut: usize) {
 async fn become_ready(app: Arc<App>) {
     app.gateway.settle().await;
     app.secret_check.look().await;
-    app.life.ready();
-    if app.lacks_store() {
+    app.life.reach(LifeState::Ready);
+    let report = app.report();
+    if report.lacks_store {
         tracing::warn!("not ready: the store has not been read yet (store.required)");
-    } else if app.missing().is_some() && !app.has_other_secret() {
+    } else if report.missing().is_some() && !report.has_other_secret {
         tracing::warn!(
-            connected = %app.connected(),
+            connected = %report.connected,
             "not ready: admin.ready requires more connected servers"
         );
     }
     let mut looks = tokio::time::interval(READINESS_CHECK_INTERVAL);
-    while app.missing().is_some() {
+    while app.report().missing().is_some() {
         looks.tick().await;
     }
-    tracing::info!(connected = %app.connected(), "ready");
+    tracing::info!(connected = %app.report().connected, "ready");
 }
 
 /// Compares this gateway's secret with those of other gateways at intervals.
@@ -243,7 +244,7 @@ fn client_routes(
     let mut other = lockgate_admin::health_router(Arc::clone(app));
     other = other.merge(routes::guarded_approvals(app));
     other = other.merge(routes::registry(app));
-    other = other.merge(lockgate_admin::page_router(Arc::clone(app)));
+    other = other.merge(lockgate_admin::page_router(Arc::clone(&app.gateway)));
     if has_metrics {
         other = other.merge(routes::guarded_metrics(app, config.admin.scrape_token.clone()));
     }

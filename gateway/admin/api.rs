@@ -38,10 +38,9 @@ pub(crate) mod usage;
 
 pub(crate) use routes::make_router;
 pub use state::{
-    ApprovalError, ApprovedPin, AuditReport, EffectiveSetting, KeyChange, KeyChangeError,
-    Operations, Switch,
+    ApprovedPin, AuditReport, Candidate, EffectiveSetting, FileChangeError, KeyChange, Offered,
+    Operations, ProbeFailure, ProbeStage, Switch,
 };
-pub use state::{Candidate, Offered, ProbeFailure, ProbeStage};
 
 /// Returns whether a path needs no authentication: it describes the API, not this gateway.
 pub(crate) fn is_public(path: &str) -> bool {

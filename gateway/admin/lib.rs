@@ -16,11 +16,11 @@ use std::collections::BTreeMap;
 
 pub use api::call::{Params, compose_request};
 pub use api::{
-    ApprovalError, ApprovedPin, AuditReport, Candidate, EffectiveSetting, KeyChange,
-    KeyChangeError, Offered, Operations, ProbeFailure, ProbeStage, Switch,
+    ApprovedPin, AuditReport, Candidate, EffectiveSetting, FileChangeError, KeyChange, Offered,
+    Operations, ProbeFailure, ProbeStage, Switch,
 };
 pub use applications::{Applications, HeldBody, answer_refusal, describe_rejection, is_public};
-pub use approvals::{AnswerError, Approvals, approvals_router, page_router};
+pub use approvals::{approvals_router, page_router};
 use axum::http::HeaderMap;
 use axum::http::header::{AsHeaderName, CONTENT_TYPE};
 pub use config::{ApiConfig, ClientsAddress, Config, Connected, Ready, ScrapeToken, Webhook};
@@ -30,37 +30,43 @@ pub use router::{Asking, LifeCycle, LifeState, health_router, metrics_router, ro
 
 /// The gateway's health, as shown to operators.
 pub trait Health: Send + Sync + 'static {
-    /// Returns the state of the process's life cycle.
-    fn state(&self) -> LifeState;
-    /// Returns the number of connected servers, out of those in the configuration.
-    fn connected(&self) -> Connected;
-    /// Returns the readiness condition on connected servers.
-    fn ready(&self) -> Ready;
-    /// Returns the state that `/readyz` shows for an unmet requirement: the store or connected
-    /// servers.
-    fn missing(&self) -> Option<&'static str> {
-        if self.lacks_store() {
-            return Some("waiting_for_store");
-        }
-        if self.has_other_secret() {
-            return Some("other_secret");
-        }
-        (!self.ready().is_met(self.connected())).then_some("waiting_for_servers")
-    }
-    /// Returns the number of servers by state.
-    fn servers(&self) -> BTreeMap<&'static str, usize>;
-    /// Returns whether the store is available; `None` if the gateway has no registry.
-    fn stores(&self) -> Option<bool>;
-    /// Returns whether the store is required and has not been read since the start.
-    fn lacks_store(&self) -> bool;
-    /// Returns whether earlier gateways of the same store use a secret that this one lacks.
-    fn has_other_secret(&self) -> bool;
-    /// Returns the issuers of tokens without keys.
-    fn issuers_without_keys(&self) -> Vec<String>;
-    /// Returns whether rates are currently shared with other gateways; `None` if not configured.
-    fn shares_rates(&self) -> Option<bool>;
+    fn report(&self) -> HealthReport;
     /// Returns the metrics as Prometheus text; those of servers are for operators.
     fn metrics(&self, is_operator: bool) -> String;
+}
+
+/// The state of the gateway and its parts.
+#[derive(Clone, Debug)]
+pub struct HealthReport {
+    pub state: LifeState,
+    /// The number of connected servers, out of those in the configuration.
+    pub connected: Connected,
+    /// The readiness condition on connected servers.
+    pub ready: Ready,
+    /// The number of servers by state.
+    pub servers: BTreeMap<&'static str, usize>,
+    /// Whether the store is available; `None` if the gateway has no registry.
+    pub stores: Option<bool>,
+    /// Whether the store is required and has not been read since the start.
+    pub lacks_store: bool,
+    /// Whether earlier gateways of the same store use a secret that this one lacks.
+    pub has_other_secret: bool,
+    /// The issuers of tokens without keys.
+    pub issuers_without_keys: Vec<String>,
+    /// Whether rates are currently shared with other gateways; `None` if not configured.
+    pub shares_rates: Option<bool>,
+}
+
+impl HealthReport {
+    /// Returns the state that `/readyz` shows for an unmet requirement: the store or connected
+    /// servers.
+    pub fn missing(&self) -> Option<&'static str> {
+        match self {
+            Self { lacks_store: true, .. } => Some("waiting_for_store"),
+            Self { has_other_secret: true, .. } => Some("other_secret"),
+            _ => (!self.ready.is_met(self.connected)).then_some("waiting_for_servers"),
+        }
+    }
 }
 
 // Request headers as text.

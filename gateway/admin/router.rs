@@ -72,36 +72,35 @@ fn metrics(health: &impl Health, is_operator: bool) -> Response {
 }
 
 fn healthz(health: &impl Health) -> Response {
-    match health.state() {
+    match health.report().state {
         LifeState::Stopped => (StatusCode::SERVICE_UNAVAILABLE, "stopped\n").into_response(),
         _ => (StatusCode::OK, "ok\n").into_response(),
     }
 }
 
 fn readyz(health: &impl Health) -> Response {
-    let connected = health.connected();
-    let (status, state) = match (health.state(), health.missing()) {
+    let health = health.report();
+    let (status, state) = match (health.state, health.missing()) {
         (LifeState::Ready, Some(missing)) => (StatusCode::SERVICE_UNAVAILABLE, missing),
         (LifeState::Ready, None) => (StatusCode::OK, LifeState::Ready.as_str()),
         (other, _) => (StatusCode::SERVICE_UNAVAILABLE, other.as_str()),
     };
     let mut shown = serde_json::json!({
         "state": state,
-        "connected": connected.to_string(),
-        "servers": health.servers(),
+        "connected": health.connected.to_string(),
+        "servers": health.servers,
     });
-    if health.has_other_secret() {
+    if health.has_other_secret {
         shown["reason"] = OTHER_SECRET.into();
     }
     // The status does not depend on a store that is lost later: loaded state is still served.
-    if let Some(stores) = health.stores() {
+    if let Some(stores) = health.stores {
         shown["store"] = if stores { "ok" } else { "unavailable" }.into();
     }
-    let without_keys = health.issuers_without_keys();
-    if !without_keys.is_empty() {
-        shown["issuersWithoutKeys"] = without_keys.into();
+    if !health.issuers_without_keys.is_empty() {
+        shown["issuersWithoutKeys"] = health.issuers_without_keys.into();
     }
-    if let Some(shares) = health.shares_rates() {
+    if let Some(shares) = health.shares_rates {
         shown["rates"] = if shares { "shared" } else { "unavailable" }.into();
     }
     json_response(status, shown.to_string())
@@ -162,35 +161,13 @@ lockgate_text::words! {
 pub struct LifeCycle(AtomicU8);
 
 impl LifeCycle {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     pub fn state(&self) -> LifeState {
-        match self.0.load(Ordering::Acquire) {
-            0 => LifeState::Initializing,
-            1 => LifeState::Ready,
-            2 => LifeState::ShuttingDown,
-            _ => LifeState::Stopped,
-        }
+        let at = usize::from(self.0.load(Ordering::Acquire));
+        LifeState::ALL.get(at).copied().unwrap_or(LifeState::Stopped)
     }
 
-    /// Enters [`LifeState::Ready`]: the servers have settled.
-    pub fn ready(&self) {
-        self.reach(LifeState::Ready);
-    }
-
-    /// Enters [`LifeState::ShuttingDown`]: the process was asked to terminate.
-    pub fn shut_down(&self) {
-        self.reach(LifeState::ShuttingDown);
-    }
-
-    /// Enters [`LifeState::Stopped`]: no requests are running.
-    pub fn stop(&self) {
-        self.reach(LifeState::Stopped);
-    }
-
-    fn reach(&self, state: LifeState) {
+    /// Enters a state, unless a later one has been entered.
+    pub fn reach(&self, state: LifeState) {
         self.0.fetch_max(state as u8, Ordering::AcqRel);
     }
 }

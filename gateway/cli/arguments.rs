@@ -2,14 +2,17 @@
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, value_parser};
+use lockgate_config::{RunningAddresses, Sources};
+
+use crate::commands::remote::GatewayClient;
+use crate::commands::{
+    approvals, config, init, keys, pins, policies, registry, remote, store, verify,
+};
 
 /// Seconds for which `--wait` may wait for servers.
 const WAIT_SECONDS: RangeInclusive<u64> = 1..=300;
-
-use crate::commands::{approvals, config, init, keys, pins, policies, registry, store, verify};
 
 /// One gateway in front of many MCP servers, across both protocol eras.
 ///
@@ -221,30 +224,15 @@ pub(super) struct Running {
     pub(super) key: Option<String>,
 }
 
-impl At {
-    pub(super) fn wait(&self) -> Duration {
-        Duration::from_secs(self.wait)
-    }
-}
-
-impl Command {
-    /// Returns the options of a command that always contacts a running gateway.
-    pub(super) fn running(&self) -> Option<&Running> {
-        match self {
-            Self::Approvals { at, .. }
-            | Self::Integrations { at, .. }
-            | Self::Agents { at, .. }
-            | Self::Connect { at, .. }
-            | Self::Organisations { at, .. }
-            | Self::Servers { command: Some(ServersAt::Add { at, .. }), .. } => Some(at),
-            _ => None,
-        }
-    }
-
-    pub(super) fn at(&self) -> Option<&At> {
-        match self {
-            Self::Servers { at, .. } | Self::Tools { at } | Self::Call { at, .. } => Some(at),
-            _ => None,
-        }
+impl Running {
+    /// Returns a client for the gateway; `choose` selects its address in the configuration.
+    pub(super) fn connect(
+        &self,
+        sources: Sources,
+        choose: impl FnOnce(RunningAddresses) -> String,
+    ) -> anyhow::Result<GatewayClient> {
+        let key = remote::find_key(self.key.as_deref(), &sources);
+        let url = remote::find_running(self.url.as_deref(), &sources, choose)?;
+        GatewayClient::new(&url, key.as_deref(), sources)
     }
 }

@@ -9,6 +9,7 @@ use clap::Subcommand;
 use http::Method;
 use serde_json::Value;
 
+use crate::commands::Printed;
 use crate::commands::remote::GatewayClient;
 use crate::commands::show::list;
 
@@ -29,11 +30,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    pub(crate) fn run(
-        &self,
-        gateway: &GatewayClient,
-        json: bool,
-    ) -> anyhow::Result<(String, ExitCode)> {
+    pub(crate) fn run(&self, gateway: &GatewayClient, json: bool) -> Printed {
         let (method, path) = match self {
             Self::List => (Method::GET, vec!["approvals"]),
             Self::Approve { id } => (Method::POST, vec!["approvals", checked(id)?, "approve"]),
@@ -79,13 +76,12 @@ fn show_list(answer: &Value) -> String {
 }
 
 fn show_policies(call: &Value) -> String {
-    let mut parts = Vec::new();
-    for policy in list(call, "policies") {
+    let parts = list(call, "policies").iter().map(|policy| {
         let name = text_of(policy, "policy");
         let given = number_of(policy, "approvals");
-        parts.push(format!("policy {name}: {given} of {}", number_of(policy, "needed")));
-    }
-    parts.join(", ")
+        format!("policy {name}: {given} of {}", number_of(policy, "needed"))
+    });
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 fn show_state(answer: &Value) -> String {

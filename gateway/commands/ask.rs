@@ -1,8 +1,6 @@
 //! The command line as a client: starts a gateway in this process for a single request, which takes
 //! the same path as a client's.
 
-use std::io::Read;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,27 +13,22 @@ use lockgate_protocol::method::Method;
 use lockgate_proxy::transport::{Endpoint, ReplyBody, Transport};
 use lockgate_proxy::{Gateway, ToolSearch};
 use lockgate_upstream::UpstreamState;
-use serde_json::value::to_raw_value;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::commands::Printed;
 use crate::trail;
 
 /// Interval between checks of servers that are still starting.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
-
-pub(crate) struct Answer {
-    pub(crate) result: Value,
-    pub(crate) is_error: bool,
-}
 
 /// Starts the gateway, waits until its servers have settled, asks `question` and shuts everything
 /// down. `wait` bounds the wait for servers; without it, the longest configured deadline applies.
 pub(crate) fn with_gateway(
     mut loaded: Loaded,
     wait: Option<Duration>,
-    question: impl AsyncFnOnce(&Arc<Gateway>) -> anyhow::Result<(String, ExitCode)>,
-) -> anyhow::Result<(String, ExitCode)> {
+    question: impl AsyncFnOnce(&Arc<Gateway>) -> Printed,
+) -> Printed {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     // At a terminal, errors are printed with the result, so the default log is silenced.
     if loaded.config.telemetry.level == "info" {
@@ -43,11 +36,9 @@ pub(crate) fn with_gateway(
     }
     trail::step_aside(&mut loaded.config.telemetry);
     lockgate_telemetry::init(&loaded.config.telemetry)?;
-    let mut deadline = loaded.config.proxy.limits.discovery_deadline;
-    for server in &loaded.config.servers {
-        deadline = deadline.max(server.start_timeout);
-    }
-    let deadline = wait.unwrap_or(deadline);
+    let longest = loaded.config.servers.iter().map(|server| server.start_timeout).max();
+    let longest = longest.max(Some(loaded.config.proxy.limits.discovery_deadline));
+    let deadline = wait.or(longest).unwrap_or_default();
     loaded.config.proxy.limits.discovery_deadline = deadline;
     // The command line is no model: it gets full lists.
     loaded.config.proxy.tool_search = ToolSearch::default();
@@ -70,14 +61,11 @@ async fn settle(gateway: &Gateway) {
 
 /// Parses the arguments from the command line, or from stdin for `-`.
 pub(crate) fn arguments(text: &str) -> anyhow::Result<Value> {
-    let mut read = String::new();
-    let text = if text == "-" {
-        std::io::stdin().read_to_string(&mut read).context("stdin")?;
-        &read
-    } else {
-        text
+    let text = match text {
+        "-" => std::io::read_to_string(std::io::stdin()).context("stdin")?,
+        text => text.to_owned(),
     };
-    let value: Value = serde_json::from_str(text).context("the arguments are not JSON")?;
+    let value: Value = serde_json::from_str(&text).context("the arguments are not JSON")?;
     if !value.is_object() {
         bail!("the arguments must be a JSON object, such as '{{\"text\":\"hi\"}}'");
     }
@@ -87,20 +75,14 @@ pub(crate) fn arguments(text: &str) -> anyhow::Result<Value> {
 /// Returns all tools, over all pages.
 pub(crate) async fn tools(gateway: &Arc<Gateway>, at: &Endpoint) -> anyhow::Result<Vec<Value>> {
     let mut all = Vec::new();
-    let mut cursor = None::<Value>;
+    let mut params = json!({});
     loop {
-        let mut params = Map::new();
-        if let Some(cursor) = cursor {
-            params.insert("cursor".into(), cursor);
-        }
-        let mut result = ask(gateway, at, Method::ToolsList, params).await?;
+        let mut result = ask(gateway, at, Method::ToolsList, &params).await?;
         if let Some(Value::Array(tools)) = result.get_mut("tools") {
             all.append(tools);
         }
-        cursor = result.get("nextCursor").cloned();
-        if cursor.is_none() {
-            return Ok(all);
-        }
+        let Some(cursor) = result.get("nextCursor") else { return Ok(all) };
+        params = json!({"cursor": cursor});
     }
 }
 
@@ -109,31 +91,24 @@ pub(crate) async fn call(
     at: &Endpoint,
     name: &str,
     arguments: Value,
-) -> anyhow::Result<Answer> {
-    let mut params = Map::new();
-    params.insert("name".into(), name.into());
-    params.insert("arguments".into(), arguments);
-    let result = ask(gateway, at, Method::ToolsCall, params).await?;
-    let is_error = result["isError"] == true;
-    Ok(Answer { result, is_error })
+) -> anyhow::Result<Value> {
+    let params = json!({"name": name, "arguments": arguments});
+    ask(gateway, at, Method::ToolsCall, &params).await
 }
 
 async fn ask(
     gateway: &Arc<Gateway>,
     at: &Endpoint,
     method: Method,
-    params: Map<String, Value>,
+    params: &Value,
 ) -> anyhow::Result<Value> {
     let credentials = Credentials { peer: Peer::Stdio, bearer: None, certificate: None };
     let Ok(principal) = gateway.identify(at, &credentials).await else {
         bail!("the local user is not admitted")
     };
-    let mut written = Params::new();
-    for (name, value) in params {
-        written.insert(name, to_raw_value(&value)?);
-    }
+    let params: Params = serde_json::from_str(&params.to_string())?;
     let place = (at.clone(), Transport::Mcp);
-    let exchange = compose_request(place, principal, method, written, HeaderMap::new(), false);
+    let exchange = compose_request(place, principal, method, params, HeaderMap::new(), false);
     let exchange = exchange.context("the request cannot be written")?;
     let ReplyBody::Message(text) = gateway.receive_modern(&exchange).await.body else {
         bail!("the gateway did not respond")

@@ -7,7 +7,7 @@ use anyhow::bail;
 use lockgate_config::{Effective, Setting, ValuePlace};
 use serde_json::{Value, json};
 
-use crate::commands::show;
+use crate::commands::{Printed, show};
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
@@ -22,11 +22,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    pub(crate) fn run(
-        &self,
-        effective: &Effective,
-        json: bool,
-    ) -> anyhow::Result<(String, ExitCode)> {
+    pub(crate) fn run(&self, effective: &Effective, json: bool) -> Printed {
         let Self::Show { key, set } = self;
         let mut settings: Vec<&Setting> = effective.settings.iter().collect();
         if let Some(key) = key {

@@ -12,8 +12,9 @@ use http::Method;
 use lockgate_config::{Draft, RequiredVariable, Sources, draft, has_servers};
 use serde_json::{Map, Value, json};
 
+use crate::commands::Printed;
 use crate::commands::remote::GatewayClient;
-use crate::commands::show::pretty;
+use crate::commands::show::{list, pretty};
 
 const DEFAULT: &str = "lockgate.yaml";
 /// Other file names that would be found as a configuration.
@@ -56,7 +57,7 @@ pub(crate) struct Init {
 }
 
 impl Init {
-    pub(crate) fn run(&self, sources: &Sources, json: bool) -> anyhow::Result<(String, ExitCode)> {
+    pub(crate) fn run(&self, sources: &Sources, json: bool) -> Printed {
         let target = find_target(sources)?;
         let home = sources.env.get("HOME").cloned().unwrap_or_default();
         let mut files = Vec::new();
@@ -90,10 +91,8 @@ impl Init {
 /// Returns the file to write, which must not exist yet.
 fn find_target(sources: &Sources) -> anyhow::Result<PathBuf> {
     let Some(named) = &sources.config else {
-        for other in OTHERS {
-            if sources.cwd.join(other).exists() {
-                bail!("{other} already exists and would be read by Lockgate; nothing was written");
-            }
+        if let Some(other) = OTHERS.iter().find(|other| sources.cwd.join(other).exists()) {
+            bail!("{other} already exists and would be read by Lockgate; nothing was written");
         }
         return Ok(sources.cwd.join(DEFAULT));
     };
@@ -121,23 +120,21 @@ fn find_files(client: &str, home: &str, sources: &Sources) -> anyhow::Result<Vec
         Some(folder) if !folder.is_empty() => PathBuf::from(folder),
         _ => Path::new(home).join(".config"),
     };
-    let mut files = Vec::new();
-    let mut looked = Vec::new();
-    for (base, name) in candidates {
-        let file = match base {
-            Base::Here => sources.cwd.join(name),
-            Base::Settings => settings.join(name),
-            Base::Home => Path::new(home).join(name),
-        };
-        looked.push(file.display().to_string());
-        if file.is_file() && has_servers(&file, &sources.cwd) && !files.contains(&file) {
-            files.push(file);
-        }
-    }
+    let looked = candidates.iter().map(|(base, name)| match base {
+        Base::Here => sources.cwd.join(name),
+        Base::Settings => settings.join(name),
+        Base::Home => Path::new(home).join(name),
+    });
+    let mut files: Vec<PathBuf> = looked.clone().collect();
+    files.retain(|file| file.is_file() && has_servers(file, &sources.cwd));
+    // With the home folder as the current folder, a file may have two places.
+    files.dedup();
     if files.is_empty() {
+        let looked: Vec<String> = looked.map(|file| file.display().to_string()).collect();
+        let looked = looked.join(", ");
         bail!(
-            "found no file of {client} with servers; looked for {}; pass its path: --from FILE",
-            looked.join(", ")
+            "found no file of {client} with servers; looked for {looked}; pass its path: --from \
+                FILE"
         );
     }
     Ok(files)
@@ -167,15 +164,8 @@ fn describe(file: &Path, draft: &Draft, sources: &Sources) -> String {
         servers => servers.join(", "),
     };
     text.push_str(&format!("wrote {}, with {servers}\n", file.display()));
-    let mut missing = Vec::new();
-    let mut width = 0;
-    for wanted in &draft.variables {
-        if !sources.env.contains_key(&wanted.name) {
-            missing.push(wanted);
-            width = width.max(wanted.name.len());
-        }
-    }
-    if !missing.is_empty() {
+    let missing = draft.variables.iter().filter(|one| !sources.env.contains_key(&one.name));
+    if let Some(width) = missing.clone().map(|one| one.name.len()).max() {
         text.push_str(
             "\nIt refers to variables that are not set. It does not contain their values:\n",
         );
@@ -214,7 +204,7 @@ fn convert(name: &str, server: &Value) -> anyhow::Result<(String, String)> {
     if version.is_empty() || version.contains(char::is_control) {
         bail!("{name} has no version");
     }
-    let remotes = server["remotes"].as_array().map_or(&[][..], Vec::as_slice);
+    let remotes = list(server, "remotes");
     let found = find_type(remotes, "streamable-http").or_else(|| find_type(remotes, "sse"));
     let Some(remote) = found else {
         bail!("{name} has no `remotes`; add its program to `servers` yourself, with `command`");
@@ -223,8 +213,8 @@ fn convert(name: &str, server: &Value) -> anyhow::Result<(String, String)> {
     let url = remote["url"].as_str().context("a remote has no `url`")?;
     let url = fill(url, short, &remote["variables"])?;
     let mut headers = BTreeMap::new();
-    for header in remote["headers"].as_array().map_or(&[][..], Vec::as_slice) {
-        let Some(key) = header["name"].as_str() else { bail!("a header has no `name`") };
+    for header in list(remote, "headers") {
+        let key = header["name"].as_str().context("a header has no `name`")?;
         let value = match header["value"].as_str() {
             Some(value) => fill(value, short, &header["variables"])?,
             None if header["isRequired"] == true => variable(short, key),

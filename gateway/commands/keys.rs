@@ -201,7 +201,7 @@ fn moment(text: &str, now: u64) -> anyhow::Result<u64> {
 
 fn in_days(text: &str) -> Option<u64> {
     let days = text.strip_suffix('d')?.parse().ok()?;
-    if days <= 36_500 { Some(days) } else { None }
+    (days <= 36_500).then_some(days)
 }
 
 fn list(keys: &[Key], now: u64, json: bool) -> anyhow::Result<String> {
@@ -212,19 +212,15 @@ fn list(keys: &[Key], now: u64, json: bool) -> anyhow::Result<String> {
     if keys.is_empty() {
         return Ok("no keys".into());
     }
-    let mut rows = Vec::new();
-    for key in keys {
+    let rows = keys.iter().map(|key| {
         let roles = if key.roles.is_empty() { "-".to_owned() } else { key.roles.join(", ") };
         let expires = key.expires.map_or_else(|| "never".into(), write_time);
-        rows.push(vec![
-            key.id.clone(),
-            key.state(now).to_owned(),
-            expires,
-            key.organisation_or_default().to_owned(),
-            roles,
-            key.name.clone(),
-        ]);
-    }
+        let organisation = key.organisation_or_default();
+        [&key.id, key.state(now), &expires, organisation, &roles, &key.name]
+            .map(str::to_owned)
+            .into()
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
     Ok(table(&["id", "state", "expires", "organisation", "roles", "name"], &rows))
 }
 

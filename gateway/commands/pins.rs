@@ -7,13 +7,15 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use lockgate_policy::pin::{self, Lock, Pin, Standing};
 use lockgate_proxy::Gateway;
 use lockgate_text::count::count;
 use lockgate_upstream::UpstreamState;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::commands::Printed;
+use crate::commands::show::pretty;
 use crate::pins_file::write;
 
 /// Digits of a fingerprint shown to tell definitions apart.
@@ -52,46 +54,41 @@ pub(crate) fn run(
     lock: &Lock,
     file: &Path,
     json: bool,
-) -> anyhow::Result<(String, ExitCode)> {
+) -> Printed {
     let offered = offered(gateway)?;
     let gone = gone(gateway, lock, &offered);
-    match command {
-        Command::Diff => Ok(diff(lock, &offered, &gone, json)),
-        Command::Approve { names, all } => {
-            let mut new = lock.clone();
-            let chosen = if *all { offered.values().collect() } else { choose(names, &offered)? };
-            let mut lines = Vec::new();
-            for one in chosen {
-                if lock.standing(&one.slug, &one.tool, &one.pin.fingerprint) != Standing::Approved {
-                    lines.push(format!("approved {}", pin::name(&one.slug, &one.tool)));
-                    new.approve(&one.slug, &one.tool, one.pin.clone());
-                }
-            }
-            if *all {
-                for name in &gone {
-                    new.forget(name);
-                    lines.push(format!("removed {name}"));
-                }
-            }
-            if new != *lock || !file.is_file() {
-                write(file, &new.write())?;
-            }
-            lines.push(format!("{}: {}", file.display(), count(new.names().count(), "tool")));
-            Ok((lines.join("\n"), ExitCode::SUCCESS))
+    let (verb, chosen) = match command {
+        Command::Diff => return Ok(diff(lock, &offered, &gone, json)),
+        Command::Approve { all: true, .. } => ("approved", offered.values().collect()),
+        Command::Approve { names, .. } => ("approved", choose(names, &offered)?),
+        Command::Reject { names } => ("rejected", choose(names, &offered)?),
+    };
+    let mut new = lock.clone();
+    let mut lines = Vec::new();
+    for one in chosen {
+        if lock.standing(&one.slug, &one.tool, &one.pin.fingerprint) == Standing::Approved {
+            continue;
         }
-        Command::Reject { names } => {
-            let mut new = lock.clone();
-            let mut lines = Vec::new();
-            for one in choose(names, &offered)? {
-                if lock.standing(&one.slug, &one.tool, &one.pin.fingerprint) != Standing::Approved {
-                    lines.push(format!("rejected {}", pin::name(&one.slug, &one.tool)));
-                    new.reject(&one.slug, &one.tool, &one.pin.fingerprint);
-                }
-            }
-            write(file, &new.write())?;
-            Ok((lines.join("\n"), ExitCode::SUCCESS))
+        lines.push(format!("{verb} {}", pin::name(&one.slug, &one.tool)));
+        match command {
+            Command::Reject { .. } => new.reject(&one.slug, &one.tool, &one.pin.fingerprint),
+            _ => new.approve(&one.slug, &one.tool, one.pin.clone()),
         }
     }
+    if matches!(command, Command::Approve { all: true, .. }) {
+        for name in &gone {
+            new.forget(name);
+            lines.push(format!("removed {name}"));
+        }
+    }
+    let is_approval = matches!(command, Command::Approve { .. });
+    if !is_approval || new != *lock || !file.is_file() {
+        write(file, &new.write())?;
+    }
+    if is_approval {
+        lines.push(format!("{}: {}", file.display(), count(new.names().count(), "tool")));
+    }
+    Ok((lines.join("\n"), ExitCode::SUCCESS))
 }
 
 /// Returns every tool of every server except the built-in ones, by its name in lock files.
@@ -107,10 +104,8 @@ fn offered(gateway: &Arc<Gateway>) -> anyhow::Result<BTreeMap<String, Offered>> 
         for item in catalog.pinned_items() {
             let slug = server.slug().to_owned();
             let tool = item.key.to_string();
-            let pin = match Pin::of(&item.text) {
-                Ok(pin) => pin,
-                Err(error) => bail!("{slug}/{tool}: {error}"),
-            };
+            let pin = Pin::of(&item.text);
+            let pin = pin.map_err(|error| anyhow!("{slug}/{tool}: {error}"))?;
             all.insert(pin::name(&slug, &tool), Offered { slug, tool, pin });
         }
     }
@@ -121,19 +116,15 @@ fn offered(gateway: &Arc<Gateway>) -> anyhow::Result<BTreeMap<String, Offered>> 
 /// that are not configured.
 fn gone(gateway: &Arc<Gateway>, lock: &Lock, offered: &BTreeMap<String, Offered>) -> Vec<String> {
     let servers = gateway.servers();
-    let mut gone = Vec::new();
-    for name in lock.names() {
-        // Servers of organisations begin with `@` and are not connected here.
-        if offered.contains_key(name) || name.starts_with('@') {
-            continue;
-        }
+    // Servers of organisations begin with `@` and are not connected here.
+    let missing =
+        lock.names().filter(|name| !offered.contains_key(*name) && !name.starts_with('@'));
+    let gone = missing.filter(|name| {
         let slug = name.split('/').next().unwrap_or(name);
-        match servers.iter().find(|server| server.slug() == slug) {
-            Some(server) if server.status().state != UpstreamState::Connected => {}
-            _ => gone.push(name.to_owned()),
-        }
-    }
-    gone
+        let server = servers.iter().find(|server| server.slug() == slug);
+        server.is_none_or(|server| server.status().state == UpstreamState::Connected)
+    });
+    gone.map(str::to_owned).collect()
 }
 
 fn choose<'a>(
@@ -187,10 +178,8 @@ fn diff(
         if standing == Standing::Approved {
             continue;
         }
-        let changes = match lock.pin(&one.slug, &one.tool) {
-            Some(pin) => pin::changes(&pin.definition, &one.pin.definition),
-            None => pin::changes(&json!({}), &one.pin.definition),
-        };
+        let before = lock.pin(&one.slug, &one.tool).map(|pin| pin.definition.clone());
+        let changes = pin::changes(&before.unwrap_or(json!({})), &one.pin.definition);
         let findings = pin::inspect(&one.pin.definition);
         entries.push((name.as_str(), standing.as_str(), short(&one.pin), changes, findings));
     }
@@ -201,18 +190,17 @@ fn diff(
     let is_decided = entries.iter().all(|(_, standing, ..)| *standing == rejected);
     let code = if is_decided { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if json {
-        let mut all = Vec::new();
-        for (name, standing, fingerprint, changes, findings) in entries {
+        let all = entries.into_iter().map(|(name, standing, fingerprint, changes, findings)| {
             let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
-            all.push(json!({
+            json!({
                 "tool": name,
                 "standing": standing,
                 "fingerprint": fingerprint,
                 "changes": changes,
                 "findings": findings,
-            }));
-        }
-        return (format!("{:#}", Value::Array(all)), code);
+            })
+        });
+        return (pretty(&all.collect()), code);
     }
     if entries.is_empty() {
         let tools = count(offered.len(), "tool");

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use clap::{ArgGroup, Args, Subcommand};
 pub(crate) use lint_context::Configured;
-use lint_context::{LintContext, Printed, compile, misspelt};
+use lint_context::{LintContext, compile, misspelt};
 use lockgate_config::{Problem, ValuePlace, policies};
 use lockgate_policy::cases::{Caller, Case, Expect, Outcome};
 use lockgate_policy::{
@@ -18,6 +18,8 @@ use lockgate_policy::{
 use lockgate_text::count::count;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
+
+use crate::commands::Printed;
 
 mod lint_context;
 mod unreachable;
@@ -88,10 +90,7 @@ fn load(
 fn check(Configured { config, mut warnings, context }: Configured, json: bool) -> Printed {
     warnings.extend(compile(&config)?.overlaps().iter().map(overlap));
     warnings.extend(unreachable::warnings(&config.documents, &context));
-    let mut policies = 0;
-    for file in &config.documents {
-        policies += file.policies.len();
-    }
+    let policies: usize = config.documents.iter().map(|file| file.policies.len()).sum();
     let files = config.documents.len();
     if json {
         let found = json!({"problems": warnings, "policies": policies, "files": files});
@@ -160,13 +159,10 @@ fn test(paths: &[PathBuf], cwd: &Path, context: &LintContext, json: bool) -> Pri
             "there are no cases; put them into a folder `cases` next to the policy files"
         ));
     }
-    let mut failed = 0;
     let mut text = String::new();
-    for case in &tried {
-        if case.differences.is_empty() {
-            continue;
-        }
-        failed += 1;
+    let failures = tried.iter().filter(|case| !case.differences.is_empty());
+    let failed = failures.clone().count();
+    for case in failures {
         let _ = writeln!(text, "FAIL {}: {}", case.file.display(), case.name);
         for line in &case.differences {
             let _ = writeln!(text, "     {line}");
@@ -205,23 +201,16 @@ fn run(file: &Path, cwd: &Path, context: &LintContext) -> anyhow::Result<Vec<Tri
     let config = policies::load(&named, cwd)?;
     let policy = compile(&config)?;
     let name = file.strip_prefix(cwd).unwrap_or(file);
-    let mut tried = Vec::with_capacity(cases.cases.len());
-    for case in &cases.cases {
-        let (outcome, differences) = match decide(case, &policy, context) {
-            Ok(outcome) => {
-                let differences = case.differences(&outcome);
-                (Some(outcome), differences)
-            }
-            Err(words) => (None, vec![words]),
+    let tried = cases.cases.iter().map(|case| {
+        let outcome = decide(case, &policy, context);
+        let differences = match &outcome {
+            Ok(outcome) => case.differences(outcome),
+            Err(words) => vec![words.clone()],
         };
-        tried.push(Tried {
-            file: name.to_path_buf(),
-            name: case.name.clone(),
-            outcome,
-            differences,
-        });
-    }
-    Ok(tried)
+        let file = name.to_path_buf();
+        Tried { file, name: case.name.clone(), outcome: outcome.ok(), differences }
+    });
+    Ok(tried.collect())
 }
 
 /// Decides a case. A resource with an invalid URI counts as hidden.

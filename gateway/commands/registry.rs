@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -67,8 +67,8 @@ pub(crate) struct NewIntegration {
     #[arg(long, value_name = "SLUG", conflicts_with_all = ["server_url", "auth", "header"])]
     predefined: Option<String>,
     /// How the gateway authenticates to the server
-    #[arg(long, value_enum, default_value_t = AuthMethod::None)]
-    auth: AuthMethod,
+    #[arg(long, value_parser = AUTH_METHODS, default_value = "none")]
+    auth: String,
     /// The header of the key, with `--auth api-key`
     #[arg(long, value_name = "NAME")]
     header: Option<String>,
@@ -80,21 +80,7 @@ pub(crate) struct NewIntegration {
     validate: bool,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum AuthMethod {
-    None,
-    ApiKey,
-    BearerToken,
-    User,
-    UserHeaders,
-}
-
-/// The state of a switch.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SwitchState {
-    On,
-    Off,
-}
+const AUTH_METHODS: [&str; 5] = ["none", "api-key", "bearer-token", "user", "user-headers"];
 
 /// Commands for agents.
 #[derive(Subcommand)]
@@ -137,8 +123,8 @@ pub(crate) enum Agents {
         id: String,
         /// The slug of the server, as `servers` shows it
         server: String,
-        #[arg(value_enum)]
-        state: SwitchState,
+        #[arg(value_parser = ["on", "off"])]
+        state: String,
         /// The server's own name of a tool
         #[arg(long, value_name = "NAME")]
         tool: Option<String>,
@@ -190,18 +176,13 @@ const CONNECTION: &[&str] = &["server", "state", "connectUrl", "scopes", "failur
 impl Integrations {
     pub(crate) fn question(&self) -> anyhow::Result<Question<'_>> {
         Ok(match self {
-            Self::List => Question::new(Method::GET, &[INTEGRATIONS], INTEGRATION),
+            Self::List => Question::get(&[INTEGRATIONS], INTEGRATION),
             Self::Add(new) => new.question()?,
             Self::Predefined => {
-                let path = [INTEGRATIONS, "predefined", "available"];
-                Question::new(Method::GET, &path, PREDEFINED).plain()
+                Question::get(&[INTEGRATIONS, "predefined", "available"], PREDEFINED).plain()
             }
-            Self::Show(Named { id }) => {
-                Question::new(Method::GET, &[INTEGRATIONS, id], INTEGRATION)
-            }
-            Self::Delete(Named { id }) => {
-                Question::new(Method::DELETE, &[INTEGRATIONS, id], INTEGRATION)
-            }
+            Self::Show(Named { id }) => Question::get(&[INTEGRATIONS, id], INTEGRATION),
+            Self::Delete(Named { id }) => Question::delete(&[INTEGRATIONS, id], INTEGRATION),
             Self::Validate(Named { id }) => act(id, "validate"),
             Self::Reconnect(Named { id }) => act(id, "reconnect"),
             Self::Enable(Named { id }) => act(id, "enable"),
@@ -211,7 +192,7 @@ impl Integrations {
 }
 
 fn act<'a>(id: &'a str, action: &'static str) -> Question<'a> {
-    Question::new(Method::POST, &[INTEGRATIONS, id, action], INTEGRATION)
+    Question::post(&[INTEGRATIONS, id, action], INTEGRATION)
 }
 
 impl NewIntegration {
@@ -236,15 +217,13 @@ impl NewIntegration {
         if self.validate {
             body["validate"] = true.into();
         }
-        let question = Question::new(Method::POST, &[INTEGRATIONS, kind], INTEGRATION);
+        let question = Question::post(&[INTEGRATIONS, kind], INTEGRATION);
         Ok(question.plain().with(body))
     }
 
     fn describe_place(&self, body: &mut Value) {
         body["serverUrl"] = self.server_url.as_deref().into();
-        if let Some(method) = self.auth.to_possible_value() {
-            body["authMethod"] = method.get_name().replace('-', "_").into();
-        }
+        body["authMethod"] = self.auth.replace('-', "_").into();
         if let Some(header) = &self.header {
             body["headerName"] = header.as_str().into();
         }
@@ -254,15 +233,13 @@ impl NewIntegration {
 impl Agents {
     pub(crate) fn question(&self) -> anyhow::Result<Question<'_>> {
         Ok(match self {
-            Self::List => Question::new(Method::GET, &["agents"], AGENT),
-            Self::Create { name } => {
-                Question::new(Method::POST, &["agents"], AGENT).with(json!({"name": name}))
-            }
+            Self::List => Question::get(&["agents"], AGENT),
+            Self::Create { name } => Question::post(&["agents"], AGENT).with(json!({"name": name})),
             Self::Rename { id, name } => {
                 Question::new(Method::PATCH, &["agents", id], AGENT).with(json!({"name": name}))
             }
             Self::Items { id, file: None, all: false } => {
-                Question::new(Method::GET, &["agents", id], AGENT_ITEMS)
+                Question::get(&["agents", id], AGENT_ITEMS)
             }
             Self::Items { id, file, .. } => {
                 let items = match file {
@@ -273,19 +250,16 @@ impl Agents {
                 let body = json!({"items": items});
                 Question::new(Method::PATCH, &["agents", id], AGENT_ITEMS).with(body)
             }
-            Self::Delete(Named { id }) => Question::new(Method::DELETE, &["agents", id], AGENT),
+            Self::Delete(Named { id }) => Question::delete(&["agents", id], AGENT),
             Self::Integrations(Named { id }) => {
-                Question::new(Method::GET, &["agents", id, INTEGRATIONS], INTEGRATION)
+                Question::get(&["agents", id, INTEGRATIONS], INTEGRATION)
             }
             Self::Available(Named { id }) => {
-                let path = ["agents", id, INTEGRATIONS, "available"];
-                Question::new(Method::GET, &path, INTEGRATION)
+                Question::get(&["agents", id, INTEGRATIONS, "available"], INTEGRATION)
             }
-            Self::Servers(Named { id }) => {
-                Question::new(Method::GET, &["agents", id, "servers"], AGENT_SERVER)
-            }
+            Self::Servers(Named { id }) => Question::get(&["agents", id, "servers"], AGENT_SERVER),
             Self::Switch { id, server, state, tool } => {
-                let is_on = *state == SwitchState::On;
+                let is_on = state == "on";
                 let body = match tool {
                     Some(tool) => json!({"tools": {tool: is_on}}),
                     None => json!({"assigned": is_on}),
@@ -294,12 +268,10 @@ impl Agents {
                 Question::new(Method::PATCH, &path, AGENT_SERVER).with(body)
             }
             Self::Assign { id, integration } => {
-                let path = ["agents", id, INTEGRATIONS, integration];
-                Question::new(Method::POST, &path, INTEGRATION)
+                Question::post(&["agents", id, INTEGRATIONS, integration], INTEGRATION)
             }
             Self::Unassign { id, integration } => {
-                let path = ["agents", id, INTEGRATIONS, integration];
-                Question::new(Method::DELETE, &path, INTEGRATION)
+                Question::delete(&["agents", id, INTEGRATIONS, integration], INTEGRATION)
             }
         })
     }
@@ -308,12 +280,11 @@ impl Agents {
 impl Organisations {
     pub(crate) fn question(&self) -> Question<'_> {
         match self {
-            Self::List => Question::new(Method::GET, &["organisations"], ORGANISATION),
-            Self::Create { id } => Question::new(Method::POST, &["organisations"], ORGANISATION)
-                .with(json!({"id": id})),
-            Self::Delete { id } => {
-                Question::new(Method::DELETE, &["organisations", id], ORGANISATION)
+            Self::List => Question::get(&["organisations"], ORGANISATION),
+            Self::Create { id } => {
+                Question::post(&["organisations"], ORGANISATION).with(json!({"id": id}))
             }
+            Self::Delete { id } => Question::delete(&["organisations", id], ORGANISATION),
         }
     }
 }

@@ -7,21 +7,22 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, StatusCode, Uri};
+use lockgate_admin::Fault;
 use lockgate_config::{RunningAddresses, Sources};
 use lockgate_egress::{Config, Connector, Origin, Payload, Policy};
 use lockgate_proxy::Gateway;
 use lockgate_proxy::transport::Endpoint;
 use lockgate_text::count::count;
 use lockgate_upstream::UpstreamState;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 use url::Url;
 
-use crate::commands::{ask, show};
+use crate::commands::{Printed, ask, show};
 
 /// The slug of the other gateway as a server.
 const SLUG: &str = "gateway";
@@ -33,11 +34,13 @@ pub(crate) const KEY_REFUSED: &str =
     "the gateway requires a valid key; pass one with --key or LOCKGATE_CLIENT_KEY";
 
 pub(crate) fn find_key(given: Option<&str>, sources: &Sources) -> Option<String> {
-    given.map(str::to_owned).or_else(|| find_variable(sources, "LOCKGATE_CLIENT_KEY"))
+    find(given, sources, "LOCKGATE_CLIENT_KEY")
 }
 
-pub(crate) fn find_url(given: Option<&str>, sources: &Sources) -> Option<String> {
-    given.map(str::to_owned).or_else(|| find_variable(sources, "LOCKGATE_URL"))
+/// Returns the given value, or that of a variable.
+fn find(given: Option<&str>, sources: &Sources, variable: &str) -> Option<String> {
+    let of_variable = sources.env.get(variable).filter(|value| !value.is_empty());
+    given.or(of_variable.map(String::as_str)).map(str::to_owned)
 }
 
 /// Returns the address of a running gateway: the given address, that in the environment, or an
@@ -47,7 +50,7 @@ pub(crate) fn find_running(
     sources: &Sources,
     choose: impl FnOnce(RunningAddresses) -> String,
 ) -> anyhow::Result<String> {
-    if let Some(url) = find_url(given, sources) {
+    if let Some(url) = find(given, sources, "LOCKGATE_URL") {
         return Ok(url);
     }
     let found = lockgate_config::find_addresses(sources);
@@ -55,23 +58,19 @@ pub(crate) fn find_running(
     Ok(choose(found?))
 }
 
-fn find_variable(sources: &Sources, name: &str) -> Option<String> {
-    sources.env.get(name).filter(|value| !value.is_empty()).cloned()
-}
-
-/// Returns the sources for the requested gateway, and whether the gateway runs elsewhere.
+/// Returns the sources for the requested gateway, and its address if it runs elsewhere.
 pub(crate) fn choose(
     url: Option<&str>,
     key: Option<&str>,
     given: Sources,
-) -> anyhow::Result<(Sources, bool)> {
-    match find_url(url, &given) {
+) -> anyhow::Result<(Sources, Option<String>)> {
+    match find(url, &given, "LOCKGATE_URL") {
         Some(url) => {
             let key = find_key(key, &given);
-            Ok((sources(&url, key.as_deref(), given)?, true))
+            Ok((sources(&url, key.as_deref(), given)?, Some(url)))
         }
         None if key.is_some() => bail!("--key requires --url, or the variable LOCKGATE_URL"),
-        None => Ok((given, false)),
+        None => Ok((given, None)),
     }
 }
 
@@ -112,48 +111,62 @@ fn parse_url(url: &str) -> Option<Uri> {
     if matches!(url.scheme_str(), Some("http" | "https")) { Some(url) } else { None }
 }
 
+/// A gateway that runs elsewhere.
+pub(crate) struct RemoteGateway {
+    pub(crate) url: String,
+    /// How long the command waits for it.
+    pub(crate) wait: Duration,
+}
+
 /// Returns the endpoint of the other gateway, if requested, or the local endpoint.
-pub(crate) fn place(gateway: &Gateway, elsewhere: bool) -> anyhow::Result<Endpoint> {
+pub(crate) fn place(
+    gateway: &Gateway,
+    elsewhere: Option<&RemoteGateway>,
+) -> anyhow::Result<Endpoint> {
+    let Some(RemoteGateway { url, wait }) = elsewhere else { return Ok(Endpoint::All) };
     let servers = gateway.servers();
-    let Some(server) = servers.iter().find(|server| elsewhere && server.slug() == SLUG) else {
-        return Ok(Endpoint::All);
-    };
+    let server = servers.iter().find(|server| server.slug() == SLUG);
+    let Some(server) = server else { return Ok(Endpoint::All) };
     let status = server.status();
     match (status.state, &status.trouble) {
         (UpstreamState::Connected, _) => Ok(Endpoint::Server(SLUG.to_owned())),
         (UpstreamState::NeedsAuth, _) => bail!(KEY_REFUSED),
-        (_, Some(trouble)) => bail!("the gateway is unreachable: {trouble}"),
-        (_, None) => bail!("the gateway did not respond in time"),
-    }
-}
-
-fn find_servers_tool(tools: &[Value]) -> Option<&str> {
-    for tool in tools {
-        if let Some(name) = tool["name"].as_str()
-            && name.starts_with("system")
-            && name.ends_with("servers")
-        {
-            return Some(name);
+        (_, Some(trouble)) => {
+            let fix = Fault::of_server(SLUG, trouble, true).fix;
+            // A command does not retry.
+            let fix = fix.trim_end_matches(" Lockgate retries automatically.");
+            bail!("the gateway at {url} is unreachable: {trouble}. {fix}")
         }
+        (_, None) => bail!(
+            "the gateway at {url} did not respond within {} s. Check the address and its load, or \
+                wait longer with --wait SECONDS.",
+            wait.as_secs()
+        ),
     }
-    None
 }
 
-/// Returns the servers of the other gateway, through its tool `system__servers`, which the other
-/// gateway's operator may have disabled.
-pub(crate) async fn servers(gateway: &Arc<Gateway>) -> anyhow::Result<Vec<Value>> {
-    let at = place(gateway, true)?;
-    let tools = ask::tools(gateway, &at).await?;
-    let Some(name) = find_servers_tool(&tools) else {
-        bail!(
-            "the gateway does not offer `system__servers` to this caller, so its servers cannot \
-                be listed"
-        );
-    };
-    let answer = ask::call(gateway, &at, name, Value::Object(Map::new())).await?;
-    match answer.result.pointer("/structuredContent/servers") {
-        Some(Value::Array(servers)) => Ok(servers.clone()),
-        _ => bail!("the gateway's response to `{name}` does not list servers"),
+impl RemoteGateway {
+    /// Returns the servers of the gateway, through its tool `system__servers`, which its operator
+    /// may have disabled.
+    pub(crate) async fn servers(&self, gateway: &Arc<Gateway>) -> anyhow::Result<Vec<Value>> {
+        let at = place(gateway, Some(self))?;
+        let tools = ask::tools(gateway, &at).await?;
+        let mut names = tools.iter().filter_map(|tool| tool["name"].as_str());
+        let name = names.find(|name| name.starts_with("system") && name.ends_with("servers"));
+        let name = name.with_context(|| {
+            format!(
+                "the gateway at {} does not offer `system__servers` to this caller, so its servers \
+                    cannot be listed. Ask its operator to enable `builtin.system` and to permit \
+                    the tool, or open its console.",
+                self.url
+            )
+        })?;
+        let answer = ask::call(gateway, &at, name, json!({})).await?;
+        let servers = answer["structuredContent"]["servers"].as_array().cloned();
+        servers.with_context(|| {
+            let url = &self.url;
+            format!("the response of the gateway at {url} to `{name}` does not list servers")
+        })
     }
 }
 
@@ -210,19 +223,20 @@ impl GatewayClient {
         path: &[&str],
         body: Option<&Value>,
     ) -> anyhow::Result<Value> {
+        self.runtime.block_on(self.send_to(method, &self.find_target(path), body))
+    }
+
+    fn find_target(&self, path: &[&str]) -> Url {
         let mut target = self.base.clone();
         if let Ok(mut segments) = target.path_segments_mut() {
             segments.pop_if_empty().extend(path);
         }
-        self.runtime.block_on(self.send_to(method, &target, body))
+        target
     }
 
     /// Returns the items of a list with `text` in their names.
     fn search(&self, list: &str, text: &str) -> anyhow::Result<Value> {
-        let mut target = self.base.clone();
-        if let Ok(mut segments) = target.path_segments_mut() {
-            segments.pop_if_empty().extend(["api", list]);
-        }
+        let mut target = self.find_target(&["api", list]);
         target.query_pairs_mut().append_pair("search", text).append_pair("limit", "200");
         self.runtime.block_on(self.send_to(Method::GET, &target, None))
     }
@@ -246,17 +260,25 @@ impl GatewayClient {
             headers.insert(AUTHORIZATION, key.clone());
         }
         let answer = tokio::time::timeout(EXCHANGE_TIMEOUT, self.exchange(&origin, request)).await;
-        answer.context(self.describe_failure("did not respond in time"))?
+        answer.with_context(|| {
+            let seconds = EXCHANGE_TIMEOUT.as_secs();
+            self.describe(&format!(
+                "did not respond within {seconds} s: check its load and its log"
+            ))
+        })?
     }
 
     async fn exchange(&self, origin: &Origin, request: Request<Payload>) -> anyhow::Result<Value> {
-        let sent = origin.send(request).await;
-        let response = sent.context(self.describe_failure("is unreachable"))?;
+        let response = origin.send(request).await.map_err(|error| {
+            let cause = show::describe_error(&error.into());
+            let fix = format!("Check the address, and that the {} is running.", self.noun);
+            anyhow!(self.describe(&format!("is unreachable: {cause}. {fix}")))
+        })?;
         let status = response.status();
         let body = response.into_body().collect_limited(MAX_ANSWER).await?;
         let answer = serde_json::from_slice(&body);
         if status.is_success() && !body.is_empty() {
-            return answer.context(self.describe_failure("returned no JSON: check the address"));
+            return answer.context(self.describe("returned no JSON: check the address"));
         }
         let answer: Value = answer.unwrap_or_default();
         if status.is_success() {
@@ -266,12 +288,14 @@ impl GatewayClient {
         match (status, words) {
             (StatusCode::UNAUTHORIZED, _) if self.noun == "gateway" => bail!(KEY_REFUSED),
             (_, Some(words)) => bail!("{words}"),
-            (status, None) => bail!("the {} responded with {status}", self.noun),
+            (status, None) => {
+                bail!(self.describe(&format!("responded with {status}: check the address")))
+            }
         }
     }
 
     /// Prefixes an error with the address.
-    fn describe_failure(&self, what: &str) -> String {
+    fn describe(&self, what: &str) -> String {
         format!("the {} at {} {what}", self.noun, self.base.as_str().trim_end_matches('/'))
     }
 }
@@ -295,6 +319,18 @@ impl<'a> Question<'a> {
         Self { method, path: whole, body: None, columns, takes_names: true }
     }
 
+    pub(crate) fn get(path: &[&'a str], columns: &'static [&'static str]) -> Self {
+        Self::new(Method::GET, path, columns)
+    }
+
+    pub(crate) fn post(path: &[&'a str], columns: &'static [&'static str]) -> Self {
+        Self::new(Method::POST, path, columns)
+    }
+
+    pub(crate) fn delete(path: &[&'a str], columns: &'static [&'static str]) -> Self {
+        Self::new(Method::DELETE, path, columns)
+    }
+
     /// Marks the path as having no id.
     pub(crate) fn plain(self) -> Self {
         Self { takes_names: false, ..self }
@@ -306,11 +342,7 @@ impl<'a> Question<'a> {
     }
 
     /// Sends the request, and returns the text and the exit code of the command.
-    pub(crate) fn run(
-        self,
-        gateway: &GatewayClient,
-        json: bool,
-    ) -> anyhow::Result<(String, ExitCode)> {
+    pub(crate) fn run(self, gateway: &GatewayClient, json: bool) -> Printed {
         let path = self.find_ids(gateway)?;
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let answer = gateway.send(self.method, &path, self.body.as_ref())?;
@@ -346,17 +378,13 @@ impl<'a> Question<'a> {
 /// Returns the id of the item called `name`.
 fn find_id(gateway: &GatewayClient, list: &str, name: &str) -> anyhow::Result<String> {
     let found = gateway.search(list, name)?;
-    let mut ids = Vec::new();
-    for item in show::list(&found, "items") {
-        let is_called_so = ["name", "slug"].iter().any(|member| item[*member] == *name);
-        if let (true, Some(id)) = (is_called_so, item["id"].as_str()) {
-            ids.push(id.to_owned());
-        }
-    }
-    match (ids.pop(), ids.is_empty()) {
-        (Some(id), true) => Ok(id),
-        (None, _) => bail!("nothing is named `{name}`; `list` shows all names"),
-        (Some(id), false) => {
+    let items = show::list(&found, "items").iter();
+    let named = items.filter(|item| item["name"] == *name || item["slug"] == *name);
+    let ids: Vec<&str> = named.filter_map(|item| item["id"].as_str()).collect();
+    match ids[..] {
+        [id] => Ok(id.to_owned()),
+        [] => bail!("nothing is named `{name}`; `list` shows all names"),
+        [.., id] => {
             bail!("several are named `{name}`: use the id, such as {id}; `list` shows the ids")
         }
     }
@@ -387,21 +415,18 @@ fn show_validation(answer: &Value, is_valid: bool) -> String {
     if !is_valid {
         return format!("{} failed: {}", show::cell(answer, "stage"), show::cell(answer, "error"));
     }
-    let offered = answer.get("capabilities").unwrap_or(&Value::Null);
-    let mut parts = Vec::new();
-    for (name, noun) in [("tools", "tool"), ("resources", "resource"), ("prompts", "prompt")] {
-        let number = offered.get(name).and_then(Value::as_u64).unwrap_or(0);
-        parts.push(count(number, noun));
-    }
+    let offered = &answer["capabilities"];
+    let kinds = [("tools", "tool"), ("resources", "resource"), ("prompts", "prompt")];
+    let parts = kinds.map(|(name, noun)| count(offered[name].as_u64().unwrap_or(0), noun));
     format!("ok: {}", parts.join(", "))
 }
 
 fn show_table(items: &[Value], columns: &[&str]) -> String {
-    let mut rows = Vec::new();
-    for item in items {
-        rows.push(columns.iter().map(|column| show_cell(item, column)).collect());
-    }
-    show::table(columns, &rows)
+    let rows = items.iter().map(|item| {
+        let cells = columns.iter().map(|column| show_cell(item, column));
+        cells.collect()
+    });
+    show::table(columns, &rows.collect::<Vec<_>>())
 }
 
 /// Formats a member as a cell: an object as JSON, and the items of an agent without a choice as

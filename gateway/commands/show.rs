@@ -10,8 +10,6 @@ use lockgate_text::unseen::is_unseen;
 use lockgate_upstream::{ListKind, Upstream, UpstreamState};
 use serde_json::{Value, json};
 
-use crate::commands::ask::Answer;
-
 /// The colours of states, and the reset sequence.
 const COLOURS: [&str; 4] = ["\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"];
 /// Maximum width of a description outside a terminal, and the minimum anywhere.
@@ -59,20 +57,18 @@ impl Servers {
         }
         let keys =
             ["name", "state", "era", "revision", "transport", "tools", "prompts", "resources"];
-        let mut rows = Vec::new();
-        for server in &self.0 {
+        let rows = self.0.iter().map(|server| {
             let mut row = keys.map(|key| cell(server, key)).to_vec();
             if is_failing(server) {
                 row[1] = FAILING.to_owned();
             }
             row.extend(bounds(server));
-            rows.push(row);
-        }
-        let mut out = table(&[keys.as_slice(), &["calls", "timeout"]].concat(), &rows);
-        for server in &self.0 {
-            out.push_str(&remarks(server));
-        }
-        out
+            row
+        });
+        let rows: Vec<_> = rows.collect();
+        let out = table(&[keys.as_slice(), &["calls", "timeout"]].concat(), &rows);
+        let remarks = self.0.iter().map(remarks);
+        out + &remarks.collect::<String>()
     }
 }
 
@@ -90,23 +86,17 @@ fn is_failing(server: &Value) -> bool {
 
 /// Returns a line for each unavailable server, with the reason.
 pub(crate) fn missing(gateway: &Arc<Gateway>) -> Vec<String> {
-    let mut lines = Vec::new();
-    for server in gateway.servers() {
-        let status = server.status();
-        if UP.contains(&status.state) {
-            continue;
-        }
+    let servers =
+        gateway.servers().into_iter().map(|server| (server.slug().to_owned(), server.status()));
+    let missing = servers.filter(|(_, status)| !UP.contains(&status.state));
+    let lines = missing.map(|(slug, status)| {
         let why = match &status.trouble {
             Some(trouble) => plain(&trouble.to_string()),
             None => "it is still starting; --wait SECONDS waits longer".to_owned(),
         };
-        lines.push(format!(
-            "server {} is missing ({}): {why}",
-            server.slug(),
-            status.state.as_str()
-        ));
-    }
-    lines
+        format!("server {slug} is missing ({}): {why}", status.state.as_str())
+    });
+    lines.collect()
 }
 
 fn describe_server(
@@ -202,10 +192,7 @@ pub(crate) fn cell(server: &Value, key: &str) -> String {
 
 /// Returns the member `key` if it is a list, and an empty list otherwise.
 pub(crate) fn list<'a>(of: &'a Value, key: &str) -> &'a [Value] {
-    match of.get(key) {
-        Some(Value::Array(list)) => list,
-        _ => &[],
-    }
+    of[key].as_array().map_or(&[], Vec::as_slice)
 }
 
 /// Returns the number of running calls with its limit, and the timeout.
@@ -237,33 +224,27 @@ pub(crate) fn flagged_tools(all: &[FlaggedTool]) -> String {
     for flagged_tool in all {
         let state = if flagged_tool.quarantined { "quarantined" } else { "review" };
         text.push_str(&format!("\n{state}: {}/{}", flagged_tool.server, plain(&flagged_tool.tool)));
-        match flagged_tool.standing {
-            None | Some(Standing::Approved) => {}
-            Some(standing) => text.push_str(&format!(" ({})", standing.as_str())),
+        if let Some(standing) = flagged_tool.standing.filter(|one| *one != Standing::Approved) {
+            text.push_str(&format!(" ({})", standing.as_str()));
         }
         for finding in &flagged_tool.findings {
             text.push_str(&format!("\n    {}", plain(&finding.to_string())));
         }
     }
     if text.is_empty() {
-        text
-    } else {
-        format!("\n{text}\n\n`lockgate pins diff` shows details; `lockgate pins approve` approves.")
+        return text;
     }
+    format!("\n{text}\n\n`lockgate pins diff` shows details; `lockgate pins approve` approves.")
 }
 
 pub(crate) fn tools(tools: &[Value], json: bool) -> String {
     if json {
         return pretty(&Value::Array(tools.to_vec()));
     }
-    let mut longest = 0;
-    for tool in tools {
-        longest = longest.max(cell(tool, "name").chars().count());
-    }
+    let longest = tools.iter().map(|tool| cell(tool, "name").chars().count()).max().unwrap_or(0);
     let width = terminal_width().map(|columns| columns.saturating_sub(longest + 3).max(MIN_WIDTH));
     let width = width.unwrap_or(DEFAULT_WIDTH);
-    let mut rows = Vec::new();
-    for tool in tools {
+    let rows = tools.iter().map(|tool| {
         let name = tool["name"].as_str().unwrap_or("");
         let description = tool["description"].as_str().unwrap_or("");
         let first = description.lines().next().unwrap_or("");
@@ -271,27 +252,26 @@ pub(crate) fn tools(tools: &[Value], json: bool) -> String {
             Some((end, _)) => format!("{}…", &first[..end]),
             None => first.to_owned(),
         };
-        rows.push(vec![name.to_owned(), shown]);
-    }
-    table(&["tool", "description"], &rows)
+        vec![name.to_owned(), shown]
+    });
+    table(&["tool", "description"], &rows.collect::<Vec<_>>())
 }
 
 /// Returns the width of the terminal on stdout in columns, if known.
 fn terminal_width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
-    if size.ws_col > 0 { Some(size.ws_col.into()) } else { None }
+    (size.ws_col > 0).then_some(size.ws_col.into())
 }
 
 /// Formats a tool's result: its text, or everything as JSON.
-pub(crate) fn answer(answer: &Answer, json: bool) -> String {
+pub(crate) fn answer(result: &Value, json: bool) -> String {
     if json {
-        return pretty(&answer.result);
+        return pretty(result);
     }
-    let mut texts = Vec::new();
-    for block in list(&answer.result, "content") {
-        texts.push(block["text"].as_str().map_or_else(|| pretty(block), |text| text.to_owned()));
-    }
-    if texts.is_empty() { pretty(&answer.result) } else { texts.join("\n") }
+    let blocks = list(result, "content").iter();
+    let texts = blocks.map(|one| one["text"].as_str().map_or_else(|| pretty(one), str::to_owned));
+    let texts: Vec<_> = texts.collect();
+    if texts.is_empty() { pretty(result) } else { texts.join("\n") }
 }
 
 pub(crate) fn pretty(value: &Value) -> String {
@@ -302,9 +282,7 @@ pub(crate) fn pretty(value: &Value) -> String {
 /// escaped.
 pub(crate) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        push_plain(&mut out, c);
-    }
+    text.chars().for_each(|c| push_plain(&mut out, c));
     out
 }
 
@@ -341,29 +319,23 @@ pub(crate) fn for_terminal(text: &str) -> String {
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let colour = std::io::stdout().is_terminal();
     let mut widths: Vec<_> = head.iter().map(|cell| cell.len()).collect();
-    let mut shown = Vec::with_capacity(rows.len());
-    for row in rows {
-        let row: Vec<String> = row.iter().map(|cell| plain(cell)).collect();
-        for (width, cell) in widths.iter_mut().zip(&row) {
-            *width = (*width).max(cell.chars().count());
-        }
-        shown.push(row);
+    let mut rows = rows.to_vec();
+    rows.iter_mut().flatten().for_each(|cell| *cell = plain(cell));
+    for (width, cell) in rows.iter().flat_map(|row| row.iter().enumerate()) {
+        widths[width] = widths[width].max(cell.chars().count());
     }
     let mut lines = vec![table_line(head, &widths).to_uppercase()];
-    for row in &shown {
+    lines.extend(rows.iter().map(|row| {
         let text = table_line(row, &widths);
-        lines.push(if colour { coloured(&text, row) } else { text });
-    }
+        if colour { coloured(&text, row) } else { text }
+    }));
     lines.join("\n")
 }
 
 fn table_line(cells: &[impl AsRef<str>], widths: &[usize]) -> String {
-    let mut line = String::new();
-    for (cell, width) in cells.iter().zip(widths) {
-        line.push_str(&format!("{:<width$}  ", cell.as_ref()));
-    }
-    line.truncate(line.trim_end().len());
-    line
+    let cells = cells.iter().zip(widths);
+    let line: String = cells.map(|(cell, width)| format!("{:<width$}  ", cell.as_ref())).collect();
+    line.trim_end().to_owned()
 }
 
 fn coloured(line: &str, row: &[String]) -> String {
@@ -375,13 +347,11 @@ fn coloured(line: &str, row: &[String]) -> String {
         (UpstreamState::NeedsAuth.as_str(), 33),
         (UpstreamState::Pending.as_str(), 33),
     ];
-    let Some(cell) = row.get(1) else { return line.to_owned() };
-    for (state, code) in states {
-        if cell == state {
-            return line.replacen(cell, &format!("\x1b[{code}m{cell}\x1b[0m"), 1);
-        }
+    let cell = row.get(1).map_or("", String::as_str);
+    match states.iter().find(|(state, _)| *state == cell) {
+        Some((_, code)) => line.replacen(cell, &format!("\x1b[{code}m{cell}\x1b[0m"), 1),
+        None => line.to_owned(),
     }
-    line.to_owned()
 }
 
 /// Returns an error with its causes. Skips causes that the error's own text already contains at its

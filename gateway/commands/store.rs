@@ -11,6 +11,7 @@ use lockgate_store::{Config, Inventory, Resealed, Restored, Store};
 use lockgate_text::count::count;
 use serde_json::json;
 
+use crate::commands::Printed;
 use crate::commands::show::pretty;
 
 #[derive(Subcommand)]
@@ -63,11 +64,7 @@ pub(crate) fn run(
 }
 
 /// Runs a command of `lockgate vault`; fails if any credential cannot be decrypted.
-pub(crate) fn run_vault(
-    command: &VaultCommand,
-    config: &Config,
-    json: bool,
-) -> anyhow::Result<(String, ExitCode)> {
+pub(crate) fn run_vault(command: &VaultCommand, config: &Config, json: bool) -> Printed {
     let VaultCommand::Rotate = command;
     let rotation = start_runtime()?.block_on(async {
         Store::new(config.place.clone()).require_newest_schema().await?;

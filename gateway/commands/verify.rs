@@ -83,10 +83,8 @@ fn report(command: &Command, configured: Option<String>, cwd: &Path) -> anyhow::
         Some(file) => Some(short(&cwd.join(file))?),
         None => configured,
     };
-    let mut anchors = Vec::with_capacity(anchor.len());
-    for text in anchor {
-        anchors.push(read_anchor(text, &format!("--anchor {text}"))?);
-    }
+    let anchors = anchor.iter().map(|text| read_anchor(text, &format!("--anchor {text}")));
+    let mut anchors = anchors.collect::<anyhow::Result<Vec<_>>>()?;
     let extent = if *part { Extent::Part } else { Extent::Whole };
     let (files, others) = sort_files(files);
     // Read before the files, because a running gateway advances its anchor.
@@ -118,10 +116,7 @@ fn read_anchor(text: &str, from: &str) -> anyhow::Result<Anchor> {
 
 /// Separates the files of the trails that `lockgate call` keeps beside the others.
 fn sort_files(files: &[PathBuf]) -> (Vec<&PathBuf>, Vec<&PathBuf>) {
-    let mut trails = BTreeSet::new();
-    for file in files {
-        trails.extend(trail(file));
-    }
+    let trails = files.iter().filter_map(|file| trail(file)).collect();
     files.iter().partition(|file| !is_of_call(file, &trails))
 }
 

@@ -18,7 +18,7 @@ fn a_full_file_can_still_be_read_and_its_keys_revoked() {
             break refused;
         }
     };
-    assert!(matches!(refused, KeyChangeError::Full) && keys.len() > 100, "{}", keys.len());
+    assert!(matches!(refused, FileChangeError::Full) && keys.len() > 100, "{}", keys.len());
     for key in &mut keys {
         key.revoked = Some(1_800_000_001);
     }
@@ -58,7 +58,7 @@ fn keys_that_are_good_no_more_make_room_and_notes_stay() {
     }
     // Neither another organisation's keys nor valid keys are removed to make room.
     let full = apply(&file, &KeyChange::Add(mint(None, None)));
-    assert_eq!(full, Err(KeyChangeError::Full));
+    assert_eq!(full, Err(FileChangeError::Full));
     apply(&file, &KeyChange::Add(mint(Some("other"), None))).unwrap();
     assert!(std::fs::read_to_string(&file).unwrap().contains("# a note"));
 }

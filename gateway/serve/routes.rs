@@ -44,7 +44,7 @@ pub(super) fn guarded_metrics(app: &Arc<App>, token: Option<ScrapeToken>) -> Rou
 
 /// Returns the guarded `/approvals` routes. Policies decide on permissions to approve.
 pub(super) fn guarded_approvals(app: &Arc<App>) -> Router {
-    guard(app, lockgate_admin::approvals_router(Arc::clone(app)))
+    guard(app, lockgate_admin::approvals_router(Arc::clone(&app.gateway)))
 }
 
 /// Returns the routes of the registry API, which lists endpoints if the operator enables it.

@@ -245,6 +245,8 @@ async fn decisions_are_explained_and_cases_tried() {
     assert_eq!((&allowed["decision"], &allowed["rule"]), (&json!("allow"), &json!("most")));
     let hidden = explain(json!({"call": "a/u", "as": {"issuer": "key", "subject": "x"}})).await;
     assert_eq!((&hidden["decision"], &hidden["rule"]), (&json!("hidden"), &json!("no-u")));
+    let nobody = explain(json!({"call": "a/t", "as": {"subject": "x"}})).await;
+    assert_eq!(nobody["errors"][0]["pointer"], "#/as/issuer", "{nobody}");
     let cases = json!({"cases": [
         {"name": "good", "call": "a/t", "expect": "allow"},
         {"name": "wrong", "call": "a/u", "expect": "allow"},

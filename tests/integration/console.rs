@@ -367,7 +367,12 @@ async fn a_mistake_in_a_search_is_shown_at_its_field() {
         ("/console/audit?from=x", 422, "id=\"from-mistake\">“From”: must be a time"),
         ("/console/audit?decision=x", 422, "id=\"form-mistake\">"),
         ("/console/access?call=a__t&roles=x", 422, "id=\"subject-mistake\">Enter the subject"),
-        ("/console/access?call=a__t&roles=x&subject=y", 200, "id=\"answer\""),
+        (
+            "/console/access?call=a__t&subject=y",
+            422,
+            "id=\"subject-mistake\">A caller is identified",
+        ),
+        ("/console/access?call=a__t&roles=x&issuer=i&subject=y", 200, "id=\"answer\""),
         ("/console/access?call=a__t&arguments=%5B1%5D", 422, "id=\"arguments-mistake\""),
         ("/console/activity?server=none", 200, "No calls match."),
         ("/console/activity", 200, "No calls yet."),

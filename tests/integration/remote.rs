@@ -80,9 +80,13 @@ async fn a_key_is_taken_from_the_flag_or_the_variable() {
     for (arguments, words) in [
         (&call[..], "--key or LOCKGATE_CLIENT_KEY"),
         (&["tools", "--url", "example.com"], "http:// or https://"),
-        (&["tools", "--url", "http://127.0.0.1:1"], "unreachable"),
+        (
+            &["tools", "--url", "http://127.0.0.1:1"],
+            "the gateway at http://127.0.0.1:1 is unreachable",
+        ),
+        (&["servers", "--url", "http://127.0.0.1:1"], "and the port of its address."),
         (&["tools", "--key", KEY], "--url"),
-        (&["servers", "--url", &url, "--key", KEY], "system__servers"),
+        (&["servers", "--url", &url, "--key", KEY], "enable `builtin.system`"),
     ] {
         let refused = ask(arguments, &[]).await;
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();

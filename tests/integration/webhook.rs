@@ -95,6 +95,12 @@ async fn a_webhook_is_told_once_and_its_link_opens_the_call_for_approvers_alone(
     let path = link.strip_prefix("http://127.0.0.1/gate").expect("the public address");
     let page = Request::bare("GET", path, "").send(rig.gate.address).await;
     assert_eq!((page.status, page.header("content-type")), (200, Some("text/html")));
+    let script = Request::bare("GET", "/approvals/page.js", "").send(rig.gate.address).await;
+    assert_eq!((script.status, script.header("content-type")), (200, Some("text/javascript")));
+    for file in [&page, &script] {
+        let policy = file.header("content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none';"), "{policy}");
+    }
     assert!(!page.text().contains("DE02") && !page.text().contains("wipe"), "{}", page.text());
     let flipped =
         format!("{}{}", &path[..path.len() - 2], if path.ends_with("AA") { "BB" } else { "AA" });
@@ -116,6 +122,15 @@ async fn a_webhook_is_told_once_and_its_link_opens_the_call_for_approvers_alone(
         Request::bare("POST", &format!("{one}/approve"), "").by(&bob).with("Origin", origin)
     };
     assert_eq!(approve("http://evil.test").send(rig.gate.address).await.status, 403);
+    // `GET` decides nothing, and there are only two decisions.
+    for (method, path, status) in [
+        ("GET", &*format!("{one}/approve"), 405),
+        ("POST", "/approvals", 405),
+        ("POST", &format!("{one}/perhaps"), 404),
+    ] {
+        let refused = Request::bare(method, path, "").by(&bob).send(rig.gate.address).await;
+        assert_eq!(refused.status, status, "{method} {path}");
+    }
     let done = approve("http://127.0.0.1").send(rig.gate.address).await;
     assert_eq!(done.json()["state"], "approved", "{}", done.text());
     let log = rig.gate.log();

@@ -220,9 +220,7 @@ impl FromRequestParts<Arc<ApiState>> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, Problem> {
-        let Some(caller) = parts.extensions.get::<Arc<Self>>() else {
-            return Err(unknown_caller());
-        };
+        let caller = parts.extensions.get::<Arc<Self>>().ok_or_else(unknown_caller)?;
         let caller = Self::clone(caller);
         match read_organisation(parts.uri.query().unwrap_or(""))? {
             Some(name) => caller.in_organisation(state, &name).await,

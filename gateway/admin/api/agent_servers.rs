@@ -78,12 +78,10 @@ impl Candidates {
     fn of(state: &ApiState, caller: &Caller, agent: &str) -> Result<Self, Problem> {
         let registry = state.registry()?;
         let actor = make_actor(caller);
-        let mut integrations = HashMap::new();
         let mut known = registry.list_assigned(&actor, agent)?;
         known.extend(registry.list_available(&actor, agent)?);
-        for integration in known {
-            integrations.insert(integration.slug, (integration.id, integration.name));
-        }
+        let known = known.into_iter().map(|one| (one.slug, (one.id, one.name)));
+        let mut integrations: HashMap<_, _> = known.collect();
         let mut servers = HashMap::new();
         for server in visible_servers(state, caller) {
             if server.organisation().is_none() {
@@ -114,19 +112,15 @@ impl Candidates {
         slug: &str,
         stored: Option<Stored>,
     ) -> AgentServer {
-        let mut label = "disabled";
-        let mut fault = None;
-        if let Some(server) = self.servers.get(slug) {
-            label = server.status().state.as_str();
-            let is_operator = caller.role == Role::Operator;
+        let server = self.servers.get(slug);
+        let fault = server.and_then(|server| {
             let sees_figures = may_see_figures(caller, &**server);
-            fault = Fault::find(&state.gateway, &**server, is_operator, sees_figures);
-        }
+            Fault::find(&state.gateway, &**server, caller.role == Role::Operator, sees_figures)
+        });
+        let label = server.map_or("disabled", |server| server.status().state.as_str());
         let integration = self.integrations.get(slug);
-        let (assigned, hidden_tools) = match stored {
-            Some(stored) => (stored.is_assigned, stored.hidden_tools),
-            None => (false, Vec::new()),
-        };
+        let stored = stored.map(|stored| (stored.is_assigned, stored.hidden_tools));
+        let (assigned, hidden_tools) = stored.unwrap_or_default();
         AgentServer {
             server: slug.to_owned(),
             name: integration.map_or(slug, |(_, name)| name).to_owned(),
@@ -144,12 +138,11 @@ impl Candidates {
 impl AgentServer {
     /// Adds the tools that the caller may use.
     async fn with_tools(mut self, state: &ApiState, caller: &Caller) -> Self {
-        let mut tools = Vec::new();
-        for name in list_tools(state, caller, &self.server).await {
+        let tools = list_tools(state, caller, &self.server).await.into_iter().map(|name| {
             let enabled = !self.hidden_tools.iter().any(|hidden| *hidden == *name);
-            tools.push(AgentTool { name: name.to_string(), enabled });
-        }
-        self.tools = Some(tools);
+            AgentTool { name: name.to_string(), enabled }
+        });
+        self.tools = Some(tools.collect());
         self
     }
 }
@@ -187,11 +180,11 @@ pub(crate) async fn list_agent_servers(
     slugs.extend(candidates.integrations.keys());
     slugs.sort();
     slugs.dedup();
-    let mut items = Vec::with_capacity(slugs.len());
-    for slug in slugs {
+    let items = slugs.into_iter().map(|slug| {
         let own = candidates.find_key(slug).and_then(|key| stored.remove(key));
-        items.push(candidates.describe(&state, &caller, slug, own));
-    }
+        candidates.describe(&state, &caller, slug, own)
+    });
+    let items: Vec<_> = items.collect();
     Ok(Json(Page { total: items.len(), items, next_cursor: None }))
 }
 
@@ -284,9 +277,9 @@ impl Paged<AssignedQuery> {
     /// Returns a page of the integrations that match the search, in their order.
     fn cut(
         &self,
+        By { state, caller, .. }: &By<User>,
         mut found: Vec<StoredIntegration>,
-        show: impl FnMut(StoredIntegration) -> Integration,
-    ) -> Result<Page<Integration>, Problem> {
+    ) -> Result<Json<Page<Integration>>, Problem> {
         let part = self.part.read()?;
         if let Some(search) = self.filter.search.as_deref().map(str::to_lowercase) {
             found.retain(|one| {
@@ -295,7 +288,9 @@ impl Paged<AssignedQuery> {
         }
         let total = found.len();
         let items = found.into_iter().skip(part.offset).take(part.limit.unwrap_or(DEFAULT_PAGE));
-        Ok(part.make_page(Found { items: items.collect(), total }, show))
+        let states = States::of(state, caller.organisation());
+        let page = Found { items: items.collect(), total };
+        Ok(Json(part.make_page(page, |stored| Integration::new(&states, stored, caller.role))))
     }
 }
 
@@ -321,14 +316,11 @@ fn answer(
     responses((status = 200, body = Page<Integration>)),
 ))]
 pub(crate) async fn list_assigned(
-    By { state, caller, .. }: By<User>,
+    by: By<User>,
     Path(id): Path<String>,
     Query(query): Query<Paged<AssignedQuery>>,
 ) -> Result<Json<Page<Integration>>, Problem> {
-    let actor = make_actor(&caller);
-    let found = state.registry()?.list_assigned(&actor, &id)?;
-    let states = States::of(&state, &actor.organisation);
-    Ok(Json(query.cut(found, |stored| Integration::new(&states, stored, caller.role))?))
+    query.cut(&by, by.state.registry()?.list_assigned(&make_actor(&by.caller), &id)?)
 }
 
 /// Lists the integrations that can be assigned to an agent: enabled, and not assigned yet.
@@ -338,36 +330,24 @@ pub(crate) async fn list_assigned(
     responses((status = 200, body = Page<Integration>)),
 ))]
 pub(crate) async fn list_available(
-    By { state, caller, .. }: By<User>,
+    by: By<User>,
     Path(id): Path<String>,
     Query(query): Query<Paged<AssignedQuery>>,
 ) -> Result<Json<Page<Integration>>, Problem> {
-    let actor = make_actor(&caller);
-    let found = state.registry()?.list_available(&actor, &id)?;
-    let states = States::of(&state, &actor.organisation);
-    Ok(Json(query.cut(found, |stored| Integration::new(&states, stored, caller.role))?))
+    query.cut(&by, by.state.registry()?.list_available(&make_actor(&by.caller), &id)?)
 }
 
 /// Assigns an integration to an agent.
 #[cfg_attr(test, utoipa::path(
-    post,
-    path = "/agents/{id}/mcp-integrations/{integrationId}",
-    tag = "agents",
-    params(
-        ("id" = String, Path),
-        ("integrationId" = String, Path),
-        ChangeQuery,
-        OrganisationQuery,
-        CreationHeaders,
-    ),
+    post, path = "/agents/{id}/mcp-integrations/{integrationId}", tag = "agents",
+    params(ChangeQuery, OrganisationQuery, CreationHeaders),
     responses(
         (status = 200, body = AgentIntegration),
         (status = 400, description = "The integration is disabled"),
         (status = 403, description = "The integration belongs to another organisation; reported to \
             operators only"),
-        (status = 404, description = "Not found"),
         (status = 409, description = "Already assigned"),
-    )
+    ),
 ))]
 pub(crate) async fn assign_integration(
     by: By<User>,

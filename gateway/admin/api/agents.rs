@@ -137,9 +137,7 @@ impl Agent {
             dry_run: false,
         }
     }
-}
 
-impl Agent {
     fn name_owner(mut self, names: &KeyNames) -> Self {
         self.owner_name = names.find_whole(&self.owner).map(str::to_owned);
         self
@@ -220,12 +218,11 @@ pub(crate) fn name_agents(
 ) -> Result<Vec<(String, String)>, Problem> {
     let actor = make_actor(caller);
     let registry = state.registry()?;
-    let mut named = Vec::new();
-    for id in ids {
+    let named = ids.into_iter().map(|id| {
         let name = registry.agent(&actor, &id).map_or_else(|_| id.clone(), |agent| agent.name);
-        named.push((id, name));
-    }
-    Ok(named)
+        (id, name)
+    });
+    Ok(named.collect())
 }
 
 /// Renames an agent, sets the form of its list of tools, or chooses its items.
@@ -244,7 +241,7 @@ pub(crate) async fn change_agent(
         let checked = change.state.gateway.check_items(&change.caller.principal, items).await;
         checked.map_err(|mistake| problem(&mistake))?;
     }
-    let items = items.map(|items| items.map_or_else(String::new, |items| text(&items)));
+    let items = items.map(|items| items.map_or_else(String::new, |items| write_items(&items)));
     let tools = tools.map(|tools| match tools {
         AgentTools::Default => String::new(),
         other => other.as_str().to_owned(),
@@ -256,15 +253,13 @@ pub(crate) async fn change_agent(
 
 fn problem(mistake: &ItemMistake) -> Problem {
     let ItemMistake { member, key, what, fix } = mistake;
-    let mut pointer = format!("/items/{member}");
-    if let Some(key) = key {
-        pointer.push_str(&segment_of(key));
-    }
+    let segment = key.as_deref().map(segment_of).unwrap_or_default();
+    let pointer = format!("/items/{member}{segment}");
     let of = key.as_ref().map(|key| format!(" of `{key:.128}`")).unwrap_or_default();
     Problem::in_body(&pointer, format!("`{member}`{of} {what}; {fix}"))
 }
 
-fn text(items: &Items) -> String {
+fn write_items(items: &Items) -> String {
     serde_json::to_string(items).unwrap_or_default()
 }
 

@@ -29,17 +29,16 @@ const NODE_BYTES: usize = 64;
 /// Retry delay after a lack of memory, in seconds.
 const RETRY_SECONDS: u64 = 1;
 
-/// The response of the request path.
-pub(crate) enum GatewayAnswer {
-    Result {
-        /// Counts against the budget until dropped.
-        text: Bytes,
-        /// The tool's questions to the caller.
-        input_requests: Option<Value>,
-    },
-    /// A JSON-RPC error.
-    Error(Value),
+/// An MCP result, as the gateway wrote it.
+pub(crate) struct CallResult {
+    /// Counts against the budget of bytes in flight until dropped.
+    pub(crate) text: Bytes,
+    /// The tool's questions to the caller.
+    pub(crate) input_requests: Option<Value>,
 }
+
+/// The response of the request path: a result, or a JSON-RPC error.
+pub(crate) type GatewayAnswer = Result<CallResult, Value>;
 
 /// Marks a response that counts against the budget already.
 #[derive(Clone, Copy)]
@@ -91,7 +90,7 @@ pub(crate) async fn read_answer(
 fn parse(text: &Bytes) -> Option<GatewayAnswer> {
     let envelope: Envelope<'_> = serde_json::from_slice(text).ok()?;
     let Some(result) = envelope.result else {
-        return Some(GatewayAnswer::Error(parse_error(envelope.error?)?));
+        return Some(Err(parse_error(envelope.error?)?));
     };
     let mut input_requests = None;
     if let Ok(outcome) = serde_json::from_str::<Outcome<'_>>(result.get())
@@ -102,7 +101,7 @@ fn parse(text: &Bytes) -> Option<GatewayAnswer> {
             None => Some(Value::Null),
         };
     }
-    Some(GatewayAnswer::Result { text: text.slice_ref(result.get().as_bytes()), input_requests })
+    Some(Ok(CallResult { text: text.slice_ref(result.get().as_bytes()), input_requests }))
 }
 
 fn parse_error(error: &RawValue) -> Option<Value> {

@@ -2,6 +2,7 @@
 //! may approve a call; roles of the API do not matter.
 
 use super::operation::*;
+use crate::approvals::UNKNOWN_CALL;
 
 /// A waiting call, as described in [policy.md](policy.md#approvals).
 #[derive(Debug, Serialize)]
@@ -59,10 +60,7 @@ pub(crate) async fn show_approval(
 ) -> Result<Json<WaitingApproval>, Problem> {
     match state.gateway.find_approval(&caller.principal, &id) {
         Some(call) => Ok(Json(WaitingApproval(call))),
-        None => Err(Problem::not_found(
-            "APPROVAL_NOT_FOUND",
-            "no call with this id is waiting for your approval",
-        )),
+        None => Err(Problem::not_found("APPROVAL_NOT_FOUND", UNKNOWN_CALL)),
     }
 }
 

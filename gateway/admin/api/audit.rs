@@ -2,20 +2,17 @@
 //! changes of their organisation for administrators. Servers and rules that hide an item are for
 //! operators only, so that a hidden item looks like an unknown one.
 
-use std::path::PathBuf;
+use std::fmt::Debug;
 
 use lockgate_authn::DEFAULT_ORGANISATION;
 use lockgate_telemetry::audit::{Members, Search, SearchResult, search};
 
 use super::operation::*;
+use super::page::DEFAULT_ITEMS;
 use super::state::{AuditReport, OrganisationPermit};
 
 /// The purpose that cursors are sealed for.
 const LIST: &str = "audit";
-/// Default records per page.
-const DEFAULT_RECORDS: usize = 50;
-/// Maximum number of records per page.
-const MAX_RECORDS: usize = 200;
 
 #[derive(Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
@@ -217,10 +214,7 @@ pub(crate) async fn search_audit(
     By { state, caller, .. }: By<Admin>,
     Query(Paged { part, filter: mut query }): Query<Paged<AuditQuery>>,
 ) -> Result<Json<AuditPage>, Problem> {
-    let limit = part.limit.unwrap_or(DEFAULT_RECORDS);
-    if !(1..=MAX_RECORDS).contains(&limit) {
-        return Err(Problem::in_query("`limit`: must be from 1 to 200"));
-    }
+    let limit = part.check_limit()?.unwrap_or(DEFAULT_ITEMS);
     for (name, time) in [("from", &mut query.from), ("to", &mut query.to)] {
         let Some(time) = time else { continue };
         if !is_time(time) {
@@ -230,32 +224,28 @@ pub(crate) async fn search_audit(
         // Record times within the same second begin with the remaining text.
         time.truncate(time.trim_end_matches('Z').len());
     }
-    let organisation =
-        if caller.sees_all() { None } else { Some(caller.organisation().to_owned()) };
-    let Some(path) = state.operations.audit_file() else {
-        let detail = "the audit trail of this gateway is not written to a file: search it where \
-            its output is collected";
-        return Err(Problem::new(StatusCode::CONFLICT, "NO_AUDIT_FILE", detail));
-    };
+    let organisation = (!caller.sees_all()).then(|| caller.organisation().to_owned());
+    let path = state.operations.audit_file().ok_or_else(|| no_file("search"))?;
     let before = read_cursor(&state, &caller, part.cursor.as_deref())?;
     let filter = Filter { query, reader: Reader::new(&caller), organisation };
-    let place = enter_search(&state, &caller)?;
     let reader = Reader::new(&caller);
-    let found = run_search(path, filter, (before, limit), place).await?;
+    let unreadable = "the audit trail cannot be read; see the gateway's log";
+    let found = read_trail(unreadable, enter_search(&state, &caller)?, move || {
+        let from = filter.query.from.as_deref();
+        let to = filter.query.to.as_deref();
+        search(&path, &Search { before, from, to, limit, fits: &|record| filter.fits(record) })
+    });
+    let found = found.await?;
     let next = find_next(&found, before);
-    let integrity = match caller.role {
-        Role::Operator => Some(Integrity {
-            whole: found.unreadable == 0 && found.gaps == 0,
-            unreadable: found.unreadable,
-            gaps: found.gaps,
-        }),
-        Role::Admin | Role::User => None,
-    };
-    let items: Vec<_> = found.records.iter().map(|record| reader.show(record)).collect();
-    let next = next.and_then(|seq| state.gateway.seal_cursor(LIST, &caller.principal, seq));
+    let integrity = (caller.role == Role::Operator).then_some(Integrity {
+        whole: found.unreadable == 0 && found.gaps == 0,
+        unreadable: found.unreadable,
+        gaps: found.gaps,
+    });
+    let items = found.records.iter().map(|record| reader.show(record));
     Ok(Json(AuditPage {
-        items,
-        next_cursor: next,
+        items: items.collect(),
+        next_cursor: next.and_then(|seq| state.gateway.seal_cursor(LIST, &caller.principal, seq)),
         complete: found.is_complete || found.has_more,
         integrity,
     }))
@@ -274,23 +264,19 @@ pub(crate) async fn verify_audit(
 ) -> Result<Json<AuditReport>, Problem> {
     let place = enter_search(&state, &caller)?;
     if state.operations.audit_file().is_none() {
-        let detail = "the audit trail of this gateway is not written to a file: verify it where \
-            its output is collected";
-        return Err(Problem::new(StatusCode::CONFLICT, "NO_AUDIT_FILE", detail));
+        return Err(no_file("verify"));
     }
     let operations = Arc::clone(&state.operations);
-    let verified = tokio::task::spawn_blocking(move || {
-        let _place = place;
-        operations.verify_audit()
-    });
-    match verified.await {
-        Ok(Ok(report)) => Ok(Json(report)),
-        failed => {
-            tracing::warn!(?failed, "verifying the audit trail failed");
-            let detail = "the audit trail cannot be read; the log has the cause";
-            Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "AUDIT_UNAVAILABLE", detail))
-        }
-    }
+    let unreadable = "the audit trail cannot be read; the log has the cause";
+    Ok(Json(read_trail(unreadable, place, move || operations.verify_audit()).await?))
+}
+
+fn no_file(action: &str) -> Problem {
+    let detail = format!(
+        "the audit trail of this gateway is not written to a file: {action} it where its output is \
+            collected"
+    );
+    Problem::new(StatusCode::CONFLICT, "NO_AUDIT_FILE", detail)
 }
 
 fn enter_search(state: &ApiState, caller: &Caller) -> Result<OrganisationPermit, Problem> {
@@ -302,6 +288,27 @@ fn enter_search(state: &ApiState, caller: &Caller) -> Result<OrganisationPermit,
         let detail = "too many searches of the audit trail are running: retry in a moment";
         Problem::overloaded(detail, 2)
     })
+}
+
+/// Reads the trail on another thread. The permit is kept until the end, even if the client
+/// disconnects.
+async fn read_trail<T: Send + 'static, E: Debug + Send + 'static>(
+    unreadable: &'static str,
+    permit: OrganisationPermit,
+    read: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, Problem> {
+    let reading = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        read()
+    });
+    match reading.await {
+        Ok(Ok(found)) => Ok(found),
+        failed => {
+            let failed = failed.map(|read| read.err());
+            tracing::warn!(?failed, "reading the audit trail failed");
+            Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "AUDIT_UNAVAILABLE", unreadable))
+        }
+    }
 }
 
 /// Returns the number of the record before which the next page begins, if there may be one.
@@ -327,29 +334,6 @@ fn read_cursor(
     match state.gateway.open_cursor(LIST, &caller.principal, cursor) {
         Some(before) => Ok(Some(before)),
         None => Err(Problem::in_query("`cursor`: is not from a response to this caller")),
-    }
-}
-
-async fn run_search(
-    path: PathBuf,
-    filter: Filter,
-    (before, limit): (Option<u64>, usize),
-    place: OrganisationPermit,
-) -> Result<SearchResult, Problem> {
-    let searched = tokio::task::spawn_blocking(move || {
-        // The slot is kept until the search ends, even if the client disconnects.
-        let _place = place;
-        let from = filter.query.from.as_deref();
-        let to = filter.query.to.as_deref();
-        search(&path, &Search { before, from, to, limit, fits: &|record| filter.fits(record) })
-    });
-    match searched.await {
-        Ok(Ok(found)) => Ok(found),
-        failed => {
-            tracing::warn!(?failed, "audit trail search failed");
-            let detail = "the audit trail cannot be read; see the gateway's log";
-            Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "AUDIT_UNAVAILABLE", detail))
-        }
     }
 }
 

@@ -63,10 +63,9 @@ fn parse<T: DeserializeOwned>(headers: &HeaderMap, text: &Bytes) -> Result<T, Pr
             text
         }
     };
-    let value = match READER.check(text) {
-        Ok(value) => value,
-        Err(words) => return Err(Problem::in_body("", format!("the body is not JSON: {words}"))),
-    };
+    let value = READER.check(text);
+    let value =
+        value.map_err(|words| Problem::in_body("", format!("the body is not JSON: {words}")))?;
     if !value.is_object() {
         return Err(Problem::in_body("", "the body must be a JSON object"));
     }
@@ -94,17 +93,12 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
 
 /// Returns a path as a JSON Pointer (RFC 6901).
 fn write_pointer(path: &Path) -> String {
-    let mut pointer = String::new();
-    for segment in path {
-        match segment {
-            Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
-            Segment::Map { key } => {
-                pointer.push_str(&segment_of(key));
-            }
-            Segment::Enum { .. } | Segment::Unknown => {}
-        }
-    }
-    pointer
+    let segments = path.iter().map(|segment| match segment {
+        Segment::Seq { index } => format!("/{index}"),
+        Segment::Map { key } => segment_of(key),
+        Segment::Enum { .. } | Segment::Unknown => String::new(),
+    });
+    segments.collect()
 }
 
 /// Returns a key as a part of a JSON Pointer.

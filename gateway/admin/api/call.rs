@@ -25,7 +25,7 @@ use lockgate_upstream::LogLevel;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::watch;
 
-use super::answer::{CountsItself, GatewayAnswer, read_answer};
+use super::answer::{CallResult, CountsItself, read_answer};
 use super::operation::*;
 
 /// Parameters of a request, each as it was written.
@@ -101,14 +101,6 @@ impl<S: Sync> FromRequestParts<S> for CallOrigin {
     }
 }
 
-/// An MCP result, as the gateway wrote it.
-pub(crate) struct CallResult {
-    /// Counts against the budget of bytes in flight until dropped.
-    pub(crate) text: Bytes,
-    /// The tool's questions to the caller.
-    pub(crate) input_requests: Option<Value>,
-}
-
 impl IntoResponse for CallResult {
     fn into_response(self) -> Response {
         let head = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
@@ -177,18 +169,15 @@ pub(crate) async fn send(
             return Err(broken().into());
         }
     };
-    match read_answer(&state.gateway, caller.principal.caller_id(), text).await? {
-        GatewayAnswer::Result { text, input_requests } => Ok(CallResult { text, input_requests }),
-        GatewayAnswer::Error(error) => {
-            let problem = describe_failure(status, &error).challenge(challenge);
-            let problem =
-                match (find_failed(state, caller, (method, target), &error), problem.kind()) {
-                    (Some(slug), Some(_)) => name_integration(state, caller, problem, &slug),
-                    _ => problem,
-                };
-            Err(CallError { problem, error: Some(error) })
-        }
-    }
+    let answer = read_answer(&state.gateway, caller.principal.caller_id(), text).await?;
+    answer.map_err(|error| {
+        let problem = describe_failure(status, &error).challenge(challenge);
+        let problem = match (find_failed(state, caller, (method, target), &error), problem.kind()) {
+            (Some(slug), Some(_)) => name_integration(state, caller, problem, &slug),
+            _ => problem,
+        };
+        CallError { problem, error: Some(error) }
+    })
 }
 
 /// Returns the slug of the failed server: the server that the gateway names, or, for a server's own
@@ -216,13 +205,10 @@ fn name_integration(state: &ApiState, caller: &Caller, problem: Problem, slug: &
     }
     let snapshot = registry.snapshot(caller.organisation());
     let mut integrations = snapshot.integrations.iter();
-    match integrations.find(|integration| *integration.slug == *slug) {
-        Some(found) => {
-            let problem = problem.with("integrationId", (*found.id).into());
-            problem.with("integrationName", (*found.name).into())
-        }
-        None => problem,
-    }
+    let found = integrations.find(|integration| *integration.slug == *slug);
+    let Some(found) = found else { return problem };
+    let problem = problem.with("integrationId", (*found.id).into());
+    problem.with("integrationName", (*found.name).into())
 }
 
 /// Returns the target of a request, such as a tool's name, if its method has one.
@@ -249,10 +235,7 @@ async fn take_answer(mut events: Events, messages: Option<&CallMessages>) -> Tex
 /// Converts a JSON-RPC error and its status to a problem.
 pub(crate) fn describe_failure(status: StatusCode, error: &Value) -> Problem {
     let code = error["code"].as_i64().unwrap_or(code::INTERNAL);
-    let message = match error.get("message") {
-        Some(Value::String(message)) => message,
-        _ => "the call failed",
-    };
+    let message = error["message"].as_str().unwrap_or("the call failed");
     let data = error.get("data");
     let problem = match (read_text(data, "upstream"), read_text(data, "reason")) {
         // A server that keeps failing is not called for a while.

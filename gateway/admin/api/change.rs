@@ -198,18 +198,13 @@ fn describe<T: Serialize>(thing: &T) -> String {
 
 /// Shortens addresses: queries may contain secrets, as may path segments that are not words.
 fn hide_secrets(value: &mut Value) {
-    if let Value::Array(items) = value {
-        for item in items {
-            hide_secrets(item);
-        }
-        return;
-    }
-    let Some(members) = value.as_object_mut() else { return };
-    for (name, member) in members {
-        match member {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(hide_secrets),
+        Value::Object(members) => members.iter_mut().for_each(|(name, member)| match member {
             Value::String(url) if name == "url" => *url = shorten_address(url),
             member => hide_secrets(member),
-        }
+        }),
+        _ => {}
     }
 }
 
@@ -391,12 +386,9 @@ pub(crate) fn make_actor(caller: &Caller) -> Actor {
 /// Returns the version in `If-Match`, an entity tag of an earlier response; `None` if missing or
 /// `*`.
 fn read_version(headers: &HeaderMap) -> Result<Option<i64>, Problem> {
-    let Some(given) = read_single(headers, IF_MATCH.as_str())? else { return Ok(None) };
-    if given == "*" {
-        return Ok(None);
-    }
-    let tag = given.strip_prefix('"').and_then(|given| given.strip_suffix('"'));
-    parse_version(tag.unwrap_or("")).map(Some)
+    let given = read_single(headers, IF_MATCH.as_str())?.filter(|given| *given != "*");
+    let tag = given.map(|given| given.strip_prefix('"').and_then(|given| given.strip_suffix('"')));
+    tag.map(|tag| parse_version(tag.unwrap_or(""))).transpose()
 }
 
 /// Parses the version in an entity tag.
@@ -409,10 +401,10 @@ fn read_single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
-        (Some(value), None) => match value.to_str() {
-            Ok(text) => Ok(Some(text)),
-            Err(_) => Err(invalid("a header contains non-ASCII characters")),
-        },
+        (Some(value), None) => {
+            let text = value.to_str();
+            text.map(Some).map_err(|_| invalid("a header contains non-ASCII characters"))
+        }
         (Some(_), Some(_)) => Err(invalid("send If-Match and Idempotency-Key at most once")),
     }
 }

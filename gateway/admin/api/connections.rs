@@ -221,46 +221,34 @@ where
     F: Future<Output = Result<Changed<T>, RegistryError>> + Send + 'static,
 {
     let change = Arc::clone(change);
-    complete(async move { end_and_make(&change, action, make).await }).await
-}
-
-async fn end_and_make<T, F>(
-    change: &Change,
-    action: &'static str,
-    make: impl FnOnce(Terms) -> F + Clone,
-) -> Result<Changed<T>, Problem>
-where
-    T: AsRef<[Integration]> + Serialize + Send + 'static,
-    F: Future<Output = Result<Changed<T>, RegistryError>> + Send + 'static,
-{
-    let rehearsed = change.rehearse(make.clone()).await?;
-    let servers = if change.is_dry_run() || rehearsed.is_replayed {
-        Vec::new()
-    } else {
-        servers_losing_accounts(&rehearsed)
-    };
-    for server in &servers {
-        disconnect_all(change, server).await?;
-    }
-    let changed = change.make(action, make).await?;
-    for server in &servers {
-        disconnect_all(change, server).await?;
-    }
-    Ok(changed)
+    complete(async move {
+        let rehearsed = change.rehearse(make.clone()).await?;
+        let servers = if change.is_dry_run() || rehearsed.is_replayed {
+            Vec::new()
+        } else {
+            servers_losing_accounts(&rehearsed)
+        };
+        for server in &servers {
+            disconnect_all(&change, server).await?;
+        }
+        let changed = change.make(action, make).await?;
+        for server in &servers {
+            disconnect_all(&change, server).await?;
+        }
+        Ok(changed)
+    })
+    .await
 }
 
 /// Returns the slugs of integrations at which members have accounts before a change alone.
 fn servers_losing_accounts<T: AsRef<[Integration]>>(changed: &Changed<T>) -> Vec<String> {
     let before = changed.before.as_ref().map(T::as_ref).unwrap_or_default();
     let after = changed.after.as_ref().map(T::as_ref).unwrap_or_default();
-    let mut servers = Vec::new();
-    for old in before {
+    let lost = before.iter().filter(|old| {
         let is_kept = after.iter().any(|new| new.id == old.id && new.auth == old.auth);
-        if old.auth.is_of_members() && !is_kept {
-            servers.push(old.slug.clone());
-        }
-    }
-    servers
+        old.auth.is_of_members() && !is_kept
+    });
+    lost.map(|old| old.slug.clone()).collect()
 }
 
 /// Finds an account, and the action that disconnects it.

@@ -217,42 +217,30 @@ impl Follower {
         caller: Caller,
         last: Option<&str>,
     ) -> Result<Self, Problem> {
-        let place = match state.gateway.stream(&caller.principal) {
-            Ok(place) => place,
-            Err(too_many) => {
-                let detail = too_many.to_string();
-                return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail));
-            }
-        };
+        let place = state.gateway.stream(&caller.principal).map_err(|too_many| {
+            let status = StatusCode::SERVICE_UNAVAILABLE;
+            Problem::new(status, "OVERLOADED", too_many.to_string())
+        })?;
         state.journal.follow(&state.gateway, &state.operations.accounts());
         let newest = state.journal.subscribe();
-        let now = *newest.borrow();
+        let organisation = caller.organisation();
         let position = match last {
-            None => now,
+            None => *newest.borrow(),
             // An unknown id is treated as a loss of events.
-            Some(id) => {
-                let organisation = caller.organisation();
-                state.journal.find_next(organisation, id).unwrap_or(UNKNOWN_POSITION)
-            }
+            Some(id) => state.journal.find_next(organisation, id).unwrap_or(UNKNOWN_POSITION),
         };
-        let next_look = Instant::now() + CREDENTIAL_CHECK_INTERVAL;
-        let calls = state.gateway.ended_calls(caller.organisation());
-        let decisions = None;
-        let approvals = state.gateway.approval_changes();
-        let waiting = list_waiting(&state, &caller);
         let visible = visible_servers(&state, &caller);
-        let known = visible.iter().map(|server| ServerId::of(&**server)).collect();
         Ok(Self {
-            state,
-            caller,
             position,
             newest,
-            calls,
-            decisions,
-            waiting,
-            approvals,
-            known,
-            next_look,
+            calls: state.gateway.ended_calls(organisation),
+            decisions: None,
+            approvals: state.gateway.approval_changes(),
+            waiting: list_waiting(&state, &caller),
+            known: visible.iter().map(|server| ServerId::of(&**server)).collect(),
+            next_look: Instant::now() + CREDENTIAL_CHECK_INTERVAL,
+            state,
+            caller,
             _place: place,
         })
     }

@@ -53,13 +53,10 @@ pub(crate) fn list_unserved(By { state, caller, .. }: &By<Admin>) -> Vec<Integra
         let found = registry.list_integrations(&actor, &query);
         query.offset += found.items.len();
         let is_last = found.items.is_empty() || query.offset >= found.total;
-        for stored in found.items {
-            let integration = Integration::new(&states, stored, caller.role);
-            if !integration.has_server {
-                unserved.push(integration);
-            }
-        }
+        let found = found.items.into_iter();
+        unserved.extend(found.map(|stored| Integration::new(&states, stored, caller.role)));
         if is_last {
+            unserved.retain(|integration| !integration.has_server);
             return unserved;
         }
     }
@@ -206,7 +203,7 @@ pub(crate) async fn reconnect_integration(
     let organisation = Arc::clone(&actor.organisation);
     let slug = stored.slug.clone();
     make_recorded(&state, &caller.principal, async move {
-        if operations.switch_integration(&organisation, &slug, Switch::Reconnect) {
+        if operations.switch(Some(&organisation), &slug, Switch::Reconnect) {
             Ok(((), Some(record)))
         } else {
             let detail = "the stored credentials cannot be decrypted: enter them again";

@@ -122,14 +122,9 @@ impl Journal {
         }
         let kept = self.kept.lock();
         let own = kept.own.get(organisation);
-        for events in own.into_iter().chain([&kept.shared]) {
-            for event in &events.events {
-                if self.id_of(event.number) == id {
-                    return Some(event.number + 1);
-                }
-            }
-        }
-        None
+        let all = own.into_iter().chain([&kept.shared]);
+        let mut events = all.flat_map(|events| &events.events);
+        Some(events.find(|event| self.id_of(event.number) == id)?.number + 1)
     }
 
     /// Returns a mark that differs if the ids differ.
@@ -151,13 +146,9 @@ impl Journal {
         if number < first {
             return Err(first);
         }
-        let shared = kept.shared.find(number);
         let own = own.and_then(|own| own.find(number));
-        Ok(match (shared, own) {
-            (Some(shared), Some(own)) if own.number < shared.number => Some(own),
-            (Some(shared), _) => Some(shared),
-            (None, own) => own,
-        })
+        let next = own.into_iter().chain(kept.shared.find(number));
+        Ok(next.min_by_key(|event| event.number))
     }
 
     fn record(&self, news: News) {
@@ -180,16 +171,11 @@ impl Journal {
 
 impl Kept {
     fn push_own(&mut self, organisation: &Arc<str>, recorded: Arc<Recorded>) {
-        if !self.own.contains_key(organisation) {
-            if self.own.len() >= MAX_ORGANISATIONS {
-                self.forget_one();
-            }
-            let first = self.first;
-            self.own.insert(Arc::clone(organisation), Events { events: VecDeque::new(), first });
+        if !self.own.contains_key(organisation) && self.own.len() >= MAX_ORGANISATIONS {
+            self.forget_one();
         }
-        if let Some(own) = self.own.get_mut(organisation) {
-            own.push(recorded, MAX_OWN);
-        }
+        let none = Events { events: VecDeque::new(), first: self.first };
+        self.own.entry(Arc::clone(organisation)).or_insert(none).push(recorded, MAX_OWN);
     }
 
     /// Evicts the organisation that has had no event for longest.

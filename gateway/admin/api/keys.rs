@@ -5,7 +5,7 @@ mod change;
 
 use std::collections::{HashMap, HashSet};
 
-use change::{Effect, RETRY_SECONDS, change_keys, rehearse, show_trial, unknown_key};
+use change::{Effect, RETRY_SECONDS, change_keys, show_trial, unknown_key, write_change};
 use lockgate_authn::key::{Key, parse_time, write_time};
 use lockgate_authn::{Identity, KEY, Principal, is_scope};
 use lockgate_text::organisation::find_mistake;
@@ -70,13 +70,9 @@ pub(crate) async fn create_key(
     let now = read_clock();
     let expires = body.read_expiry(now)?;
     let organisation = body.find_organisation(&state, &caller).await?;
-    let (mut key, text) = match Key::mint(now) {
-        Ok(minted) => minted,
-        Err(error) => {
-            let status = StatusCode::SERVICE_UNAVAILABLE;
-            return Err(Problem::new(status, "NO_RANDOMNESS", error.to_string()));
-        }
-    };
+    let (mut key, text) = Key::mint(now).map_err(|error| {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "NO_RANDOMNESS", error.to_string())
+    })?;
     key.name = body.name;
     key.organisation = organisation;
     key.roles = body.roles;
@@ -86,7 +82,7 @@ pub(crate) async fn create_key(
     check_grants(&state, &caller, &key)?;
     let change = KeyChange::Add(key.clone());
     if options.dry_run {
-        rehearse(&state, change.clone()).await?;
+        write_change(Arc::clone(&state.operations), change.clone(), true).await?;
         return Ok((StatusCode::OK, Json(MadeKey { key: None, about: show_trial(key, &change) })));
     }
     let effect = change_keys(&state, &caller, &key, change).await?;
@@ -126,7 +122,7 @@ pub(crate) async fn revoke_key(
     }
     let change = KeyChange::Revoke { id, at: read_clock() };
     if options.dry_run {
-        rehearse(&state, change.clone()).await?;
+        write_change(Arc::clone(&state.operations), change.clone(), true).await?;
         return Ok(Deletion(Some(show_trial(key, &change))));
     }
     // A key that is revoked already needs no change.
@@ -324,13 +320,10 @@ fn role_of(state: &ApiState, key: &Key) -> Role {
 fn check_agent(state: &ApiState, caller: &Caller, key: &Key) -> Result<(), Problem> {
     let detail = "this is neither an agent of your organisation nor the agent of your own \
         credential: ask an operator for it";
-    let Some(registry) = state.operations.registry() else {
-        return Err(forbidden("/agent", detail));
-    };
-    match registry.agent(&make_actor(caller), key.agent.as_deref().unwrap_or("")) {
-        Ok(_) => Ok(()),
-        Err(_) => Err(forbidden("/agent", detail)),
-    }
+    let registry = state.operations.registry().ok_or_else(|| forbidden("/agent", detail))?;
+    let agent = key.agent.as_deref().unwrap_or("");
+    let found = registry.agent(&make_actor(caller), agent);
+    found.map(drop).map_err(|_| forbidden("/agent", detail))
 }
 
 fn check_text(pointer: &str, text: &str) -> Result<(), Problem> {

@@ -103,7 +103,7 @@ pub(crate) async fn list_prompts(
     Query(query): Query<Paged<OffersQuery>>,
 ) -> Result<Json<Page<Prompt>>, Problem> {
     let found = find_offers(&state, &caller, query, ListKind::Prompts).await?;
-    Ok(Json(found.map(Prompt::new)))
+    Ok(Json(found.filter_map(|item| show_item(&item, Prompt::new))))
 }
 
 /// Lists the resources that the caller may use.
@@ -116,7 +116,7 @@ pub(crate) async fn list_resources(
     Query(query): Query<Paged<OffersQuery>>,
 ) -> Result<Json<Page<Resource>>, Problem> {
     let found = find_offers(&state, &caller, query, ListKind::Resources).await?;
-    Ok(Json(found.map(Resource::new)))
+    Ok(Json(found.filter_map(|item| show_item(&item, Resource::new))))
 }
 
 async fn find_offers(
@@ -154,15 +154,7 @@ fn show_item<T>(item: &VisibleItem, show: Show<T>) -> Option<T> {
     }
 }
 
-impl Page<VisibleItem> {
-    /// Converts the items; those with unreadable definitions are omitted.
-    fn map<T>(self, show: Show<T>) -> Page<T> {
-        let items = self.items.iter().filter_map(|item| show_item(item, show)).collect();
-        Page { items, total: self.total, next_cursor: self.next_cursor }
-    }
-}
-
-fn take_text(definition: &mut Map<String, Value>, name: &str) -> Option<String> {
+pub(crate) fn take_text(definition: &mut Map<String, Value>, name: &str) -> Option<String> {
     match definition.remove(name) {
         Some(Value::String(text)) => Some(text),
         _ => None,

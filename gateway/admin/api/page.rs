@@ -17,7 +17,7 @@ use super::access::ORGANISATION;
 use super::problem::Problem;
 
 /// Default items per page.
-const DEFAULT_ITEMS: usize = 50;
+pub(crate) const DEFAULT_ITEMS: usize = 50;
 /// Maximum number of items per page.
 const MAX_ITEMS: usize = 200;
 
@@ -94,6 +94,14 @@ pub(crate) struct Page<T> {
     pub(crate) next_cursor: Option<String>,
 }
 
+impl<T> Page<T> {
+    /// Converts the items; those without a result are omitted.
+    pub(crate) fn filter_map<U>(self, convert: impl FnMut(T) -> Option<U>) -> Page<U> {
+        let Self { items, total, next_cursor } = self;
+        Page { items: items.into_iter().filter_map(convert).collect(), total, next_cursor }
+    }
+}
+
 /// The order of a list.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
@@ -138,21 +146,17 @@ impl PartQuery {
         order: Option<bool>,
         rank: impl Fn(&T) -> String,
     ) -> Result<Page<T>, Problem> {
-        let limit = self.limit.unwrap_or(DEFAULT_ITEMS);
-        if !(1..=MAX_ITEMS).contains(&limit) {
-            return Err(Problem::in_query("`limit`: must be from 1 to 200"));
-        }
+        let limit = self.check_limit()?.unwrap_or(DEFAULT_ITEMS);
         if let Some(search) = search {
             all.retain(|item| key(item).contains(search));
         }
         let total = all.len();
         let descending = order == Some(true);
-        let mut placed = Vec::with_capacity(total);
-        for item in all {
-            let rank = if order.is_some() { rank(&item) } else { String::new() };
-            let place: ListPosition = (rank, key(&item).to_owned());
-            placed.push((place, item));
-        }
+        let placed = all.into_iter().map(|item| {
+            let rank = order.map(|_| rank(&item)).unwrap_or_default();
+            ((rank, key(&item).to_owned()), item)
+        });
+        let mut placed: Vec<(ListPosition, T)> = placed.collect();
         placed.sort_by(|(one, _), (other, _)| in_order(one, other, descending));
         if let Some(cursor) = &self.cursor {
             let after = read_cursor(cursor, order.is_some())?;
@@ -177,12 +181,19 @@ pub(crate) struct Part {
 }
 
 impl PartQuery {
+    /// Returns the requested number of items per page.
+    pub(crate) fn check_limit(&self) -> Result<Option<usize>, Problem> {
+        match self.limit {
+            Some(limit) if !(1..=MAX_ITEMS).contains(&limit) => {
+                Err(Problem::in_query("`limit`: must be from 1 to 200"))
+            }
+            limit => Ok(limit),
+        }
+    }
+
     /// Returns the requested part of a list that the registry pages itself.
     pub(crate) fn read(&self) -> Result<Part, Problem> {
-        let limit = self.limit;
-        if matches!(limit, Some(limit) if !(1..=MAX_ITEMS).contains(&limit)) {
-            return Err(Problem::in_query("`limit`: must be from 1 to 200"));
-        }
+        let limit = self.check_limit()?;
         let offset = match self.cursor.as_deref().map(str::parse) {
             None => 0,
             Some(Ok(offset)) => offset,

@@ -9,7 +9,7 @@ use lockgate_registry::Actor;
 use super::change::wait_until;
 use super::figures::rank_number;
 use super::operation::*;
-use super::state::{ApprovalError, ApprovedPin};
+use super::state::{ApprovedPin, FileChangeError};
 
 /// Maximum number of tools per approval.
 const MAX_TOOLS: usize = 200;
@@ -200,31 +200,24 @@ pub(crate) async fn list_pin_differences(
     Query(query): Query<Paged<PinsQuery>>,
 ) -> Result<Json<Page<PinDifference>>, Problem> {
     let actor = make_actor(&caller);
-    let mut all = Vec::new();
-    for PinChange { flagged_tool, changes, before, pin, .. } in
-        list_changes(&state, &caller, &actor)?
-    {
-        if query.filter.admits(&flagged_tool) {
-            let after = pin.definition;
-            all.push(PinDifference { pin: Pin::new(flagged_tool), changes, before, after });
-        }
-    }
-    Ok(Json(query.cut(all)?))
+    let mut all = list_changes(&state, &caller, &actor)?;
+    all.retain(|change| query.filter.admits(&change.flagged_tool));
+    let all = all.into_iter().map(|PinChange { flagged_tool, changes, before, pin, .. }| {
+        PinDifference { pin: Pin::new(flagged_tool), changes, before, after: pin.definition }
+    });
+    Ok(Json(query.cut(all.collect())?))
 }
 
 /// Approves tools with the reviewed definitions: all of them, or none.
 #[cfg_attr(test, utoipa::path(
-    post,
-    path = "/pins/approve",
-    tag = "pins",
-    params(ChangeQuery, OrganisationQuery),
+    post, path = "/pins/approve", tag = "pins", params(ChangeQuery, OrganisationQuery),
     request_body = PinApproval,
     responses(
         (status = 200, body = DecidedTools),
         (status = 404, description = "No such tool is waiting for approval"),
         (status = 409, description = "The definition of a tool has changed, or pins are not \
             configured"),
-    )
+    ),
 ))]
 pub(crate) async fn approve_pins(
     By { state, caller, options, .. }: By<Admin>,
@@ -237,17 +230,14 @@ pub(crate) async fn approve_pins(
 ///
 /// A rejected tool stays hidden and needs no further review until its definition changes.
 #[cfg_attr(test, utoipa::path(
-    post,
-    path = "/pins/reject",
-    tag = "pins",
-    params(ChangeQuery, OrganisationQuery),
+    post, path = "/pins/reject", tag = "pins", params(ChangeQuery, OrganisationQuery),
     request_body = PinApproval,
     responses(
         (status = 200, body = DecidedTools),
         (status = 404, description = "No such tool is waiting for approval"),
         (status = 409, description = "The definition of a tool has changed, or pins are not \
             configured"),
-    )
+    ),
 ))]
 pub(crate) async fn reject_pins(
     By { state, caller, options, .. }: By<Admin>,
@@ -281,7 +271,7 @@ async fn decide(
             tokio::task::spawn_blocking(move || operations.decide_pins(&pins, is_approved));
         match written.await {
             Ok(Ok(())) => Ok(((), Some(record))),
-            Ok(Err(error)) => Err(describe_error(error)),
+            Ok(Err(error)) => Err(describe_error(&error)),
             Err(_) => Err(unwritable()),
         }
     })
@@ -290,17 +280,13 @@ async fn decide(
     Ok(Json(decided))
 }
 
-fn describe_error(error: ApprovalError) -> Problem {
-    match error {
-        ApprovalError::Full => {
-            let detail = "the lock file is full; ask the operator to make room";
-            Problem::new(StatusCode::CONFLICT, "TOO_MANY", detail)
-        }
-        ApprovalError::Unwritable(words) => {
-            tracing::warn!(words, "the lock file was not changed");
-            unwritable()
-        }
+fn describe_error(error: &FileChangeError) -> Problem {
+    if *error == FileChangeError::Full {
+        let detail = "the lock file is full; ask the operator to make room";
+        return Problem::new(StatusCode::CONFLICT, "TOO_MANY", detail);
     }
+    tracing::warn!(?error, "the lock file was not changed");
+    unwritable()
 }
 
 fn unwritable() -> Problem {
@@ -332,17 +318,11 @@ fn choose(all: &[PinChange], wanted: &[ToolToApprove]) -> Result<Vec<ApprovedPin
     }
     let mut chosen: Vec<ApprovedPin> = Vec::new();
     for (at, tool) in wanted.iter().enumerate() {
-        let mut is_there = false;
-        let mut found = None;
-        for change in all {
-            if name(&change.flagged_tool.slug, &change.flagged_tool.tool) == tool.name {
-                is_there = true;
-                if found.is_none() && change.flagged_tool.fingerprint == tool.fingerprint {
-                    found = Some(change);
-                }
-            }
-        }
-        let Some(change) = found else {
+        let named = all.iter().map(|change| (&change.flagged_tool, change));
+        let mut named = named.filter(|(one, _)| name(&one.slug, &one.tool) == tool.name).peekable();
+        let is_there = named.peek().is_some();
+        let found = named.find(|(one, _)| one.fingerprint == tool.fingerprint);
+        let Some((flagged_tool, change)) = found else {
             return Err(if is_there {
                 let detail = "the definition of the tool has changed: review it again";
                 let problem = Problem::new(StatusCode::CONFLICT, "PIN_CHANGED", detail);
@@ -355,9 +335,9 @@ fn choose(all: &[PinChange], wanted: &[ToolToApprove]) -> Result<Vec<ApprovedPin
         };
         chosen.push(ApprovedPin {
             server: change.lock_server.clone(),
-            tool: change.flagged_tool.tool.clone(),
+            tool: flagged_tool.tool.clone(),
             pin: change.pin.clone(),
-            organisation: change.flagged_tool.organisation.clone(),
+            organisation: flagged_tool.organisation.clone(),
         });
     }
     Ok(chosen)
@@ -366,27 +346,21 @@ fn choose(all: &[PinChange], wanted: &[ToolToApprove]) -> Result<Vec<ApprovedPin
 fn describe_decision(caller: &Caller, chosen: &[ApprovedPin], is_approved: bool) -> ChangeRecord {
     let (action, label) =
         if is_approved { ("approve pins", "approved") } else { ("reject pins", "rejected") };
-    let mut tools = Vec::new();
-    for one in chosen {
-        let fingerprint = &one.pin.fingerprint;
-        tools.push(json!({"name": name(&one.server, &one.tool), "fingerprint": fingerprint}));
-    }
+    let tools = chosen.iter().map(
+        |one| json!({"name": name(&one.server, &one.tool), "fingerprint": one.pin.fingerprint}),
+    );
+    let tools: Vec<_> = tools.collect();
     let organisation = Some(caller.organisation().to_owned());
     let after = Some(json!({label: tools}).to_string());
     ChangeRecord { action, organisation, before: None, after }
 }
 
 fn still_waits(state: &ApiState, decided: &ApprovedPin, decision: Standing) -> bool {
-    let Some(all) = state.gateway.pin_changes(decided.organisation.as_deref()) else {
-        return false;
-    };
-    for one in all {
-        if one.lock_server == decided.server
+    let all = state.gateway.pin_changes(decided.organisation.as_deref());
+    let found = all.into_iter().flatten().find(|one| {
+        one.lock_server == decided.server
             && one.flagged_tool.tool == decided.tool
             && one.pin.fingerprint == decided.pin.fingerprint
-        {
-            return one.flagged_tool.standing != Some(decision);
-        }
-    }
-    false
+    });
+    found.is_some_and(|one| one.flagged_tool.standing != Some(decision))
 }

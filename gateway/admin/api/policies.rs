@@ -123,14 +123,9 @@ impl Explain {
             (TargetKind::PromptCompletion, &self.completion),
             (TargetKind::ResourceCompletion, &self.template),
         ];
-        let mut given = Vec::new();
-        for (kind, name) in named {
-            if let Some(name) = name {
-                given.push((kind, name.as_str()));
-            }
-        }
-        match given.as_slice() {
-            [one] => Ok(*one),
+        let mut given = named.into_iter().filter_map(|(kind, name)| Some((kind, name.as_deref()?)));
+        match (given.next(), given.next()) {
+            (Some(one), None) => Ok(one),
             _ => {
                 let detail = "name one of call, prompt, resource, completion and template";
                 Err(Problem::in_body("", detail))
@@ -149,6 +144,14 @@ fn find_subject(
         if question.caller.is_some() {
             return Err(Problem::in_body("/caller", "use either `caller` or `as`"));
         }
+        // The default issuer has a single subject.
+        let local = Subject::default();
+        let has_no_issuer = subject.issuer.is_empty() || subject.issuer == local.issuer;
+        if has_no_issuer && subject.subject != local.subject {
+            let detail = "a caller is identified by `issuer` and `subject`: add the issuer of its \
+                token, or `key` for a key";
+            return Err(Problem::in_body("/as/issuer", detail));
+        }
         return Ok(subject.clone());
     }
     let Some(wanted) = &question.caller else { return Ok(read_subject(&caller.principal)) };
@@ -161,19 +164,15 @@ fn find_subject(
             found.push(subject);
         }
     }
-    match found.as_slice() {
-        [one] => Ok((*one).clone()),
+    let detail = match found.as_slice() {
+        [one] => return Ok((*one).clone()),
         [] => {
-            let detail = "no key and no console session has this name: use another name, or \
-                describe the caller";
-            Err(Problem::in_body("/caller", detail))
+            "no key and no console session has this name: use another name, or describe the caller"
+                .to_owned()
         }
-        all => {
-            let count = all.len();
-            let detail = format!("{count} callers have this name: use the id of one of them");
-            Err(Problem::in_body("/caller", detail))
-        }
-    }
+        all => format!("{} callers have this name: use the id of one of them", all.len()),
+    };
+    Err(Problem::in_body("/caller", detail))
 }
 
 fn is_same(one: &Subject, other: &Subject) -> bool {
@@ -245,18 +244,6 @@ fn describe_target(target: TargetState) -> &'static str {
     }
 }
 
-/// Returns the decision on a name that no server offers.
-fn hidden() -> Explained {
-    Explained {
-        decision: "hidden",
-        rule: DEFAULT.to_owned(),
-        words: None,
-        forwards: None,
-        policies: Vec::new(),
-        changes: Vec::new(),
-    }
-}
-
 fn read_subject(principal: &Principal) -> Subject {
     let organisation = Some(principal.organisation().to_owned());
     let agent = principal.agent.as_deref().map(str::to_owned);
@@ -318,7 +305,14 @@ pub(crate) async fn explain_decision(
     let explained = match explained {
         Ok(Ok(explained)) => explained,
         // The name does not exist, so policies cannot change the outcome.
-        Ok(Err(_)) if target == TargetState::UnknownName => hidden(),
+        Ok(Err(_)) if target == TargetState::UnknownName => Explained {
+            decision: "hidden",
+            rule: DEFAULT.to_owned(),
+            words: None,
+            forwards: None,
+            policies: Vec::new(),
+            changes: Vec::new(),
+        },
         Ok(Err(words)) => return Err(Problem::in_body("", words)),
         Err(busy) => return Err(overloaded(&busy)),
     };
@@ -349,17 +343,13 @@ pub(crate) async fn test_cases(
     }
     let tried = state.gateway.try_cases(&caller.principal, cases).await;
     let tried = tried.map_err(|busy| overloaded(&busy))?;
-    let mut tested = Tested { passed: 0, failed: 0, cases: Vec::new() };
-    for (name, differences) in tried {
+    let cases = tried.into_iter().map(|(name, differences)| {
         let passed = differences.is_empty();
-        if passed {
-            tested.passed += 1
-        } else {
-            tested.failed += 1
-        }
-        tested.cases.push(TestedCase { name, passed, differences });
-    }
-    Ok(Json(tested))
+        TestedCase { name, passed, differences }
+    });
+    let cases: Vec<_> = cases.collect();
+    let passed = cases.iter().filter(|case| case.passed).count();
+    Ok(Json(Tested { passed, failed: cases.len() - passed, cases }))
 }
 
 fn overloaded(busy: &TooManyJudgements) -> Problem {

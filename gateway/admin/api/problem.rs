@@ -11,8 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use lockgate_authn::{DEFAULT_ORGANISATION, Principal};
 use lockgate_registry::{Registry, RegistryError};
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::state::ApiState;
 
@@ -38,33 +37,6 @@ struct Parts {
     more: Map<String, Value>,
     retry_after: Option<u64>,
     challenge: Option<HeaderValue>,
-}
-
-#[derive(Serialize)]
-struct ProblemDetails<'a> {
-    /// `about:blank`; for server failures `connection`, `authentication`, `timeout`, `execution` or
-    /// `validation`.
-    r#type: &'a str,
-    /// The reason phrase of the status.
-    title: &'a str,
-    status: u16,
-    /// A stable identifier for programs.
-    code: &'a str,
-    /// The cause and the fix.
-    detail: &'a str,
-    /// The locations of errors in the body.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    errors: Vec<FieldError<'a>>,
-    #[serde(flatten)]
-    more: &'a Map<String, Value>,
-}
-
-/// An error at a location in the body.
-#[derive(Serialize)]
-struct FieldError<'a> {
-    /// A JSON Pointer in the form of a fragment, such as `#/name`.
-    pointer: String,
-    detail: &'a str,
 }
 
 impl Problem {
@@ -192,22 +164,22 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let refusal = self.refusal();
         let parts = *self.0;
-        let mut errors = Vec::new();
+        let mut details = json!({
+            "type": parts.kind.unwrap_or(BLANK),
+            "title": parts.status.canonical_reason().unwrap_or("Error"),
+            "status": parts.status.as_u16(),
+            "code": parts.code,
+            "detail": parts.detail,
+        });
         if let Some(pointer) = &parts.pointer {
-            errors.push(FieldError { pointer: format!("#{pointer}"), detail: &parts.detail });
+            // A JSON Pointer in the form of a fragment.
+            details["errors"] = json!([{"pointer": format!("#{pointer}"), "detail": parts.detail}]);
         }
-        let details = ProblemDetails {
-            r#type: parts.kind.unwrap_or(BLANK),
-            title: parts.status.canonical_reason().unwrap_or("Error"),
-            status: parts.status.as_u16(),
-            code: parts.code,
-            detail: &parts.detail,
-            errors,
-            more: &parts.more,
-        };
-        let body = serde_json::to_string(&details).unwrap_or_default();
+        for (name, value) in parts.more {
+            details[name] = value;
+        }
         let head = [(CONTENT_TYPE, MEDIA_TYPE), (CACHE_CONTROL, "no-store")];
-        let mut response = (parts.status, head, body).into_response();
+        let mut response = (parts.status, head, details.to_string()).into_response();
         if let Some(seconds) = parts.retry_after {
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }

@@ -1,7 +1,7 @@
 //! Replacement of all integrations of an organisation: `PUT /api/servers` applies the requested set
 //! and reports the action for each server.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use lockgate_registry::{Changed, IntegrationSet, NewIntegration, Origin, Secret, Warning as Said};
 
@@ -84,12 +84,6 @@ pub(crate) enum ServerAction {
     Deleted,
 }
 
-impl ServerChange {
-    fn new(slug: String, action: ServerAction) -> Self {
-        Self { slug, action, id: None, name: None, affected_agents: None }
-    }
-}
-
 impl WantedServer {
     fn read(self) -> Result<NewIntegration, Problem> {
         let origin = match (self.server_url, self.predefined) {
@@ -140,13 +134,10 @@ pub(crate) async fn replace_servers(
     Body(body): Body<ServerSet>,
 ) -> Result<Reply<ServerSetChange>, Problem> {
     let change = Arc::new(by.change()?);
-    let mut wanted = Vec::with_capacity(body.servers.len());
-    for (at, server) in body.servers.into_iter().enumerate() {
-        match server.read() {
-            Ok(server) => wanted.push(server),
-            Err(problem) => return Err(problem.within(&format!("/servers/{at}"))),
-        }
-    }
+    let wanted = body.servers.into_iter().enumerate().map(|(at, server)| {
+        server.read().map_err(|problem| problem.within(&format!("/servers/{at}")))
+    });
+    let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
     let changed =
         make_ending(&change, "replace mcp-integrations", apply!(replace_integrations(wanted)))
             .await?;
@@ -158,36 +149,25 @@ fn describe_change(change: &Change, changed: Changed<IntegrationSet>) -> ServerS
     let is_dry_run = changed.is_dry_run;
     let before = changed.before.unwrap_or_default();
     let after = changed.after.unwrap_or_default();
-    let mut known = HashSet::new();
     let mut all = BTreeMap::new();
     for integration in before.integrations {
-        known.insert(integration.slug.clone());
         all.insert(integration.slug.clone(), (ServerAction::Deleted, Some(integration)));
     }
     for integration in after.integrations {
-        let action = if known.contains(&integration.slug) {
-            ServerAction::Updated
-        } else {
-            ServerAction::Created
-        };
+        let is_known = all.contains_key(&integration.slug);
+        let action = if is_known { ServerAction::Updated } else { ServerAction::Created };
         all.insert(integration.slug.clone(), (action, Some(integration)));
     }
     all.extend(after.unchanged.into_iter().map(|slug| (slug, (ServerAction::Unchanged, None))));
-    let mut servers = Vec::with_capacity(all.len());
-    for (slug, (action, integration)) in all {
-        let mut server = ServerChange::new(slug, action);
-        if let Some(integration) = integration {
-            if is_dry_run {
-                server.affected_agents = Some(change.agents_with(&integration.id));
-            }
-            // A creation in a dry run has no id.
-            if !is_dry_run || !matches!(action, ServerAction::Created) {
-                server.id = Some(integration.id);
-            }
-            server.name = Some(integration.name);
-        }
-        servers.push(server);
-    }
+    let servers = all.into_iter().map(|(slug, (action, integration))| {
+        let affected_agents = integration.as_ref().filter(|_| is_dry_run);
+        let affected_agents = affected_agents.map(|one| change.agents_with(&one.id));
+        let (id, name) = integration.map(|one| (one.id, one.name)).unzip();
+        // A creation in a dry run has no id.
+        let id = id.filter(|_| !is_dry_run || !matches!(action, ServerAction::Created));
+        ServerChange { slug, action, id, name, affected_agents }
+    });
+    let servers = servers.collect();
     let warnings = changed.warnings.into_iter().map(name_place).collect();
     ServerSetChange { servers, warnings, dry_run: is_dry_run }
 }

@@ -98,26 +98,22 @@ impl Server {
         let status = server.status();
         let catalog = server.catalog();
         let peer = status.peer.as_ref();
-        let organization_id = server.organisation().map(ToString::to_string);
         let sees_figures = may_see_figures(caller, server);
         let is_operator = caller.role == Role::Operator;
         let fault = Fault::find(&state.gateway, server, is_operator, sees_figures);
         // The time changes with every call, including those of other callers.
         let last_heard = if sees_figures { last_heard(server) } else { None };
-        let metrics = if sees_figures {
-            state.gateway.figures_of(server).map(ServerMetrics::from)
-        } else {
-            None
-        };
+        let metrics = if sees_figures { state.gateway.figures_of(server) } else { None };
+        let metrics = metrics.map(ServerMetrics::from);
+        let organization_id = server.organisation().map(ToString::to_string);
+        let operator = is_operator.then(|| Internals::new(server));
+        let stage = fault.as_ref().map(|fault| fault.stage.clone());
         let last_good = match status.state {
-            ServerState::Connected => match &last_heard {
-                Some(heard) => Some(heard.clone()),
-                None => Some(status.since_text()),
-            },
+            ServerState::Connected => {
+                Some(last_heard.clone().unwrap_or_else(|| status.since_text()))
+            }
             _ => status.last_good.map(date::of_time),
         };
-        let operator = if is_operator { Some(Internals::new(server)) } else { None };
-        let stage = fault.as_ref().map(|fault| fault.stage.clone());
         Self {
             name: server.slug().to_owned(),
             organization_id,

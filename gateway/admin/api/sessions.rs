@@ -1,7 +1,6 @@
 //! Console sessions: of an organisation for its administrators, all for operators. A session ends
 //! at once, and its event streams with it. Callers cannot end sessions with a higher role.
 
-use lockgate_authn::Principal;
 use lockgate_text::date;
 
 use super::operation::*;
@@ -86,7 +85,8 @@ pub(crate) async fn end_session(
     let mut sessions = state.sessions.list().into_iter();
     let known = sessions.find(|one| one.name == id && caller.sees(one.principal.organisation()));
     let Some(known) = known else { return Err(unknown_session()) };
-    if role_of(&state, &known.principal) > caller.role {
+    let holders = &state.operations.settings().role_holders;
+    if holders.role_of(&known.principal) > caller.role {
         let detail = "this session has more permissions than your credential: ask an operator to \
             end it";
         return Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail));
@@ -110,10 +110,6 @@ pub(crate) async fn end_session(
     })
     .await?;
     Ok(Deletion(None))
-}
-
-fn role_of(state: &ApiState, principal: &Principal) -> Role {
-    state.operations.settings().role_holders.role_of(principal)
 }
 
 fn unknown_session() -> Problem {

@@ -42,10 +42,10 @@ pub enum KeyChange {
     },
 }
 
-/// The reason why the keys file was not changed.
+/// The reason why the keys file or the lock file was not changed.
 #[derive(Debug, PartialEq, Eq)]
-pub enum KeyChangeError {
-    /// The configuration has no keys file.
+pub enum FileChangeError {
+    /// The configuration has no such file.
     NoFile,
     /// The file, or the organisation's share of it, is full.
     Full,
@@ -64,15 +64,6 @@ pub struct ApprovedPin {
     pub pin: Pin,
     /// The organisation of the server; `None` for the operator's servers.
     pub organisation: Option<Arc<str>>,
-}
-
-/// The reason why nothing was approved.
-#[derive(Debug, PartialEq, Eq)]
-pub enum ApprovalError {
-    /// The lock file, or the organisation's share of it, is full.
-    Full,
-    /// With a message for the log.
-    Unwritable(String),
 }
 
 /// A key of the configuration.
@@ -111,25 +102,23 @@ pub trait Operations: Send + Sync + 'static {
     /// Returns whether a keys file is configured.
     fn has_keys_file(&self) -> bool;
 
-    /// Checks whether the keys file can be changed, without changing it.
-    ///
-    /// # Errors
-    /// Returns a [`KeyChangeError`] if it cannot.
-    fn rehearse_key_change(&self, change: &KeyChange) -> Result<(), KeyChangeError>;
-
     /// Changes the keys file atomically, after other changes. The gateway starts to reload it at
-    /// once.
+    /// once. A dry run only checks whether the file can be changed.
     ///
     /// # Errors
-    /// Returns a [`KeyChangeError`] if the file was not changed.
-    fn change_keys(&self, change: &KeyChange) -> Result<(), KeyChangeError>;
+    /// Returns a [`FileChangeError`] if the file was not changed.
+    fn change_keys(&self, change: &KeyChange, dry_run: bool) -> Result<(), FileChangeError>;
 
     /// Writes approved or rejected tools to the lock file atomically. The gateway applies the file
     /// soon after.
     ///
     /// # Errors
-    /// Returns an [`ApprovalError`] if the file was not changed.
-    fn decide_pins(&self, decided: &[ApprovedPin], is_approved: bool) -> Result<(), ApprovalError>;
+    /// Returns a [`FileChangeError`] if the file was not changed.
+    fn decide_pins(
+        &self,
+        decided: &[ApprovedPin],
+        is_approved: bool,
+    ) -> Result<(), FileChangeError>;
 
     /// Returns the file that the audit trail is written to, if any.
     fn audit_file(&self) -> Option<PathBuf>;
@@ -150,10 +139,6 @@ pub trait Operations: Send + Sync + 'static {
     /// seconds.
     fn serve_changes<'a>(&'a self, organisation: &'a str) -> BoxFuture<'a, ()>;
 
-    /// Connects or disconnects an integration of an organisation, by its slug. Returns `false` if
-    /// it has no connection: it is unknown, disabled, or its credentials cannot be used.
-    fn switch_integration(&self, organisation: &str, slug: &str, to: Switch) -> bool;
-
     /// Tests a server of an organisation: connects, performs the handshake, reads its lists, and
     /// disconnects.
     fn probe(&self, candidate: Candidate) -> BoxFuture<'static, Result<Offered, ProbeFailure>>;
@@ -165,8 +150,10 @@ pub trait Operations: Send + Sync + 'static {
     /// Returns whether a slug is of a configured server, which can be connected and disconnected.
     fn can_switch(&self, slug: &str) -> bool;
 
-    /// Connects or disconnects a configured server. Returns `false` if there is no such server.
-    fn switch(&self, slug: &str, to: Switch) -> bool;
+    /// Connects or disconnects a configured server, or an integration of an organisation. Returns
+    /// `false` if it has no connection: it is unknown, or an integration that is disabled or whose
+    /// credentials cannot be used.
+    fn switch(&self, organisation: Option<&str>, slug: &str, to: Switch) -> bool;
 }
 
 /// The result of verifying the audit trail.

@@ -124,11 +124,7 @@ async fn make_switch(
     to: Switch,
 ) -> Result<((), Option<ChangeRecord>), Problem> {
     let before = describe_state(&state, own.as_deref(), &name);
-    let is_done = match &own {
-        None => state.operations.switch(&name, to),
-        Some(organisation) => state.operations.switch_integration(organisation, &name, to),
-    };
-    if !is_done {
+    if !state.operations.switch(own.as_deref(), &name, to) {
         // The configuration or the organisation has changed in the meantime.
         return Err(unknown_server());
     }

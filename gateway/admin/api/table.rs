@@ -34,12 +34,6 @@ struct Described {
     accepted: Accepted,
 }
 
-/// The checks of a request before its route.
-struct Gate {
-    permission: Permission,
-    accepted: Accepted,
-}
-
 impl Table {
     pub(crate) fn new(document: &Value) -> Self {
         let mut described = BTreeMap::new();
@@ -66,12 +60,14 @@ impl Table {
             return self;
         };
         let Ok(filter) = MethodFilter::try_from(method) else { return self };
-        let gate = Arc::new(Gate { permission, accepted });
+        let accepted = Arc::new(accepted);
         let require =
             from_fn(move |caller: Option<Extension<Arc<Caller>>>, request: Request, next: Next| {
-                let gate = Arc::clone(&gate);
+                let accepted = Arc::clone(&accepted);
                 async move {
-                    match gate.check(caller.as_deref(), &request) {
+                    let caller = caller.as_ref().map(|Extension(caller)| &**caller);
+                    let permitted = check_permission(permission, caller);
+                    match permitted.and_then(|()| accepted.check(&request)) {
                         Ok(()) => next.run(request).await,
                         Err(problem) => problem.into_response(),
                     }
@@ -83,13 +79,6 @@ impl Table {
 
     pub(crate) fn into_router(self) -> Router<Arc<ApiState>> {
         self.router
-    }
-}
-
-impl Gate {
-    fn check(&self, caller: Option<&Arc<Caller>>, request: &Request) -> Result<(), Problem> {
-        check_permission(self.permission, caller.map(|caller| &**caller))?;
-        self.accepted.check(request)
     }
 }
 
@@ -116,13 +105,11 @@ impl Accepted {
         for parameter in parameters {
             let Some(Value::String(name)) = parameter.get("name") else { continue };
             let Some(Value::String(place)) = parameter.get("in") else { continue };
-            match place.as_str() {
-                "query" => {
-                    let longest = parameter["schema"]["maxLength"].as_u64();
-                    accepted.query.insert(name.clone(), longest);
-                }
-                "header" => drop(accepted.headers.insert(name.to_ascii_lowercase())),
-                _ => {}
+            if place == "query" {
+                let longest = parameter["schema"]["maxLength"].as_u64();
+                accepted.query.insert(name.clone(), longest);
+            } else if place == "header" {
+                accepted.headers.insert(name.to_ascii_lowercase());
             }
         }
         accepted

@@ -6,8 +6,10 @@ use lockgate_proxy::VisibleItem;
 use lockgate_upstream::{ListKind, Upstream};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::call::{CallOrigin, CallResult, Params, call, param};
+use super::answer::CallResult;
+use super::call::{CallOrigin, Params, call, param};
 use super::figures::{ToolMetrics, may_see_figures, rank_ms, rank_number};
+use super::offers::take_text;
 use super::operation::*;
 use super::switch::require_control;
 
@@ -162,20 +164,13 @@ impl Tool {
             version: own.version,
             tags: own.tags,
             permissions: own.permissions,
-            title: read_text(definition.remove("title")),
-            description: read_text(definition.remove("description")),
+            title: take_text(&mut definition, "title"),
+            description: take_text(&mut definition, "description"),
             input_schema: definition.remove("inputSchema").unwrap_or(Value::Null),
             output_schema: definition.remove("outputSchema"),
             annotations: definition.remove("annotations"),
             metrics,
         })
-    }
-}
-
-fn read_text(value: Option<Value>) -> Option<String> {
-    match value {
-        Some(Value::String(text)) => Some(text),
-        _ => None,
     }
 }
 
@@ -213,12 +208,7 @@ pub(crate) async fn list_tools(
         }
         all.push(SeenTool::new(&caller, tool));
     }
-    let page = query.cut(all)?;
-    let mut items = Vec::with_capacity(page.items.len());
-    for tool in page.items {
-        items.extend(Tool::new(tool));
-    }
-    Ok(Json(Page { items, total: page.total, next_cursor: page.next_cursor }))
+    Ok(Json(query.cut(all)?.filter_map(Tool::new)))
 }
 
 /// Returns a tool.

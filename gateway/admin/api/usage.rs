@@ -2,7 +2,6 @@
 //! servers over the day: all for operators, those of its own callers for an organisation.
 
 use std::collections::HashMap;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use lockgate_registry::{
     Registry, USAGE_BUCKETS, UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow,
@@ -11,7 +10,7 @@ use lockgate_telemetry::{DURATION_BUCKETS, Denial, estimate_percentile};
 use lockgate_text::date;
 
 use super::figures::to_ms;
-use super::keys::KeyNames;
+use super::keys::{KeyNames, read_clock};
 use super::operation::*;
 use super::servers::visible_servers;
 
@@ -245,6 +244,18 @@ impl UsageItem {
     }
 }
 
+impl ServerHour {
+    fn new(at: i64, calls: &UsageCounts, samples: &UsageCounts) -> Self {
+        Self {
+            at: date::of_seconds(at),
+            state: HourState::new(calls, samples),
+            calls: calls.calls,
+            failed: calls.failed,
+            down_percent: (samples.failed * 100).checked_div(samples.calls).unwrap_or(0),
+        }
+    }
+}
+
 impl HourState {
     fn new(calls: &UsageCounts, samples: &UsageCounts) -> Self {
         let is_failing = calls.calls >= MIN_CALLS && calls.failed * 2 >= calls.calls;
@@ -274,8 +285,7 @@ pub(crate) async fn show_usage(
         let detail = "too many requests for usage are running: retry in a moment";
         return Err(Problem::overloaded(detail, 2));
     };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now = i64::try_from(now.as_secs()).unwrap_or(0);
+    let now = i64::try_from(read_clock()).unwrap_or(0);
     let (step, count) = query.window.steps();
     let filter = make_filter(&caller, &query, (step, count, now))?;
     let by = match query.by {
@@ -320,15 +330,13 @@ fn make_filter(
 ) -> Result<UsageFilter, Problem> {
     let organisation = if caller.sees_all() { "" } else { caller.organisation() };
     let server = query.server.as_deref().unwrap_or("");
-    let (issuer, subject) = match &query.principal {
+    let (issuer, subject) = match query.principal.as_deref().map(|one| one.split_once('|')) {
         None => ("", ""),
-        Some(principal) => match principal.split_once('|') {
-            Some((issuer, subject)) if !issuer.is_empty() => (issuer, subject),
-            _ => {
-                let detail = "`principal`: must be `issuer|subject`, as in `items`";
-                return Err(Problem::in_query(detail));
-            }
-        },
+        Some(Some((issuer, subject))) if !issuer.is_empty() => (issuer, subject),
+        Some(_) => {
+            let detail = "`principal`: must be `issuer|subject`, as in `items`";
+            return Err(Problem::in_query(detail));
+        }
     };
     Ok(UsageFilter {
         step,
@@ -345,13 +353,12 @@ fn list_steps(rows: &[UsageRow], from: i64, (step, count): (i64, i64)) -> Vec<Us
     let known: HashMap<i64, &UsageCounts> =
         rows.iter().map(|row| (row.key.at, &row.counts)).collect();
     let nothing = UsageCounts::default();
-    let mut steps = Vec::new();
-    for index in 0..count {
+    let steps = (0..count).map(|index| {
         let at = from + index * step;
         let counts = known.get(&at).copied().unwrap_or(&nothing);
-        steps.push(UsageStep { at: date::of_seconds(at), figures: CallFigures::new(counts) });
-    }
-    steps
+        UsageStep { at: date::of_seconds(at), figures: CallFigures::new(counts) }
+    });
+    steps.collect()
 }
 
 /// Returns the denials by rule. They have no server or caller, so these filters do not apply. Rules
@@ -367,14 +374,13 @@ async fn list_denials(
         subject: String::new(),
         ..filter.clone()
     };
-    let mut denials = Vec::new();
-    for row in registry.sum_usage(UsageGroup::Rule, &filter).await? {
-        if row.key.kind != Denial::Hidden.as_str() || caller.role == Role::Operator {
-            let UsageKey { kind: reason, name: rule, .. } = row.key;
-            denials.push(UsageDenial { rule, reason, count: row.counts.calls });
-        }
-    }
-    Ok(denials)
+    let mut rows = registry.sum_usage(UsageGroup::Rule, &filter).await?;
+    rows.retain(|row| row.key.kind != Denial::Hidden.as_str() || caller.role == Role::Operator);
+    let denials = rows.into_iter().map(|row| {
+        let UsageKey { kind: reason, name: rule, .. } = row.key;
+        UsageDenial { rule, reason, count: row.counts.calls }
+    });
+    Ok(denials.collect())
 }
 
 /// Returns the last 24 hours of the servers that the caller may see.
@@ -396,28 +402,19 @@ async fn list_days(
     let calls = index(registry.sum_usage(UsageGroup::ServerTime, &filter).await?);
     let samples = index(registry.sum_usage(UsageGroup::StateTime, &filter).await?);
     let nothing = UsageCounts::default();
-    let mut days = Vec::new();
-    for server in servers {
-        let mut hours = Vec::new();
-        for hour in 0..DAY {
+    let days = servers.iter().map(|server| {
+        let hours = (0..DAY).map(|hour| {
             let key = (filter.from + hour * HOUR, server.qualified_name().into_owned());
             let samples = samples.get(&key).unwrap_or(&nothing);
-            let calls = calls.get(&key).unwrap_or(&nothing);
-            hours.push(ServerHour {
-                at: date::of_seconds(key.0),
-                state: HourState::new(calls, samples),
-                calls: calls.calls,
-                failed: calls.failed,
-                down_percent: (samples.failed * 100).checked_div(samples.calls).unwrap_or(0),
-            });
-        }
-        days.push(ServerDay {
+            ServerHour::new(key.0, calls.get(&key).unwrap_or(&nothing), samples)
+        });
+        ServerDay {
             name: server.slug().to_owned(),
             organization_id: server.organisation().map(ToString::to_string),
-            hours,
-        });
-    }
-    Ok(days)
+            hours: hours.collect(),
+        }
+    });
+    Ok(days.collect())
 }
 
 /// Returns counts by time and server.

@@ -108,11 +108,11 @@ async fn answer_calls(envelope: Envelope, exchange: Arc<Exchange>) -> Response {
     {
         return exchange.subscribe(procedure, &call.path);
     }
-    let mut calls: Vec<BoxFuture<'static, Answered>> = Vec::new();
-    for (at, call) in given.into_iter().enumerate() {
+    let calls = given.into_iter().enumerate().map(|(at, call)| {
         let exchange = Arc::clone(&exchange);
-        calls.push(async move { exchange.run_call(at, call).await }.boxed());
-    }
+        async move { exchange.run_call(at, call).await }.boxed()
+    });
+    let calls: Vec<BoxFuture<'static, Answered>> = calls.collect();
     if takes_lines {
         return answer_lines(calls);
     }
@@ -148,13 +148,10 @@ impl Exchange {
 
     /// Returns the input of the call with this index, if present.
     fn find_input(&self, at: usize) -> Result<Option<&RawValue>, TrpcError> {
-        let inputs = self.inputs.as_ref().map_err(|failure| failure.clone())?;
-        let Some(input) = inputs.get(&at) else { return Ok(None) };
-        Ok(Some(input))
+        let inputs = self.inputs.as_ref().map_err(TrpcError::clone)?;
+        Ok(inputs.get(&at).map(|input| &**input))
     }
-}
 
-impl Exchange {
     fn check_verb(&self, procedure: &Procedure) -> Result<(), TrpcError> {
         let verb = &self.parts.method;
         let kind = procedure.kind;
@@ -204,11 +201,9 @@ pub(crate) fn refuse_all(parts: &Parts, failure: &TrpcError) -> Response {
         return refuse(failure);
     }
     let path = read_path(&parts.uri).unwrap_or_default();
-    let mut all = Vec::new();
-    for path in path.split(',').take(MAX_CALLS) {
-        all.push(Answered { path: path.to_owned(), outcome: Err(failure.clone()) });
-    }
-    answer_batch(&all)
+    let calls = path.split(',').take(MAX_CALLS);
+    let all = calls.map(|path| Answered { path: path.to_owned(), outcome: Err(failure.clone()) });
+    answer_batch(&all.collect::<Vec<_>>())
 }
 
 // A request as tRPC's clients send it over HTTP (trpc: http/contentType.ts): its procedures,
@@ -285,14 +280,13 @@ impl Envelope {
         let path = read_path(uri)?;
         check_content_type(verb, headers)?;
         let is_batch = query.is_batch;
-        let mut calls = Vec::new();
         let parts = if is_batch { path.split(',').collect() } else { vec![path.as_str()] };
         if parts.len() > MAX_CALLS {
             return Err(TrpcError::bad_request("Batch call exceeds maximum size"));
         }
-        for part in parts {
-            calls.push(Call { path: part.to_owned(), procedure: input::find(part) });
-        }
+        let calls = parts.into_iter();
+        let calls = calls.map(|part| Call { path: part.to_owned(), procedure: input::find(part) });
+        let calls: Vec<_> = calls.collect();
         check_kinds(&calls)?;
         let takes_lines = wants_lines(headers);
         if takes_lines && !is_batch {
@@ -329,12 +323,11 @@ impl Envelope {
         let Ok(all) = serde_json::from_str::<BTreeMap<String, &RawValue>>(text) else {
             return Err(TrpcError::bad_request(words));
         };
-        for at in 0..self.calls.len() {
-            if let Some(input) = all.get(&at.to_string()) {
-                inputs.insert(at, (*input).to_owned());
-            }
-        }
-        Ok(inputs)
+        let given = (0..self.calls.len()).filter_map(|at| {
+            let input = all.get(&at.to_string())?;
+            Some((at, (*input).to_owned()))
+        });
+        Ok(given.collect())
     }
 }
 

@@ -106,22 +106,15 @@ impl Form {
                 issues.extend(check_count(number.as_f64(), most, &path));
             }
             (Self::Texts, Some(Value::Object(all))) => {
-                for (key, value) in all {
-                    if !value.is_string() {
-                        issues.push(invalid_type(
-                            "string",
-                            Some(value),
-                            &[json!(name), json!(key)],
-                        ));
-                    }
-                }
+                let wrong = all.iter().filter(|(_, value)| !value.is_string());
+                issues.extend(wrong.map(|(key, value)| {
+                    invalid_type("string", Some(value), &[json!(name), json!(key)])
+                }));
             }
             (Self::Scalars, Some(Value::Array(all))) => {
-                for (at, value) in all.iter().enumerate() {
-                    if value.is_object() || value.is_array() {
-                        issues.push(invalid_union(&[json!(name), json!(at)]));
-                    }
-                }
+                let all = all.iter().enumerate();
+                let wrong = all.filter(|(_, value)| value.is_object() || value.is_array());
+                issues.extend(wrong.map(|(at, _)| invalid_union(&[json!(name), json!(at)])));
             }
             (Self::Some(names), Some(Value::Array(all))) => {
                 for (at, value) in all.iter().enumerate() {

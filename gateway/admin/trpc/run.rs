@@ -7,6 +7,7 @@ use axum::Json;
 use axum::http::{HeaderMap, StatusCode};
 use lockgate_admission::reader::Reader;
 use lockgate_authn::Role;
+use lockgate_policy::pin;
 use lockgate_protocol::method::Method;
 use lockgate_proxy::transport::Transport;
 use lockgate_upstream::ListKind;
@@ -17,8 +18,8 @@ use serde_json::{Map, Value, json};
 use super::answer::{Outcome, TrpcError};
 use super::input::{Action, Procedure};
 use crate::api::access::{By, Caller};
-use crate::api::answer::{count, estimate_tree};
-use crate::api::call::{CallError, CallOrigin, CallResult, Params, param, send};
+use crate::api::answer::{CallResult, count, estimate_tree};
+use crate::api::call::{CallError, CallOrigin, Params, param, send};
 use crate::api::page::{Paged, PartQuery, Query};
 use crate::api::servers::{Server, visible_servers};
 use crate::api::state::ApiState;
@@ -58,26 +59,15 @@ pub(crate) async fn run(
             let name = read_text(&members, "name").unwrap_or("");
             call.execute(name, find_arguments(input)?).await
         }
-        Action::Tool(tool) => {
-            let server = copy_text(&members, "server");
-            let arguments = rename(members, find_spellings(tool));
-            call.execute_of_category(tool, server.as_deref(), arguments).await
-        }
-        Action::FetchPage => {
-            let server = copy_text(&members, "server");
-            let arguments = describe_page(members);
-            call.execute_of_category("web/fetch", server.as_deref(), arguments).await
-        }
+        Action::Tool(tool) => call.execute_of_category(tool, members).await,
+        Action::FetchPage => call.execute_of_category("web/fetch", describe_page(members)).await,
         Action::FollowEvents => Ok(None),
     }
 }
 
 pub(super) fn parse_input(input: Option<&RawValue>) -> Result<Option<Value>, TrpcError> {
-    let Some(input) = input else { return Ok(None) };
-    match serde_json::from_str(input.get()) {
-        Ok(value) => Ok(Some(value)),
-        Err(error) => Err(TrpcError::bad_request(error.to_string())),
-    }
+    let parsed = input.map(|input| serde_json::from_str(input.get())).transpose();
+    parsed.map_err(|error| TrpcError::bad_request(error.to_string()))
 }
 
 /// Validates an input and returns its members.
@@ -188,25 +178,21 @@ fn find_arguments(input: Option<&RawValue>) -> Result<Box<RawValue>, TrpcError> 
 
 /// Converts the members of an input to the arguments of its tool.
 fn rename(members: Map<String, Value>, names: &[(&str, &str)]) -> Value {
-    let mut arguments = Map::new();
-    for (name, value) in members {
-        if name == "server" {
-            continue;
-        }
+    let members = members.into_iter().filter(|(name, _)| name != "server");
+    let arguments = members.map(|(name, value)| {
         let other = names.iter().find(|(own, _)| *own == name);
-        let name = other.map_or(name, |(_, other)| (*other).to_owned());
-        arguments.insert(name, value);
-    }
-    Value::Object(arguments)
+        (other.map_or(name, |(_, other)| (*other).to_owned()), value)
+    });
+    Value::Object(arguments.collect())
 }
 
-fn describe_page(mut members: Map<String, Value>) -> Value {
+fn describe_page(mut members: Map<String, Value>) -> Map<String, Value> {
     match members.remove("extractText") {
         Some(Value::Bool(true)) => members.insert("format".to_owned(), "text".into()),
         Some(Value::Bool(false)) => members.insert("format".to_owned(), "raw".into()),
         _ => None,
     };
-    rename(members, find_spellings("web/fetch"))
+    members
 }
 
 struct ToolCalls<'a> {
@@ -218,26 +204,18 @@ struct ToolCalls<'a> {
 impl ToolCalls<'_> {
     /// Runs `category/name` of the built-in server of that category, or the tool of the same name
     /// of the given server.
-    async fn execute_of_category(
-        &self,
-        tool: &str,
-        server: Option<&str>,
-        arguments: Value,
-    ) -> Outcome {
-        let arguments = param(&arguments)?;
-        let Some((category, own)) = tool.split_once('/') else {
-            return self.execute(tool, arguments).await;
-        };
-        let name = match server {
-            Some(server) => format!("{server}/{own}"),
-            None => tool.to_owned(),
-        };
-        let meant = is_category(self.state, self.caller, category);
-        if server.is_none() && meant == Some(false) {
+    async fn execute_of_category(&self, tool: &str, members: Map<String, Value>) -> Outcome {
+        let server = copy_text(&members, "server");
+        let arguments = param(&rename(members, find_spellings(tool)))?;
+        let (category, own) = tool.split_once('/').unwrap_or_default();
+        if let Some(server) = server {
+            return self.execute(&format!("{server}/{own}"), arguments).await;
+        }
+        if is_category(self.state, self.caller, category) == Some(false) {
             // Another server's tool of this name must not be called instead.
             return Err(TrpcError::new(StatusCode::NOT_FOUND, format!("unknown tool: {tool}")));
         }
-        self.execute(&name, arguments).await
+        self.execute(tool, arguments).await
     }
 
     async fn execute(&self, name: &str, arguments: Box<RawValue>) -> Outcome {
@@ -257,9 +235,7 @@ impl ToolCalls<'_> {
             Err(error) => Err(error.into()),
         }
     }
-}
 
-impl ToolCalls<'_> {
     /// Returns whether an unknown tool is quarantined and this caller may approve it. Other callers
     /// must not be able to distinguish such a tool from a missing one.
     fn may_approve(&self, error: &CallError, name: &str) -> bool {
@@ -271,10 +247,9 @@ impl ToolCalls<'_> {
         if self.caller.role == Role::Operator {
             all.extend(gateway.flagged_tools(None));
         }
-        all.retain(|flagged_tool| flagged_tool.quarantined);
-        all.iter().any(|flagged_tool| {
-            flagged_tool.exposed == name
-                || name == lockgate_policy::pin::name(&flagged_tool.slug, &flagged_tool.tool)
+        all.iter().any(|one| {
+            let is_named = one.exposed == name || name == pin::name(&one.slug, &one.tool);
+            one.quarantined && is_named
         })
     }
 }
@@ -282,12 +257,8 @@ impl ToolCalls<'_> {
 /// Returns the result of a call. Fails if the tool has questions for the caller, because tRPC has
 /// no second round.
 fn check_complete(result: CallResult) -> Outcome {
-    match result.input_requests {
-        Some(asked) => {
-            let words = "the tool requires input from its caller: call it over MCP";
-            let failure = TrpcError::new(StatusCode::PRECONDITION_REQUIRED, words);
-            Err(failure.with("inputRequests", asked))
-        }
-        None => Ok(Some(result.text)),
-    }
+    let Some(asked) = result.input_requests else { return Ok(Some(result.text)) };
+    let words = "the tool requires input from its caller: call it over MCP";
+    let failure = TrpcError::new(StatusCode::PRECONDITION_REQUIRED, words);
+    Err(failure.with("inputRequests", asked))
 }

@@ -4,7 +4,6 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 
 use anyhow::anyhow;
 use lockgate_authn::key::{Key, is_id};
@@ -101,20 +100,12 @@ impl LintContext {
         let Some(context) = self.config() else { return Vec::new() };
         if context.tools.runs(server) {
             let names = self.with_tools(server, |tools| Some(tools.keys().cloned().collect()));
-            return match names {
-                Ok(Some(names)) => names,
-                _ => Vec::new(),
-            };
+            return names.ok().flatten().unwrap_or_default();
         }
         let Some(lock) = &context.proxy.pins.lock else { return Vec::new() };
-        let mut tools = Vec::new();
-        for name in lock.names() {
-            match name.split_once('/') {
-                Some((of, tool)) if of == server => tools.push(tool.to_owned()),
-                _ => {}
-            }
-        }
-        tools
+        let named = lock.names().filter_map(|name| name.split_once('/'));
+        let own = named.filter(|(of, _)| *of == server);
+        own.map(|(_, tool)| tool.to_owned()).collect()
     }
 
     /// Returns the caller with the id of its named key, and with that key's grants unless the
@@ -148,14 +139,15 @@ impl LintContext {
         }
         let named = self.keys().iter().filter(|key| key.name == name);
         let named: Vec<&str> = named.map(|key| key.id.as_str()).collect();
-        match named.as_slice() {
-            [] => Ok(()),
-            [id] => {
-                caller.subject = (*id).to_owned();
-                Ok(())
+        match named[..] {
+            [] => {}
+            [id] => id.clone_into(&mut caller.subject),
+            _ => {
+                let ids = named.join(", key|");
+                return Err(format!("several keys are named `{name}`: use key|{ids}"));
             }
-            ids => Err(format!("several keys are named `{name}`: use key|{}", ids.join(", key|"))),
         }
+        Ok(())
     }
 
     fn keys(&self) -> &[Key] {
@@ -204,33 +196,20 @@ impl LintContext {
         let mut known = self.built_in.borrow_mut();
         if !known.contains_key(server) {
             let tools = self.config().map_or(Ok(None), |config| builtin::tools(config, server));
-            match tools {
-                Ok(tools) => known.insert(server.to_owned(), tools),
-                Err(error) => {
-                    return Err(format!(
-                        "the built-in server `{server}` cannot be created: {error:#}"
-                    ));
-                }
-            };
+            let tools = tools.map_err(|error| {
+                format!("the built-in server `{server}` cannot be created: {error:#}")
+            });
+            known.insert(server.to_owned(), tools?);
         }
-        match known.get(server) {
-            Some(Some(tools)) => Ok(find(tools)),
-            _ => Ok(None),
-        }
+        Ok(known.get(server).and_then(Option::as_ref).and_then(find))
     }
 
     /// Returns a built-in server's category, which is its name unless another server has that name.
     /// Policies for disabled built-in servers are tested as well.
     fn category(&self, server: &str) -> Option<String> {
-        if !builtin::CATEGORIES.contains(&server) {
-            return None;
-        }
-        if let Some(context) = self.config()
-            && context.servers.iter().any(|one| one.slug == server)
-        {
-            return None;
-        }
-        Some(server.to_owned())
+        let servers = self.config().map_or(&[][..], |config| &config.servers);
+        let is_other = servers.iter().any(|one| one.slug == server);
+        (builtin::CATEGORIES.contains(&server) && !is_other).then(|| server.to_owned())
     }
 }
 
@@ -298,9 +277,6 @@ impl From<Loaded> for Configured {
         }
     }
 }
-
-/// A command's output and exit code.
-pub(super) type Printed = anyhow::Result<(String, ExitCode)>;
 
 /// Returns why the gateway rejects a URI before it consults policies. A template is accepted as if
 /// its server listed it.

@@ -95,12 +95,9 @@ fn principal(text: &str, config: &Config) -> Option<Words> {
             _ => None,
         },
         "key" => {
-            let mut subjects = Vec::new();
-            for key in auth.keys.as_deref().unwrap_or(&[]) {
-                if key.name == subject && subjects.len() < MAX_HINT_NAMES {
-                    subjects.push(format!("key|{}", key.id));
-                }
-            }
+            let named = auth.keys.iter().flatten().filter(|key| key.name == subject);
+            let subjects = named.take(MAX_HINT_NAMES).map(|key| format!("key|{}", key.id));
+            let subjects: Vec<_> = subjects.collect();
             let hint = if subjects.is_empty() {
                 "`lockgate keys list` shows it".to_owned()
             } else {
@@ -162,15 +159,10 @@ fn tool(
 fn may_name_server(text: &str, servers: &BTreeSet<&str>, separator: &str) -> bool {
     let plain = text.split(OPEN).next().unwrap_or(text);
     let is_open = plain.len() < text.len();
-    for server in servers {
-        for separator in ["/", "__", separator] {
-            let start = [*server, separator].concat();
-            if plain.starts_with(&start) || is_open && start.starts_with(plain) {
-                return true;
-            }
-        }
-    }
-    false
+    let mut starts = servers
+        .iter()
+        .flat_map(|server| ["/", "__", separator].map(|separator| [*server, separator].concat()));
+    starts.any(|start| plain.starts_with(&start) || is_open && start.starts_with(plain))
 }
 
 /// Describes a pattern over tools that matches no server's tools.
@@ -198,15 +190,11 @@ fn ends_in_hash(own: &str) -> bool {
 /// Returns argument pointers that none of the policy's tools accept. Requires that every tool is
 /// named and its arguments are known.
 fn arguments(policy: &Policy, context: &LintContext) -> Vec<(String, Words)> {
-    let mut known = BTreeSet::new();
     let tools = policy.what.tools.as_deref().unwrap_or(&[]);
-    for text in tools {
-        let Some(taken) = taken_by(text, context) else { return Vec::new() };
-        known.extend(taken);
-    }
-    if tools.is_empty() {
-        return Vec::new();
-    }
+    let taken = tools.iter().map(|text| taken_by(text, context));
+    let taken: Option<Vec<_>> = taken.collect();
+    let Some(taken) = taken.filter(|taken| !taken.is_empty()) else { return Vec::new() };
+    let known: BTreeSet<String> = taken.into_iter().flatten().collect();
     let names: BTreeSet<&str> = known.iter().map(String::as_str).collect();
     let mut found = Vec::new();
     for (pointer, rule) in &policy.arguments {
@@ -250,13 +238,9 @@ fn properties(definition: &[u8]) -> Option<BTreeSet<String>> {
         "patternProperties",
         "dependentSchemas",
     ];
-    if !matches!(schema.get("additionalProperties"), None | Some(Value::Bool(false))) {
+    let is_closed = matches!(schema.get("additionalProperties"), None | Some(Value::Bool(false)));
+    if !is_closed || open.iter().any(|key| schema.contains_key(*key)) {
         return None;
-    }
-    for key in open {
-        if schema.contains_key(key) {
-            return None;
-        }
     }
     Some(schema.get("properties")?.as_object()?.keys().cloned().collect())
 }

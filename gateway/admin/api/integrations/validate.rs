@@ -211,20 +211,12 @@ async fn validate_new(
 }
 
 fn write_headers(auth: &Auth, credentials: Option<&Secret>) -> BTreeMap<String, String> {
-    let mut headers = BTreeMap::new();
-    if let Some(secret) = credentials {
-        match auth {
-            Auth::None | Auth::User | Auth::UserHeaders { .. } => {}
-            Auth::ApiKey { header } => {
-                headers.insert(header.clone(), secret.expose().to_owned());
-            }
-            Auth::BearerToken => {
-                let value = format!("Bearer {}", secret.expose());
-                headers.insert("authorization".to_owned(), value);
-            }
-        }
+    let Some(secret) = credentials.map(Secret::expose) else { return BTreeMap::new() };
+    match auth {
+        Auth::None | Auth::User | Auth::UserHeaders { .. } => BTreeMap::new(),
+        Auth::ApiKey { header } => [(header.clone(), secret.to_owned())].into(),
+        Auth::BearerToken => [("authorization".to_owned(), format!("Bearer {secret}"))].into(),
     }
-    headers
 }
 
 async fn require_working(

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::api::change::wait_until;
 use crate::api::operation::*;
-use crate::api::state::{KeyChange, KeyChangeError};
+use crate::api::state::{FileChangeError, KeyChange, Operations};
 
 /// Maximum wait for other changes.
 const TURN_TIMEOUT: Duration = Duration::from_secs(8);
@@ -23,11 +23,16 @@ pub(super) enum Effect {
     Waits,
 }
 
-/// Checks whether the keys file can be changed.
-pub(super) async fn rehearse(state: &ApiState, change: KeyChange) -> Result<(), Problem> {
-    let operations = Arc::clone(&state.operations);
-    let tried = spawn_blocking(move || operations.rehearse_key_change(&change)).await;
-    tried.unwrap_or_else(|_| Err(unwritable("reading it failed"))).map_err(describe)
+/// Changes the keys file, or only checks whether it can be changed.
+pub(super) async fn write_change(
+    operations: Arc<dyn Operations>,
+    change: KeyChange,
+    dry_run: bool,
+) -> Result<(), Problem> {
+    let written = spawn_blocking(move || operations.change_keys(&change, dry_run)).await;
+    written
+        .unwrap_or_else(|error| Err(FileChangeError::Unwritable(error.to_string())))
+        .map_err(describe)
 }
 
 /// Changes the keys file, records the change, and waits until it is in force.
@@ -45,8 +50,7 @@ pub(super) async fn change_keys(
         // The permit is kept until the change is made, even if the client disconnects.
         let _turn = turn;
         let record = describe_change(&key, &written);
-        let made = spawn_blocking(move || operations.change_keys(&written)).await;
-        made.unwrap_or_else(|_| Err(unwritable("writing it failed"))).map_err(describe)?;
+        write_change(operations, written, false).await?;
         Ok(((), Some(record)))
     })
     .await?;
@@ -58,13 +62,11 @@ pub(super) async fn change_keys(
 /// Waits for a permit. Organisations take turns.
 async fn take_turn(state: &ApiState, key: &Key) -> Result<Permit, Problem> {
     let organisation = CallerId::of_organisation(key.organisation_or_default());
-    match timeout(TURN_TIMEOUT, state.key_turns.acquire(organisation)).await {
-        Ok(Ok(turn)) => Ok(turn),
-        _ => {
-            let detail = "too many key changes are waiting: retry in a moment";
-            Err(Problem::overloaded(detail, RETRY_SECONDS))
-        }
-    }
+    let turn = timeout(TURN_TIMEOUT, state.key_turns.acquire(organisation)).await;
+    turn.ok().and_then(Result::ok).ok_or_else(|| {
+        let detail = "too many key changes are waiting: retry in a moment";
+        Problem::overloaded(detail, RETRY_SECONDS)
+    })
 }
 
 fn describe_change(key: &Key, change: &KeyChange) -> ChangeRecord {
@@ -95,22 +97,18 @@ fn is_in_force(keys: &[Key], change: &KeyChange) -> bool {
     }
 }
 
-fn unwritable(words: &str) -> KeyChangeError {
-    KeyChangeError::Unwritable(words.to_owned())
-}
-
-fn describe(error: KeyChangeError) -> Problem {
+fn describe(error: FileChangeError) -> Problem {
     match error {
-        KeyChangeError::NoFile => {
+        FileChangeError::NoFile => {
             let detail = "`auth.keys_file` is not configured: ask an operator to set it";
             Problem::new(StatusCode::CONFLICT, "NO_KEYS_FILE", detail)
         }
-        KeyChangeError::Full => {
+        FileChangeError::Full => {
             let detail = "the limit on keys is reached: revoke unused keys first";
             Problem::new(StatusCode::CONFLICT, "TOO_MANY", detail)
         }
-        KeyChangeError::Unknown => unknown_key(),
-        KeyChangeError::Unwritable(words) => {
+        FileChangeError::Unknown => unknown_key(),
+        FileChangeError::Unwritable(words) => {
             tracing::warn!(words, "the keys file was not changed");
             let detail = "the keys file cannot be changed; see the gateway's log";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "KEYS_UNAVAILABLE", detail)
@@ -164,10 +162,7 @@ impl ApiKey {
 }
 
 pub(in crate::api) fn read_clock() -> u64 {
-    match SystemTime::now().duration_since(UNIX_EPOCH) {
-        Ok(since) => since.as_secs(),
-        Err(_) => 0,
-    }
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 pub(super) fn show_trial(key: Key, change: &KeyChange) -> ApiKey {

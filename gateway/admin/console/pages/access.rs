@@ -195,9 +195,11 @@ pub(crate) async fn explain(visit: Visit) -> PageResult {
             page.explanation = Some(explanation);
         }
         Err(problem) => {
+            let is_described = problem.pointer() == "/as/issuer";
             page.mistake = FormError::read(problem, &LABELS)?;
             if !page.mistake.elsewhere().is_empty() {
-                page.mistake = FormError::new("call", page.mistake.words);
+                let field = if is_described { "subject" } else { "call" };
+                page.mistake = FormError::new(field, page.mistake.words);
             }
         }
     }
