@@ -283,8 +283,10 @@ impl Drop for UnansweredForm<'_> {
 /// The fields of a form: the name of each, as in the API, and its label.
 pub(crate) type Labels = [(&'static str, &'static str)];
 
-/// The API's names for choices of forms, and for the prefix of tools in a sentence.
-const CHOICES: [(&str, &str); 4] = [
+/// The API's names for choices of the forms of integrations, and for the prefix of their tools.
+const CHOICES: [(&str, &str); 6] = [
+    ("`none`", "“None”"),
+    ("`user`", "“Each member’s own account”"),
     ("`api_key`", "“Key in a header”"),
     ("`bearer_token`", "“Bearer token”"),
     ("`user_headers`", "“Each member’s own key”"),
@@ -363,8 +365,10 @@ fn write_labels(words: &str, labels: &Labels) -> String {
     for (name, label) in labels {
         words = words.replace(&format!("`{name}`"), &format!("“{label}”"));
     }
-    for (name, label) in CHOICES {
-        words = words.replace(name, label);
+    if labels.iter().any(|(name, _)| *name == "slug") {
+        for (name, label) in CHOICES {
+            words = words.replace(name, label);
+        }
     }
     words
 }
