@@ -120,15 +120,16 @@ pub fn draft(
     Ok(Draft { text, servers, variables: secrets.into_wanted(), notes })
 }
 
-/// Returns a warning for a service that requires OAuth if the entry has no token.
+/// Returns a warning for a service that requires OAuth if the entry has no token and no account.
 fn oauth_note(slug: &str, server: &Node, place: &ValuePlace) -> Option<Problem> {
     let url = url::Url::parse(server.text_at(&["url"])?).ok()?;
     let host = OAUTH_HOSTS.into_iter().find(|host| url.host_str() == Some(host))?;
-    if server.get(&["headers", "authorization"]).is_some() {
+    if server.get(&["headers", "authorization"]).or_else(|| server.get(&["auth"])).is_some() {
         return None;
     }
-    let what = format!("{host} requires OAuth, which Lockgate does not support for servers yet");
-    let hint = "add a token of that service: headers: { Authorization: \"Bearer ${TOKEN}\" }";
+    let what = format!("{host} requires OAuth");
+    let hint = "add auth: { type: user } for an account of each caller (docs/accounts.md), or a token: \
+        headers: { Authorization: \"Bearer ${TOKEN}\" }";
     Some(Problem::warning(place.clone(), format!("servers.{slug}"), what).hint(hint))
 }
 
