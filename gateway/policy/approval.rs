@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Subject;
+use crate::class::Who;
 use crate::file::{self, Effect};
 use crate::refusal::{Mistake, mistake};
-use crate::who::Who;
 
 const MAX_APPROVALS: u32 = 10;
 /// Limit of the time for an approval, in seconds.
@@ -28,16 +28,10 @@ pub struct ApprovalRule {
 
 impl ApprovalRule {
     pub(crate) fn new(policy: &file::Policy, by: Option<Who>) -> Self {
-        let mut rule = Self { rule: policy.name.as_str().into(), approvals: 1, expires: None, by };
-        if let Some(spec) = &policy.approval {
-            if let Some(count) = spec.approvals {
-                rule.approvals = count as usize;
-            }
-            if let Some(seconds) = spec.expires {
-                rule.expires = Some(Duration::from_secs(seconds.into()));
-            }
-        }
-        rule
+        let spec = policy.approval.clone().unwrap_or_default();
+        let approvals = spec.approvals.unwrap_or(1) as usize;
+        let expires = spec.expires.map(|seconds| Duration::from_secs(seconds.into()));
+        Self { rule: policy.name.as_str().into(), approvals, expires, by }
     }
 
     /// Returns whether the caller approves its own call.
@@ -81,8 +75,7 @@ pub(crate) fn check(policy: &file::Policy) -> Vec<Mistake> {
         found.push(mistake(&["approvals"], "must be from 1 to 10"));
     }
     if count > 1 && approval.by.is_none() {
-        let what = "needs a `by`: the caller is one person";
-        found.push(mistake(&["approvals"], what));
+        found.push(mistake(&["approvals"], "needs a `by`: the caller is one person"));
     }
     if let Some(seconds) = approval.expires
         && !(1..=MAX_EXPIRES).contains(&seconds)
@@ -106,12 +99,8 @@ pub(crate) fn check_kinds(policy: &file::Policy) -> Option<&'static str> {
     if policy.effect != Effect::Ask {
         return None;
     }
-    for (key, list) in policy.what.lists() {
-        if list.is_some() && matches!(key, "prompts" | "resources" | "completion") {
-            return Some(key);
-        }
-    }
-    None
+    let given = policy.what.lists().into_iter().filter(|(_, list)| list.is_some());
+    given.map(|(key, _)| key).find(|key| matches!(*key, "prompts" | "resources" | "completion"))
 }
 
 #[cfg(test)]

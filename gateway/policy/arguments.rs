@@ -4,7 +4,6 @@
 
 mod bounds;
 mod edit;
-mod pass;
 mod pointer;
 mod schema;
 
@@ -13,14 +12,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use jsonschema::Validator;
 use serde_json::{Map, Value};
 
+use crate::command::Command;
 use crate::file::{self, Effect, Others};
-use crate::refusal::Mistake;
-use crate::{Refusal, no};
+use crate::names::is_listed;
+use crate::path::Path;
+use crate::refusal::{Mistake, mistake};
+use crate::sql::{Effort, Sql};
+use crate::target::TargetKind;
+use crate::url::Url;
+use crate::{Refusal, Target, no};
 use bounds::Bounds;
 pub(crate) use bounds::expression;
 pub(crate) use edit::{Edit, write};
-pub(crate) use pass::Pass;
-use pass::{Misrule, Structural, under};
 use pointer::{Pointer, PointerMatches};
 pub(crate) use pointer::{pointer, read, undisguised};
 pub(crate) use schema::short;
@@ -59,46 +62,31 @@ impl Arguments {
         effect: Effect,
     ) -> Result<Option<Self>, Vec<Mistake>> {
         if rules.is_empty() {
-            return match others {
-                Some(_) => {
-                    Err(vec![(vec![], "`other_arguments` needs an entry in `arguments`".into())])
-                }
-                None => Ok(None),
-            };
+            let what = "`other_arguments` needs an entry in `arguments`";
+            return others.map_or(Ok(None), |_| Err(vec![mistake(&[], what)]));
         }
         if rules.len() > MAX_NAMED {
-            return Err(vec![(vec![], format!("names more than {MAX_NAMED} arguments"))]);
+            return Err(vec![mistake(&[], format!("names more than {MAX_NAMED} arguments"))]);
         }
         let mut all = Vec::new();
         let mut mistakes = Vec::new();
         for (at, spec) in rules {
             match Rule::compile(at, spec, effect) {
                 Ok(rule) => all.push(rule),
-                Err((key, words)) => {
-                    let mut path = vec![at.clone()];
-                    if !key.is_empty() {
-                        path.push(key.to_owned());
-                    }
-                    mistakes.push((path, words));
-                }
+                Err(("", words)) => mistakes.push(mistake(&[at], words)),
+                Err((key, words)) => mistakes.push(mistake(&[at, key], words)),
             }
         }
         if !mistakes.is_empty() {
             return Err(mistakes);
         }
-        let mut named = BTreeSet::new();
-        for rule in &all {
-            if let Some(first) = rule.at.steps.first() {
-                named.insert(first.clone());
-            }
-        }
+        let named =
+            BTreeSet::from_iter(all.iter().filter_map(|rule| rule.at.steps.first().cloned()));
         let closed = match others {
-            Some(Others::Allow) => false,
-            Some(Others::Refuse) => true,
+            Some(others) => others == Others::Refuse,
             None => effect == Effect::Allow && !named.is_empty(),
         };
-        let named = if closed { Some(named) } else { None };
-        Ok(Some(Self { rules: all, named }))
+        Ok(Some(Self { rules: all, named: closed.then_some(named) }))
     }
 
     pub(crate) fn sets(&self) -> bool {
@@ -107,9 +95,8 @@ impl Arguments {
 
     /// Returns whether a rule has to parse SQL.
     pub(crate) fn parses(&self) -> bool {
-        self.rules
-            .iter()
-            .any(|rule| rule.structural.iter().any(|rule| matches!(rule, Structural::Sql(_))))
+        let mut all = self.rules.iter().flat_map(|rule| &rule.structural);
+        all.any(|rule| matches!(rule, Structural::Sql(_)))
     }
 
     /// Checks arguments against the rules, after inserting the values that they set.
@@ -117,26 +104,17 @@ impl Arguments {
         if let (Some(named), Value::Object(object)) = (&self.named, &*arguments) {
             only_named(object, named)?;
         }
-        for rule in &self.rules {
-            rule.put(arguments, &mut pass.edits)?;
-        }
-        for rule in &self.rules {
-            rule.check(arguments, pass)?;
-        }
-        Ok(())
+        self.rules.iter().try_for_each(|rule| rule.put(arguments, &mut pass.edits))?;
+        self.rules.iter().try_for_each(|rule| rule.check(arguments, pass))
     }
 }
 
 /// Refuses the first argument that no rule names.
 fn only_named(object: &Map<String, Value>, named: &BTreeSet<String>) -> Result<(), Refusal> {
-    for key in object.keys() {
-        if !named.contains(key) {
-            let other: String = key.chars().take(64).collect();
-            let known = Vec::from_iter(named.iter().map(String::as_str)).join(", ");
-            return no(format!("the argument `{other}` is not allowed here, only {known}"));
-        }
-    }
-    Ok(())
+    let Some(key) = object.keys().find(|key| !named.contains(*key)) else { return Ok(()) };
+    let other: String = key.chars().take(64).collect();
+    let known = Vec::from_iter(named.iter().map(String::as_str)).join(", ");
+    no(format!("the argument `{other}` is not allowed here, only {known}"))
 }
 
 impl Set {
@@ -158,7 +136,7 @@ impl Set {
 impl Rule {
     fn compile(at: &str, spec: &file::Argument, effect: Effect) -> Result<Self, Misrule> {
         let at = under("", Pointer::parse(at))?;
-        let structural = pass::compile(spec)?;
+        let structural = structural(spec)?;
         let schema = under("schema", spec.schema.as_ref().map(schema::compile).transpose())?;
         let bounds = under("value", spec.value.as_ref().map(Bounds::compile).transpose())?;
         let set = spec.set.as_ref().map(|set| Set::compile(set, &at, effect));
@@ -199,23 +177,16 @@ impl Rule {
 
     fn check(&self, arguments: &mut Value, pass: &mut Pass) -> Result<(), Refusal> {
         let PointerMatches { places, missing } = self.at.find(arguments)?;
-        if self.forbid {
-            return if places.is_empty() {
-                Ok(())
-            } else {
-                no(format!("the argument {} must not be given", self.at.text))
-            };
+        if self.forbid && !places.is_empty() {
+            return no(format!("the argument {} must not be given", self.at.text));
         }
-        if missing && !self.optional {
+        if missing && !self.optional && !self.forbid {
             return no(format!("the argument {} is missing", self.at.text));
         }
         let mut narrowed = Vec::new();
         for (at, value) in places {
-            match self.judge(value, pass) {
-                Ok(Some(value)) => narrowed.push(Edit { at, value }),
-                Ok(None) => {}
-                Err(refusal) => return Err(self.name_argument(&refusal)),
-            }
+            let judged = self.judge(value, pass).map_err(|refusal| self.name_argument(&refusal))?;
+            narrowed.extend(judged.map(|value| Edit { at, value }));
         }
         for edit in narrowed {
             edit::put(arguments, &edit.at, &edit.value);
@@ -228,9 +199,7 @@ impl Rule {
     fn judge(&self, value: &Value, pass: &Pass) -> Result<Option<Value>, Refusal> {
         let mut narrowed: Option<Value> = None;
         for rule in &self.structural {
-            if let Some(other) = rule.check(narrowed.as_ref().unwrap_or(value), pass)? {
-                narrowed = Some(other);
-            }
+            narrowed = rule.check(narrowed.as_ref().unwrap_or(value), pass)?.or(narrowed);
         }
         let value = narrowed.as_ref().unwrap_or(value);
         if let Some(schema) = &self.schema {
@@ -249,3 +218,135 @@ impl Rule {
         }
     }
 }
+
+// Rules for the structure of an argument: a command, a path, an SQL statement or a URL.
+
+/// The alternative to a rule that refuses everything.
+const FORBID: &str = ", or write `forbid: true` to refuse the argument";
+
+#[derive(Debug)]
+enum Structural {
+    Command(Box<Command>),
+    Path(Box<Path>),
+    Sql(Box<Sql>),
+    Url(Box<Url>),
+}
+
+/// A mistake in the rules of an argument: the key of the rule, empty if it concerns all of them,
+/// and a message.
+type Misrule = (&'static str, String);
+
+/// Adds the key of the rule to an error.
+fn under<T>(key: &'static str, compiled: Result<T, String>) -> Result<T, Misrule> {
+    compiled.map_err(|words| (key, words))
+}
+
+/// Compiles the rules of an argument. Errors carry the key of the rule.
+fn structural(spec: &file::Argument) -> Result<Vec<Structural>, Misrule> {
+    let mut rules = Vec::new();
+    if let Some(spec) = &spec.command {
+        if spec.programs.is_empty() {
+            return Err(("command", format!("allows no program: name them in `programs`{FORBID}")));
+        }
+        rules.push(Structural::Command(under("command", Command::compile(spec))?.into()));
+    }
+    if let Some(spec) = &spec.path {
+        rules.push(Structural::Path(under("path", Path::compile(spec))?.into()));
+    }
+    if let Some(spec) = &spec.sql {
+        rules.push(Structural::Sql(under("sql", Sql::compile(spec))?.into()));
+    }
+    if let Some(spec) = &spec.url {
+        if spec.hosts.is_empty() && spec.addresses.is_empty() && !spec.any_host {
+            return Err(("url", format!("allows no host: name them in `hosts`{FORBID}")));
+        }
+        rules.push(Structural::Url(under("url", Url::compile(spec))?.into()));
+    }
+    Ok(rules)
+}
+
+impl Structural {
+    /// Checks a value. Returns the value to forward in its place, if that differs.
+    fn check(&self, value: &Value, pass: &Pass) -> Result<Option<Value>, Refusal> {
+        let other = match self {
+            Self::Command(rule) => {
+                rule.check_value(value)?;
+                None
+            }
+            Self::Path(rule) => rule.check_argument(text(value)?, pass.reads)?,
+            Self::Sql(rule) => {
+                let sent = text(value)?;
+                let checked = rule.check_within(sent, &pass.effort)?.text;
+                (checked != sent).then_some(checked)
+            }
+            Self::Url(rule) => {
+                rule.check(text(value)?)?;
+                None
+            }
+        };
+        Ok(other.map(Value::from))
+    }
+}
+
+fn text(value: &Value) -> Result<&str, Refusal> {
+    match value {
+        Value::String(text) => Ok(text),
+        _ => no("must be text"),
+    }
+}
+
+// The state of an evaluation: the edits so far, and the time spent.
+
+/// Words in the names of tools that list folders. Such a name has at least one of them, and no
+/// words other than these and [`OBJECTS`]. Many servers mark such tools in no other way.
+const LISTING: &str = "dir find get glob list ls search show stat tree view";
+const OBJECTS: &str = "content contents directories directory entries file files folder folders \
+    info path recursive sizes with";
+
+/// The state of the rules for a call.
+#[derive(Debug, Default)]
+pub(crate) struct Pass {
+    pub(crate) edits: Vec<Edit>,
+    effort: Effort,
+    /// Whether the call changes nothing, judging by the target's kind, annotations or name.
+    reads: bool,
+}
+
+impl Pass {
+    /// Creates the state for a call of a target.
+    pub(crate) fn of(target: &Target<'_>) -> Self {
+        let reads = target.kind != TargetKind::Tool
+            || target.annotations.read_only
+            || is_name_of_listing(target.own);
+        Self { reads, ..Self::default() }
+    }
+}
+
+/// Returns whether a name is that of a listing tool: `list_directory_with_sizes`, `directoryTree`.
+/// A noun alone (`file`) may be a tool that takes an action as an argument.
+fn is_name_of_listing(name: &str) -> bool {
+    let mut lists = false;
+    for word in name.split(|c: char| !c.is_ascii_alphanumeric()).flat_map(parts_of_word) {
+        if is_listed(LISTING, &word.to_ascii_lowercase()) {
+            lists = true;
+        } else if !is_listed(OBJECTS, &word.to_ascii_lowercase()) {
+            return false;
+        }
+    }
+    lists && name.is_ascii()
+}
+
+/// Splits a word before each capital.
+fn parts_of_word(word: &str) -> impl Iterator<Item = &str> {
+    let mut rest = word;
+    std::iter::from_fn(move || {
+        let inner = rest.get(1..)?;
+        let end = inner.find(|c: char| c.is_ascii_uppercase()).map_or(rest.len(), |at| at + 1);
+        let (part, after) = rest.split_at(end);
+        rest = after;
+        Some(part)
+    })
+}
+
+#[cfg(test)]
+mod tests;

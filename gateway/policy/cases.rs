@@ -1,10 +1,10 @@
 //! Test cases for policies: a caller, a request and the expected decision. Cases are decided as in
 //! the gateway, but without running one.
 
-#[cfg(test)]
-use schemars::JsonSchema;
 use std::sync::Arc;
 
+#[cfg(test)]
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -139,18 +139,13 @@ impl Case {
             (TargetKind::PromptCompletion, &self.completion),
             (TargetKind::ResourceCompletion, &self.template),
         ];
-        let mut given = Vec::new();
-        for (kind, name) in kinds {
-            if let Some(name) = name {
-                given.push((kind, name.as_str()));
-            }
-        }
-        match given.as_slice() {
-            [one] => Ok(*one),
-            _ => Err("a case must have exactly one of call, prompt, resource, completion and \
-                    template"
-                .into()),
-        }
+        let given = kinds.into_iter().filter_map(|(kind, name)| Some((kind, name.as_deref()?)));
+        let [one] = Vec::from_iter(given)[..] else {
+            return Err("a case must have exactly one of call, prompt, resource, completion and \
+                template"
+                .into());
+        };
+        Ok(one)
     }
 
     /// Decides the case. `find` resolves an item by kind, name and endpoint.
@@ -166,7 +161,8 @@ impl Case {
         if self.arguments.as_ref().is_some_and(|arguments| !arguments.is_object()) {
             return Err("`arguments` must be an object, as in a call".to_owned());
         }
-        let asked = find(kind, name, self.at.as_deref().unwrap_or("/mcp"))?;
+        let endpoint = self.at.as_deref().unwrap_or("/mcp");
+        let asked = find(kind, name, endpoint)?;
         let target = Target {
             kind,
             server: &asked.server,
@@ -177,27 +173,19 @@ impl Case {
             annotations: self.annotations.or(asked.annotations).unwrap_or_default(),
         };
         let subject = self.subject.subject();
-        let endpoint = self.at.as_deref().unwrap_or("/mcp");
         let question = Question { subject: &subject, endpoint, target: &target };
-        let text = match (&self.text, &self.arguments) {
-            (Some(text), _) => text.clone().into_bytes(),
-            (None, Some(arguments)) => arguments.to_string().into_bytes(),
-            (None, None) => return Ok(policy.answer(&question, None)),
-        };
-        Ok(policy.answer(&question, Some(&text)))
+        let text = self.text.clone().or_else(|| self.arguments.as_ref().map(Value::to_string));
+        Ok(policy.answer(&question, text.as_deref().map(str::as_bytes)))
     }
 
     /// Returns the differences between the expected and the actual result, one line each.
     pub fn differences(&self, outcome: &Outcome) -> Vec<String> {
         let mut all = Vec::new();
         if outcome.decision != self.expect {
-            let words =
-                outcome.words.as_ref().map(|words| format!(": {words}")).unwrap_or_default();
-            all.push(format!(
-                "expected {}, got {}{words}",
-                self.expect.as_str(),
-                outcome.decision.as_str()
-            ));
+            let words = outcome.words.as_ref().map(|words| format!(": {words}"));
+            let expected = self.expect.as_str();
+            let got = outcome.decision.as_str();
+            all.push(format!("expected {expected}, got {got}{}", words.unwrap_or_default()));
         }
         if let Some(wanted) = &self.rule
             && *wanted != outcome.rule
@@ -212,11 +200,9 @@ impl Case {
         }
         if let Some(wanted) = &self.forwards {
             let sent = outcome.forwards.as_ref().or(self.arguments.as_ref());
-            if sent != Some(wanted) {
-                all.push(format!(
-                    "expected to forward {wanted}, got {}",
-                    sent.unwrap_or(&Value::Null)
-                ));
+            let sent = sent.unwrap_or(&Value::Null);
+            if sent != wanted {
+                all.push(format!("expected to forward {wanted}, got {sent}"));
             }
         }
         all
@@ -247,9 +233,8 @@ impl Policy {
                     let rule = passed.rule.to_string();
                     return Outcome { decision: Expect::Allow, rule, words: None, forwards };
                 };
-                let needs: Vec<_> =
-                    passed.approvals.iter().map(|approval| approval.needs()).collect();
-                let words = Some(needs.join("; "));
+                let needs = passed.approvals.iter().map(|approval| approval.needs());
+                let words = Some(Vec::from_iter(needs).join("; "));
                 Outcome { decision: Expect::Ask, rule: first.rule.to_string(), words, forwards }
             }
             Err(denied) => {
@@ -387,7 +372,6 @@ fn quoted_words(text: &str) -> Result<Vec<String>, String> {
 }
 
 fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Arc<str>>, D::Error> {
-    let words: Vec<_> =
-        Vec::<String>::deserialize(deserializer)?.into_iter().map(|word| word.into()).collect();
-    Ok(words)
+    let words = Vec::<String>::deserialize(deserializer)?;
+    Ok(words.into_iter().map(Into::into).collect())
 }

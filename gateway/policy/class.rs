@@ -1,14 +1,16 @@
-//! Classes of callers that the policies treat alike. A class is found once for each caller and
-//! endpoint, and cached in bounded memory.
+//! Classes of callers that the policies treat alike, found once for each caller and endpoint, and
+//! cached in bounded memory; and patterns over the claims of a caller's credential, which select
+//! the callers of a policy or the approvers of an `ask` policy.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use ahash::RandomState;
+use bit_set::BitSet;
+use globset::Glob;
 use moka::sync::Cache;
 
-use crate::Subject;
-use crate::pattern::BitSet;
+use crate::{Subject, pattern};
 
 /// Limit of the cached callers and endpoints.
 const MAX_KNOWN: u64 = 16_384;
@@ -18,9 +20,9 @@ const MAX_KNOWN: u64 = 16_384;
 pub struct Class {
     pub(crate) bits: BitSet,
     /// Policies with conditions that could not be evaluated, and the errors.
-    pub(crate) broken: Vec<(u32, String)>,
+    pub(crate) broken: Vec<(usize, String)>,
     /// The policies that limit methods.
-    pub(crate) methods: Box<[u32]>,
+    pub(crate) methods: Box<[usize]>,
     mark: [u8; 16],
 }
 
@@ -29,30 +31,17 @@ impl Class {
     /// depends on the identity of the caller.
     pub(crate) fn new(
         bits: BitSet,
-        broken: Vec<(u32, String)>,
-        methods: Box<[u32]>,
+        broken: Vec<(usize, String)>,
+        methods: Box<[usize]>,
         version: u64,
         personal: Option<&Subject<'_>>,
     ) -> Self {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&version.to_le_bytes());
-        for word in bits.words() {
-            hasher.update(&word.to_le_bytes());
-        }
-        for (at, _) in &broken {
-            hasher.update(&at.to_le_bytes());
-        }
-        if let Some(subject) = personal {
-            hash_text(&mut hasher, "personal");
-            for (at, list) in crate::who::Who::names(subject).iter().enumerate() {
-                hash_text(&mut hasher, &format!("{at} {}", list.len()));
-                for name in list {
-                    hash_text(&mut hasher, name);
-                }
-            }
-        }
+        let failed = Vec::from_iter(broken.iter().map(|(at, _)| at));
+        let names = personal.map(Who::names);
+        // Different values have different texts, because texts are quoted.
+        let text = format!("{version} {bits:?} {failed:?} {names:?}");
         let mut mark = [0; 16];
-        hasher.finalize_xof().fill(&mut mark);
+        blake3::Hasher::new().update(text.as_bytes()).finalize_xof().fill(&mut mark);
         Self { bits, broken, methods, mark }
     }
 
@@ -65,11 +54,6 @@ impl Class {
     pub fn failures(&self) -> impl Iterator<Item = &str> {
         self.broken.iter().map(|(_, words)| words.as_str())
     }
-}
-
-/// Hashes a text with its length, so that different lists of texts have different hashes.
-fn hash_text(hasher: &mut blake3::Hasher, text: &str) {
-    hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
 }
 
 /// A cache of classes by caller and endpoint.
@@ -151,4 +135,78 @@ impl CachedClass {
             && (self.certificates.is_empty() && subject.certificate.is_none()
                 || self.certificates == subject.certificates())
     }
+}
+
+/// Number of lists of patterns over callers.
+pub(crate) const LISTS: usize = 6;
+
+/// Patterns over callers. `None` matches every caller.
+#[derive(Debug)]
+pub(crate) struct Who {
+    /// The patterns with their keys, in the order of [`Who::names`].
+    pub(crate) lists: [(&'static str, Option<Vec<Glob>>); LISTS],
+    pub(crate) anonymous: Option<bool>,
+}
+
+impl Who {
+    /// Returns the values of a caller, in the order of the lists.
+    pub(crate) fn names(subject: &Subject<'_>) -> [Vec<String>; LISTS] {
+        [
+            vec![subject.principal()],
+            to_texts(subject.roles),
+            Vec::from_iter(subject.organisation.map(str::to_owned)),
+            to_texts(subject.scopes),
+            Vec::from_iter(subject.agent.map(str::to_owned)),
+            subject.certificates(),
+        ]
+    }
+
+    pub(crate) fn fits(&self, subject: &Subject<'_>) -> bool {
+        self.misfits(subject).is_empty()
+    }
+
+    /// Describes the selected callers for a message.
+    pub(crate) fn describe(&self) -> String {
+        let given = self.lists.iter().filter_map(|(key, globs)| Some((key, globs.as_ref()?)));
+        let parts = given.map(|(key, globs)| format!("{key} {}", wanted(globs)));
+        Vec::from_iter(parts).join(" and ")
+    }
+
+    /// Describes each key that does not match a caller.
+    pub(crate) fn misfits(&self, subject: &Subject<'_>) -> Vec<String> {
+        let names = Self::names(subject);
+        let mut all = Vec::new();
+        for ((key, globs), names) in self.lists.iter().zip(&names) {
+            if let Some(globs) = globs
+                && !pattern::any(globs, names)
+            {
+                all.push(format!("who.{key}: {}", wanted(globs)));
+            }
+        }
+        if let Some(wanted) = self.anonymous
+            && wanted != subject.is_anonymous()
+        {
+            all.push(format!("who.anonymous: {wanted}"));
+        }
+        all
+    }
+}
+
+fn to_texts(all: &[Arc<str>]) -> Vec<String> {
+    all.iter().map(ToString::to_string).collect()
+}
+
+/// Formats patterns for a message.
+pub(crate) fn wanted(globs: &[Glob]) -> String {
+    shown(&Vec::from_iter(globs.iter().map(Glob::glob)))
+}
+
+/// Formats the first items of a list for a message.
+pub(crate) fn shown(list: &[impl ToString]) -> String {
+    let first = Vec::from_iter(list.iter().take(5).map(ToString::to_string));
+    if first.is_empty() {
+        return "an empty list matches nothing".into();
+    }
+    let more = if list.len() > first.len() { ", …" } else { "" };
+    format!("{}{more}", first.join(", "))
 }

@@ -7,17 +7,17 @@ use globset::Glob;
 
 use crate::approval::{self, ApprovalRule};
 use crate::arguments::Arguments;
+use crate::class::Who;
 use crate::condition::Condition;
 use crate::config::{self, Config};
 use crate::file::{self, Effect};
 use crate::names;
 use crate::pattern::{self, MAX_PATTERNS};
 use crate::rate::{self, Limit};
-use crate::refusal::Mistake;
+use crate::refusal::{self, Mistake};
 use crate::response::Response;
 use crate::rule::{DEFAULT, Rule, What};
 use crate::target::decoded;
-use crate::who::Who;
 use crate::words::{self, MAX_WORDS, Word};
 
 /// Maximum number of policies in all files together.
@@ -45,22 +45,19 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<PolicyError>> {
         match rule(&policy, policy.name.clone()) {
             Ok(rule) => rules.push(rule),
             Err(found) => {
-                for mistake in found {
-                    mistakes.push(mistake_of_list(&policy.name, mistake));
-                }
+                let found = found.into_iter();
+                mistakes.extend(found.map(|mistake| mistake_of_list(&policy.name, mistake)));
             }
         }
     }
     for (document, file) in config.documents.iter().enumerate() {
         for (at, entry) in file.policies.iter().enumerate() {
             let place = format!("{}:{}", file.name, entry.line);
-            let mut found = match rule(&entry.policy, place.clone()) {
-                Ok(rule) => {
-                    rules.push(rule);
-                    Vec::new()
-                }
-                Err(found) => found,
-            };
+            let mut found = Vec::new();
+            match rule(&entry.policy, place.clone()) {
+                Ok(rule) => rules.push(rule),
+                Err(mistakes) => found = mistakes,
+            }
             let hint = "leave the key out to match everything; docs/policy.md describes how names \
                 are written";
             push_below(&[], names::check(&entry.policy), hint, &mut found);
@@ -69,23 +66,16 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<PolicyError>> {
                 found.push(mistake(&["name"], what, "give it another name"));
             }
             if let Some(other) = names.insert(entry.policy.name.clone(), place) {
-                found.push(mistake(
-                    &["name"],
-                    format!("is the name of another policy, at {other}"),
-                    "rename one of them",
-                ));
+                let what = format!("is the name of another policy, at {other}");
+                found.push(mistake(&["name"], what, "rename one of them"));
             }
-            for mistake in found {
-                mistakes.push(PolicyError { at: Some((document, at)), ..mistake });
-            }
+            let at = Some((document, at));
+            mistakes.extend(found.into_iter().map(|mistake| PolicyError { at, ..mistake }));
         }
     }
     if rules.len() > MAX_POLICIES {
         let what = format!("there are more than {MAX_POLICIES} policies");
-        mistakes.push(PolicyError {
-            path: vec!["policy".into(), "files".into()],
-            ..mistake(&[], what, "merge some of them")
-        });
+        mistakes.push(mistake(&["policy", "files"], what, "merge some of them"));
     }
     rules.sort_by(|a, b| a.name.cmp(&b.name));
     if mistakes.is_empty() { Ok(rules) } else { Err(mistakes) }
@@ -93,10 +83,8 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<PolicyError>> {
 
 /// Converts a mistake in the policy of a list to the key of the list.
 fn mistake_of_list(name: &str, mistake: PolicyError) -> PolicyError {
-    let mut path: Vec<String> = name.split('.').map(str::to_owned).collect();
-    if let Some(key) = mistake.path.last() {
-        path.push(key.clone());
-    }
+    let keys = name.split('.').map(str::to_owned);
+    let path = Vec::from_iter(keys.chain(mistake.path.last().cloned()));
     PolicyError { at: None, path, ..mistake }
 }
 
@@ -105,9 +93,13 @@ fn is_reserved(name: &str) -> bool {
     name == DEFAULT || name == "pins" || name.starts_with("policy.")
 }
 
-fn mistake(keys: &[&str], what: impl Into<String>, hint: impl Into<String>) -> PolicyError {
-    let path: Vec<_> = keys.iter().map(|key| (*key).to_owned()).collect();
-    PolicyError { at: None, path, what: what.into(), hint: hint.into() }
+pub(crate) fn mistake(
+    keys: &[&str],
+    what: impl Into<String>,
+    hint: impl Into<String>,
+) -> PolicyError {
+    let (path, what) = refusal::mistake(keys, what);
+    PolicyError { at: None, path, what, hint: hint.into() }
 }
 
 fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<PolicyError>> {
@@ -131,15 +123,20 @@ fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<PolicyError>> 
             list.extend(decoded);
         }
     }
-    let when = condition(policy, &mut mistakes);
-    let arguments = arguments(policy, &mut mistakes);
+    let when = policy.when.as_deref().map(Condition::compile).transpose();
+    let when = when.map_err(|what| vec![refusal::mistake(&[], what)]);
+    let hint = "docs/policy.md lists the syntax of conditions";
+    let when = kept("when", when, hint, &mut mistakes).flatten();
+    let arguments = Arguments::compile(&policy.arguments, policy.other_arguments, policy.effect);
+    let hint = "docs/policy.md has an example of each rule";
+    let arguments = kept("arguments", arguments, hint, &mut mistakes).flatten();
     rates(policy, when.as_ref(), &mut mistakes);
-    let response = response(policy, &mut mistakes);
+    let response = policy.response.as_ref().map(Response::compile).transpose();
+    let hint = "such as response: { secrets: true, max_bytes: 65536 }";
+    let response = kept("response", response, hint, &mut mistakes).flatten();
     let by = approvers(policy, &mut mistakes);
-    let approval = match policy.effect {
-        Effect::Ask => Some(Arc::new(ApprovalRule::new(policy, by))),
-        Effect::Allow | Effect::Deny => None,
-    };
+    let is_ask = policy.effect == Effect::Ask;
+    let approval = is_ask.then(|| Arc::new(ApprovalRule::new(policy, by)));
     let rate = policy.rate.as_ref().map(|rate| Limit::new(rate, what.methods.as_deref()));
     let rule = Rule {
         name: policy.name.as_str().into(),
@@ -164,37 +161,14 @@ fn is_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
 }
 
-fn condition(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) -> Option<Condition> {
-    match Condition::compile(policy.when.as_deref()?) {
-        Ok(when) => Some(when),
-        Err(what) => {
-            let hint = "docs/policy.md lists the syntax of conditions";
-            mistakes.push(mistake(&["when"], what, hint));
-            None
-        }
-    }
-}
-
-fn arguments(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) -> Option<Arguments> {
-    match Arguments::compile(&policy.arguments, policy.other_arguments, policy.effect) {
-        Ok(arguments) => arguments,
-        Err(found) => {
-            let hint = "docs/policy.md has an example of each rule";
-            push_below(&["arguments"], found, hint, mistakes);
-            None
-        }
-    }
-}
-
-fn response(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) -> Option<Response> {
-    match Response::compile(policy.response.as_ref()?) {
-        Ok(response) => Some(response),
-        Err(found) => {
-            let hint = "such as response: { secrets: true, max_bytes: 65536 }";
-            push_below(&["response"], found, hint, mistakes);
-            None
-        }
-    }
+/// Returns a compiled part of a policy, or adds its mistakes.
+fn kept<T>(
+    part: &str,
+    compiled: Result<T, Vec<Mistake>>,
+    hint: &str,
+    mistakes: &mut Vec<PolicyError>,
+) -> Option<T> {
+    compiled.map_err(|found| push_below(&[part], found, hint, mistakes)).ok()
 }
 
 /// Adds mistakes in a part of a policy, prefixing their keys with that of the part.
@@ -254,11 +228,8 @@ fn methods(rule: &Rule, mistakes: &mut Vec<PolicyError>) {
     if rule.effect != Effect::Deny || rule.rate.is_none() || rule.arguments.is_some() || narrower {
         let what = "is only for a `deny` policy with a `rate` and no other key in `what` than \
             `endpoints`";
-        mistakes.push(mistake(
-            &["what", "methods"],
-            what,
-            "leave it out, or split the policy into two",
-        ));
+        let hint = "leave it out, or split the policy into two";
+        mistakes.push(mistake(&["what", "methods"], what, hint));
     }
     if matches!(&rule.when, Some(when) if when.needs_target()) {
         let words = "cannot use `target` together with `what.methods`: a list has no target";
@@ -315,12 +286,9 @@ fn what(spec: &file::What, mistakes: &mut Vec<PolicyError>) -> What {
 fn methods_there_are(methods: &[Glob], mistakes: &mut Vec<PolicyError>) {
     for (at, method) in methods.iter().enumerate() {
         if rate::methods(std::slice::from_ref(method)) == 0 {
-            let hint = format!("the methods are {}", rate::METHODS.join(", "));
-            mistakes.push(mistake(
-                &["what", "methods", &at.to_string()],
-                "matches no method",
-                hint,
-            ));
+            let path = ["what", "methods", &at.to_string()];
+            let hint = format!("the methods are {}", rate::METHODS.replace(' ', ", "));
+            mistakes.push(mistake(&path, "matches no method", hint));
         }
     }
 }
@@ -372,12 +340,10 @@ fn globs(
     }
     let mut globs = Vec::with_capacity(list.len());
     for (at, text) in list.iter().enumerate() {
+        let path = [part, key, &at.to_string()];
         match pattern::compile(text) {
             Ok(glob) => globs.push(glob),
-            Err(what) => {
-                let path = [part, key, &at.to_string()];
-                mistakes.push(mistake(&path, what, "use *, ?, [a-z] and {a,b}"));
-            }
+            Err(what) => mistakes.push(mistake(&path, what, "use *, ?, [a-z] and {a,b}")),
         }
     }
     Some(globs)

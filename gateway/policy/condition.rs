@@ -2,11 +2,7 @@
 //! no comparison that can never hold. It is also evaluated on samples, to detect type errors before
 //! the first call. A failure during a call denies it. Only this module depends on CEL.
 
-mod comparisons;
 mod inspect;
-mod world;
-
-pub(crate) use world::World;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -16,8 +12,9 @@ use cel::{Context, ExecutionError, Program, Value};
 use regex::Regex;
 
 use crate::arguments::{expression, pointer, undisguised};
+use crate::target::{Annotations, Certificate, Subject, Target, TargetKind};
 use crate::{Refusal, no};
-use inspect::{Findings, Shape};
+use inspect::{FLAG, Findings, Kind, NUMBER, TEXT};
 
 const MAX_BYTES: usize = 2048;
 /// Number of arguments named in a type error.
@@ -42,7 +39,7 @@ impl Condition {
         let condition = Self { program, base, findings };
         condition.try_samples()?;
         if condition.findings.asks_nothing() {
-            world::samples(|sample| match condition.holds(sample) {
+            samples(|sample| match condition.holds(sample) {
                 Ok(true) => Ok(()),
                 Ok(false) => Err("is false for every request: remove the policy, or `when`".into()),
                 Err(failed) => Err(failed.words),
@@ -71,9 +68,9 @@ impl Condition {
     /// Returns the argument that must be written differently.
     pub(crate) fn undisguised(&self, arguments: &serde_json::Value) -> Result<(), Refusal> {
         self.findings.members.iter().try_for_each(|steps| undisguised(arguments, steps))?;
-        for (steps, shapes) in &self.findings.shapes {
-            if !shaped(arguments, steps, shapes) {
-                let words = Vec::from_iter(shapes.iter().map(|shape| shape.words())).join(" or ");
+        for (steps, kinds) in &self.findings.kinds {
+            if !is_of_kind(arguments, steps, kinds) {
+                let words = Vec::from_iter(kinds.iter().rev().copied()).join(" or ");
                 return no(format!("the argument {} must be {words} here", pointer(steps)));
             }
         }
@@ -85,25 +82,14 @@ impl Condition {
     pub(crate) fn amiss(&self, failed: &Failed, arguments: &serde_json::Value) -> Option<String> {
         match &failed.why {
             Why::Missing(name) => {
-                for steps in self.findings.taken() {
-                    if let Some(way) = missing(arguments, steps)
-                        && way.last() == Some(name)
-                    {
-                        return Some(format!("{} is missing", pointer(way)));
-                    }
-                }
-                None
+                let mut ways = self.findings.taken().filter_map(|steps| missing(arguments, steps));
+                let way = ways.find(|way| way.last() == Some(name))?;
+                Some(format!("{} is missing", pointer(way)))
             }
             Why::Type => {
-                let mut told = Vec::new();
-                for steps in self.findings.taken() {
-                    told.extend(given(arguments, steps));
-                }
-                told.truncate(MAX_TOLD);
-                if told.is_empty() {
-                    return None;
-                }
-                Some(format!("an argument has the wrong type: {}", told.join(", ")))
+                let told = self.findings.taken().filter_map(|steps| given(arguments, steps));
+                let told = Vec::from_iter(told.take(MAX_TOLD)).join(", ");
+                (!told.is_empty()).then(|| format!("an argument has the wrong type: {told}"))
             }
             Why::Other => None,
         }
@@ -113,7 +99,7 @@ impl Condition {
     pub(crate) fn holds(&self, world: World<'_>) -> Result<bool, Failed> {
         let mut scope = self.base.new_inner_scope();
         if self.findings.uses("subject") {
-            scope.add_variable_from_value("subject", world::subject(world.subject));
+            scope.add_variable_from_value("subject", subject_value(world.subject));
         }
         if self.findings.uses("endpoint") {
             scope.add_variable_from_value("endpoint", world.endpoint);
@@ -121,13 +107,13 @@ impl Condition {
         if self.findings.uses("target")
             && let Some(target) = world.target
         {
-            scope.add_variable_from_value("target", world::target(target));
+            scope.add_variable_from_value("target", target_value(target));
         }
         if self.findings.uses("arguments")
             && let Some(arguments) = world.arguments
         {
             let bound = self.findings.bound();
-            let Some(value) = world::arguments(arguments, bound) else {
+            let Some(value) = arguments_value(arguments, bound) else {
                 let words =
                     format!("the arguments have more than {bound} values, too many for its loops");
                 return Err(Failed { words, why: Why::Other });
@@ -146,7 +132,7 @@ impl Condition {
 
     /// Evaluates the condition on samples. Only arguments may be missing.
     fn try_samples(&self) -> Result<(), String> {
-        world::samples(|sample| match self.holds(sample) {
+        samples(|sample| match self.holds(sample) {
             Err(failed) if !(matches!(failed.why, Why::Missing(_)) && self.needs_arguments()) => {
                 Err(format!("cannot be evaluated: {}", failed.words))
             }
@@ -159,21 +145,16 @@ impl Condition {
 fn context_with_patterns(written: &BTreeSet<String>) -> Result<Context<'static, 'static>, String> {
     let mut patterns: HashMap<String, Regex> = HashMap::new();
     for pattern in written {
-        match expression(pattern, pattern.len()) {
-            Ok(compiled) => patterns.insert(pattern.clone(), compiled),
-            Err(words) => return Err(format!("{pattern:?} {words}")),
-        };
+        let compiled = expression(pattern, pattern.len());
+        let compiled = compiled.map_err(|words| format!("{pattern:?} {words}"))?;
+        patterns.insert(pattern.clone(), compiled);
     }
     let mut base = Context::default();
     let added =
         base.add_function("matches", move |This(text): This<Arc<String>>, pattern: Arc<String>| {
-            match patterns.get(pattern.as_str()) {
-                Some(pattern) => Ok(pattern.is_match(&text)),
-                None => Err(ExecutionError::function_error(
-                    "matches",
-                    "the pattern is not written in the condition",
-                )),
-            }
+            let found = patterns.get(pattern.as_str()).map(|pattern| pattern.is_match(&text));
+            let what = "the pattern is not written in the condition";
+            found.ok_or_else(|| ExecutionError::function_error("matches", what))
         });
     added.map(|_| base).map_err(|error| error.to_string())
 }
@@ -191,31 +172,27 @@ fn missing<'a>(arguments: &serde_json::Value, steps: &'a [String]) -> Option<&'a
     None
 }
 
-/// Returns whether the value at a path has one of the shapes. A missing value and `null` match
-/// every shape.
-fn shaped(value: &serde_json::Value, steps: &[String], shapes: &BTreeSet<Shape>) -> bool {
+/// Returns whether the value at a path is of one of the kinds. A missing value and `null` are of
+/// every kind.
+fn is_of_kind(value: &serde_json::Value, steps: &[String], kinds: &BTreeSet<Kind>) -> bool {
     use serde_json::Value as Json;
     let Some((step, rest)) = steps.split_first() else {
         return match value {
             Json::Null => true,
-            Json::String(_) => shapes.contains(&Shape::Text),
-            Json::Number(_) => shapes.contains(&Shape::Number),
-            Json::Bool(_) => shapes.contains(&Shape::Flag),
+            Json::String(_) => kinds.contains(TEXT),
+            Json::Number(_) => kinds.contains(NUMBER),
+            Json::Bool(_) => kinds.contains(FLAG),
             Json::Array(_) | Json::Object(_) => false,
         };
     };
-    match value {
-        Json::Array(items) if step == "*" => items.iter().all(|item| shaped(item, rest, shapes)),
-        Json::Array(items) => {
-            let Ok(at) = step.parse::<usize>() else { return true };
-            let Some(item) = items.get(at) else { return true };
-            shaped(item, rest, shapes)
+    let inner = match value {
+        Json::Array(items) if step == "*" => {
+            return items.iter().all(|item| is_of_kind(item, rest, kinds));
         }
-        value => {
-            let Some(inner) = value.get(step) else { return true };
-            shaped(inner, rest, shapes)
-        }
-    }
+        Json::Array(items) => step.parse().ok().and_then(|at: usize| items.get(at)),
+        value => value.get(step),
+    };
+    inner.is_none_or(|inner| is_of_kind(inner, rest, kinds))
 }
 
 /// Describes the type of an argument that exists.
@@ -289,4 +266,134 @@ fn plain(errors: &cel::ParseErrors) -> String {
     let words = errors.to_string();
     let line = words.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
     line.trim().trim_start_matches("ERROR: <input>:").to_owned()
+}
+
+// The variables of a condition, built from a request, and the samples for trying a condition when
+// it is loaded.
+
+/// The input of a condition.
+#[derive(Clone, Copy)]
+pub(crate) struct World<'a> {
+    pub(crate) subject: &'a Subject<'a>,
+    pub(crate) endpoint: &'a str,
+    /// The target, once known.
+    pub(crate) target: Option<&'a Target<'a>>,
+    /// The arguments, once known.
+    pub(crate) arguments: Option<&'a serde_json::Value>,
+}
+
+fn subject_value(subject: &Subject<'_>) -> Value {
+    let certificates: Vec<_> = subject.certificates().into_iter().map(Value::from).collect();
+    map([
+        ("issuer", subject.issuer.into()),
+        ("id", subject.subject.into()),
+        ("principal", subject.principal().into()),
+        // Absent values are empty, so that comparing with them is false and not an error.
+        ("organisation", subject.organisation.unwrap_or("").into()),
+        ("roles", list(subject.roles)),
+        ("scopes", list(subject.scopes)),
+        ("agent", subject.agent.unwrap_or("").into()),
+        ("certificates", certificates.into()),
+        ("anonymous", Value::Bool(subject.is_anonymous())),
+    ])
+}
+
+fn target_value(target: &Target<'_>) -> Value {
+    let Annotations { read_only, destructive, idempotent, open_world } = target.annotations;
+    let annotations = map([
+        ("read_only", Value::Bool(read_only)),
+        ("destructive", Value::Bool(destructive)),
+        ("idempotent", Value::Bool(idempotent)),
+        ("open_world", Value::Bool(open_world)),
+    ]);
+    map([
+        ("kind", target.kind.as_str().into()),
+        ("server", target.server.into()),
+        ("name", target.own.into()),
+        ("exposed", target.exposed.into()),
+        ("category", target.category.unwrap_or("").into()),
+        ("annotations", annotations),
+    ])
+}
+
+fn list(all: &[Arc<str>]) -> Value {
+    let values: Vec<_> = all.iter().map(|one| Value::from(&**one)).collect();
+    values.into()
+}
+
+fn map<const N: usize>(members: [(&str, Value); N]) -> Value {
+    HashMap::from(members).into()
+}
+
+/// Converts the arguments; returns `None` if they have more than `bound` values.
+fn arguments_value(value: &serde_json::Value, bound: usize) -> Option<Value> {
+    let mut left = bound;
+    convert(value, &mut left)
+}
+
+fn convert(value: &serde_json::Value, left: &mut usize) -> Option<Value> {
+    *left = left.checked_sub(1)?;
+    Some(match value {
+        serde_json::Value::Null => Value::Null,
+        serde_json::Value::Bool(value) => Value::Bool(*value),
+        serde_json::Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(whole), _) => Value::Int(whole),
+            (None, number) => Value::Float(number?),
+        },
+        serde_json::Value::String(text) => text.as_str().into(),
+        serde_json::Value::Array(items) => {
+            let values = items.iter().map(|item| convert(item, left));
+            values.collect::<Option<Vec<_>>>()?.into()
+        }
+        serde_json::Value::Object(members) => {
+            let mut values = HashMap::new();
+            for (key, value) in members {
+                values.insert(key.as_str(), convert(value, left)?);
+            }
+            values.into()
+        }
+    })
+}
+
+/// Calls `each` with sample callers and targets. The arguments are empty, because their shape is
+/// unknown.
+fn samples(mut each: impl FnMut(World<'_>) -> Result<(), String>) -> Result<(), String> {
+    let words = ["word".into()];
+    let tool = Target {
+        kind: TargetKind::Tool,
+        server: "server",
+        organisation: None,
+        exposed: "server__tool",
+        own: "tool",
+        category: None,
+        annotations: Annotations::default(),
+    };
+    let nobody = Subject { issuer: "anonymous", subject: "anonymous", ..Subject::default() };
+    let somebody = Subject {
+        issuer: "https://issuer.example",
+        subject: "somebody",
+        organisation: Some("organisation"),
+        agent: Some("agent"),
+        roles: &words,
+        scopes: &words,
+        certificate: Some(Certificate { names: &[], fingerprint: "00" }),
+        ..Subject::default()
+    };
+    let resource = Target {
+        kind: TargetKind::Resource,
+        exposed: "server+file:///a",
+        own: "file:///a",
+        ..tool
+    };
+    let builtin = Target { category: Some("file"), ..tool };
+    let none = serde_json::json!({});
+    for (subject, target) in [(nobody, tool), (somebody, builtin), (somebody, resource)] {
+        each(World {
+            subject: &subject,
+            endpoint: "/mcp",
+            target: Some(&target),
+            arguments: Some(&none),
+        })?;
+    }
+    Ok(())
 }

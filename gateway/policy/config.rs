@@ -1,7 +1,6 @@
 //! The input of the policy engine, already read from configuration. This module reads no files.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use lockgate_text::setting::List;
 use lockgate_text::settings;
@@ -25,16 +24,8 @@ pub struct Config {
 impl Config {
     /// Returns a hash of the policies as written.
     pub(crate) fn fingerprint(&self) -> [u8; 32] {
-        let mut texts = vec![format!("{:?}", self.lists)];
-        for document in &self.documents {
-            texts.push(document.name.clone());
-            texts.extend(document.policies.iter().map(|entry| entry.source.to_string()));
-        }
-        let mut hasher = blake3::Hasher::new();
-        for text in texts {
-            hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
-        }
-        *hasher.finalize().as_bytes()
+        // Different policies have different texts, because texts are quoted.
+        *blake3::hash(format!("{self:?}").as_bytes()).as_bytes()
     }
 }
 
@@ -62,16 +53,9 @@ impl Lists {
             ("tools", self.tools.written()),
             ("prompts", self.prompts.written()),
             ("resources", self.resources.written()),
-            ("calls_per_minute", write_rate(self.calls_per_minute)),
-            ("completions_per_minute", write_rate(self.completions_per_minute)),
+            ("calls_per_minute", shown(self.calls_per_minute)),
+            ("completions_per_minute", shown(self.completions_per_minute)),
         ]
-    }
-}
-
-fn write_rate(rate: Option<u32>) -> String {
-    match rate {
-        Some(rate) => rate.to_string(),
-        None => "none".into(),
     }
 }
 
@@ -88,19 +72,15 @@ settings! {
 
 impl Allow {
     fn written(&self) -> String {
-        let mut parts = Vec::new();
-        if let Some(allow) = &self.allow {
-            parts.push(format!("allow {allow:?}"));
-        }
-        if !self.deny.is_empty() {
-            parts.push(format!("deny {:?}", self.deny));
-        }
-        if parts.is_empty() { "none".into() } else { parts.join(", ") }
+        let allow = self.allow.as_ref().map(|allow| format!("allow {allow:?}"));
+        let deny = (!self.deny.is_empty()).then(|| format!("deny {:?}", self.deny));
+        let parts = Vec::from_iter(allow.into_iter().chain(deny)).join(", ");
+        if parts.is_empty() { "none".into() } else { parts }
     }
 }
 
 /// A policy file as read.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
     /// The name of the file in messages.
     pub name: String,
@@ -126,20 +106,14 @@ pub fn differences(old: &Config, new: &Config) -> Vec<String> {
         match was.get(name) {
             None => lines.push(format!("+ {name} ({file}:{})", entry.line)),
             Some((before, _)) if before.source != entry.source => {
-                lines.push(format!(
-                    "~ {name} ({file}:{}): {}",
-                    entry.line,
-                    keys(&before.source, &entry.source)
-                ));
+                let keys = keys(&before.source, &entry.source);
+                lines.push(format!("~ {name} ({file}:{}): {keys}", entry.line));
             }
             Some(_) => {}
         }
     }
-    for (name, (_, file)) in &was {
-        if !is.contains_key(name) {
-            lines.push(format!("- {name} ({file})"));
-        }
-    }
+    let removed = was.iter().filter(|(name, _)| !is.contains_key(*name));
+    lines.extend(removed.map(|(name, (_, file))| format!("- {name} ({file})")));
     for ((key, was), (_, is)) in old.lists.written().into_iter().zip(new.lists.written()) {
         if was != is {
             let change = format!("{} -> {}", cut(was), cut(is));
@@ -152,9 +126,8 @@ pub fn differences(old: &Config, new: &Config) -> Vec<String> {
 fn entries_by_name(config: &Config) -> BTreeMap<&str, (&PolicyEntry, &str)> {
     let mut entries = BTreeMap::new();
     for file in &config.documents {
-        for entry in &file.policies {
-            entries.insert(entry.policy.name.as_str(), (entry, file.name.as_str()));
-        }
+        let all = file.policies.iter();
+        entries.extend(all.map(|entry| (entry.policy.name.as_str(), (entry, file.name.as_str()))));
     }
     entries
 }
@@ -163,24 +136,15 @@ fn entries_by_name(config: &Config) -> BTreeMap<&str, (&PolicyEntry, &str)> {
 fn keys(old: &Value, new: &Value) -> String {
     let Value::Object(old) = old else { return String::new() };
     let Value::Object(new) = new else { return String::new() };
-    let mut all: BTreeSet<&String> = old.keys().collect();
-    all.extend(new.keys());
-    let mut differing = Vec::new();
-    for key in all {
-        let was = old.get(key);
-        let is = new.get(key);
-        if was != is {
-            differing.push(format!("{key} {} -> {}", shown(was), shown(is)));
-        }
-    }
-    differing.join(", ")
+    let all = BTreeSet::from_iter(old.keys().chain(new.keys()));
+    let values = all.into_iter().map(|key| (key, old.get(key), new.get(key)));
+    let differing = values.filter(|(_, was, is)| was != is);
+    let lines = differing.map(|(key, was, is)| format!("{key} {} -> {}", shown(was), shown(is)));
+    Vec::from_iter(lines).join(", ")
 }
 
-fn shown(value: Option<&Value>) -> String {
-    match value {
-        Some(value) => cut(value.to_string()),
-        None => "none".into(),
-    }
+fn shown(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "none".into(), |value| cut(value.to_string()))
 }
 
 fn cut(mut text: String) -> String {
@@ -198,20 +162,9 @@ impl PartialEq for PolicyEntry {
     }
 }
 
-impl PartialEq for Document {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name && self.policies == other.policies
-    }
-}
+impl Eq for PolicyEntry {}
 
-impl Eq for Document {}
-
-impl fmt::Debug for Document {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.policies.iter().map(|entry| &entry.policy.name).collect();
-        f.debug_struct("Document").field("name", &self.name).field("policies", &names).finish()
-    }
-}
+lockgate_text::debug_fields!(PolicyEntry: source);
 
 // The lists of the configuration file as policies, so that one engine decides on both.
 

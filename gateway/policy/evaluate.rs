@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::arguments::{self, Pass};
+use crate::arguments::{self, Arguments, Pass};
 use crate::condition::World;
 use crate::file::Effect;
 use crate::policy::{DenyReason, Passed, Policy, PolicyDenial, Question};
-use crate::rule::DEFAULT;
-use crate::rule::Rule;
-use crate::verdict::{Dry, Hidden, Judged, Verdict, VerdictState};
+use crate::rule::{DEFAULT, Rule};
+use crate::verdict::{Hidden, Judged, Verdict, VerdictState};
 use crate::{ApprovalRule, Refusal, no};
 
 /// Size of arguments that are always evaluated in less than 5 ms, in bytes.
@@ -35,8 +34,7 @@ impl Policy {
         match &verdict.state {
             VerdictState::Open(at) => {
                 let dry_run = dry.and_then(|dry| {
-                    let pass = Pass::of(question.target);
-                    self.dry_run_denial(dry, question, pass, || arguments::read(arguments))
+                    self.dry_run_denial(dry, || Evaluation::read(self, question, arguments))
                 });
                 let rule = self.name(*at);
                 Ok(Passed { rule, arguments: None, dry_run, approvals: Vec::new() })
@@ -55,92 +53,73 @@ impl Policy {
         if bytes > MAX_QUICK_BYTES {
             return true;
         }
-        if let Some(dry) = &verdict.dry
-            && self.parses(&dry.guards)
-        {
-            return true;
-        }
-        let VerdictState::Judged(judged) = &verdict.state else { return false };
-        judged.rules().into_iter().any(|rules| self.parses(rules))
+        let states = [Some(&verdict.state), verdict.dry.as_deref()].into_iter().flatten();
+        let mut judged = states.filter_map(|state| match state {
+            VerdictState::Judged(judged) => Some(judged),
+            VerdictState::Hidden(_) | VerdictState::Open(_) => None,
+        });
+        judged.any(|judged| judged.rules().into_iter().any(|rules| self.parses(rules)))
     }
 
-    fn parses(&self, rules: &[u32]) -> bool {
-        for rule in self.rules_at(rules) {
-            if let Some(arguments) = &rule.arguments
-                && arguments.parses()
-            {
-                return true;
-            }
-        }
-        false
+    fn parses(&self, rules: &[usize]) -> bool {
+        self.rules_at(rules).filter_map(|rule| rule.arguments.as_ref()).any(Arguments::parses)
     }
 
-    fn rules_at<'a>(&'a self, places: &'a [u32]) -> impl Iterator<Item = &'a Rule> {
+    fn rules_at<'a>(&'a self, places: &'a [usize]) -> impl Iterator<Item = &'a Rule> {
         places.iter().filter_map(|&at| self.rule(at))
     }
 
     /// Returns the denial by policies in dry run for an allowed call, based on the arguments that
     /// the server receives.
-    fn dry_run_denial(
-        &self,
-        dry: &Dry,
-        question: &Question<'_>,
-        mut pass: Pass,
-        arguments: impl FnOnce() -> Result<Value, Refusal>,
+    fn dry_run_denial<'a>(
+        &'a self,
+        dry: &VerdictState,
+        call: impl FnOnce() -> Result<Evaluation<'a>, Refusal>,
     ) -> Option<PolicyDenial> {
-        if let Some(hidden) = &dry.denies {
-            return Some(self.denied(hidden));
-        }
-        let first = self.name(*dry.guards.first()?);
-        match arguments() {
-            Ok(mut arguments) => self.guard(&dry.guards, question, &mut arguments, &mut pass).err(),
-            Err(refusal) => {
-                Some(PolicyDenial { rule: first, reason: DenyReason::Arguments(refusal) })
-            }
-        }
+        let judged = match dry {
+            VerdictState::Open(_) => return None,
+            VerdictState::Hidden(hidden) => return Some(self.denied(hidden)),
+            VerdictState::Judged(judged) => judged,
+        };
+        let mut call = match call() {
+            Ok(call) => call,
+            Err(refusal) => return Some(PolicyDenial::of(self.name(judged.first()), refusal)),
+        };
+        call.guard(&judged.guards).and_then(|()| call.guard(&judged.asks)).err()
     }
 
     fn denied(&self, hidden: &Hidden) -> PolicyDenial {
-        let reason = match &hidden.failure {
-            Some(words) => DenyReason::Failure(words.clone()),
-            None => DenyReason::Hidden,
-        };
+        let reason = hidden.failure.clone().map_or(DenyReason::Hidden, DenyReason::Failure);
         PolicyDenial { rule: self.name(hidden.rule), reason }
     }
 
     fn decide(
         &self,
         judged: &Judged,
-        dry: Option<&Dry>,
+        dry: Option<&VerdictState>,
         question: &Question<'_>,
         text: Option<&[u8]>,
     ) -> Result<Passed, PolicyDenial> {
-        let mut arguments = match arguments::read(text) {
-            Ok(arguments) => arguments,
-            Err(refusal) => {
-                let rule = self.name(judged.first());
-                return Err(PolicyDenial { rule, reason: DenyReason::Arguments(refusal) });
-            }
-        };
-        let mut pass = Pass::of(question.target);
+        let mut call = Evaluation::read(self, question, text).map_err(|refusal| {
+            PolicyDenial::of(self.name(judged.open.or(judged.first())), refusal)
+        })?;
         let rule = match judged.open {
             Some(at) => self.name(at),
-            None => self.permit(&judged.allows, question, &mut arguments, &mut pass)?,
+            None => call.permit(&judged.allows)?,
         };
-        let approvals = self.approvals(&judged.asks, question, &mut arguments, &mut pass)?;
-        self.guard(&judged.guards, question, &mut arguments, &mut pass)?;
-        let dry_run =
-            dry.and_then(|dry| self.dry_run_denial(dry, question, pass.aside(), || Ok(arguments)));
-        if pass.edits.is_empty() {
+        let approvals = call.approvals(&judged.asks)?;
+        call.guard(&judged.guards)?;
+        // The edits of policies in dry run are discarded.
+        let edits = std::mem::take(&mut call.pass.edits);
+        let dry_run = dry.and_then(|dry| self.dry_run_denial(dry, || Ok(call)));
+        if edits.is_empty() {
             return Ok(Passed { rule, arguments: None, dry_run, approvals });
         }
-        match arguments::write(text, &pass.edits) {
-            Some(text) => Ok(Passed { rule, arguments: Some(text), dry_run, approvals }),
-            None => Err(PolicyDenial {
-                rule,
-                reason: DenyReason::Failure("the changed arguments could not be written".into()),
-            }),
-        }
+        let Some(text) = arguments::write(text, &edits) else {
+            let words = "the changed arguments could not be written";
+            return Err(PolicyDenial { rule, reason: DenyReason::Failure(words.into()) });
+        };
+        Ok(Passed { rule, arguments: Some(text), dry_run, approvals })
     }
 
     /// Returns the arguments that `deny` policies are checked against, as changed by the allowing
@@ -152,43 +131,49 @@ impl Policy {
         text: Option<&[u8]>,
     ) -> Option<Value> {
         let VerdictState::Judged(judged) = &verdict.state else { return None };
-        let mut arguments = arguments::read(text).ok()?;
+        let mut call = Evaluation::read(self, question, text).ok()?;
         if judged.open.is_none() {
-            self.permit(&judged.allows, question, &mut arguments, &mut Pass::of(question.target))
-                .ok()?;
+            call.permit(&judged.allows).ok()?;
         }
-        Some(arguments)
+        Some(call.arguments)
+    }
+}
+
+/// The evaluation of a call's arguments, as changed so far.
+struct Evaluation<'a> {
+    policy: &'a Policy,
+    question: &'a Question<'a>,
+    arguments: Value,
+    pass: Pass,
+}
+
+impl<'a> Evaluation<'a> {
+    fn read(
+        policy: &'a Policy,
+        question: &'a Question<'a>,
+        text: Option<&[u8]>,
+    ) -> Result<Self, Refusal> {
+        let arguments = arguments::read(text)?;
+        Ok(Self { policy, question, arguments, pass: Pass::of(question.target) })
     }
 
     /// Returns the first policy, by name, that allows the call, and applies its changes.
-    fn permit(
-        &self,
-        allows: &[u32],
-        question: &Question<'_>,
-        arguments: &mut Value,
-        pass: &mut Pass,
-    ) -> Result<Arc<str>, PolicyDenial> {
+    fn permit(&mut self, allows: &[usize]) -> Result<Arc<str>, PolicyDenial> {
         let mut refused = None;
-        for rule in self.rules_at(allows) {
-            let mut own = arguments.clone();
-            let before = pass.edits.len();
-            let checked = match rule.undisguised(arguments) {
+        for rule in self.policy.rules_at(allows) {
+            let checked = match rule.undisguised(&self.arguments) {
                 Err(refusal) => Err(refusal),
-                Ok(()) => match (self.holds(rule, question, arguments), &rule.arguments) {
-                    (Err(reason), _) => return Err(PolicyDenial::by(rule, reason)),
-                    (Ok(false), _) => no("its condition does not hold for these arguments"),
-                    (Ok(true), None) => Ok(()),
-                    (Ok(true), Some(rules)) => rules.check(&mut own, pass),
+                Ok(()) => match self.holds(rule) {
+                    Err(reason) => return Err(PolicyDenial::by(rule, reason)),
+                    Ok(false) => no("its condition does not hold for these arguments"),
+                    Ok(true) => rule.arguments.as_ref().map_or(Ok(()), |rules| self.apply(rules)),
                 },
             };
             match checked {
-                Ok(()) => {
-                    *arguments = own;
-                    return Ok(Arc::clone(&rule.name));
-                }
+                Ok(()) => return Ok(Arc::clone(&rule.name)),
                 Err(refusal) => {
-                    pass.edits.truncate(before);
-                    refused.get_or_insert(PolicyDenial::by(rule, DenyReason::Arguments(refusal)));
+                    let name = Arc::clone(&rule.name);
+                    refused.get_or_insert(PolicyDenial::of(name, refusal));
                 }
             }
         }
@@ -197,95 +182,69 @@ impl Policy {
 
     /// Returns the approvals that the call requires. The argument rules of an `ask` policy describe
     /// the arguments that need no approval.
-    fn approvals(
-        &self,
-        asks: &[u32],
-        question: &Question<'_>,
-        arguments: &mut Value,
-        pass: &mut Pass,
-    ) -> Result<Vec<Arc<ApprovalRule>>, PolicyDenial> {
+    fn approvals(&mut self, asks: &[usize]) -> Result<Vec<Arc<ApprovalRule>>, PolicyDenial> {
         let mut needed = Vec::new();
-        for rule in self.rules_at(asks) {
-            if !self.applies(rule, question, arguments)? {
-                continue;
+        for rule in self.policy.rules_at(asks) {
+            let is_satisfied = !self.applies(rule)?
+                || rule.arguments.as_ref().is_some_and(|rules| self.apply(rules).is_ok());
+            if !is_satisfied {
+                needed.extend(rule.approval.clone());
             }
-            let before = pass.edits.len();
-            let mut own = arguments.clone();
-            if let Some(rules) = &rule.arguments
-                && rules.check(&mut own, pass).is_ok()
-            {
-                *arguments = own;
-                continue;
-            }
-            pass.edits.truncate(before);
-            needed.extend(rule.approval.clone());
         }
         Ok(needed)
     }
 
     /// Checks the policies that may deny the call because of its arguments.
-    fn guard(
-        &self,
-        guards: &[u32],
-        question: &Question<'_>,
-        arguments: &mut Value,
-        pass: &mut Pass,
-    ) -> Result<(), PolicyDenial> {
-        for rule in self.rules_at(guards) {
-            if !self.applies(rule, question, arguments)? {
+    fn guard(&mut self, guards: &[usize]) -> Result<(), PolicyDenial> {
+        for rule in self.policy.rules_at(guards) {
+            if !self.applies(rule)? {
                 continue;
             }
             let checked = match &rule.arguments {
-                Some(rules) => rules.check(arguments, pass),
+                Some(rules) => rules.check(&mut self.arguments, &mut self.pass),
                 None => no("such calls are not allowed"),
             };
-            match (checked, rule.effect) {
-                (Ok(()), _) => {}
-                (Err(_), Effect::Ask) => {
-                    return Err(PolicyDenial::by(rule, DenyReason::Unapproved));
-                }
-                (Err(refusal), _) => {
-                    return Err(PolicyDenial::by(rule, DenyReason::Arguments(refusal)));
-                }
-            }
+            checked.map_err(|refusal| match rule.effect {
+                Effect::Ask => PolicyDenial::by(rule, DenyReason::Unapproved),
+                Effect::Allow | Effect::Deny => PolicyDenial::of(Arc::clone(&rule.name), refusal),
+            })?;
         }
         Ok(())
     }
 
+    /// Checks the arguments against rules and applies their changes, if none is violated.
+    fn apply(&mut self, rules: &Arguments) -> Result<(), Refusal> {
+        let mut changed = self.arguments.clone();
+        let before = self.pass.edits.len();
+        let checked = rules.check(&mut changed, &mut self.pass);
+        match checked {
+            Ok(()) => self.arguments = changed,
+            Err(_) => self.pass.edits.truncate(before),
+        }
+        checked
+    }
+
     /// Returns whether a policy that may deny applies to these arguments. It denies arguments that
     /// evade its condition.
-    fn applies(
-        &self,
-        rule: &Rule,
-        question: &Question<'_>,
-        arguments: &Value,
-    ) -> Result<bool, PolicyDenial> {
-        let holds = match rule.undisguised(arguments) {
-            Ok(()) => self.holds(rule, question, arguments),
-            Err(refusal) => Err(DenyReason::Arguments(refusal)),
-        };
+    fn applies(&self, rule: &Rule) -> Result<bool, PolicyDenial> {
+        let plain = rule.undisguised(&self.arguments).map_err(DenyReason::Arguments);
+        let holds = plain.and_then(|()| self.holds(rule));
         holds.map_err(|reason| PolicyDenial::by(rule, reason))
     }
 
-    fn holds(
-        &self,
-        rule: &Rule,
-        question: &Question<'_>,
-        arguments: &Value,
-    ) -> Result<bool, DenyReason> {
+    fn holds(&self, rule: &Rule) -> Result<bool, DenyReason> {
         if rule.is_settled_early() {
             return Ok(true);
         }
-        let Question { subject, endpoint, target } = *question;
+        let arguments = &self.arguments;
+        let Question { subject, endpoint, target } = *self.question;
         let world = World { subject, endpoint, target: Some(target), arguments: Some(arguments) };
-        let failed = match rule.holds(world) {
-            Ok(holds) => return Ok(holds),
-            Err(failed) => failed,
-        };
-        let words = format!("policy {}: {failed}", rule.name);
-        match rule.when.as_ref().and_then(|when| when.amiss(&failed, arguments)) {
-            Some(argument) => Err(DenyReason::Unjudged(words, Refusal(argument))),
-            None => Err(DenyReason::Failure(words)),
-        }
+        rule.holds(world).map_err(|failed| {
+            let words = format!("policy {}: {failed}", rule.name);
+            match rule.when.as_ref().and_then(|when| when.amiss(&failed, arguments)) {
+                Some(argument) => DenyReason::Unjudged(words, Refusal(argument)),
+                None => DenyReason::Failure(words),
+            }
+        })
     }
 }

@@ -76,25 +76,20 @@ impl Policy {
             if rule.what.methods.is_some() {
                 continue;
             }
-            let says = match &read {
-                Ok(sent) => {
-                    let seen = match (&forwards, &permitted) {
-                        _ if rule.effect == Effect::Allow => sent,
-                        (Some(got), _) if rule.dry_run => got,
-                        (_, Some(got)) => got,
-                        (_, None) => sent,
-                    };
-                    says_of_any(rule, question, Some(seen))
-                }
-                Err(refusal) => match says_of_any(rule, question, None) {
-                    Says::Holds if rule.arguments.is_some() => Says::Refuses(refusal.0.clone()),
-                    other => other,
-                },
+            let seen = match (&forwards, &permitted) {
+                _ if rule.effect == Effect::Allow => None,
+                (Some(got), _) if rule.dry_run => Some(got),
+                (_, got) => got.as_ref(),
             };
-            let denies =
-                rule.effect == Effect::Deny && matches!(says, Says::Holds | Says::Refuses(_));
-            denied |= !rule.dry_run
-                && (denies && !(rule.arguments.is_some() && matches!(says, Says::Holds)));
+            let says = match (&read, says_of_any(rule, question, seen.or(read.as_ref().ok()))) {
+                (Err(refusal), Says::Holds) if rule.arguments.is_some() => {
+                    Says::Refuses(refusal.0.clone())
+                }
+                (_, says) => says,
+            };
+            let holds = matches!(says, Says::Holds) && rule.arguments.is_none();
+            let denies = rule.denies() && (holds || matches!(says, Says::Refuses(_)));
+            denied |= denies && !rule.dry_run;
             if !rule.dry_run
                 && let Some(line) = change(rule, &says, decision)
                 && !is_unrelated(rule, &says, question.target)
@@ -104,12 +99,8 @@ impl Policy {
             }
             policies.extend(step(rule, &says, question.target));
         }
-        let mut changes = Vec::with_capacity(found.len());
-        for (more, line) in found {
-            if !(more && denied) {
-                changes.push(line);
-            }
-        }
+        let found = found.into_iter().filter(|(more, _)| !(*more && denied));
+        let mut changes = Vec::from_iter(found.map(|(_, line)| line));
         if decision == Expect::Hidden && rule == DEFAULT && changes.is_empty() {
             changes.push("a policy that allows it".into());
         }
@@ -122,7 +113,7 @@ impl Policy {
 fn says_of_any(rule: &Rule, question: &Question<'_>, arguments: Option<&Value>) -> Says {
     let mut says_it = says(rule, question, arguments);
     for (exposed, own) in question.target.denied_forms() {
-        if rule.effect == Effect::Deny && matches!(says_it, Says::Misfits(_)) {
+        if rule.denies() && matches!(says_it, Says::Misfits(_)) {
             let target = Target { exposed: &exposed, own: &own, ..*question.target };
             says_it = says(rule, &Question { target: &target, ..*question }, arguments);
         }
@@ -151,15 +142,12 @@ fn says(rule: &Rule, question: &Question<'_>, arguments: Option<&Value>) -> Says
     if rule.only_limits() {
         return Says::Limits;
     }
-    match (&rule.arguments, arguments) {
-        (Some(rules), Some(arguments)) => {
-            match rules.check(&mut arguments.clone(), &mut Pass::of(target)) {
-                Ok(()) => Says::Holds,
-                Err(refusal) => Says::Refuses(refusal.0),
-            }
-        }
-        _ => Says::Holds,
+    if let (Some(rules), Some(arguments)) = (&rule.arguments, arguments)
+        && let Err(refusal) = rules.check(&mut arguments.clone(), &mut Pass::of(target))
+    {
+        return Says::Refuses(refusal.0);
     }
+    Says::Holds
 }
 
 /// Describes the result of a policy that concerns the call.
@@ -212,9 +200,8 @@ fn is_unrelated(rule: &Rule, says: &Says, target: &Target<'_>) -> bool {
 
 fn is_about_name(misfit: &str, target: &Target<'_>) -> bool {
     let of_kind = format!("what.{}s", target.kind.as_str());
-    ["what: ", "what.servers", "what.categories", &of_kind]
-        .iter()
-        .any(|key| misfit.starts_with(key))
+    let keys = ["what: ", "what.servers", "what.categories", &of_kind];
+    keys.iter().any(|key| misfit.starts_with(key))
 }
 
 fn names_server(misfit: &str, target: &Target<'_>) -> bool {
@@ -238,8 +225,7 @@ fn change(rule: &Rule, says: &Says, decision: Expect) -> Option<String> {
             Some(format!("policy {name} would not ask with other arguments: {words}"))
         }
         (Expect::Ask, Effect::Ask, Says::Holds) if rule.arguments.is_none() => Some(format!(
-            "policy {name} asks regardless of other policies: narrow its `who` or \
-                `what`"
+            "policy {name} asks regardless of other policies: narrow its `who` or `what`"
         )),
         (Expect::Allow | Expect::Ask, ..) => None,
         (_, _, Says::Failed(words)) => {
@@ -285,21 +271,15 @@ impl Policy {
         let mut overlaps = Vec::new();
         for rule in self.allowing() {
             let Some(arguments) = &rule.arguments else { continue };
-            for other in self.allowing() {
-                let is_open = other.arguments.is_none() && other.when.is_none();
-                if !is_open || !gets_past(other, rule) {
-                    continue;
-                }
-                overlaps.push(Overlap {
-                    policy: rule.name.to_string(),
-                    sets: arguments.sets(),
-                    place: rule.place.clone(),
-                    other: other.name.to_string(),
-                });
-                if overlaps.len() == MAX_TOLD {
-                    return overlaps;
-                }
-            }
+            let open = self.allowing().filter(|one| one.arguments.is_none() && one.when.is_none());
+            let passing = open.filter(|other| gets_past(other, rule));
+            let left = MAX_TOLD - overlaps.len();
+            overlaps.extend(passing.take(left).map(|other| Overlap {
+                policy: rule.name.to_string(),
+                sets: arguments.sets(),
+                place: rule.place.clone(),
+                other: other.name.to_string(),
+            }));
         }
         overlaps
     }
@@ -355,10 +335,7 @@ fn may_have_words(one: &What, other: &What) -> bool {
     let Some(tools) = &other.tools else { return true };
     tools.iter().any(|tool| {
         let text = tool.glob();
-        let own = match (text.split_once('/'), text.split_once("__")) {
-            (Some((_, own)), _) | (None, Some((_, own))) => own,
-            (None, None) => text,
-        };
+        let own = text.split_once('/').or(text.split_once("__")).map_or(text, |(_, own)| own);
         text.contains(OPEN) || one.words_fit(own)
     })
 }

@@ -25,7 +25,7 @@ pub struct File {
 }
 
 /// One policy.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
@@ -78,31 +78,19 @@ pub struct Policy {
 impl Policy {
     /// Returns a policy that denies everything to everyone.
     pub fn deny(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            effect: Effect::Deny,
-            approval: None,
-            description: None,
-            dry_run: false,
-            who: Who::default(),
-            what: What::default(),
-            when: None,
-            arguments: BTreeMap::new(),
-            other_arguments: None,
-            rate: None,
-            response: None,
-        }
+        Self { name: name.to_owned(), ..Self::default() }
     }
 }
 
 lockgate_text::words! {
     /// The effect of a policy.
-    #[derive(Deserialize)]
+    #[derive(Default, Deserialize)]
     #[cfg_attr(test, derive(JsonSchema))]
     #[serde(rename_all = "lowercase")]
     pub enum Effect {
         Allow = "allow",
         Ask = "ask",
+        #[default]
         Deny = "deny",
     }
 }
@@ -277,7 +265,7 @@ pub struct Argument {
 
 /// Simple bounds of a value. Numbers are compared by value, integers exactly: a number with a
 /// fraction or an exponent that could be several integers is refused. Text is compared exactly.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Bounds {
@@ -377,4 +365,4 @@ pub fn schema() -> Value {
 }
 
 #[cfg(test)]
-mod schema;
+mod tests;

@@ -37,9 +37,7 @@ impl InputSchema {
         };
         let draft = schema.get("$schema").and_then(Value::as_str).unwrap_or("");
         if draft.contains("draft-03") || draft.contains("draft-04") {
-            return Err(
-                "it uses a draft in which `id` changes the meaning of references".to_owned()
-            );
+            return Err("it uses a draft in which `id` changes the meaning of references".into());
         }
         let mut count =
             Count { root: &schema, open: Vec::new(), known: HashMap::new(), patterns: 0 };
@@ -115,10 +113,9 @@ impl<'a> Count<'a> {
             _ => 0,
         };
         if self.patterns > MAX_PATTERNS {
-            Err(format!("it has more than {MAX_PATTERNS} patterns"))
-        } else {
-            Ok(())
+            return Err(format!("it has more than {MAX_PATTERNS} patterns"));
         }
+        Ok(())
     }
 
     fn referred(&mut self, target: &'a str) -> Result<usize, String> {

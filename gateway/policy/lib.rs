@@ -29,7 +29,6 @@ pub mod sql;
 mod target;
 pub mod url;
 mod verdict;
-mod who;
 mod words;
 
 pub use approval::ApprovalRule;

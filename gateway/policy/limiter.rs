@@ -126,11 +126,7 @@ impl Local {
     /// Returns the counts of a policy, unless its numbers have changed.
     fn find_bucket(&self, name: &str, quota: &Quota) -> Option<Arc<Bucket>> {
         let buckets = self.read_buckets();
-        let bucket = buckets.get(name)?;
-        if bucket.quota != *quota {
-            return None;
-        }
-        Some(Arc::clone(bucket))
+        buckets.get(name).filter(|bucket| bucket.quota == *quota).cloned()
     }
 
     fn bucket(&self, name: &str, quota: &Quota) -> Arc<Bucket> {
@@ -147,8 +143,7 @@ impl Local {
         };
         if buckets.len() >= MAX_BUCKETS && !buckets.contains_key(name) {
             let least = buckets.iter().min_by_key(|(_, bucket)| bucket.remembers());
-            if let Some((least, _)) = least {
-                let least = least.clone();
+            if let Some(least) = least.map(|(name, _)| name.clone()) {
                 buckets.remove(&least);
             }
         }
@@ -191,15 +186,9 @@ impl Limiter for Local {
     }
 
     fn sweep(&self) {
-        let buckets = self.read_buckets();
-        let all: Vec<Arc<Bucket>> = buckets.values().cloned().collect();
-        drop(buckets);
-        for bucket in &all {
-            if let Some(pace) = &bucket.pace {
-                pace.sweep();
-            }
-        }
-        drop(all);
+        let paces: Vec<_> =
+            self.read_buckets().values().filter_map(|bucket| bucket.pace.clone()).collect();
+        paces.iter().for_each(|pace| pace.sweep());
         let mut buckets = self.write_buckets();
         // A bucket in use may be about to record a count.
         buckets.retain(|_, bucket| Arc::strong_count(bucket) > 1 || bucket.remembers() > 0);
@@ -210,16 +199,12 @@ impl Bucket {
     /// Returns the bucket of the same policy with other numbers. Usage and running requests are
     /// kept, so that saving a file resets nothing.
     fn changed_to(&self, quota: Quota) -> Self {
-        let pace = self.pace_changed_to(quota.rate);
-        Self { quota, pace, running: Arc::clone(&self.running) }
-    }
-
-    fn pace_changed_to(&self, rate: Option<Rate>) -> Option<Arc<Pace>> {
-        match (&self.pace, rate) {
-            (Some(pace), Some(rate)) if pace.rate != rate => Some(Arc::new(pace.changed_to(rate)?)),
+        let pace = match (&self.pace, quota.rate) {
+            (Some(pace), Some(rate)) if pace.rate != rate => pace.changed_to(rate).map(Arc::new),
             (None, rate) => new_pace(rate),
             (pace, _) => pace.clone(),
-        }
+        };
+        Self { quota, pace, running: Arc::clone(&self.running) }
     }
 
     /// Returns the number of counts that removing the bucket would lose.

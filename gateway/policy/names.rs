@@ -3,9 +3,9 @@
 
 use globset::Glob;
 
-use crate::file::Policy;
+use crate::file::{Approval, Policy};
 use crate::pattern;
-use crate::refusal::Mistake;
+use crate::refusal::{Mistake, mistake};
 
 /// The categories of built-in tools.
 pub(crate) const CATEGORIES: [&str; 7] =
@@ -22,9 +22,7 @@ pub(crate) fn check(policy: &Policy) -> Vec<Mistake> {
     let mut found = Vec::new();
     check_lists(&["who"], &policy.who.lists(), &mut found);
     check_lists(&["what"], &policy.what.lists(), &mut found);
-    if let Some(approval) = &policy.approval
-        && let Some(approvers) = &approval.by
-    {
+    if let Some(Approval { by: Some(approvers), .. }) = &policy.approval {
         check_lists(&["approval", "by"], &approvers.lists(), &mut found);
     }
     found
@@ -37,10 +35,9 @@ fn check_lists(
 ) {
     for (key, list) in lists {
         let Some(list) = list else { continue };
-        let keys = [part, &[*key]].concat();
-        let path: Vec<String> = keys.into_iter().map(str::to_owned).collect();
+        let path = [part, &[*key]].concat();
         if list.is_empty() {
-            found.push((path.clone(), "is empty and matches nothing".to_owned()));
+            found.push(mistake(&path, "is empty and matches nothing"));
         }
         for (at, text) in list.iter().enumerate() {
             let wrong = match *key {
@@ -50,43 +47,37 @@ fn check_lists(
                 "categories" => category(text),
                 _ => None,
             };
-            if let Some(words) = wrong {
-                found.push(([path.as_slice(), &[at.to_string()]].concat(), words));
-            }
+            let at = at.to_string();
+            let path = [path.as_slice(), &[&at]].concat();
+            found.extend(wrong.map(|words| mistake(&path, words)));
         }
     }
 }
 
 /// Returns the mistake in a pattern over callers.
 fn principal(text: &str) -> Option<String> {
-    if holds_bar(text) {
-        return None;
-    }
     let words = "matches no caller: callers are written `issuer|subject`, such as \
         `key|3f6c0e9a17d2b458` or `local|user`";
-    Some(words.to_owned())
+    (!holds_bar(text)).then(|| words.to_owned())
 }
 
 /// Returns the mistake in a pattern over names of certificates.
 fn certificate(text: &str) -> Option<String> {
-    if CERTIFICATES.iter().any(|start| may_begin(text, start)) {
-        return None;
-    }
-    Some(format!("matches no certificate: their names begin with {}", CERTIFICATES.join(", ")))
+    let known = CERTIFICATES.join(", ");
+    let may_match = CERTIFICATES.iter().any(|start| may_begin(text, start));
+    (!may_match).then(|| format!("matches no certificate: their names begin with {known}"))
 }
 
 /// Returns the mistake in a pattern over endpoints.
 fn endpoint(text: &str) -> Option<String> {
-    for start in NAMED {
-        // The name is not empty.
-        let named = is_open(text) || text.len() > start.len() + END.len();
-        if fits(text, ALL) || named && may_begin(text, start) && may_end(text, END) {
-            return None;
-        }
-    }
+    // The name is not empty.
+    let may_match = NAMED.iter().any(|start| {
+        (is_open(text) || text.len() > start.len() + END.len()) && may_begin(text, start)
+    });
     let words = "matches no endpoint: the endpoints are `/mcp`, `/servers/NAME/mcp` and \
         `/endpoints/NAME/mcp`";
-    Some(words.to_owned())
+    let may_match = fits(text, ALL) || may_match && may_end(text, END);
+    (!may_match).then(|| words.to_owned())
 }
 
 /// Returns whether a pattern matches a text; an invalid pattern matches nothing.
@@ -106,12 +97,9 @@ pub(crate) fn is_endpoint(text: &str) -> bool {
 
 /// Returns the mistake in a pattern over categories.
 fn category(text: &str) -> Option<String> {
-    if let Ok(glob) = pattern::compile(text)
-        && pattern::any(&[glob], &CATEGORIES)
-    {
-        return None;
-    }
-    Some(format!("matches no category: the categories are {}", CATEGORIES.join(", ")))
+    let known = CATEGORIES.join(", ");
+    let may_match = pattern::compile(text).is_ok_and(|glob| pattern::any(&[glob], &CATEGORIES));
+    (!may_match).then(|| format!("matches no category: the categories are {known}"))
 }
 
 /// Characters with a special meaning in a pattern.
@@ -152,14 +140,16 @@ fn holds_bar(pattern: &str) -> bool {
     false
 }
 
+/// Returns whether a list, separated by white space, contains a word.
+pub(crate) fn is_listed(list: &str, word: &str) -> bool {
+    list.split_whitespace().any(|known| known == word)
+}
+
 /// Returns the known name that a misspelled name most likely stands for.
 pub(crate) fn find_near<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let distances = known.iter().map(|known| (strsim::damerau_levenshtein(name, known), *known));
     let (distance, near) = distances.min()?;
-    if distance > (near.len() / 3).max(1) {
-        return None;
-    }
-    Some(near)
+    (distance <= (near.len() / 3).max(1)).then_some(near)
 }
 
 #[cfg(test)]

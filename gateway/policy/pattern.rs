@@ -1,6 +1,7 @@
 //! Glob patterns over names. They are compiled individually to examine a policy, and together to
 //! find the policies that concern a request.
 
+use bit_set::BitSet;
 use globset::{Candidate, Glob, GlobMatcher, GlobSet, GlobSetBuilder};
 
 const MAX_BYTES: usize = 1024;
@@ -33,15 +34,13 @@ pub(crate) struct Index {
 struct Set {
     globs: GlobSet,
     /// The policy of each pattern.
-    owners: Vec<u32>,
+    owners: Vec<usize>,
 }
 
 impl Set {
-    fn build((builder, owners): (GlobSetBuilder, Vec<u32>)) -> Result<Self, String> {
-        match builder.build() {
-            Ok(globs) => Ok(Self { globs, owners }),
-            Err(error) => Err(error.kind().to_string()),
-        }
+    fn build((builder, owners): (GlobSetBuilder, Vec<usize>)) -> Result<Self, String> {
+        let globs = builder.build().map_err(|error| error.kind().to_string())?;
+        Ok(Self { globs, owners })
     }
 }
 
@@ -54,12 +53,11 @@ fn is_plain(glob: &Glob) -> bool {
 impl Index {
     /// Builds the index. `lists` contains the patterns of each policy that has any.
     pub(crate) fn new<'a>(
-        size: usize,
-        lists: impl Iterator<Item = (u32, &'a [Glob])>,
+        lists: impl Iterator<Item = (usize, &'a [Glob])>,
     ) -> Result<Self, String> {
         let mut plain = (GlobSetBuilder::new(), Vec::new());
         let mut other = (GlobSetBuilder::new(), Vec::new());
-        let mut restricted = BitSet::none(size);
+        let mut restricted = BitSet::new();
         for (owner, globs) in lists {
             restricted.insert(owner);
             for glob in globs {
@@ -77,35 +75,23 @@ impl Index {
     }
 
     /// Returns the policies with a pattern that matches one of the names.
-    pub(crate) fn fits(&self, size: usize, names: impl Iterator<Item = impl AsRef<str>>) -> BitSet {
-        let mut fits = BitSet::none(size);
+    pub(crate) fn fits(&self, names: impl Iterator<Item = impl AsRef<str>>) -> BitSet {
+        let mut fits = BitSet::new();
         let mut hits = Vec::new();
         for name in names {
             let name = Candidate::new(name.as_ref());
-            for set in &self.sets {
-                if !set.globs.is_match_candidate(&name) {
-                    continue;
-                }
+            for set in self.sets.iter().filter(|set| set.globs.is_match_candidate(&name)) {
                 set.globs.matches_candidate_into(&name, &mut hits);
-                for &hit in &hits {
-                    if let Some(owner) = set.owners.get(hit) {
-                        fits.insert(*owner);
-                    }
-                }
+                fits.extend(hits.iter().filter_map(|&hit| set.owners.get(hit).copied()));
             }
         }
         fits
     }
 
     /// Removes the policies with patterns that match none of the names.
-    pub(crate) fn narrow(
-        &self,
-        bits: &mut BitSet,
-        size: usize,
-        names: impl Iterator<Item = impl AsRef<str>>,
-    ) {
+    pub(crate) fn narrow(&self, bits: &mut BitSet, names: impl Iterator<Item = impl AsRef<str>>) {
         if !self.is_unused() {
-            bits.keep(&self.restricted, &self.fits(size, names));
+            keep(bits, &self.restricted, &self.fits(names));
         }
     }
 }
@@ -175,80 +161,15 @@ impl PartialEq for Patterns {
 impl Eq for Patterns {}
 
 pub(crate) fn any(globs: &[Glob], names: &[impl AsRef<str>]) -> bool {
-    for glob in globs {
-        let matcher = Matcher::new(glob);
-        if names.iter().any(|name| matcher.fits(name.as_ref())) {
-            return true;
-        }
-    }
-    false
+    let mut matchers = globs.iter().map(Matcher::new);
+    matchers.any(|matcher| names.iter().any(|name| matcher.fits(name.as_ref())))
 }
 
-// Sets of policies, one bit each.
-
-/// A set of numbers below a fixed bound.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct BitSet(Box<[u64]>);
-
-impl BitSet {
-    pub(crate) fn none(size: usize) -> Self {
-        Self(vec![0; size.div_ceil(64)].into())
-    }
-
-    pub(crate) fn insert(&mut self, at: u32) {
-        if let Some(word) = self.0.get_mut(at as usize / 64) {
-            *word |= 1 << (at % 64);
-        }
-    }
-
-    pub(crate) fn remove(&mut self, at: u32) {
-        if let Some(word) = self.0.get_mut(at as usize / 64) {
-            *word &= !(1 << (at % 64));
-        }
-    }
-
-    pub(crate) fn contains(&self, at: u32) -> bool {
-        self.0.get(at as usize / 64).is_some_and(|word| word & (1 << (at % 64)) != 0)
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.iter().all(|&word| word == 0)
-    }
-
-    /// Removes the members of `restricted` that are not in `fits`.
-    pub(crate) fn keep(&mut self, restricted: &Self, fits: &Self) {
-        for ((word, restricted), fits) in self.0.iter_mut().zip(&restricted.0).zip(&fits.0) {
-            *word &= !restricted | fits;
-        }
-    }
-
-    pub(crate) fn exclude(&mut self, others: &Self) {
-        for (word, others) in self.0.iter_mut().zip(&others.0) {
-            *word &= !others;
-        }
-    }
-
-    pub(crate) fn words(&self) -> &[u64] {
-        &self.0
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        let words = self.0.iter().zip(0u32..);
-        words.flat_map(|(&word, at)| Ones(word).map(move |bit| at * 64 + bit))
-    }
-}
-
-/// An iterator over the bits that are set, lowest first.
-struct Ones(u64);
-
-impl Iterator for Ones {
-    type Item = u32;
-
-    fn next(&mut self) -> Option<u32> {
-        let bit = self.0.trailing_zeros();
-        self.0 &= self.0.wrapping_sub(1);
-        if bit < 64 { Some(bit) } else { None }
-    }
+/// Removes the members of `restricted` that are not in `fits`.
+pub(crate) fn keep(bits: &mut BitSet, restricted: &BitSet, fits: &BitSet) {
+    let mut lost = restricted.clone();
+    lost.difference_with(fits);
+    bits.difference_with(&lost);
 }
 
 #[cfg(test)]

@@ -64,11 +64,15 @@ lockgate_text::words! {
 }
 
 /// The content of a lock file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Lock {
+    version: u32,
     /// By `server/tool`, with the tool's name at its server.
+    #[serde(rename = "tools")]
     pins: BTreeMap<String, Pin>,
     /// Fingerprints of rejected definitions, by the same names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     rejected: BTreeMap<String, String>,
 }
 
@@ -79,15 +83,6 @@ pub struct Pin {
     pub fingerprint: String,
     /// The approved definition, for reading and comparing.
     pub definition: Value,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    version: u32,
-    tools: BTreeMap<String, Pin>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    rejected: BTreeMap<String, String>,
 }
 
 impl Pin {
@@ -111,21 +106,26 @@ fn fingerprint(definition: &Value) -> String {
     format!("blake3:{}", blake3::hash(definition.to_string().as_bytes()).to_hex())
 }
 
+impl Default for Lock {
+    fn default() -> Self {
+        Self { version: PIN_VERSION, pins: BTreeMap::new(), rejected: BTreeMap::new() }
+    }
+}
+
 impl Lock {
     /// Parses a lock file.
     ///
     /// # Errors
     /// Returns a description of the mistake.
     pub fn read(text: &str) -> Result<Self, String> {
-        let file: File = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        if file.version != PIN_VERSION {
-            return Err(format!("it has version {}, not {PIN_VERSION}", file.version));
+        let mut lock: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if lock.version != PIN_VERSION {
+            return Err(format!("it has version {}, not {PIN_VERSION}", lock.version));
         }
-        if file.tools.len().max(file.rejected.len()) > MAX_PINS {
+        if lock.size() > MAX_PINS {
             return Err(format!("it has more than {MAX_PINS} tools"));
         }
-        let mut pins = BTreeMap::new();
-        for (name, mut pin) in file.tools {
+        for (name, pin) in &mut lock.pins {
             pin.definition.sort_all_objects();
             if fingerprint(&pin.definition) != pin.fingerprint {
                 return Err(format!(
@@ -133,18 +133,13 @@ impl Lock {
                         instead"
                 ));
             }
-            pins.insert(name, pin);
         }
-        Ok(Self { pins, rejected: file.rejected })
+        Ok(lock)
     }
 
     /// Returns the text of the lock file. Equal content yields equal text.
     pub fn write(&self) -> String {
-        let rejected = self.rejected.clone();
-        let file = File { version: PIN_VERSION, tools: self.pins.clone(), rejected };
-        let mut text = serde_json::to_string_pretty(&file).unwrap_or_default();
-        text.push('\n');
-        text
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 
     pub fn pin(&self, slug: &str, tool: &str) -> Option<&Pin> {
@@ -181,18 +176,10 @@ impl Lock {
 
     /// Returns the size in bytes of the entries with this prefix.
     pub fn measure(&self, prefix: &str) -> usize {
-        let mut bytes = 0;
-        for (name, pin) in &self.pins {
-            if name.starts_with(prefix) {
-                bytes += name.len() + pin.definition.to_string().len();
-            }
-        }
-        for (name, fingerprint) in &self.rejected {
-            if name.starts_with(prefix) {
-                bytes += name.len() + fingerprint.len();
-            }
-        }
-        bytes
+        let pins = self.pins.iter().filter(|(name, _)| name.starts_with(prefix));
+        let pinned = pins.map(|(name, pin)| name.len() + pin.definition.to_string().len());
+        let rejected = self.rejected.iter().filter(|(name, _)| name.starts_with(prefix));
+        pinned.chain(rejected.map(|(name, fingerprint)| name.len() + fingerprint.len())).sum()
     }
 
     pub fn standing(&self, slug: &str, tool: &str, fingerprint: &str) -> Standing {

@@ -14,7 +14,7 @@ use crate::limiter::{HeldPermit, Limiter};
 use crate::rate::{Limit, Limited};
 use crate::response::Response;
 use crate::rule::{DEFAULT, Rule};
-use crate::verdict::{Dry, Verdict, VerdictState};
+use crate::verdict::{Verdict, VerdictState};
 use crate::{ApprovalRule, Refusal, Subject, Target};
 
 /// The compiled policies of a configuration.
@@ -65,6 +65,10 @@ impl PolicyDenial {
     pub(crate) fn by(rule: &Rule, reason: DenyReason) -> Self {
         Self { rule: Arc::clone(&rule.name), reason }
     }
+
+    pub(crate) fn of(rule: Arc<str>, refusal: Refusal) -> Self {
+        Self { rule, reason: DenyReason::Arguments(refusal) }
+    }
 }
 
 /// The reason for denying a call.
@@ -92,12 +96,8 @@ impl Policy {
         static VERSION: AtomicU64 = AtomicU64::new(1);
         let rules = compile::rules(config)?;
         let index = Index::new(&rules).map_err(|words| {
-            vec![PolicyError {
-                at: None,
-                path: vec!["policy".into(), "files".into()],
-                what: format!("the patterns are too large together: {words}"),
-                hint: "use fewer or simpler patterns".into(),
-            }]
+            let what = format!("the patterns are too large together: {words}");
+            vec![compile::mistake(&["policy", "files"], what, "use fewer or simpler patterns")]
         })?;
         let mut tells_apart = index.tells_callers_apart();
         let mut denies_by_uri = false;
@@ -152,7 +152,7 @@ impl Policy {
         let mut bits = self.index.concerning(subject, endpoint);
         let mut broken = Vec::new();
         let mut personal = false;
-        for at in bits.clone().iter() {
+        for at in &bits.clone() {
             let Some(rule) = self.rule(at) else { continue };
             let Some(when) = &rule.when else { continue };
             if when.needs_target() || when.needs_arguments() {
@@ -161,25 +161,22 @@ impl Policy {
             }
             match rule.holds(World { subject, endpoint, target: None, arguments: None }) {
                 Ok(true) => {}
-                Ok(false) => bits.remove(at),
+                Ok(false) => {
+                    bits.remove(at);
+                }
                 Err(failed) => broken.push((at, format!("policy {}: {failed}", rule.name))),
             }
         }
-        let mut methods = Vec::new();
-        for at in self.index.methods().iter() {
-            if bits.contains(at) {
-                methods.push(at);
-            }
-        }
+        let methods = Vec::from_iter(self.index.methods().iter().filter(|at| bits.contains(*at)));
         Class::new(bits, broken, methods.into(), self.version, personal.then_some(subject))
     }
 
-    pub(crate) fn rule(&self, at: u32) -> Option<&Rule> {
-        self.rules.get(at as usize)
+    pub(crate) fn rule(&self, at: usize) -> Option<&Rule> {
+        self.rules.get(at)
     }
 
     /// Returns the name of a policy; [`DEFAULT`] for none.
-    pub(crate) fn name(&self, at: impl Into<Option<u32>>) -> Arc<str> {
+    pub(crate) fn name(&self, at: impl Into<Option<usize>>) -> Arc<str> {
         match at.into().and_then(|at| self.rule(at)) {
             Some(rule) => Arc::clone(&rule.name),
             None => DEFAULT.into(),
@@ -195,17 +192,14 @@ impl Policy {
         for (exposed, own) in forms {
             let target = Target { exposed: &exposed, own: &own, ..*question.target };
             let mut failed = Vec::new();
-            let mut others =
-                self.concerned(class, &Question { target: &target, ..*question }, &mut failed);
-            failed.retain(|(at, _)| matches!(self.rule(*at), Some(rule) if rule.denies()));
+            let question = Question { target: &target, ..*question };
+            let others = self.concerned(class, &question, &mut failed);
+            concerned.extend(others.into_iter().filter(|(_, rule)| rule.denies()));
+            failed.retain(|(at, _)| self.rule(*at).is_some_and(Rule::denies));
             broken.append(&mut failed);
-            others.retain(|(_, rule)| rule.denies());
-            for other in others {
-                if let Err(place) = concerned.binary_search_by_key(&other.0, |(at, _)| *at) {
-                    concerned.insert(place, other);
-                }
-            }
         }
+        concerned.sort_by_key(|(at, _)| *at);
+        concerned.dedup_by_key(|(at, _)| *at);
         let mut limits = Vec::new();
         let mut responses = Vec::new();
         let mut deciding = Vec::new();
@@ -221,25 +215,23 @@ impl Policy {
             responses.extend(&rule.response);
             deciding.push((at, rule));
         }
+        // `allow` policies in dry run would not change an allowed call.
+        let dry = VerdictState::of(Some(0), self.first_failure(&broken, true), &on_trial);
         Verdict {
             limits: limits.into(),
-            dry: Dry::of(self.first_failure(&broken, true), &on_trial).map(Box::new),
+            dry: (!matches!(dry, VerdictState::Open(_))).then(|| Box::new(dry)),
             response: Response::all(responses).map(Arc::new),
-            state: VerdictState::of(self.first_failure(&broken, false), &deciding),
+            state: VerdictState::of(None, self.first_failure(&broken, false), &deciding),
         }
     }
 
     /// Returns the first evaluation error of policies in dry run, or of all other policies.
     fn first_failure<'a>(
         &self,
-        broken: &'a [(u32, String)],
+        broken: &'a [(usize, String)],
         dry_run: bool,
-    ) -> Option<&'a (u32, String)> {
-        broken.iter().find(|(at, _)| self.is_in_dry_run(*at) == dry_run)
-    }
-
-    fn is_in_dry_run(&self, at: u32) -> bool {
-        matches!(self.rule(at), Some(rule) if rule.dry_run)
+    ) -> Option<&'a (usize, String)> {
+        broken.iter().find(|(at, _)| self.rule(*at).is_some_and(|rule| rule.dry_run) == dry_run)
     }
 
     /// Returns the policies of a class that concern a target, in order. Adds those that cannot be
@@ -248,17 +240,13 @@ impl Policy {
         &self,
         class: &Class,
         question: &Question<'_>,
-        broken: &mut Vec<(u32, String)>,
-    ) -> Vec<(u32, &Rule)> {
+        broken: &mut Vec<(usize, String)>,
+    ) -> Vec<(usize, &Rule)> {
         let Question { subject, endpoint, target } = *question;
         let about = self.index.about(&class.bits, &self.rules, target);
-        for (at, words) in &class.broken {
-            if about.contains(*at) {
-                broken.push((*at, words.clone()));
-            }
-        }
-        let mut concerned: Vec<(u32, &Rule)> = Vec::new();
-        for at in about.iter() {
+        broken.extend(class.broken.iter().filter(|(at, _)| about.contains(*at)).cloned());
+        let mut concerned: Vec<(usize, &Rule)> = Vec::new();
+        for at in &about {
             let Some(rule) = self.rule(at) else { continue };
             let holds = match &rule.when {
                 Some(when) if when.needs_target() && !when.needs_arguments() => {
@@ -282,7 +270,7 @@ impl Policy {
             return false;
         }
         let mut is_allowed = false;
-        for at in self.index.about_server(&class.bits, server).iter() {
+        for at in &self.index.about_server(&class.bits, server) {
             let Some(rule) = self.rule(at) else { continue };
             if rule.dry_run {
                 continue;
@@ -303,7 +291,7 @@ impl Policy {
             return false;
         }
         let mut is_allowed = false;
-        for at in self.index.about_server(&class.bits, server).iter() {
+        for at in &self.index.about_server(&class.bits, server) {
             let Some(rule) = self.rule(at) else { continue };
             if rule.dry_run || rule.only_limits() || !rule.what.may_be_of_resources() {
                 continue;
@@ -333,14 +321,14 @@ impl Policy {
         let mut held = Vec::new();
         let (verdict, target) = about.unzip();
         for (taken, (rule, limit)) in self.limiting(class, method, verdict).enumerate() {
-            match limit.take(limiter, rule, subject, target) {
+            match limiter.take(limit.allowance(rule), &limit.key(subject, target)) {
                 Ok(place) => held.extend(place),
-                Err(limited) => {
+                Err(reached) => {
                     // A caller that exceeds its own allowance must not use up a shared one.
                     for (rule, limit) in self.limiting(class, method, verdict).take(taken) {
-                        limit.give_back(limiter, rule, subject, target);
+                        limiter.give_back(limit.allowance(rule), &limit.key(subject, target));
                     }
-                    return Err(limited);
+                    return Err(Limited { rule: Arc::clone(rule), reached });
                 }
             }
         }
@@ -362,7 +350,7 @@ impl Policy {
 
     fn limits_at<'a>(
         &'a self,
-        places: &'a [u32],
+        places: &'a [usize],
     ) -> impl Iterator<Item = (&'a Arc<str>, &'a Limit)> {
         places.iter().filter_map(|&at| {
             let rule = self.rule(at)?;

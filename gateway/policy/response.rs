@@ -69,8 +69,7 @@ impl Response {
     pub fn compile(spec: &Spec) -> Result<Self, Vec<Mistake>> {
         let mut mistakes = Vec::new();
         if *spec == Spec::default() {
-            let what = "is empty: leave it out, or set a limit";
-            mistakes.push(mistake(&[], what));
+            mistakes.push(mistake(&[], "is empty: leave it out, or set a limit"));
         }
         if let Some(most) = spec.max_bytes
             && !(1..=1 << 30).contains(&most)
@@ -78,22 +77,15 @@ impl Response {
             mistakes.push(mistake(&["max_bytes"], "must be from 1 to 1073741824"));
         }
         let patterns = compile_patterns(&spec.redact, &mut mistakes);
-        let mut schemes = None;
-        if let Some(written) = &spec.link_schemes {
-            schemes = Some(compile_schemes(written, &mut mistakes));
-        }
-        let mut secrets = None;
-        if spec.secrets {
-            match Shapes::get() {
-                Ok(shapes) => secrets = Some(shapes),
-                Err(what) => mistakes.push(mistake(&["secrets"], what)),
-            }
-        }
+        let schemes = spec.link_schemes.as_ref().map(|all| compile_schemes(all, &mut mistakes));
+        let secrets = spec.secrets.then(Shapes::get).transpose().unwrap_or_else(|what| {
+            mistakes.push(mistake(&["secrets"], what));
+            None
+        });
         if mistakes.is_empty() {
-            Ok(Self { max_bytes: spec.max_bytes, patterns, secrets, schemes })
-        } else {
-            Err(mistakes)
+            return Ok(Self { max_bytes: spec.max_bytes, patterns, secrets, schemes });
         }
+        Err(mistakes)
     }
 
     /// Combines several rules: the smallest size, all patterns, and the schemes that all of them
@@ -102,10 +94,7 @@ impl Response {
         let mut rules = rules.into_iter();
         let mut all = rules.next()?.clone();
         for one in rules {
-            all.max_bytes = match (all.max_bytes, one.max_bytes) {
-                (Some(all), Some(one)) => Some(all.min(one)),
-                (all, one) => all.or(one),
-            };
+            all.max_bytes = [all.max_bytes, one.max_bytes].into_iter().flatten().min();
             all.patterns.extend_from_slice(&one.patterns);
             all.secrets = all.secrets.or(one.secrets);
             match (&mut all.schemes, &one.schemes) {
@@ -215,15 +204,13 @@ fn pattern(redact: &Redact) -> Result<(regex::Regex, String), (&'static str, Str
     if replace.len() > MAX_PATTERN {
         return Err(("replace", format!("must be at most {MAX_PATTERN} bytes long")));
     }
-    let built = RegexBuilder::new(&redact.pattern)
-        .size_limit(MAX_COMPILED)
-        .dfa_size_limit(MAX_COMPILED)
-        .build();
-    let regex = built.map_err(|error| {
-        ("pattern", format!("{:?} is not a valid pattern: {error}", redact.pattern))
-    })?;
+    let text = &redact.pattern;
+    let mut builder = RegexBuilder::new(text);
+    let built = builder.size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED).build();
+    let regex =
+        built.map_err(|error| ("pattern", format!("{text:?} is not a valid pattern: {error}")))?;
     if regex.is_match("") {
-        return Err(("pattern", format!("{:?} matches everywhere", redact.pattern)));
+        return Err(("pattern", format!("{text:?} matches everywhere")));
     }
     Ok((regex, replace.to_owned()))
 }
@@ -232,10 +219,7 @@ fn scheme(text: &str) -> Option<String> {
     let is_scheme = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.len() <= 64
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
-    if !is_scheme {
-        return None;
-    }
-    Some(text.to_ascii_lowercase())
+    is_scheme.then(|| text.to_ascii_lowercase())
 }
 
 #[cfg(test)]

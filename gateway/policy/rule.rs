@@ -7,13 +7,13 @@ use globset::Glob;
 
 use crate::approval::ApprovalRule;
 use crate::arguments::Arguments;
+use crate::class::{Who, shown, wanted};
 use crate::condition::{Condition, Failed, World};
 use crate::file::{Effect, Hints};
 use crate::pattern;
 use crate::rate::Limit;
 use crate::response::Response;
 use crate::target::{Annotations, TargetKind};
-use crate::who::{Who, shown, wanted};
 use crate::words::{self, Word};
 use crate::{Refusal, Subject, Target};
 
@@ -89,10 +89,7 @@ impl Rule {
 
     /// Evaluates the condition. A policy without a condition holds.
     pub(crate) fn holds(&self, world: World<'_>) -> Result<bool, Failed> {
-        match &self.when {
-            Some(when) => when.holds(world),
-            None => Ok(true),
-        }
+        self.when.as_ref().map_or(Ok(true), |when| when.holds(world))
     }
 
     /// Checks that no argument evades the condition. See [`Condition::undisguised`].
@@ -134,10 +131,10 @@ impl What {
     }
 
     pub(crate) fn is_of_all_resources(&self) -> bool {
-        let names_all = match &self.resources {
-            Some(globs) => globs.iter().any(|glob| matches!(glob.glob(), "*" | "**")),
-            None => true,
-        };
+        let names_all = self
+            .resources
+            .as_ref()
+            .is_none_or(|globs| globs.iter().any(|glob| matches!(glob.glob(), "*" | "**")));
         names_all && self.may_be_of_resources() && self.categories.is_none()
     }
 
@@ -161,12 +158,8 @@ impl What {
     }
 
     pub(crate) fn words_fit(&self, own: &str) -> bool {
-        if let Some(excluded) = &self.not_words
-            && words::find(excluded, own).is_some()
-        {
-            return false;
-        }
-        self.words.is_none() || self.word_of(own).is_some()
+        let excluded = self.not_words.as_ref().and_then(|words| words::find(words, own));
+        excluded.is_none() && (self.words.is_none() || self.word_of(own).is_some())
     }
 
     /// Returns the word that selects a tool of this name.
@@ -180,14 +173,9 @@ impl What {
         if self.has_words() && !self.names_kinds() {
             return true;
         }
-        for globs in [&self.tools, &self.prompts, &self.resources] {
-            if let Some(globs) = globs
-                && globs.iter().any(|glob| may_name(glob, server))
-            {
-                return true;
-            }
-        }
-        false
+        let mut globs =
+            [&self.tools, &self.prompts, &self.resources].into_iter().flatten().flatten();
+        globs.any(|glob| may_name(glob, server))
     }
 
     pub(crate) fn annotations_fit(&self, target: &Target<'_>) -> bool {
@@ -234,10 +222,8 @@ impl What {
             return None;
         }
         if target.kind != TargetKind::Tool {
-            return Some(format!(
-                "what.words: a {} is not searched for words",
-                target.kind.as_str()
-            ));
+            let kind = target.kind.as_str();
+            return Some(format!("what.words: a {kind} is not searched for words"));
         }
         if let Some(words) = &self.words
             && self.word_of(target.own).is_none()
@@ -261,17 +247,10 @@ fn may_name(glob: &Glob, server: &str) -> bool {
 }
 
 fn fits(hints: Hints, has: Annotations) -> bool {
-    for (wanted, is) in [
-        (hints.read_only, has.read_only),
-        (hints.destructive, has.destructive),
-        (hints.idempotent, has.idempotent),
-        (hints.open_world, has.open_world),
-    ] {
-        if matches!(wanted, Some(wanted) if wanted != is) {
-            return false;
-        }
-    }
-    true
+    hints.read_only.unwrap_or(has.read_only) == has.read_only
+        && hints.destructive.unwrap_or(has.destructive) == has.destructive
+        && hints.idempotent.unwrap_or(has.idempotent) == has.idempotent
+        && hints.open_world.unwrap_or(has.open_world) == has.open_world
 }
 
 #[cfg(test)]

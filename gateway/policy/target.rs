@@ -161,9 +161,8 @@ impl Subject<'_> {
     /// Returns the names and the fingerprint of the certificate; empty without a certificate.
     pub(crate) fn certificates(&self) -> Vec<String> {
         let Some(certificate) = self.certificate else { return Vec::new() };
-        let mut all: Vec<_> = certificate.names.iter().map(ToString::to_string).collect();
-        all.push(format!("sha256:{}", certificate.fingerprint));
-        all
+        let names = certificate.names.iter().map(ToString::to_string);
+        names.chain([format!("sha256:{}", certificate.fingerprint)]).collect()
     }
 }
 

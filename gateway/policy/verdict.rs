@@ -12,29 +12,33 @@ use crate::rule::Rule;
 pub struct Verdict {
     pub(crate) state: VerdictState,
     /// Policies that limit the rate.
-    pub(crate) limits: Box<[u32]>,
+    pub(crate) limits: Box<[usize]>,
     /// The combined limits on results, if a policy sets any.
     pub(crate) response: Option<Arc<Response>>,
-    /// The denials of policies in dry run, if there are any.
-    pub(crate) dry: Option<Box<Dry>>,
+    /// The decision of the policies in dry run on a call that the others allow; `None` if they
+    /// allow it. It has no policies that allow.
+    pub(crate) dry: Option<Box<VerdictState>>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum VerdictState {
     Hidden(Hidden),
     /// Allowed by this policy with any arguments.
-    Open(u32),
+    Open(usize),
     Judged(Box<Judged>),
 }
 
 impl VerdictState {
     /// Combines policies: a failure denies, `deny` overrides `allow`, and anything that no policy
-    /// allows is denied.
-    pub(crate) fn of(failed: Option<&(u32, String)>, rules: &[(u32, &Rule)]) -> Self {
+    /// allows is denied. `open` is a policy that is known to allow.
+    pub(crate) fn of(
+        mut open: Option<usize>,
+        failed: Option<&(usize, String)>,
+        rules: &[(usize, &Rule)],
+    ) -> Self {
         if let Some((at, words)) = failed {
             return Self::Hidden(Hidden { rule: Some(*at), failure: Some(words.clone()) });
         }
-        let mut open = None;
         let mut allows = Vec::new();
         let mut guards = Vec::new();
         let mut asks = Vec::new();
@@ -67,7 +71,7 @@ impl VerdictState {
 #[derive(Clone, Debug)]
 pub(crate) struct Hidden {
     /// The policy that denies the item; `None` if no policy allows it.
-    pub(crate) rule: Option<u32>,
+    pub(crate) rule: Option<usize>,
     /// The evaluation error, if that is the reason.
     pub(crate) failure: Option<String>,
 }
@@ -76,70 +80,24 @@ pub(crate) struct Hidden {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Judged {
     /// A policy that allows the call with any arguments.
-    pub(crate) open: Option<u32>,
+    pub(crate) open: Option<usize>,
     /// Policies that allow the call with some arguments, sorted by name.
-    pub(crate) allows: Box<[u32]>,
+    pub(crate) allows: Box<[usize]>,
     /// Policies that deny the call with some arguments, sorted by name.
-    pub(crate) guards: Box<[u32]>,
+    pub(crate) guards: Box<[usize]>,
     /// Policies that may require an approval, sorted by name.
-    pub(crate) asks: Box<[u32]>,
+    pub(crate) asks: Box<[usize]>,
 }
 
 impl Judged {
     /// Returns all policies except `open`.
-    pub(crate) fn rules(&self) -> [&[u32]; 3] {
+    pub(crate) fn rules(&self) -> [&[usize]; 3] {
         [&self.allows, &self.guards, &self.asks]
     }
 
-    /// Returns the policy to report if the arguments cannot be read.
-    pub(crate) fn first(&self) -> Option<u32> {
-        if self.open.is_some() {
-            return self.open;
-        }
-        for rules in self.rules() {
-            if let Some(first) = rules.first() {
-                return Some(*first);
-            }
-        }
-        None
-    }
-}
-
-/// The denials of policies in dry run.
-#[derive(Clone, Debug)]
-pub(crate) struct Dry {
-    /// Set if every call would be denied.
-    pub(crate) denies: Option<Hidden>,
-    /// Policies that would deny some arguments, or ask about them, sorted by name.
-    pub(crate) guards: Box<[u32]>,
-}
-
-impl Dry {
-    /// Combines policies in dry run; returns `None` if they deny nothing. `allow` policies are
-    /// skipped, because they would not change an allowed call.
-    pub(crate) fn of(failed: Option<&(u32, String)>, rules: &[(u32, &Rule)]) -> Option<Self> {
-        if let Some((at, words)) = failed {
-            return Some(Self::denies(Hidden { rule: Some(*at), failure: Some(words.clone()) }));
-        }
-        let mut guards = Vec::new();
-        for &(at, rule) in rules {
-            if rule.effect == Effect::Allow || rule.only_limits() {
-                continue;
-            }
-            let whole = rule.arguments.is_none() && rule.is_settled_early();
-            if whole && rule.effect == Effect::Deny {
-                return Some(Self::denies(Hidden { rule: Some(at), failure: None }));
-            }
-            guards.push(at);
-        }
-        if guards.is_empty() {
-            return None;
-        }
-        Some(Self { denies: None, guards: guards.into() })
-    }
-
-    fn denies(hidden: Hidden) -> Self {
-        Self { denies: Some(hidden), guards: Box::default() }
+    /// Returns the first policy except `open`, to report if the arguments cannot be read.
+    pub(crate) fn first(&self) -> Option<usize> {
+        self.rules().into_iter().flatten().next().copied()
     }
 }
 
@@ -152,7 +110,7 @@ impl Verdict {
     /// Returns whether a call depends on its arguments.
     pub fn reads_arguments(&self) -> bool {
         matches!(self.state, VerdictState::Judged(_))
-            || matches!(&self.dry, Some(dry) if !dry.guards.is_empty())
+            || matches!(self.dry.as_deref(), Some(VerdictState::Judged(_)))
     }
 
     /// Returns the limits on results; `None` if there are none.

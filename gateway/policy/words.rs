@@ -8,9 +8,8 @@
 use std::fmt;
 
 use aho_corasick::AhoCorasick;
+use bit_set::BitSet;
 use unicode_normalization::UnicodeNormalization;
-
-use crate::pattern::BitSet;
 
 const MAX_BYTES: usize = 4096;
 /// Maximum number of words in a list, with all alternatives expanded.
@@ -71,13 +70,8 @@ pub(crate) fn parse(item: &str) -> Result<Vec<Word>, String> {
             return Err("is not a word: it has no letter and no digit".into());
         }
         let start = if first { "^" } else { "" };
-        let spaced: Vec<&str> = text.split_whitespace().collect();
-        words.push(Word {
-            shown: format!("{start}{}{mark}", spaced.join(" ")),
-            letters,
-            first,
-            end,
-        });
+        let spaced = Vec::from_iter(text.split_whitespace()).join(" ");
+        words.push(Word { shown: format!("{start}{spaced}{mark}"), letters, first, end });
     }
     Ok(words)
 }
@@ -111,12 +105,11 @@ fn expand(body: &str) -> Result<Vec<String>, String> {
 
 /// Checks that a part contains only letters, digits and separators.
 fn checked(part: &str) -> Result<&str, String> {
-    for c in part.nfkc() {
-        if !c.is_alphanumeric() && !c.is_whitespace() && !BETWEEN.contains(&c) {
-            return Err(format!("is not a word: it has `{}`", c.escape_debug()));
-        }
+    let mut chars = part.nfkc();
+    match chars.find(|c| !c.is_alphanumeric() && !c.is_whitespace() && !BETWEEN.contains(c)) {
+        Some(c) => Err(format!("is not a word: it has `{}`", c.escape_debug())),
+        None => Ok(part),
     }
-    Ok(part)
 }
 
 /// A name prepared for word searches.
@@ -150,13 +143,11 @@ impl Name {
     }
 
     fn has(&self, word: &Word) -> bool {
-        for start in 0..self.letters.len() {
+        let mut starts = 0..self.letters.len();
+        starts.any(|start| {
             let rest = self.letters.get(start..).unwrap_or("");
-            if rest.starts_with(&word.letters) && self.counts(word, start) {
-                return true;
-            }
-        }
-        false
+            rest.starts_with(&word.letters) && self.counts(word, start)
+        })
     }
 
     /// Returns whether the boundaries of a word match, with its letters at `start`.
@@ -194,7 +185,7 @@ pub(crate) fn find<'a>(words: &'a [Word], name: &str) -> Option<&'a Word> {
 pub(crate) struct WordIndex {
     letters: AhoCorasick,
     /// The words, each with its policy.
-    words: Vec<(u32, Word)>,
+    words: Vec<(usize, Word)>,
     /// The policies that have words.
     restricted: BitSet,
 }
@@ -202,19 +193,17 @@ pub(crate) struct WordIndex {
 impl WordIndex {
     /// Builds the index. `lists` contains the words of each policy that has any.
     pub(crate) fn new<'a>(
-        size: usize,
-        lists: impl Iterator<Item = (u32, &'a [Word])>,
+        lists: impl Iterator<Item = (usize, &'a [Word])>,
     ) -> Result<Self, String> {
         let mut words = Vec::new();
-        let mut restricted = BitSet::none(size);
+        let mut restricted = BitSet::new();
         for (owner, list) in lists {
             restricted.insert(owner);
             words.extend(list.iter().map(|word| (owner, word.clone())));
         }
-        match AhoCorasick::new(words.iter().map(|(_, word)| &word.letters)) {
-            Ok(letters) => Ok(Self { letters, words, restricted }),
-            Err(error) => Err(error.to_string()),
-        }
+        let letters = AhoCorasick::new(words.iter().map(|(_, word)| &word.letters))
+            .map_err(|error| error.to_string())?;
+        Ok(Self { letters, words, restricted })
     }
 
     pub(crate) fn restricted(&self) -> &BitSet {
@@ -222,8 +211,8 @@ impl WordIndex {
     }
 
     /// Returns the policies with a word that the name contains.
-    pub(crate) fn fits(&self, size: usize, name: &str) -> BitSet {
-        let mut fits = BitSet::none(size);
+    pub(crate) fn fits(&self, name: &str) -> BitSet {
+        let mut fits = BitSet::new();
         let name = Name::split(name);
         for hit in self.letters.find_overlapping_iter(&name.letters) {
             if let Some((owner, word)) = self.words.get(hit.pattern().as_usize())

@@ -40,14 +40,7 @@ pub(crate) fn expression(pattern: &str, length: usize) -> Result<Regex, String> 
 
 impl Bounds {
     pub(crate) fn compile(spec: &file::Bounds) -> Result<Self, String> {
-        let nothing = spec.equals.is_none()
-            && spec.one_of.is_none()
-            && spec.none_of.is_none()
-            && spec.pattern.is_none()
-            && spec.min_length.or(spec.max_length).is_none()
-            && spec.min.is_none()
-            && spec.max.is_none();
-        if nothing {
+        if *spec == file::Bounds::default() {
             return Err("has no bound".into());
         }
         if is_crossed(spec) {
@@ -77,22 +70,22 @@ impl Bounds {
         if let Some(wanted) = &spec.equals
             && !same(wanted, value, false)
         {
-            return refuse(format!("must be {wanted}"));
+            return no(format!("must be {wanted}"));
         }
         if let Some(all) = &spec.one_of
             && !has(all, value, false)
         {
-            return refuse(format!("must be one of {}", listed(all)));
+            return no(format!("must be one of {}", listed(all)));
         }
         if let Some(all) = &spec.none_of
             && has(all, value, true)
         {
-            return refuse(format!("must not be {value}"));
+            return no(format!("must not be {value}"));
         }
         if let Some(pattern) = &self.pattern {
-            let Some(text) = value.as_str() else { return refuse("must be text".into()) };
+            let Some(text) = value.as_str() else { return no("must be text") };
             if !pattern.is_match(text) {
-                return refuse(format!("must match {}", spec.pattern.as_deref().unwrap_or("")));
+                return no(format!("must match {}", spec.pattern.as_deref().unwrap_or("")));
             }
         }
         self.length(value)?;
@@ -108,12 +101,12 @@ impl Bounds {
         let (length, unit) = match value {
             Value::String(text) => (text.chars().count(), "characters"),
             Value::Array(items) => (items.len(), "items"),
-            _ => return refuse("must be text or a list".into()),
+            _ => return no("must be text or a list"),
         };
         let length = length as u64;
         match (min, max) {
-            (Some(min), _) if length < min => refuse(format!("must have at least {min} {unit}")),
-            (_, Some(max)) if length > max => refuse(format!("must have at most {max} {unit}")),
+            (Some(min), _) if length < min => no(format!("must have at least {min} {unit}")),
+            (_, Some(max)) if length > max => no(format!("must have at most {max} {unit}")),
             _ => Ok(()),
         }
     }
@@ -124,42 +117,25 @@ impl Bounds {
         if min.or(max).is_none() {
             return Ok(());
         }
-        let Value::Number(number) = value else { return refuse("must be a number".into()) };
+        let Value::Number(number) = value else { return no("must be a number") };
         for bound in [min, max].into_iter().flatten() {
             if is_vague(number, bound) {
-                return refuse(
-                    "must be written as a whole number: with a fraction or an exponent it is \
-                        ambiguous"
-                        .into(),
-                );
+                return no("must be written as a whole number: with a fraction or an exponent it \
+                    is ambiguous");
             }
         }
         match (min, max) {
-            (Some(min), _) if stand(number, min).is_lt() => {
-                refuse(format!("must be at least {min}"))
-            }
-            (_, Some(max)) if stand(number, max).is_gt() => {
-                refuse(format!("must be at most {max}"))
-            }
+            (Some(min), _) if stand(number, min).is_lt() => no(format!("must be at least {min}")),
+            (_, Some(max)) if stand(number, max).is_gt() => no(format!("must be at most {max}")),
             _ => Ok(()),
         }
     }
 }
 
 fn is_crossed(spec: &file::Bounds) -> bool {
-    if let (Some(min), Some(max)) = (spec.min_length, spec.max_length)
-        && min > max
-    {
-        return true;
-    }
-    match (&spec.min, &spec.max) {
-        (Some(min), Some(max)) => stand(min, max).is_gt(),
-        _ => false,
-    }
-}
-
-fn refuse(words: String) -> Result<(), Refusal> {
-    no(words)
+    let is_length =
+        matches!((spec.min_length, spec.max_length), (Some(min), Some(max)) if min > max);
+    is_length || matches!((&spec.min, &spec.max), (Some(min), Some(max)) if stand(min, max).is_gt())
 }
 
 fn listed(all: &[Value]) -> String {

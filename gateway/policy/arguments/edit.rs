@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 /// A value to put at a position.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,10 +66,13 @@ fn written(text: &str, edits: &[Step<'_>]) -> Option<String> {
         }
         return Some(format!("[{}]", out.join(",")));
     }
-    let Members(members) = serde_json::from_str(text).ok()?;
-    let mut out: Vec<String> = Vec::with_capacity(members.len() + 1);
-    for (key, value) in &members {
-        out.push(format!("{}:{}", Value::from(key.as_str()), inner.written(key, value.get())?));
+    // The tree has the order of the members, the other map their text.
+    let order: Map<String, Value> = serde_json::from_str(text).ok()?;
+    let members: HashMap<String, &RawValue> = serde_json::from_str(text).ok()?;
+    let mut out = Vec::with_capacity(members.len() + 1);
+    for key in order.keys() {
+        let value = inner.written(key, members.get(key)?.get())?;
+        out.push(format!("{}:{value}", Value::from(key.as_str())));
     }
     for key in std::mem::take(&mut inner.order) {
         if let Some(edits) = inner.edits.remove(key) {
@@ -110,36 +113,6 @@ impl<'a> Inner<'a> {
             Some(edits) => written(text, &edits),
             None => Some(text.to_owned()),
         }
-    }
-}
-
-/// The members of an object in order, with the values as written.
-struct Members<'a>(Vec<(String, &'a RawValue)>);
-
-impl<'de> serde::Deserialize<'de> for Members<'de> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct All;
-
-        impl<'de> serde::de::Visitor<'de> for All {
-            type Value = Members<'de>;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: serde::de::MapAccess<'de>>(
-                self,
-                mut map: A,
-            ) -> Result<Members<'de>, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
-        }
-
-        deserializer.deserialize_map(All)
     }
 }
 

@@ -38,13 +38,8 @@ impl Pointer {
         let Some(rest) = text.strip_prefix('/') else {
             return Err("is not a JSON Pointer: it must begin with `/`".into());
         };
-        let mut steps = Vec::new();
-        for step in rest.split('/') {
-            let Some(step) = unescaped(step) else {
-                return Err("is not a JSON Pointer: `~` is written `~0`".into());
-            };
-            steps.push(step);
-        }
+        let steps = rest.split('/').map(unescaped).collect::<Option<Vec<_>>>();
+        let steps = steps.ok_or("is not a JSON Pointer: `~` is written `~0`")?;
         if steps.len() > MAX_STEPS {
             return Err(format!("has more than {MAX_STEPS} steps"));
         }
@@ -69,9 +64,8 @@ impl Pointer {
             for (at, value) in found.places {
                 let inner = match (value, step.as_str()) {
                     (Value::Array(items), "*") => {
-                        for (n, item) in items.iter().enumerate() {
-                            next.push((along(&at, &n.to_string()), item));
-                        }
+                        let items = items.iter().enumerate();
+                        next.extend(items.map(|(n, item)| (along(&at, &n.to_string()), item)));
                         continue;
                     }
                     (Value::Object(object), name) if name != "*" => {
@@ -93,9 +87,11 @@ impl Pointer {
                 }
             }
             if next.len() > MAX_PLACES {
-                let what =
-                    format!("the argument {} matches more than {MAX_PLACES} values", self.text);
-                return no(format!("{what}: send fewer in one call"));
+                let at = &self.text;
+                return no(format!(
+                    "the argument {at} matches more than {MAX_PLACES} values: send fewer in one \
+                        call"
+                ));
             }
             found.places = next;
         }
@@ -110,10 +106,7 @@ impl Pointer {
 /// Decodes the escapes of a step; returns `None` if a `~` is invalid.
 fn unescaped(step: &str) -> Option<String> {
     let plain = step.replace("~1", "").replace("~0", "");
-    if plain.contains('~') {
-        return None;
-    }
-    Some(step.replace("~1", "/").replace("~0", "~"))
+    (!plain.contains('~')).then(|| step.replace("~1", "/").replace("~0", "~"))
 }
 
 /// Checks that no name on the path appears in other letters. A value of another form ends the
@@ -131,20 +124,12 @@ pub(crate) fn undisguised(value: &Value, steps: &[String]) -> Result<(), Refusal
             _ => true,
         }
     }
-    if plain(value, steps) {
-        return Ok(());
-    }
-    Err(disguised(&pointer(steps)))
+    if plain(value, steps) { Ok(()) } else { Err(disguised(&pointer(steps))) }
 }
 
 /// Formats steps as a JSON Pointer.
 pub(crate) fn pointer(steps: &[String]) -> String {
-    let mut text = String::new();
-    for step in steps {
-        text.push('/');
-        text.push_str(&step.replace('~', "~0").replace('/', "~1"));
-    }
-    text
+    steps.iter().map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1"))).collect()
 }
 
 /// Returns whether a case-insensitive reader would take one of the keys for the name.
@@ -158,18 +143,13 @@ fn disguised(text: &str) -> Refusal {
 }
 
 fn along(at: &[String], step: &str) -> Vec<String> {
-    let mut along = at.to_vec();
-    along.push(step.to_owned());
-    along
+    [at, &[step.to_owned()]].concat()
 }
 
 /// Parses an index as defined by the RFC: no sign, no leading zero.
 fn index(text: &str) -> Option<usize> {
     let plain = text == "0" || !text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit());
-    if !plain {
-        return None;
-    }
-    text.parse().ok()
+    if plain { text.parse().ok() } else { None }
 }
 
 // Strict parsing of arguments. Input on which parsers disagree (duplicate keys, keys that differ

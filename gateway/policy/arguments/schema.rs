@@ -4,69 +4,23 @@
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
 
-use crate::names::find_near;
+use crate::names::{find_near, is_listed};
 use crate::{Refusal, no};
 
 const MAX_BYTES: usize = 64 * 1024;
 /// Maximum length of an error message, in characters.
 const MAX_WORDS: usize = 300;
 /// Keywords of 2020-12 by the form of their value: a schema, a list of schemas, or schemas by name.
-const ONE: [&str; 11] = [
-    "additionalProperties",
-    "contains",
-    "contentSchema",
-    "else",
-    "if",
-    "items",
-    "not",
-    "propertyNames",
-    "then",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-];
-const LIST: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
-const NAMED: [&str; 5] =
-    ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
+const ONE: &str = "additionalProperties contains contentSchema else if items not propertyNames \
+    then unevaluatedItems unevaluatedProperties";
+const LIST: &str = "allOf anyOf oneOf prefixItems";
+const NAMED: &str = "$defs definitions dependentSchemas patternProperties properties";
 /// All other keywords.
-const PLAIN: [&str; 37] = [
-    "$anchor",
-    "$comment",
-    "$dynamicAnchor",
-    "$dynamicRef",
-    "$id",
-    "$ref",
-    "$schema",
-    "const",
-    "contentEncoding",
-    "contentMediaType",
-    "default",
-    "dependentRequired",
-    "deprecated",
-    "description",
-    "enum",
-    "examples",
-    "exclusiveMaximum",
-    "exclusiveMinimum",
-    "format",
-    "maxContains",
-    "maxItems",
-    "maxLength",
-    "maxProperties",
-    "maximum",
-    "minContains",
-    "minItems",
-    "minLength",
-    "minProperties",
-    "minimum",
-    "multipleOf",
-    "pattern",
-    "readOnly",
-    "required",
-    "title",
-    "type",
-    "uniqueItems",
-    "writeOnly",
-];
+const PLAIN: &str = "$anchor $comment $dynamicAnchor $dynamicRef $id $ref $schema const \
+    contentEncoding contentMediaType default dependentRequired deprecated description enum \
+    examples exclusiveMaximum exclusiveMinimum format maxContains maxItems maxLength maxProperties \
+    maximum minContains minItems minLength minProperties minimum multipleOf pattern readOnly \
+    required title type uniqueItems writeOnly";
 
 pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
     if schema.to_string().len() > MAX_BYTES {
@@ -88,26 +42,25 @@ pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
 fn known(schema: &Value) -> Result<(), String> {
     let Value::Object(members) = schema else { return Ok(()) };
     for (name, value) in members {
-        match (name.as_str(), value) {
-            (name, schema) if ONE.contains(&name) => known(schema)?,
-            (name, Value::Array(schemas)) if LIST.contains(&name) => {
-                schemas.iter().try_for_each(known)?;
-            }
-            (name, Value::Object(schemas)) if NAMED.contains(&name) => {
+        match value {
+            schema if is_listed(ONE, name) => known(schema)?,
+            Value::Array(schemas) if is_listed(LIST, name) => schemas.iter().try_for_each(known)?,
+            Value::Object(schemas) if is_listed(NAMED, name) => {
                 schemas.values().try_for_each(known)?;
             }
-            (name, _) if LIST.contains(&name) || NAMED.contains(&name) => {}
-            (name, _) if PLAIN.contains(&name) => {}
-            (name, _) => return Err(unknown(name)),
+            _ if [LIST, NAMED, PLAIN].iter().any(|list| is_listed(list, name)) => {}
+            _ => return Err(unknown(name)),
         }
     }
     Ok(())
 }
 
 fn unknown(name: &str) -> String {
-    let hint = find_near(name, &[&ONE[..], &LIST, &NAMED, &PLAIN].concat())
-        .map(|near| format!("; did you mean `{near}`?"))
-        .unwrap_or_default();
+    let all = [ONE, LIST, NAMED, PLAIN].join(" ");
+    let hint = match find_near(name, &Vec::from_iter(all.split(' '))) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None => String::new(),
+    };
     format!("has the keyword `{}`, which JSON Schema 2020-12 does not have{hint}", short(name))
 }
 

@@ -1,32 +1,21 @@
-//! Finds the names in the syntax tree of a condition, and bounds the work of evaluating it.
+//! Finds the names in the syntax tree of a condition, refuses comparisons that can never hold,
+//! which are mistakes, and bounds the work of evaluating it. Only the members of callers and
+//! targets, literals and simple conversions have a known kind. Arguments may have any.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use cel::IdedExpr;
-use cel::common::ast::operators::{EQUALS, IN, INDEX, NOT_EQUALS};
+use cel::common::ast::operators::{
+    EQUALS, GREATER, GREATER_EQUALS, IN, INDEX, LESS, LESS_EQUALS, NOT_EQUALS,
+};
 use cel::common::ast::{EntryExpr, Expr, LiteralValue};
 
-use super::comparisons::{self, LIST, Operand};
-use crate::names::find_near;
+use crate::names::{self, find_near, is_listed};
 
 const VARIABLES: [&str; 4] = ["subject", "target", "endpoint", "arguments"];
 /// The functions that a condition may call, besides operators.
-const FUNCTIONS: [&str; 14] = [
-    "size",
-    "contains",
-    "startsWith",
-    "endsWith",
-    "matches",
-    "has",
-    "int",
-    "uint",
-    "double",
-    "string",
-    "bool",
-    "dyn",
-    "type",
-    "bytes",
-];
+const FUNCTIONS: &str = "size contains startsWith endsWith matches has int uint double string \
+    bool dyn type bytes";
 /// Nesting limit of `all`, `exists`, `exists_one`, `map` and `filter`.
 const MAX_LOOPS: usize = 2;
 const MAX_DEPTH: usize = 64;
@@ -41,41 +30,12 @@ pub(crate) struct Findings {
     pub(crate) patterns: BTreeSet<String>,
     /// The named members of arguments, as paths; `*` stands for every item of a list.
     pub(crate) members: BTreeSet<Vec<String>>,
-    /// Their types, from comparisons with literals: `arguments.mode == "delete"`.
-    pub(crate) shapes: BTreeMap<Vec<String>, BTreeSet<Shape>>,
+    /// Their kinds, from comparisons with literals: `arguments.mode == "delete"`.
+    pub(crate) kinds: BTreeMap<Vec<String>, BTreeSet<Kind>>,
     /// The members that the condition passes to `type`.
     typed: BTreeSet<Vec<String>>,
     loops: usize,
     items: usize,
-}
-
-/// The type of a literal in a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Shape {
-    Text,
-    Number,
-    Flag,
-}
-
-impl Shape {
-    pub(crate) fn words(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Number => "a number",
-            Self::Flag => "true or false",
-        }
-    }
-
-    fn of(node: &IdedExpr) -> Option<Self> {
-        match &node.expr {
-            Expr::Literal(LiteralValue::String(_)) => Some(Self::Text),
-            Expr::Literal(
-                LiteralValue::Int(_) | LiteralValue::UInt(_) | LiteralValue::Double(_),
-            ) => Some(Self::Number),
-            Expr::Literal(LiteralValue::Boolean(_)) => Some(Self::Flag),
-            _ => None,
-        }
-    }
 }
 
 impl Findings {
@@ -107,11 +67,11 @@ impl Findings {
     }
 }
 
-pub(crate) fn inspect(expression: &IdedExpr) -> Result<Findings, String> {
+pub(super) fn inspect(expression: &IdedExpr) -> Result<Findings, String> {
     let mut findings = Findings::default();
     let mut walk = Walk { findings: &mut findings, local: Vec::new(), depth: 0, loops: 0 };
     walk.expression(expression)?;
-    findings.shapes.retain(|place, _| !findings.typed.contains(place));
+    findings.kinds.retain(|place, _| !findings.typed.contains(place));
     if findings.loops >= MAX_LOOPS && findings.items > MAX_ITEMS {
         return Err(format!("has nested loops and more than {MAX_ITEMS} items in lists"));
     }
@@ -192,13 +152,11 @@ impl Walk<'_> {
         if self.is_local(name) {
             return Ok(());
         }
-        match VARIABLES.into_iter().find(|known| *known == name) {
-            Some(known) => {
-                self.findings.variables.insert(known);
-                Ok(())
-            }
-            None => Err(unknown("variable", name, &VARIABLES)),
-        }
+        let Some(known) = VARIABLES.into_iter().find(|known| *known == name) else {
+            return Err(unknown("variable", name, &VARIABLES));
+        };
+        self.findings.variables.insert(known);
+        Ok(())
     }
 
     fn is_local(&self, name: &str) -> bool {
@@ -220,19 +178,13 @@ impl Walk<'_> {
     /// operand is one of them.
     fn fixed_member(&self, operand: &IdedExpr, field: &str) -> Result<bool, String> {
         let Some(path) = self.fixed(operand) else { return Ok(false) };
-        let mut known = Vec::new();
-        for (member, _) in comparisons::members() {
-            if let Some((parent, name)) = member.rsplit_once('.')
-                && parent == path
-            {
-                known.push(name);
-            }
-        }
+        let members = members().filter_map(|(member, _)| member.rsplit_once('.'));
+        let own = members.filter(|(parent, _)| *parent == path);
+        let known = Vec::from_iter(own.map(|(_, name)| name));
         if known.is_empty() || known.contains(&field) {
-            Ok(!known.is_empty())
-        } else {
-            Err(unknown("member", field, &known))
+            return Ok(!known.is_empty());
         }
+        Err(unknown("member", field, &known))
     }
 
     /// Returns the path of a member of a caller or target, such as `subject.id`.
@@ -253,14 +205,13 @@ impl Walk<'_> {
     fn operand<'e>(&self, node: &'e IdedExpr) -> Operand<'e> {
         let path = self.fixed(node);
         let kind = match &node.expr {
-            Expr::Literal(literal) => Some(comparisons::kind_of_literal(literal)),
+            Expr::Literal(literal) => Some(kind_of_literal(literal)),
             Expr::List(_) => Some(LIST),
-            Expr::Call(call) if call.func_name != INDEX => {
-                comparisons::kind_of_function(&call.func_name)
+            Expr::Call(call) if call.func_name != INDEX => kind_of_function(&call.func_name),
+            _ => {
+                let mut members = members();
+                members.find(|(member, _)| path.as_deref() == Some(member)).map(|(_, kind)| kind)
             }
-            _ => comparisons::members()
-                .find(|(member, _)| path.as_deref() == Some(member))
-                .map(|(_, kind)| kind),
         };
         Operand { kind, path, text: text(node) }
     }
@@ -288,13 +239,14 @@ impl Walk<'_> {
         }
     }
 
-    /// Records the type of the literal that a path is compared with.
+    /// Records the kind of the literal that a path is compared with.
     fn compared(&mut self, node: &IdedExpr, with: &IdedExpr) {
-        if let Some(shape) = Shape::of(with)
+        if let Expr::Literal(literal) = &with.expr
+            && let kind @ (TEXT | NUMBER | FLAG) = kind_of_literal(literal)
             && let Some(place) = self.place(node)
             && !place.is_empty()
         {
-            self.findings.shapes.entry(place).or_default().insert(shape);
+            self.findings.kinds.entry(place).or_default().insert(kind);
         }
     }
 
@@ -305,8 +257,8 @@ impl Walk<'_> {
         arguments: &[IdedExpr],
     ) -> Result<(), String> {
         let operator = !name.starts_with(|c: char| c.is_ascii_alphabetic());
-        if !operator && !FUNCTIONS.contains(&name) {
-            return Err(unknown("function", name, &FUNCTIONS));
+        if !operator && !is_listed(FUNCTIONS, name) {
+            return Err(unknown("function", name, &Vec::from_iter(FUNCTIONS.split(' '))));
         }
         if name == "matches" {
             let Some(pattern) = arguments.last().and_then(text) else {
@@ -327,7 +279,7 @@ impl Walk<'_> {
                 }
                 if let Expr::List(list) = &list.expr {
                     for with in &list.elements {
-                        comparisons::check(EQUALS, &self.operand(item), &self.operand(with))?;
+                        check(EQUALS, &self.operand(item), &self.operand(with))?;
                         self.compared(item, with);
                     }
                 }
@@ -344,7 +296,7 @@ impl Walk<'_> {
         }
         arguments.iter().try_for_each(|part| self.expression(part))?;
         match arguments {
-            [left, right] => comparisons::check(name, &self.operand(left), &self.operand(right)),
+            [left, right] => check(name, &self.operand(left), &self.operand(right)),
             _ => Ok(()),
         }
     }
@@ -368,4 +320,130 @@ fn unknown(what: &str, name: &str, known: &[&str]) -> String {
         Some(near) => format!("has no {what} `{name}`; did you mean `{near}`?"),
         None => format!("has no {what} `{name}`; use one of {}", known.join(", ")),
     }
+}
+
+// Comparisons that can never hold.
+
+/// The kind of a value, as messages show it.
+pub(super) type Kind = &'static str;
+
+const LIST: Kind = "a list";
+pub(super) const TEXT: Kind = "text";
+pub(super) const NUMBER: Kind = "a number";
+pub(super) const FLAG: Kind = "true or false";
+const OBJECT: Kind = "an object";
+
+/// The members of the variables by their kind, besides arguments. Lists contain texts.
+const MEMBERS: [(Kind, &str); 4] = [
+    (OBJECT, "subject target target.annotations"),
+    (
+        TEXT,
+        "subject.issuer subject.id subject.principal subject.organisation subject.agent \
+            target.kind target.server target.name target.exposed target.category endpoint",
+    ),
+    (LIST, "subject.roles subject.scopes subject.certificates"),
+    (
+        FLAG,
+        "subject.anonymous target.annotations.read_only target.annotations.destructive \
+            target.annotations.idempotent target.annotations.open_world",
+    ),
+];
+
+/// The kinds of targets.
+const KINDS: [&str; 4] = ["tool", "prompt", "resource", "completion"];
+
+/// One side of a comparison.
+struct Operand<'a> {
+    kind: Option<Kind>,
+    /// The path of a member.
+    path: Option<String>,
+    /// The value of a text literal.
+    text: Option<&'a str>,
+}
+
+/// Returns the paths of all members, each with its kind.
+fn members() -> impl Iterator<Item = (&'static str, Kind)> {
+    MEMBERS.into_iter().flat_map(|(kind, paths)| paths.split(' ').map(move |path| (path, kind)))
+}
+
+fn kind_of_literal(literal: &LiteralValue) -> Kind {
+    match literal {
+        LiteralValue::Boolean(_) => FLAG,
+        LiteralValue::Bytes(_) => "bytes",
+        LiteralValue::Double(_) | LiteralValue::Int(_) | LiteralValue::UInt(_) => NUMBER,
+        LiteralValue::Null => "null",
+        LiteralValue::String(_) => TEXT,
+    }
+}
+
+/// Returns the kind of a function's result, if it does not depend on the arguments.
+fn kind_of_function(name: &str) -> Option<Kind> {
+    match name {
+        "size" | "int" | "uint" | "double" => Some(NUMBER),
+        "string" => Some(TEXT),
+        "bytes" => Some("bytes"),
+        "bool" | "contains" | "startsWith" | "endsWith" | "matches" => Some(FLAG),
+        _ => None,
+    }
+}
+
+/// Refuses a comparison that can never hold.
+fn check(operator: &str, left: &Operand<'_>, right: &Operand<'_>) -> Result<(), String> {
+    match operator {
+        EQUALS | NOT_EQUALS => {
+            comparable(left.kind, right.kind, "are never equal")?;
+            worded(left, right.text)?;
+            worded(right, left.text)
+        }
+        LESS | LESS_EQUALS | GREATER | GREATER_EQUALS => {
+            comparable(left.kind, right.kind, "have no order")
+        }
+        IN => match right.kind {
+            Some(LIST) if right.path.is_some() => {
+                comparable(left.kind, Some(TEXT), "are never equal")?;
+                worded(right, left.text)
+            }
+            Some(LIST | OBJECT) | None => Ok(()),
+            Some(other) => Err(format!("uses `in` with {other}; it needs a list")),
+        },
+        _ => Ok(()),
+    }
+}
+
+fn comparable(left: Option<Kind>, right: Option<Kind>, never: &str) -> Result<(), String> {
+    match (left, right) {
+        (Some(left), Some(right)) if left != right => {
+            let is_list = [left, right].contains(&LIST);
+            let hint = ": use `in` to search a list, as in \"guest\" in subject.roles";
+            let hint = if is_list { hint } else { "" };
+            Err(format!("compares {left} with {right}, which {never}{hint}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks a text literal against the possible values of a member.
+fn worded(member: &Operand<'_>, text: Option<&str>) -> Result<(), String> {
+    let Some(path) = member.path.as_deref() else { return Ok(()) };
+    let Some(text) = text else { return Ok(()) };
+    let (fits, known) = match path {
+        "target.kind" => (KINDS.contains(&text), format!("the kinds are {}", KINDS.join(", "))),
+        "target.category" => (
+            text.is_empty() || names::CATEGORIES.contains(&text),
+            format!("the categories are {}", names::CATEGORIES.join(", ")),
+        ),
+        "endpoint" => (
+            names::is_endpoint(text),
+            "the endpoints are /mcp, /servers/NAME/mcp and /endpoints/NAME/mcp".to_owned(),
+        ),
+        "subject.principal" => {
+            (text.contains('|'), "principals are written issuer|subject".to_owned())
+        }
+        "subject.certificates" => (
+            names::CERTIFICATES.iter().any(|start| text.starts_with(start)),
+            format!("names of certificates begin with {}", names::CERTIFICATES.join(", ")),
+        ),
+        _ => return Ok(()),
+    };
+    if fits { Ok(()) } else { Err(format!("compares with {text:?}, which never matches: {known}")) }
 }

@@ -16,64 +16,20 @@ const MIN_BLOB_CHARS: usize = 120;
 /// Number of blanks and line breaks that push text out of sight.
 const MIN_GAP_CHARS: usize = 60;
 
-/// Instructions to a model, in lower case with single blanks.
-const ORDERS: &[&str] = &[
-    "ignore previous",
-    "ignore all previous",
-    "ignore the previous",
-    "ignore any previous",
-    "ignore prior",
-    "ignore your instructions",
-    "ignore all instructions",
-    "disregard previous",
-    "disregard all",
-    "disregard the above",
-    "forget previous",
-    "forget your instructions",
-    "override your instructions",
-    "new instructions:",
-    "system prompt",
-    "<important>",
-    "<system>",
-    "<secret>",
-    "<hidden>",
-    "<instructions>",
-    "[system]",
-    "[inst]",
-    "<|im_start|>",
-    "<!--",
-    "do not tell the user",
-    "don't tell the user",
-    "do not inform the user",
-    "do not mention this",
-    "don't mention this",
-    "never mention",
-    "without telling the user",
-    "without asking the user",
-    "not visible to the user",
-    "hide this from",
-    "keep this secret",
-    "before using this tool",
-    "before calling this tool",
-    "before you use this tool",
-    "always call this tool",
-    "always use this tool first",
-    "must be called before",
-    "instead of any other tool",
-    "do not use any other tool",
-    "pass its contents",
-    "pass the contents",
-    "send the contents",
-    "include the contents of",
-    "contents of the conversation",
-    "conversation history",
-    "~/.ssh",
-    "id_rsa",
-    "~/.aws",
-    "mcp.json",
-    "you are now",
-    "act as if you",
-];
+/// Instructions to a model, in lower case with single blanks, separated by commas.
+const ORDERS: &str = "ignore previous, ignore all previous, ignore the previous, \
+    ignore any previous, ignore prior, ignore your instructions, ignore all instructions, \
+    disregard previous, disregard all, disregard the above, forget previous, \
+    forget your instructions, override your instructions, new instructions:, system prompt, \
+    <important>, <system>, <secret>, <hidden>, <instructions>, [system], [inst], <|im_start|>, \
+    <!--, do not tell the user, don't tell the user, do not inform the user, do not mention this, \
+    don't mention this, never mention, without telling the user, without asking the user, \
+    not visible to the user, hide this from, keep this secret, before using this tool, \
+    before calling this tool, before you use this tool, always call this tool, \
+    always use this tool first, must be called before, instead of any other tool, \
+    do not use any other tool, pass its contents, pass the contents, send the contents, \
+    include the contents of, contents of the conversation, conversation history, ~/.ssh, id_rsa, \
+    ~/.aws, mcp.json, you are now, act as if you";
 
 /// A part of a definition for a person to review.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -122,8 +78,7 @@ fn walk(at: &str, value: &Value, findings: &mut Vec<Finding>) {
         }
         Value::Object(members) => {
             for (name, value) in members {
-                let shown = shown(name, EXCERPT_CHARS);
-                let place = if at.is_empty() { shown } else { format!("{at}/{shown}") };
+                let place = below(at, name, EXCERPT_CHARS);
                 look(&place, name, findings);
                 walk(&place, value, findings);
             }
@@ -143,23 +98,19 @@ fn look(place: &str, text: &str, findings: &mut Vec<Finding>) {
 
 /// Returns the suspicious parts of a text, each with its byte offset.
 fn find_oddities(text: &str) -> Vec<(usize, &'static str)> {
-    let mut found = Vec::new();
-    found.extend(first_unseen(text));
+    let mut found = Vec::from_iter(first_unseen(text));
     let clean = strip(text);
     let clean = clean.as_deref().unwrap_or(text);
-    let words: Vec<&str> = clean.split_whitespace().collect();
-    let plain = words.join(" ").to_lowercase();
-    if let Some(order) = ORDERS.iter().find(|order| plain.contains(**order)) {
+    let plain = Vec::from_iter(clean.split_whitespace()).join(" ").to_lowercase();
+    if let Some(order) = ORDERS.split(", ").find(|order| plain.contains(*order)) {
         let first = order.split(' ').next().unwrap_or("");
         let at = text.to_ascii_lowercase().find(first).unwrap_or(0);
         found.push((at, "words that instruct a model"));
     }
-    if let Some(at) = run(text, MIN_BLOB_CHARS, is_of_blob) {
-        found.push((at, "a blob that may hide text"));
-    }
-    if let Some(at) = run(text, MIN_GAP_CHARS, char::is_whitespace) {
-        found.push((at, "text hidden behind blanks"));
-    }
+    let blob = run(text, MIN_BLOB_CHARS, is_of_blob);
+    found.extend(blob.map(|at| (at, "a blob that may hide text")));
+    let gap = run(text, MIN_GAP_CHARS, char::is_whitespace);
+    found.extend(gap.map(|at| (at, "text hidden behind blanks")));
     found
 }
 
@@ -309,22 +260,25 @@ fn compare(at: &str, old: &Value, new: &Value, lines: &mut Vec<String>) {
     if let (Value::Object(before), Value::Object(after)) = (old, new) {
         for (name, value) in before {
             match after.get(name) {
-                Some(now) => compare(&below(at, name), value, now, lines),
-                None => lines.push(format!("{}: removed, was {}", below(at, name), quoted(value))),
+                Some(now) => compare(&below(at, name, MAX_QUOTED_CHARS), value, now, lines),
+                None => {
+                    let place = below(at, name, MAX_QUOTED_CHARS);
+                    lines.push(format!("{place}: removed, was {}", quoted(value)));
+                }
             }
         }
-        for (name, value) in after {
-            if !before.contains_key(name) {
-                lines.push(format!("{}: added, {}", below(at, name), quoted(value)));
-            }
+        for (name, value) in after.iter().filter(|(name, _)| !before.contains_key(*name)) {
+            let place = below(at, name, MAX_QUOTED_CHARS);
+            lines.push(format!("{place}: added, {}", quoted(value)));
         }
         return;
     }
     lines.push(format!("{at}: was {}, is {}", quoted(old), quoted(new)));
 }
 
-fn below(at: &str, name: &str) -> String {
-    let name = shown(name, MAX_QUOTED_CHARS);
+/// Returns the place of a member; `most` characters of its name are shown.
+fn below(at: &str, name: &str, most: usize) -> String {
+    let name = shown(name, most);
     if at.is_empty() { name } else { format!("{at}/{name}") }
 }
 

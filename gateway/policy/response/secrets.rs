@@ -131,10 +131,7 @@ impl Shapes {
             changed = true;
             format!("{head}{between}[redacted: password]")
         });
-        if !changed {
-            return None;
-        }
-        Some(out.into_owned())
+        changed.then(|| out.into_owned())
     }
 }
 
@@ -180,10 +177,7 @@ fn looks_secret(value: &str) -> bool {
 /// Returns whether a value is a variable, a path, a URL or an email address.
 fn is_reference(value: &str) -> bool {
     let dotted = value.contains('.') && value.split('.').all(is_name);
-    let is_path = value.starts_with('/')
-        || value.starts_with("~/")
-        || value.starts_with("./")
-        || value.starts_with("../");
+    let is_path = ["/", "~/", "./", "../"].iter().any(|start| value.starts_with(start));
     let is_variable = matches!(value.strip_prefix('$'), Some(name) if is_name(name));
     let is_sigil = value.starts_with(['%', '@', '&', '*', '#', '!'])
         && !value.contains(|c: char| c.is_ascii_digit());
