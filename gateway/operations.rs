@@ -1,14 +1,17 @@
 //! The operations that the API requires of the running program: the configuration in force, the
-//! connections to its servers, and the configured files.
+//! connections to its servers, the configured files, its health, and its pending approvals.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use lockgate_accounts::Accounts;
 use lockgate_admin::{
-    ApiConfig, ApprovalError, ApprovedPin, AuditReport, Candidate, EffectiveSetting, KeyChange,
-    KeyChangeError, Offered, Operations, ProbeFailure, Switch,
+    AnswerError, ApiConfig, ApprovalError, Approvals, ApprovedPin, AuditReport, Candidate,
+    Connected, EffectiveSetting, Health, KeyChange, KeyChangeError, Offered, Operations,
+    ProbeFailure, Ready, Switch,
 };
+use lockgate_authn::Principal;
 use lockgate_authn::key::Key;
 use lockgate_config::{Setting, ValuePlace};
 use lockgate_egress::Policy;
@@ -19,9 +22,8 @@ use url::Url;
 
 use crate::app::App;
 use crate::commands::verify;
-use crate::keys_file;
-use crate::pins_file;
 use crate::probe::probe;
+use crate::{keys_file, pins_file};
 
 impl Operations for App {
     fn settings(&self) -> Arc<ApiConfig> {
@@ -29,16 +31,15 @@ impl Operations for App {
     }
 
     fn effective_settings(&self) -> Result<Vec<EffectiveSetting>, String> {
-        let Some(sources) = self.sources.get() else {
-            return Err("the gateway is starting".to_owned());
-        };
+        let sources = self.sources.get().ok_or_else(|| "the gateway is starting".to_owned())?;
         let effective = lockgate_config::effective(sources).map_err(|report| report.to_string())?;
-        let mut settings = Vec::new();
-        for Setting { key, value, otherwise, origin } in effective.settings {
-            let origin = (origin != ValuePlace::Nowhere).then(|| origin.to_string());
-            settings.push(EffectiveSetting { key, value, otherwise, origin });
-        }
-        Ok(settings)
+        let settings = effective.settings.into_iter();
+        Ok(settings
+            .map(|Setting { key, value, otherwise, origin }| {
+                let origin = (origin != ValuePlace::Nowhere).then(|| origin.to_string());
+                EffectiveSetting { key, value, otherwise, origin }
+            })
+            .collect())
     }
 
     fn keys(&self) -> Arc<[Key]> {
@@ -67,10 +68,9 @@ impl Operations for App {
     }
 
     fn probe(&self, candidate: Candidate) -> BoxFuture<'static, Result<Offered, ProbeFailure>> {
-        let around = match &self.tenants {
-            Some(tenants) => tenants.surroundings_of(&candidate.organisation),
-            None => self.around.clone(),
-        };
+        let tenants = self.tenants.as_ref();
+        let around = tenants.map(|tenants| tenants.surroundings_of(&candidate.organisation));
+        let around = around.unwrap_or_else(|| self.around.clone());
         Box::pin(probe(around, candidate))
     }
 
@@ -125,9 +125,7 @@ impl Operations for App {
 
     fn decide_pins(&self, decided: &[ApprovedPin], is_approved: bool) -> Result<(), ApprovalError> {
         let file = self.api.lock().pins_file.clone();
-        let Some(file) = file else {
-            return Err(ApprovalError::Unwritable("nothing is pinned".to_owned()));
-        };
+        let file = file.ok_or_else(|| ApprovalError::Unwritable("nothing is pinned".to_owned()))?;
         pins_file::decide(&file, decided, is_approved)
     }
 
@@ -144,5 +142,89 @@ impl Operations for App {
         let report = verified.map_err(|error| format!("{error:#}"))?;
         let why = report.broken.map(|broken| broken.why);
         Ok(AuditReport { intact: report.intact, records: report.records, first: why })
+    }
+}
+
+impl Health for App {
+    fn connected(&self) -> Connected {
+        let mut connected = Connected { now: 0, of: 0 };
+        let users = self.user_clients.lock().clone();
+        for (slug, client) in &*self.clients.lock() {
+            let state = client.status().state;
+            // A server that lists nothing without an account delays no start.
+            let is_idle = users.get(slug).is_some_and(|users| users.lists_as_users());
+            connected.of += usize::from(state != UpstreamState::Disabled && !is_idle);
+            connected.now += usize::from(state == UpstreamState::Connected);
+        }
+        connected
+    }
+
+    fn ready(&self) -> Ready {
+        self.ready
+    }
+
+    fn state(&self) -> lockgate_admin::LifeState {
+        self.life.state()
+    }
+
+    fn servers(&self) -> BTreeMap<&'static str, usize> {
+        let mut counts = BTreeMap::new();
+        // The same servers as in `connected`, so without built-in ones.
+        for client in self.clients.lock().values() {
+            *counts.entry(client.status().state.as_str()).or_default() += 1;
+        }
+        counts
+    }
+
+    fn stores(&self) -> Option<bool> {
+        let registry = self.registry.as_ref()?;
+        Some(registry.trouble().is_none())
+    }
+
+    fn lacks_store(&self) -> bool {
+        let registry = self.registry.as_ref();
+        self.requires_store && registry.is_some_and(|registry| !registry.is_loaded())
+    }
+
+    fn has_other_secret(&self) -> bool {
+        self.secret_check.is_different()
+    }
+
+    fn issuers_without_keys(&self) -> Vec<String> {
+        self.gateway.issuers_without_keys()
+    }
+
+    fn shares_rates(&self) -> Option<bool> {
+        self.rates.are_shared()
+    }
+
+    fn metrics(&self, is_operator: bool) -> String {
+        self.gateway.observe();
+        self.observe_certificate();
+        let is_away = self.rates.are_shared() == Some(false);
+        self.metrics.gauges().shared_rates_away.set(usize::from(is_away));
+        if is_operator { self.metrics.render() } else { self.metrics.render_shared() }
+    }
+}
+
+impl Approvals for App {
+    type Approver = Principal;
+
+    fn list(&self, approver: &Principal) -> Vec<Value> {
+        self.gateway.list_approvals(approver)
+    }
+
+    fn find(&self, approver: &Principal, id: &str) -> Option<Value> {
+        self.gateway.find_approval(approver, id)
+    }
+
+    fn opens(&self, id: &str, token: &str) -> bool {
+        self.gateway.opens_approval(id, token)
+    }
+
+    fn answer(&self, approver: &Principal, id: &str, approve: bool) -> Result<Value, AnswerError> {
+        self.gateway
+            .answer_approval(approver, id, approve)
+            .map_err(|error| AnswerError { words: error.to_string(), is_unknown: error.is_unknown })
     }
 }
