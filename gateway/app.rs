@@ -1,7 +1,6 @@
 //! The composition root: builds every layer from its configuration and passes each its
 //! dependencies, in the order in which a request passes the layers.
 
-mod health;
 mod servers;
 
 use std::collections::BTreeMap;
@@ -11,12 +10,15 @@ use std::time::Instant;
 
 use anyhow::Context;
 use lockgate_accounts::{AccountObserver, Accounts, Storage};
-use lockgate_admin::{LifeCycle, Ready};
+use lockgate_admin::{ApiConfig, ClientsAddress, LifeCycle, Ready};
 use lockgate_admission::{Pool, Pools, spawn};
+use lockgate_authn::key::Key;
 use lockgate_authn::{Authenticator, Outside, Signer};
 use lockgate_config::{Config, Sources};
 use lockgate_egress::Connector;
+use lockgate_limits::Shared;
 use lockgate_listener::{CertificateWatch, GatewayHandler};
+use lockgate_policy::{Limiter, Local};
 use lockgate_proxy::{Gateway, GatewayAssertion, Rules};
 use lockgate_registry::Registry;
 use lockgate_sessions::Edge;
@@ -27,12 +29,10 @@ use lockgate_upstream::{Client, SingleClient, Surroundings, Upstream};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::api_settings::ApiSettings;
 use crate::forward::Forwarding;
 use crate::peers::PeerGateways;
-use crate::rates::Rates;
-use crate::retiring::Retiring;
 use crate::secret_check::SecretCheck;
+use crate::shutdown::Retiring;
 use crate::switches::Switches;
 use crate::tenants::Tenants;
 use crate::user_clients::UserClients;
@@ -47,9 +47,9 @@ pub(crate) struct App {
     pub(crate) handler: Arc<GatewayHandler>,
     pub(crate) life: LifeCycle,
     /// The condition under which the gateway is ready.
-    ready: Ready,
+    pub(crate) ready: Ready,
     /// Whether readiness also requires that the store has been read.
-    requires_store: bool,
+    pub(crate) requires_store: bool,
     pub(crate) metrics: Arc<Metrics>,
     certificate: OnceLock<CertificateWatch>,
     pub(crate) around: Surroundings,
@@ -77,7 +77,7 @@ pub(crate) struct App {
     pub(crate) outside: Outside,
     authenticator: Mutex<Arc<Authenticator>>,
     signer: Arc<Signer>,
-    rates: Rates,
+    pub(crate) rates: Rates,
     pub(crate) api: Mutex<ApiSettings>,
     /// The sources of the configuration, set once reloading starts.
     pub(crate) sources: OnceLock<Sources>,
@@ -222,17 +222,12 @@ impl App {
         }
     }
 
-    fn observe_certificate(&self) {
+    pub(crate) fn observe_certificate(&self) {
         let Some(watch) = self.certificate.get() else { return };
         let expiry = watch.expiry();
         let named = [("server", expiry.server), ("client_authorities", expiry.client_authorities)];
-        let mut expiries = Vec::new();
-        for (name, expiry) in named {
-            if let Some(expiry) = expiry {
-                expiries.push((name, expiry));
-            }
-        }
-        self.metrics.set_certificates(expiries);
+        let expiries = named.into_iter().filter_map(|(name, expiry)| Some((name, expiry?)));
+        self.metrics.set_certificates(expiries.collect());
     }
 
     pub(crate) fn record_reload(&self, is_success: bool) {
@@ -320,6 +315,7 @@ fn surround(
         info: info.to_string().into_bytes().into(),
         assertion: Some(Arc::new(GatewayAssertion(Arc::clone(signer)))),
         authorization: None,
+        memory: None,
         guard: Shell::own_program(),
     }
 }
@@ -356,10 +352,7 @@ fn start_webhook(
 }
 
 fn target(config: &Config, outside: &Outside) -> anyhow::Result<Option<Arc<Target>>> {
-    match &config.admin.webhook {
-        Some(webhook) => Ok(Some(Target::new(webhook, outside)?)),
-        None => Ok(None),
-    }
+    config.admin.webhook.as_ref().map(|webhook| Target::new(webhook, outside)).transpose()
 }
 
 fn connect_outside(config: &lockgate_egress::Config) -> anyhow::Result<Outside> {
@@ -390,4 +383,58 @@ fn rules(
         signer: is_wanted.then(|| Arc::clone(signer)),
         embedder: embeddings::connect(config, outside, metrics)?,
     })
+}
+
+/// The limiter of the policies' rates, kept across reloads.
+pub(crate) struct Rates {
+    limiter: Arc<dyn Limiter>,
+    /// The same limiter, if shared with other gateways.
+    shared: Option<Arc<Shared>>,
+}
+
+impl Rates {
+    /// Starts connecting to the shared store, if configured. Requires a runtime.
+    pub(crate) fn start(config: &Config, connector: &Arc<Connector>) -> Self {
+        let Some(limits) = &config.limits else {
+            return Self { limiter: Arc::new(Local::new()), shared: None };
+        };
+        let shared = Shared::start(limits.clone(), Arc::clone(connector));
+        Self { limiter: Arc::clone(&shared) as Arc<dyn Limiter>, shared: Some(shared) }
+    }
+
+    pub(crate) fn limiter(&self) -> Arc<dyn Limiter> {
+        Arc::clone(&self.limiter)
+    }
+
+    /// Returns whether counts are shared now; `None` without a shared store.
+    pub(crate) fn are_shared(&self) -> Option<bool> {
+        let shared = self.shared.as_ref()?;
+        Some(!shared.is_away())
+    }
+}
+
+/// The part of the configuration that the API uses, and the files that it writes.
+pub(crate) struct ApiSettings {
+    pub(crate) access: Arc<ApiConfig>,
+    pub(crate) keys: Arc<[Key]>,
+    pub(crate) keys_file: Option<PathBuf>,
+    pub(crate) pins_file: Option<PathBuf>,
+    /// The key of the audit trail's hashes.
+    pub(crate) audit_key: Option<String>,
+}
+
+impl ApiSettings {
+    pub(crate) fn new(config: &Config) -> Self {
+        let keys = config.authn.keys.clone().unwrap_or_default().into();
+        let listener = &config.listener;
+        let clients_address = ClientsAddress {
+            public_url: config.authn.public_url.clone(),
+            has_tls: listener.tls.is_some(),
+            ports: (listener.listen.port(), config.admin.listen.map(|own| own.port())),
+        };
+        let access = Arc::new(ApiConfig { clients_address, ..config.admin.api.clone() });
+        let keys_file = config.authn.keys_file.clone();
+        let audit_key = trail::find_key(&config.telemetry);
+        Self { access, keys, keys_file, pins_file: config.proxy.pins.file.clone(), audit_key }
+    }
 }

@@ -50,10 +50,8 @@ pub(crate) fn apply(file: &Path, wanted: &KeyChange) -> Result<(), FileChangeErr
 
 /// Checks whether a change would succeed, without making it.
 pub(crate) fn rehearse(file: &Path, wanted: &KeyChange) -> Result<(), FileChangeError> {
-    match read(file) {
-        Ok(mut keys) => edit(&mut keys, wanted),
-        Err(error) => Err(FileChangeError::Unwritable(format!("{error:#}"))),
-    }
+    let keys = read(file).map_err(|error| FileChangeError::Unwritable(format!("{error:#}")));
+    edit(&mut keys?, wanted)
 }
 
 fn edit(keys: &mut Vec<Key>, wanted: &KeyChange) -> Result<(), FileChangeError> {
@@ -63,9 +61,7 @@ fn edit(keys: &mut Vec<Key>, wanted: &KeyChange) -> Result<(), FileChangeError> 
             keys.push(new.clone());
         }
         KeyChange::Revoke { id, at } => {
-            let Some(key) = keys.iter_mut().find(|key| key.id == *id) else {
-                return Err(FileChangeError::Unknown);
-            };
+            let key = keys.iter_mut().find(|key| key.id == *id).ok_or(FileChangeError::Unknown)?;
             key.revoked.get_or_insert(*at);
         }
     }
@@ -216,10 +212,7 @@ fn with_comments(old: &str, was: &str, fresh: &str) -> Option<String> {
     }
     lines.append(&mut notes);
     lines.extend(wanted);
-    if known.next().is_some() {
-        return None;
-    }
-    Some(lines.join("\n") + "\n")
+    if known.next().is_some() { None } else { Some(lines.join("\n") + "\n") }
 }
 
 /// Resolves symbolic links. A link is kept, so that all links to this file lead to the same keys.
@@ -289,23 +282,15 @@ fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     let fresh = beside(file, "new");
     let _ = std::fs::remove_file(&fresh);
     let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
-    let done = match write_alike(&mut new, text, std::fs::metadata(file).ok()) {
-        Ok(()) => std::fs::rename(&fresh, file),
-        Err(error) => Err(error),
-    };
+    let written = write_alike(&mut new, text, std::fs::metadata(file).ok());
+    let done = written.and_then(|()| std::fs::rename(&fresh, file));
     if let Err(error) = done {
         let _ = std::fs::remove_file(&fresh);
         return Err(error);
     }
-    let folder = match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let synced = match File::open(folder) {
-        Ok(folder) => folder.sync_all(),
-        Err(error) => Err(error),
-    };
-    if let Err(error) = synced {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    if let Err(error) = File::open(folder).and_then(|folder| folder.sync_all()) {
         // The change is made and must be recorded and applied, so this is not an error.
         tracing::warn!(%error, "keys file not synced: a power failure may restore the old one");
     }

@@ -3,7 +3,6 @@
 //! `serve` runs the gateway that `app` assembles, `reload` and `shutdown` change and end it. The
 //! layers are separate crates, beside this file.
 
-mod api_settings;
 mod app;
 mod builtin;
 pub mod cli;
@@ -15,9 +14,7 @@ mod operations;
 mod peers;
 mod pins_file;
 mod probe;
-mod rates;
 mod reload;
-mod retiring;
 mod secret_check;
 mod serve;
 mod shutdown;

@@ -1,27 +1,26 @@
 //! The operations that the API requires of the running program: the configuration in force, the
-//! connections to its servers, and the configured files.
+//! connections to its servers, the configured files, and its health.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use lockgate_accounts::Accounts;
 use lockgate_admin::{
-    ApiConfig, ApprovedPin, AuditReport, Candidate, EffectiveSetting, FileChangeError, KeyChange,
-    Offered, Operations, ProbeFailure, Switch,
+    ApiConfig, ApprovedPin, AuditReport, Candidate, Connected, EffectiveSetting, FileChangeError,
+    Health, HealthReport, KeyChange, Offered, Operations, ProbeFailure, Switch,
 };
 use lockgate_authn::key::Key;
 use lockgate_config::{Setting, ValuePlace};
 use lockgate_egress::Policy;
 use lockgate_registry::Registry;
 use lockgate_upstream::{BoxFuture, Config, Upstream, UpstreamState};
-use serde_json::Value;
 use url::Url;
 
 use crate::app::App;
 use crate::commands::verify;
-use crate::keys_file;
-use crate::pins_file;
 use crate::probe::probe;
+use crate::{keys_file, pins_file};
 
 impl Operations for App {
     fn settings(&self) -> Arc<ApiConfig> {
@@ -29,16 +28,15 @@ impl Operations for App {
     }
 
     fn effective_settings(&self) -> Result<Vec<EffectiveSetting>, String> {
-        let Some(sources) = self.sources.get() else {
-            return Err("the gateway is starting".to_owned());
-        };
+        let sources = self.sources.get().ok_or_else(|| "the gateway is starting".to_owned())?;
         let effective = lockgate_config::effective(sources).map_err(|report| report.to_string())?;
-        let mut settings = Vec::new();
-        for Setting { key, value, otherwise, origin } in effective.settings {
-            let origin = (origin != ValuePlace::Nowhere).then(|| origin.to_string());
-            settings.push(EffectiveSetting { key, value, otherwise, origin });
-        }
-        Ok(settings)
+        let settings = effective.settings.into_iter();
+        Ok(settings
+            .map(|Setting { key, value, otherwise, origin }| {
+                let origin = (origin != ValuePlace::Nowhere).then(|| origin.to_string());
+                EffectiveSetting { key, value, otherwise, origin }
+            })
+            .collect())
     }
 
     fn keys(&self) -> Arc<[Key]> {
@@ -62,10 +60,9 @@ impl Operations for App {
     }
 
     fn probe(&self, candidate: Candidate) -> BoxFuture<'static, Result<Offered, ProbeFailure>> {
-        let around = match &self.tenants {
-            Some(tenants) => tenants.surroundings_of(&candidate.organisation),
-            None => self.around.clone(),
-        };
+        let tenants = self.tenants.as_ref();
+        let around = tenants.map(|tenants| tenants.surroundings_of(&candidate.organisation));
+        let around = around.unwrap_or_else(|| self.around.clone());
         Box::pin(probe(around, candidate))
     }
 
@@ -143,5 +140,49 @@ impl Operations for App {
         let report = verified.map_err(|error| format!("{error:#}"))?;
         let why = report.broken.map(|broken| broken.why);
         Ok(AuditReport { intact: report.intact, records: report.records, first: why })
+    }
+}
+
+impl Health for App {
+    fn report(&self) -> HealthReport {
+        let registry = self.registry.as_ref();
+        let (connected, servers) = self.count_servers();
+        HealthReport {
+            state: self.life.state(),
+            connected,
+            ready: self.ready,
+            servers,
+            stores: registry.map(|registry| registry.trouble().is_none()),
+            lacks_store: self.requires_store && registry.is_some_and(|one| !one.is_loaded()),
+            has_other_secret: self.secret_check.is_different(),
+            issuers_without_keys: self.gateway.issuers_without_keys(),
+            shares_rates: self.rates.are_shared(),
+        }
+    }
+
+    fn metrics(&self, is_operator: bool) -> String {
+        self.gateway.observe();
+        self.observe_certificate();
+        let is_away = self.rates.are_shared() == Some(false);
+        self.metrics.gauges().shared_rates_away.set(usize::from(is_away));
+        if is_operator { self.metrics.render() } else { self.metrics.render_shared() }
+    }
+}
+
+impl App {
+    /// Counts the servers of the configuration, without built-in ones.
+    fn count_servers(&self) -> (Connected, BTreeMap<&'static str, usize>) {
+        let mut connected = Connected { now: 0, of: 0 };
+        let mut counts = BTreeMap::new();
+        let users = self.user_clients.lock().clone();
+        for (slug, client) in &*self.clients.lock() {
+            let state = client.status().state;
+            // A server that lists nothing without an account delays no start.
+            let is_idle = users.get(slug).is_some_and(|users| users.lists_as_users());
+            connected.of += usize::from(state != UpstreamState::Disabled && !is_idle);
+            connected.now += usize::from(state == UpstreamState::Connected);
+            *counts.entry(state.as_str()).or_default() += 1;
+        }
+        (connected, counts)
     }
 }

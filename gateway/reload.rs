@@ -250,13 +250,11 @@ fn keep_valid_keys(current: &Config, cwd: &Path) -> Option<Config> {
 
 /// Returns the files with mistakes, which may be new files.
 fn find_wrong_files(report: &Report, cwd: &Path) -> BTreeSet<PathBuf> {
-    let mut files = BTreeSet::new();
-    for problem in &report.problems {
-        if let ValuePlace::File { path, .. } = &problem.place {
-            files.insert(cwd.join(path.as_path()));
-        }
-    }
-    files
+    let files = report.problems.iter().filter_map(|problem| match &problem.place {
+        ValuePlace::File { path, .. } => Some(cwd.join(path.as_path())),
+        _ => None,
+    });
+    files.collect()
 }
 
 /// Applies the new configuration, logs changes or the error, and returns whether it is in force.
@@ -311,11 +309,5 @@ fn what_waits(old: &Config, new: &Config) -> Vec<&'static str> {
             "log.format, telemetry",
         ),
     ];
-    let mut keys = Vec::new();
-    for (has_changed, names) in waits {
-        if has_changed {
-            keys.push(names);
-        }
-    }
-    keys
+    waits.into_iter().filter_map(|(has_changed, names)| has_changed.then_some(names)).collect()
 }

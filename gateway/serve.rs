@@ -3,7 +3,6 @@
 
 mod connect;
 mod console;
-mod greeting;
 mod routes;
 
 use std::net::SocketAddr;
@@ -20,14 +19,13 @@ use lockgate_config::{Config, Loaded, Sources};
 use lockgate_listener::{Server, Stdio, fallback, start_operators};
 use lockgate_proxy::transport::Endpoint;
 use lockgate_registry::Registry;
-use lockgate_telemetry::{Guard, RECENT_STEP};
+use lockgate_telemetry::{Format, Guard, RECENT_STEP};
 use lockgate_upstream::SingleClient;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::shutdown::{FINAL_WRITE_TIMEOUT, GRACE_PERIOD, Signals};
 use crate::{reload, shutdown, tenants, trail};
-use greeting::greet;
 
 /// Interval between readiness checks.
 const READINESS_CHECK_INTERVAL: Duration = Duration::from_millis(500);
@@ -68,7 +66,8 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         let time_to_drain = (listener.drain, !listener.drains_when_idle);
         reload::watch(Arc::clone(&app), loaded, sources, log.clone(), signals.reload());
         spawn(become_ready(Arc::clone(&app)));
-        spawn(watch_secret(Arc::clone(&app)));
+        let watched = Arc::clone(&app);
+        spawn(async move { watched.secret_check.watch().await });
         spawn(count_steps(Arc::clone(&app)));
         let stop = CancellationToken::new();
         let drain = servers.first().map(Server::drain);
@@ -77,7 +76,7 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         for server in servers {
             let shutdown = Box::pin(stop.clone().cancelled_owned());
             let handler = Arc::clone(&handler);
-            workers.push(server.start_worker(handler, other.clone(), shutdown, GRACE)?);
+            workers.push(server.start_thread("worker", handler, other.clone(), shutdown, GRACE)?);
         }
         let cause = signals.next().await;
         app.life.reach(LifeState::ShuttingDown);
@@ -139,11 +138,6 @@ async fn become_ready(app: Arc<App>) {
     tracing::info!(connected = %app.report().connected, "ready");
 }
 
-/// Compares this gateway's secret with those of other gateways at intervals.
-async fn watch_secret(app: Arc<App>) {
-    app.secret_check.watch().await;
-}
-
 /// Divides the statistics of recent calls into steps.
 async fn count_steps(app: Arc<App>) {
     let mut ends = tokio::time::interval(RECENT_STEP);
@@ -159,8 +153,6 @@ async fn end_calls(app: Arc<App>) {
     app.gateway.end();
 }
 
-/// Accepts and serves connections on a dedicated thread, so that a call runs from its first byte to
-/// its last without waking another thread.
 /// Runs `lockgate stdio`, for the given agent if any.
 pub(crate) fn serve_stdio(
     loaded: Loaded,
@@ -267,4 +259,55 @@ fn log_warnings(loaded: &Loaded) {
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
+}
+
+/// Prints the addresses of the gateway and the next steps.
+fn greet(address: SocketAddr, config: &Config, admin: Option<SocketAddr>) {
+    use std::io::Write;
+    let scheme = if config.listener.tls.is_some() { "https" } else { "http" };
+    let key = match (&config.authn.key, config.authn.has_credentials()) {
+        (Some(_), _) => " (with `Authorization: Bearer <auth.key>`)",
+        (None, true) => " (with credentials, see `auth`)",
+        (None, false) => "",
+    };
+    // A log in JSON must keep to one object per line.
+    if config.telemetry.format == Format::Json {
+        let own = admin.map(|admin| format!("http://{admin}"));
+        return tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            admin = own,
+            "lockgate listens on {scheme}://{address} for clients"
+        );
+    }
+    // The operators' own address has no TLS.
+    let health =
+        admin.map_or_else(|| format!("{scheme}://{address}"), |admin| format!("http://{admin}"));
+    let console = match (config.admin.api.on_clients_address, config.admin.api.on_own_address) {
+        (true, _) => format!("  console         {scheme}://{address}/console\n"),
+        (false, true) if admin.is_some() => format!("  console         {health}/console\n"),
+        (false, _) => String::new(),
+    };
+    let mut text = format!(
+        "lockgate {} listens on {scheme}://{address}\n\n  every server    \
+            {scheme}://{address}/mcp{key}\n  one server      \
+            {scheme}://{address}/servers/NAME/mcp\n{console}  health          {health}/readyz\n",
+        env!("CARGO_PKG_VERSION"),
+    );
+    if config.servers.is_empty() && config.tools.example {
+        text.push_str(
+            "\nNo servers are configured, so only the built-in ones are available. Next:\n\n",
+        );
+        text.push_str(
+            "  lockgate call example__echo '{\"text\":\"hello\"}'    a first tool call, in another \
+                terminal\n",
+        );
+        text.push_str(
+            "  lockgate tools                                     the tools that clients see\n\n",
+        );
+        text.push_str(
+            "Then add your own servers to lockgate.yaml:\n\n  servers:\n    time: \
+            { command: uvx, args: [mcp-server-time] }\n",
+        );
+    }
+    let _ = writeln!(std::io::stderr(), "{text}");
 }

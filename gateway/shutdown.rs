@@ -1,5 +1,5 @@
-//! Shutdown: the signals that request it, draining, and the grace period for running calls. SIGHUP
-//! requests a reload of the configuration.
+//! Shutdown: the signals that request it, draining, and the grace period for running calls, also of
+//! removed servers. SIGHUP requests a reload of the configuration.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use lockgate_listener::Drain;
+use lockgate_proxy::Gateway;
+use lockgate_upstream::{Client, Upstream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-
-use lockgate_proxy::Gateway;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 /// How long running requests may continue after the gateway was asked to stop.
 pub(crate) const GRACE_PERIOD: Duration = Duration::from_secs(30);
@@ -127,4 +129,31 @@ pub(crate) async fn join(
     gateway.end();
     let cut = tokio::time::timeout(FINAL_WRITE_TIMEOUT, joined).await;
     cut.ok().and_then(Result::ok).unwrap_or_default()
+}
+
+/// Clients of removed or replaced servers.
+#[derive(Default)]
+pub(crate) struct Retiring {
+    tasks: TaskTracker,
+    closing: CancellationToken,
+}
+
+impl Retiring {
+    /// Closes a client after its last call or the grace period; new calls go elsewhere.
+    pub(crate) fn retire(&self, client: Arc<Client>) {
+        let closing = self.closing.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = client.finish_calls(GRACE_PERIOD) => {}
+                () = closing.cancelled() => {}
+            }
+            client.close().await;
+        });
+    }
+
+    pub(crate) async fn close(&self) {
+        self.closing.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
 }

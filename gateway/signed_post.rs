@@ -89,10 +89,7 @@ impl SignedPost {
             let _ = response.into_body().collect_limited(MAX_ANSWER).await;
             Ok(Answer { status, retry_after })
         });
-        match answer.await {
-            Ok(answer) => answer,
-            Err(_) => Err("no response in time".into()),
-        }
+        answer.await.map_err(|_| String::from("no response in time"))?
     }
 
     fn write_request(

@@ -34,7 +34,7 @@ use url::Url;
 
 use known_lists::Memory;
 
-use crate::retiring::Retiring;
+use crate::shutdown::Retiring;
 use crate::user_clients::UserClients;
 
 /// How long after a change an integration is connected without being used.
@@ -134,10 +134,8 @@ pub(crate) async fn open_registry(config: &Config) -> anyhow::Result<Arc<Registr
     let registry = Registry::open(&config.store, check).await.context("store")?;
     registry.set_catalogue(config.catalogue.clone());
     if registry.is_loaded() {
-        let mut integrations = 0;
-        for organisation in registry.organisations() {
-            integrations += organisation.integrations;
-        }
+        let organisations = registry.organisations();
+        let integrations: usize = organisations.iter().map(|known| known.integrations).sum();
         // Without a configuration file, all folders share one store.
         tracing::info!(integrations, store = %config.store.place, "the store is open");
     }
@@ -272,12 +270,11 @@ impl Tenants {
     /// Records credentials that were altered, or copied from elsewhere.
     fn record_unopened(&self, snapshot: &OrganisationSnapshot) {
         let organisation = &snapshot.organisation;
-        let mut now = Vec::new();
-        for integration in &snapshot.integrations {
-            if let Some(error) = &integration.unopened {
-                now.push((Arc::clone(&integration.id), integration.version, error.to_string()));
-            }
-        }
+        let now = snapshot.integrations.iter().filter_map(|one| {
+            let error = one.unopened.as_ref()?;
+            Some((Arc::clone(&one.id), one.version, error.to_string()))
+        });
+        let now: Vec<Unopened> = now.collect();
         let mut unopened = self.unopened.lock();
         let before = unopened.remove(organisation).unwrap_or_default();
         for one in &now {
@@ -366,7 +363,7 @@ impl Tenants {
         let memory = Memory::new(&self.registry, organisation, integration);
         let kept: Arc<dyn CatalogMemory> = Arc::clone(&memory) as _;
         let around = self.surround_members(organisation, integration, around);
-        match Client::with_memory(config, around.clone(), kept) {
+        match Client::new(config, Surroundings { memory: Some(kept), ..around.clone() }) {
             Ok(client) => {
                 if is_on
                     && let Some(old) = old
@@ -440,12 +437,9 @@ fn is_reached_alike(old: &IntegrationSnapshot, new: &IntegrationSnapshot) -> boo
 /// that have a client.
 fn describe_agent(known: &AgentSnapshot, integrations: &Integrations) -> AgentServers {
     let agent = &known.agent;
-    let mut hidden = BTreeMap::new();
-    for (id, tools) in &known.hidden {
-        if let Some(server) = find_server_id(id, integrations) {
-            hidden.insert(server, tools.clone());
-        }
-    }
+    let hidden = known.hidden.iter();
+    let hidden =
+        hidden.filter_map(|(id, tools)| Some((find_server_id(id, integrations)?, tools.clone())));
     let items = if agent.items.is_empty() { None } else { Some(agent.items.as_str().into()) };
     AgentServers {
         id: agent.id.clone(),
@@ -454,7 +448,7 @@ fn describe_agent(known: &AgentSnapshot, integrations: &Integrations) -> AgentSe
             subject: agent.owner.subject.clone(),
         },
         servers: known.servers.iter().filter_map(|id| find_server_id(id, integrations)).collect(),
-        hidden,
+        hidden: hidden.collect(),
         items,
         mode: match agent.tools.as_str() {
             "full" => Some(ToolsMode::Full),

@@ -70,10 +70,8 @@ pub(crate) fn find_key(config: &Config) -> Option<String> {
 
 /// Redacts text that resembles a secret, and the values of members named as in `NAMES`.
 fn redact() -> anyhow::Result<Redact> {
-    let rule = match Response::compile(&Spec { secrets: true, ..Spec::default() }) {
-        Ok(rule) => rule,
-        Err(wrong) => anyhow::bail!("{wrong:?}"),
-    };
+    let rule = Response::compile(&Spec { secrets: true, ..Spec::default() });
+    let rule = rule.map_err(|wrong| anyhow::anyhow!("{wrong:?}"))?;
     Ok(Box::new(move |text| {
         let redacted = strings::rewrite(text, &mut |place, text| match place {
             StringRole::Key => rule.redact_key(text),

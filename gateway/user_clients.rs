@@ -26,7 +26,7 @@ use lockgate_upstream::{
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
-use crate::retiring::Retiring;
+use crate::shutdown::Retiring;
 use watches::Watches;
 
 /// Idle time after which a user's client is disconnected.
@@ -343,10 +343,7 @@ impl Upstream for UserClients {
     /// Returns the server's lists. Until the first user has connected, a tool that connects the
     /// caller's account stands for the server.
     fn catalog(&self) -> Arc<Catalog> {
-        if !self.awaits_user() {
-            return self.listing.catalog();
-        }
-        Arc::new(self.connect_catalog())
+        if !self.awaits_user() { self.listing.catalog() } else { Arc::new(self.connect_catalog()) }
     }
 
     fn stats(&self) -> Option<Stats> {

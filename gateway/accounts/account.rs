@@ -19,7 +19,7 @@ use crate::authorization::choose_scopes;
 use crate::challenge::StepUp;
 use crate::config::{Listing, Method, ServerConfig};
 use crate::discovery::Discovered;
-use crate::error::AccountError;
+use crate::error::{AccountError, Result};
 use crate::grant::{AccountState, Grant};
 use crate::holder::{Holder, record_id};
 use crate::records::{AccountEvent, Records};
@@ -144,7 +144,7 @@ impl Account {
     ///
     /// # Errors
     /// There is none.
-    pub async fn prepare(self: &Arc<Self>) -> Result<(), AccountError> {
+    pub async fn prepare(self: &Arc<Self>) -> Result<()> {
         let rejected = match &*self.grant.load() {
             Some(grant) if grant.is_fresh() => return Ok(()),
             Some(grant) => Some(grant.header.clone()),
@@ -163,10 +163,7 @@ impl Account {
     ///
     /// # Errors
     /// There is no other token.
-    pub async fn renew(
-        self: &Arc<Self>,
-        rejected: Option<&HeaderValue>,
-    ) -> Result<(), AccountError> {
+    pub async fn renew(self: &Arc<Self>, rejected: Option<&HeaderValue>) -> Result<()> {
         let account = Arc::clone(self);
         let rejected = rejected.cloned();
         // A separate task: a caller that leaves must not lose the tokens of a response.
@@ -175,7 +172,7 @@ impl Account {
         renewed.await.unwrap_or(Err(failed))
     }
 
-    async fn replace(self: &Arc<Self>, rejected: Option<&HeaderValue>) -> Result<(), AccountError> {
+    async fn replace(self: &Arc<Self>, rejected: Option<&HeaderValue>) -> Result<()> {
         let mut unwritten = self.replacing.lock().await;
         let Some(method) = self.method() else { return Err(AccountError::NotConnected) };
         if let Some(error) = self.recent_failure(method) {
@@ -219,7 +216,7 @@ impl Account {
     }
 
     /// Obtains a token for the gateway itself.
-    async fn request_own(&self, method: Method) -> Result<bool, AccountError> {
+    async fn request_own(&self, method: Method) -> Result<bool> {
         let found = self.server.discovered().await?;
         let scopes = self.own_scopes(&found);
         let client = self.server.client(&found.server, &scopes).await?;
@@ -278,7 +275,7 @@ impl Account {
         grant: &Grant,
         revision: i64,
         unwritten: &mut Option<(Grant, i64)>,
-    ) -> Result<bool, AccountError> {
+    ) -> Result<bool> {
         if let Some((new, over)) = unwritten.take()
             && over == revision
         {

@@ -16,7 +16,7 @@ use crate::account::Account;
 use crate::config::{Config, Method, ServerConfig};
 use crate::connecting::{self, CallbackQuery, Consent, Started};
 use crate::discovery::canonical;
-use crate::error::AccountError;
+use crate::error::{AccountError, Result};
 use crate::grant::Grant;
 use crate::grant::{Connection, ConnectionChanges};
 use crate::holder::{DISCONNECTED, Holder, new_record, record_id};
@@ -215,7 +215,7 @@ impl Accounts {
     ///
     /// # Errors
     /// The server has no such accounts, or the store cannot be read.
-    pub async fn load(&self, slug: &str, holder: &Holder) -> Result<Arc<Account>, AccountError> {
+    pub async fn load(&self, slug: &str, holder: &Holder) -> Result<Arc<Account>> {
         let account = match self.find(slug, holder) {
             Some(account) if account.is_loaded() => return Ok(account),
             _ => self.of_user(slug, holder)?,
@@ -225,7 +225,7 @@ impl Accounts {
     }
 
     /// Returns the account of a holder at a server with accounts of users.
-    fn of_user(&self, slug: &str, holder: &Holder) -> Result<Arc<Account>, AccountError> {
+    fn of_user(&self, slug: &str, holder: &Holder) -> Result<Arc<Account>> {
         let accounts = self.server(slug, &holder.organisation);
         let Some(accounts) = accounts.filter(|known| known.server.config.method.is_per_user())
         else {
@@ -253,7 +253,7 @@ impl Accounts {
     ///
     /// # Errors
     /// The public address is not configured.
-    pub fn link(&self, slug: &str, holder: &Holder) -> Result<Link, AccountError> {
+    pub fn link(&self, slug: &str, holder: &Holder) -> Result<Link> {
         let public_url = self.records.public_url()?;
         let inner = self.inner.lock();
         let link = inner.link_keys.as_ref().and_then(|keys| keys.link(slug, holder, &public_url));
@@ -279,7 +279,7 @@ impl Accounts {
     ///
     /// # Errors
     /// The server has no such accounts, or its authorization server cannot be used.
-    pub async fn describe(&self, slug: &str, holder: &Holder) -> Result<Consent, AccountError> {
+    pub async fn describe(&self, slug: &str, holder: &Holder) -> Result<Consent> {
         let account = self.load(slug, holder).await?;
         account.reload().await?;
         connecting::describe(&account).await
@@ -289,7 +289,7 @@ impl Accounts {
     ///
     /// # Errors
     /// As for [`Self::describe`].
-    pub async fn start(&self, slug: &str, holder: &Holder) -> Result<Started, AccountError> {
+    pub async fn start(&self, slug: &str, holder: &Holder) -> Result<Started> {
         let public_url = self.records.public_url()?;
         let account = self.load(slug, holder).await?;
         account.reload().await?;
@@ -307,7 +307,7 @@ impl Accounts {
         holder: &Holder,
         key: &str,
         resource: &str,
-    ) -> Result<(), AccountError> {
+    ) -> Result<()> {
         let account = self.load(slug, holder).await?;
         let config = &account.server.config;
         if config.method != Method::UserKey || key.is_empty() {
@@ -338,7 +338,7 @@ impl Accounts {
         query: CallbackQuery<'_>,
         cookie: Option<&str>,
         is_valid: impl FnOnce(&Holder) -> bool,
-    ) -> Result<Option<(String, Holder, Result<bool, AccountError>)>, AccountError> {
+    ) -> Result<Option<(String, Holder, Result<bool>)>> {
         let Some(attempt) = connecting::take(&self.records, query.state, cookie).await? else {
             return Ok(None);
         };
@@ -359,7 +359,7 @@ impl Accounts {
     ///
     /// # Errors
     /// The store cannot be written.
-    pub async fn disconnect(&self, slug: &str, holder: &Holder) -> Result<bool, AccountError> {
+    pub async fn disconnect(&self, slug: &str, holder: &Holder) -> Result<bool> {
         match self.of_user(slug, holder) {
             Ok(account) => account.disconnect().await,
             Err(_) => self.disconnect_removed(slug, holder).await,
@@ -367,7 +367,7 @@ impl Accounts {
     }
 
     /// Ends a holder's grant at a server that was removed or disabled.
-    async fn disconnect_removed(&self, slug: &str, holder: &Holder) -> Result<bool, AccountError> {
+    async fn disconnect_removed(&self, slug: &str, holder: &Holder) -> Result<bool> {
         let Some(Storage { store, vault }) = &self.records.storage else { return Ok(false) };
         let ended = new_record(&record_id(holder, slug), holder, slug);
         let found = store.find_grant(&ended.id).await?;
@@ -390,15 +390,14 @@ impl Accounts {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn list(&self, filter: GrantFilter<'_>) -> Result<Vec<Connection>, AccountError> {
+    pub async fn list(&self, filter: GrantFilter<'_>) -> Result<Vec<Connection>> {
         if let Some(storage) = &self.records.storage {
             let records = storage.store.list_grants(filter).await?;
             return Ok(records.iter().map(Connection::new).collect());
         }
-        let mut found = Vec::new();
-        for account in self.all() {
-            found.extend(account.describe().map(|record| Connection::new(&record)));
-        }
+        let all = self.all();
+        let records = all.iter().filter_map(|account| account.describe());
+        let mut found: Vec<_> = records.map(|record| Connection::new(&record)).collect();
         found.retain(|connection| connection.is_in(filter));
         Ok(found)
     }
@@ -407,7 +406,7 @@ impl Accounts {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn connection(&self, id: &str) -> Result<Option<Connection>, AccountError> {
+    pub async fn connection(&self, id: &str) -> Result<Option<Connection>> {
         let found = match &self.records.storage {
             Some(storage) => storage.store.find_grant(id).await?,
             None => {

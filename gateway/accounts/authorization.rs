@@ -5,7 +5,7 @@ use url::Url;
 
 use crate::challenge::StepUp;
 use crate::discovery::{AuthorizationServer, Discovered};
-use crate::error::{AccountError, shown_code};
+use crate::error::{AccountError, Result, shown_code};
 use crate::random::pkce_challenge;
 
 /// Scope for refresh tokens, requested only where the authorization server lists it.
@@ -22,24 +22,23 @@ pub(crate) struct AuthorizationRequest<'a> {
 }
 
 /// Returns the endpoint for authorization requests, of a server that supports PKCE with S256.
-pub(crate) fn authorization_endpoint(server: &AuthorizationServer) -> Result<&Url, AccountError> {
+pub(crate) fn authorization_endpoint(server: &AuthorizationServer) -> Result<&Url> {
     let issuer = &server.issuer;
     if !server.has_s256 {
         return Err(AccountError::Invalid(format!(
             "{issuer:.200} does not announce PKCE with S256 (code_challenge_methods_supported)"
         )));
     }
-    match &server.authorization {
-        Some(endpoint) => Ok(endpoint),
-        None => Err(AccountError::Invalid(format!("{issuer:.200} has no authorization endpoint"))),
-    }
+    server.authorization.as_ref().ok_or_else(|| {
+        AccountError::Invalid(format!("{issuer:.200} has no authorization endpoint"))
+    })
 }
 
 /// Returns the URL at which the user authorizes the gateway.
 pub(crate) fn authorization_url(
     found: &Discovered,
     request: &AuthorizationRequest<'_>,
-) -> Result<Url, AccountError> {
+) -> Result<Url> {
     let mut url = authorization_endpoint(&found.server)?.clone();
     let mut query = url.query_pairs_mut();
     query
@@ -98,7 +97,7 @@ pub(crate) fn check_response<'a>(
     issuer: &str,
     announces_issuer: bool,
     (iss, code, error): (Option<&str>, Option<&'a str>, Option<&str>),
-) -> Result<&'a str, AccountError> {
+) -> Result<&'a str> {
     match iss {
         Some(iss) if iss == issuer => {}
         Some(_) => {

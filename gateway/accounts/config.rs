@@ -16,7 +16,7 @@ use rustls_pki_types::pem::PemObject;
 use serde_json::json;
 use url::Url;
 
-use crate::error::AccountError;
+use crate::error::{AccountError, Result};
 use crate::random::random_text;
 
 /// Accounts at all servers.
@@ -184,9 +184,7 @@ impl ClientKey {
     /// [`ClientKeyError`].
     pub fn from_pem(pem: &str, key_id: Option<String>) -> Result<Self, ClientKeyError> {
         let _ = jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER.install_default();
-        let Ok(der) = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()) else {
-            return Err(ClientKeyError);
-        };
+        let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| ClientKeyError)?;
         let private = EncodingKey::from_ec_der(der.secret_pkcs8_der());
         let digest = *blake3::hash(der.secret_pkcs8_der()).as_bytes();
         let key = Self { private, key_id, digest };
@@ -194,7 +192,7 @@ impl ClientKey {
     }
 
     /// Signs an assertion of the client for an audience.
-    pub(crate) fn sign(&self, client: &str, audience: &str) -> Result<String, AccountError> {
+    pub(crate) fn sign(&self, client: &str, audience: &str) -> Result<String> {
         let now = date::now();
         let claims = json!({
             "iss": client, "sub": client, "aud": audience, "iat": now,

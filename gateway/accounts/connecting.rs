@@ -14,7 +14,7 @@ use crate::authorization::{
 };
 use crate::config::Method;
 use crate::discovery::{AuthorizationServer, canonical};
-use crate::error::AccountError;
+use crate::error::{AccountError, Result};
 use crate::grant::{Grant, StoredClient};
 use crate::holder::{Holder, record_id};
 use crate::random::{lookup_key, random_text};
@@ -82,7 +82,7 @@ pub(crate) async fn take(
     records: &Records,
     state: &str,
     cookie: Option<&str>,
-) -> Result<Option<Attempt>, AccountError> {
+) -> Result<Option<Attempt>> {
     let Some(cookie) = cookie else { return Ok(None) };
     let place = RecordPlace::new("attempt", state, "");
     let Some(attempt) = records.find::<Attempt>(&place).await? else { return Ok(None) };
@@ -99,7 +99,7 @@ pub(crate) fn cookie_name(public_url: &Url, state: &str) -> String {
 }
 
 /// Describes the authorization that an account needs.
-pub(crate) async fn describe(account: &Account) -> Result<Consent, AccountError> {
+pub(crate) async fn describe(account: &Account) -> Result<Consent> {
     if account.server.config.method == Method::UserKey {
         let resource = canonical(&account.server.config.url);
         let scopes = Vec::new();
@@ -123,7 +123,7 @@ pub(crate) async fn start(
     account: &Account,
     holder: &Holder,
     public_url: &Url,
-) -> Result<Started, AccountError> {
+) -> Result<Started> {
     let server = &account.server;
     let found = server.discovered().await?;
     authorization_endpoint(&found.server)?;
@@ -173,7 +173,7 @@ impl Attempt {
         self,
         account: &Arc<Account>,
         query: CallbackQuery<'_>,
-    ) -> Result<bool, AccountError> {
+    ) -> Result<bool> {
         let found = account.server.discovered().await?;
         let server = &found.server;
         if server.issuer != self.authorization_server || found.resource != self.resource {
@@ -201,7 +201,7 @@ impl Attempt {
         server: &AuthorizationServer,
         client: &ClientIdentity,
         code: &str,
-    ) -> Result<Tokens, AccountError> {
+    ) -> Result<Tokens> {
         let parameters = [
             ("grant_type", "authorization_code"),
             ("code", code),

@@ -8,7 +8,7 @@ use serde_json::Value;
 use url::Url;
 
 use crate::challenge::Challenge;
-use crate::error::AccountError;
+use crate::error::{AccountError, Result};
 use crate::fetch::{Fetched, Fetcher, LIFETIME, check_scheme, shown};
 
 /// Maximum number of authorization servers that are tried.
@@ -70,7 +70,7 @@ pub(crate) async fn discover(
     url: &Url,
     challenge: Option<&Challenge>,
     issuer: Option<&str>,
-) -> Result<Discovered, AccountError> {
+) -> Result<Discovered> {
     let found = find_resource(fetcher, url, challenge).await?;
     let has_document = found.is_some();
     let found = found.unwrap_or_else(|| Resource::without_document(url));
@@ -116,7 +116,7 @@ async fn find_resource(
     fetcher: &Fetcher,
     url: &Url,
     challenge: Option<&Challenge>,
-) -> Result<Option<Resource>, AccountError> {
+) -> Result<Option<Resource>> {
     if let Some(place) = challenge.and_then(|challenge| challenge.resource_metadata.as_deref()) {
         let Ok(place) = Url::parse(place) else {
             return Err(AccountError::Invalid("`resource_metadata` is not a URL".into()));
@@ -141,7 +141,7 @@ async fn find_resource(
     Ok(None)
 }
 
-fn read_resource(fetched: &Fetched, url: &Url) -> Result<Resource, AccountError> {
+fn read_resource(fetched: &Fetched, url: &Url) -> Result<Resource> {
     let Fetched { document, lifetime } = fetched;
     let resource = text(document, "resource").unwrap_or("");
     if !is_same_or_parent(resource, url) {
@@ -183,10 +183,7 @@ fn origin_of(url: &Url) -> String {
 
 /// Fetches the metadata of an authorization server from its well-known URLs, in the order of the
 /// specification.
-pub(crate) async fn find_server(
-    fetcher: &Fetcher,
-    issuer: &str,
-) -> Result<AuthorizationServer, AccountError> {
+pub(crate) async fn find_server(fetcher: &Fetcher, issuer: &str) -> Result<AuthorizationServer> {
     let Ok(base) = Url::parse(issuer) else {
         return Err(AccountError::Invalid(format!("the issuer {issuer:.200} is not a URL")));
     };
@@ -206,7 +203,7 @@ pub(crate) async fn find_server(
     Err(fault.unwrap_or(AccountError::Invalid(none)))
 }
 
-fn read_server(fetched: &Fetched, issuer: &str) -> Result<AuthorizationServer, AccountError> {
+fn read_server(fetched: &Fetched, issuer: &str) -> Result<AuthorizationServer> {
     let Fetched { document, lifetime } = fetched;
     let named = text(document, "issuer").unwrap_or("");
     if named != issuer {
@@ -233,11 +230,10 @@ fn read_server(fetched: &Fetched, issuer: &str) -> Result<AuthorizationServer, A
     })
 }
 
-fn endpoint(document: &Value, name: &str) -> Result<Option<Url>, AccountError> {
+fn endpoint(document: &Value, name: &str) -> Result<Option<Url>> {
     let Some(text) = text(document, name) else { return Ok(None) };
-    let Ok(url) = Url::parse(text) else {
-        return Err(AccountError::Invalid(format!("`{name}` is not a URL")));
-    };
+    let url =
+        Url::parse(text).map_err(|_| AccountError::Invalid(format!("`{name}` is not a URL")))?;
     check_scheme(&url)?;
     Ok(Some(url))
 }

@@ -3,6 +3,9 @@
 
 use std::borrow::Cow;
 
+/// What the functions of this crate return.
+pub(crate) type Result<T, E = AccountError> = std::result::Result<T, E>;
+
 /// Why there is no token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccountError {

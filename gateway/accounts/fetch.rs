@@ -11,7 +11,7 @@ use lockgate_egress::{Config, Connector, Origin, Payload, Policy};
 use serde_json::Value;
 use url::{Host, Url};
 
-use crate::error::AccountError;
+use crate::error::{AccountError, Result};
 
 /// Maximum size of a response, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
@@ -45,15 +45,13 @@ impl Fetcher {
         named: &[&Url],
         addresses: Policy,
     ) -> Self {
-        let mut hosts = Vec::with_capacity(named.len());
-        for url in named {
-            hosts.extend(url.host().map(|host| host.to_owned()));
-        }
-        Self { connector, config, named: hosts.into(), addresses }
+        let hosts = named.iter().filter_map(|url| url.host());
+        let named = hosts.map(|host| host.to_owned()).collect();
+        Self { connector, config, named, addresses }
     }
 
     /// Fetches a document; `None` if the server has none at this URL (4xx).
-    pub(crate) async fn get(&self, url: &Url) -> Result<Option<Fetched>, AccountError> {
+    pub(crate) async fn get(&self, url: &Url) -> Result<Option<Fetched>> {
         let response = self.send(url, Request::new(Payload::default())).await?;
         match response.status().as_u16() {
             200 => {
@@ -71,7 +69,7 @@ impl Fetcher {
         url: &Url,
         mut headers: HeaderMap,
         form: String,
-    ) -> Result<(StatusCode, Value), AccountError> {
+    ) -> Result<(StatusCode, Value)> {
         let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
         headers.insert(CONTENT_TYPE, kind);
         self.post(url, headers, form.into()).await
@@ -82,7 +80,7 @@ impl Fetcher {
         &self,
         url: &Url,
         document: &Value,
-    ) -> Result<(StatusCode, Value), AccountError> {
+    ) -> Result<(StatusCode, Value)> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         self.post(url, headers, document.to_string().into()).await
@@ -93,7 +91,7 @@ impl Fetcher {
         url: &Url,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<(StatusCode, Value), AccountError> {
+    ) -> Result<(StatusCode, Value)> {
         let mut request = Request::new(Payload::from(body));
         *request.method_mut() = Method::POST;
         *request.headers_mut() = headers;
@@ -102,11 +100,7 @@ impl Fetcher {
         Ok((response.status(), answer))
     }
 
-    async fn send(
-        &self,
-        url: &Url,
-        request: Request<Payload>,
-    ) -> Result<Response<Bytes>, AccountError> {
+    async fn send(&self, url: &Url, request: Request<Payload>) -> Result<Response<Bytes>> {
         check_scheme(url)?;
         let connector = Arc::clone(&self.connector);
         let fetched = match Origin::new(connector, url, self.policy_for(url), &self.config) {
@@ -142,7 +136,7 @@ fn lifetime_of(headers: &HeaderMap) -> Duration {
 }
 
 /// Rejects addresses that are neither https nor on this machine.
-pub(crate) fn check_scheme(url: &Url) -> Result<(), AccountError> {
+pub(crate) fn check_scheme(url: &Url) -> Result<()> {
     let is_loopback = match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -167,11 +161,9 @@ fn unreachable(url: &Url, why: &str) -> AccountError {
     AccountError::Unreachable(format!("{}: {why}", shown(url)))
 }
 
-fn read(url: &Url, body: &[u8]) -> Result<Value, AccountError> {
-    match serde_json::from_slice(body) {
-        Ok(Value::Object(object)) => Ok(Value::Object(object)),
-        _ => Err(AccountError::Invalid(format!("{} is not a JSON object", shown(url)))),
-    }
+fn read(url: &Url, body: &[u8]) -> Result<Value> {
+    let object = serde_json::from_slice(body).ok().filter(Value::is_object);
+    object.ok_or_else(|| AccountError::Invalid(format!("{} is not a JSON object", shown(url))))
 }
 
 #[cfg(test)]

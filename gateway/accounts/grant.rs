@@ -16,7 +16,7 @@ use url::Url;
 use crate::challenge::StepUp;
 use crate::config::{Authentication, Method, ServerConfig};
 use crate::discovery::{Discovered, canonical, is_same_or_parent};
-use crate::error::AccountError;
+use crate::error::Result;
 use crate::holder::{Holder, new_record, record_holder, record_id};
 use crate::records::seal_text;
 use crate::token_endpoint::{ClientIdentity, Tokens, write_header};
@@ -135,7 +135,7 @@ impl Grant {
     }
 
     /// Creates the grant of a key that its user has entered.
-    pub(crate) fn of_key(key: &str, config: &ServerConfig) -> Result<Self, AccountError> {
+    pub(crate) fn of_key(key: &str, config: &ServerConfig) -> Result<Self> {
         Ok(Self {
             header: write_value(key, config)?,
             refresh: None,
@@ -168,7 +168,7 @@ impl Grant {
     }
 
     /// Returns the grant as text, for sealing.
-    pub(crate) fn write(&self) -> Result<Secret, AccountError> {
+    pub(crate) fn write(&self) -> Result<Secret> {
         let header = self.header.to_str().unwrap_or_default();
         let access = header.strip_prefix(BEARER).unwrap_or(header);
         let refresh = self.refresh.as_ref().map(|token| token.expose().to_owned());
@@ -233,7 +233,7 @@ impl Grant {
 }
 
 /// Returns the value of the server's header with a token or a key.
-fn write_value(token: &str, config: &ServerConfig) -> Result<HeaderValue, AccountError> {
+fn write_value(token: &str, config: &ServerConfig) -> Result<HeaderValue> {
     let bearer = write_header(token)?;
     let Ok(mut plain) = HeaderValue::from_str(token) else { return Ok(bearer) };
     plain.set_sensitive(true);

@@ -9,7 +9,7 @@ use lockgate_store::Secret;
 use lockgate_text::date;
 use url::Url;
 
-use crate::error::AccountError;
+use crate::error::Result;
 use crate::holder::Holder;
 use crate::random::random_text;
 use crate::registration::below;
@@ -37,7 +37,7 @@ impl LinkKeys {
     }
 
     /// Creates a key that lives as long as the process.
-    pub(crate) fn random() -> Result<Self, AccountError> {
+    pub(crate) fn random() -> Result<Self> {
         Ok(Self::derive(&[Secret::new(random_text()?)]))
     }
 

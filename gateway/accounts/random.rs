@@ -4,10 +4,10 @@ use aws_lc_rs::{digest, rand};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::error::AccountError;
+use crate::error::{AccountError, Result};
 
 /// Returns 43 characters with 256 random bits, which suit `state`, ids and PKCE verifiers.
-pub(crate) fn random_text() -> Result<String, AccountError> {
+pub(crate) fn random_text() -> Result<String> {
     let mut bytes = [0; 32];
     if rand::fill(&mut bytes).is_err() {
         return Err(AccountError::Internal("random numbers are unavailable on this machine"));

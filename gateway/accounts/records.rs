@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, broadcast};
 use url::Url;
 
-use crate::error::AccountError;
+use crate::error::{AccountError, Result};
 use crate::holder::Holder;
 use crate::random::digest;
 
@@ -96,7 +96,7 @@ impl Records {
         Arc::new(Self { storage, memory, observer, public_url, changes, revocations })
     }
 
-    pub(crate) fn public_url(&self) -> Result<Url, AccountError> {
+    pub(crate) fn public_url(&self) -> Result<Url> {
         let url = self.public_url.lock().clone();
         url.ok_or_else(|| AccountError::Setup("`http.public_url` is not set".into()))
     }
@@ -112,7 +112,7 @@ impl Records {
         content: &T,
         lifetime: Duration,
         max: usize,
-    ) -> Result<(), AccountError> {
+    ) -> Result<()> {
         let expires_at = to_ms(SystemTime::now() + lifetime);
         let content = seal_text(content)?;
         if let Some(Storage { store, vault }) = &self.storage {
@@ -139,10 +139,7 @@ impl Records {
     }
 
     /// Returns a record that has not expired.
-    pub(crate) async fn find<T: DeserializeOwned>(
-        &self,
-        place: &RecordPlace,
-    ) -> Result<Option<T>, AccountError> {
+    pub(crate) async fn find<T: DeserializeOwned>(&self, place: &RecordPlace) -> Result<Option<T>> {
         let content = match &self.storage {
             Some(Storage { store, vault }) => {
                 let found = store.find_account_record(&place.id).await?;
@@ -158,7 +155,7 @@ impl Records {
     }
 
     /// Deletes a record. Returns `false` if it is gone already.
-    pub(crate) async fn remove(&self, place: &RecordPlace) -> Result<bool, AccountError> {
+    pub(crate) async fn remove(&self, place: &RecordPlace) -> Result<bool> {
         match &self.storage {
             Some(storage) => Ok(storage.store.drop_account_record(&place.id).await?),
             None => Ok(self.memory.lock().remove(&place.id).is_some()),
@@ -167,11 +164,9 @@ impl Records {
 }
 
 /// Returns a secret with a value as JSON.
-pub(crate) fn seal_text<T: Serialize>(content: &T) -> Result<Secret, AccountError> {
-    match serde_json::to_string(content) {
-        Ok(text) => Ok(Secret::new(text)),
-        Err(_) => Err(AccountError::Internal("a record cannot be written")),
-    }
+pub(crate) fn seal_text<T: Serialize>(content: &T) -> Result<Secret> {
+    let text = serde_json::to_string(content);
+    text.map(Secret::new).map_err(|_| AccountError::Internal("a record cannot be written"))
 }
 
 /// Logs the failure, and keeps the words for callers.

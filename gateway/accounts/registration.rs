@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::config::Authentication;
 use crate::discovery::AuthorizationServer;
-use crate::error::{AccountError, shown_code};
+use crate::error::{AccountError, Result, shown_code};
 use crate::fetch::{Fetcher, check_scheme};
 use crate::token_endpoint::ClientIdentity;
 
@@ -50,7 +50,7 @@ pub(crate) async fn register(
     server: &AuthorizationServer,
     public_url: &Url,
     scopes: &[String],
-) -> Result<ClientIdentity, AccountError> {
+) -> Result<ClientIdentity> {
     if server.takes_documents && public_url.scheme() == "https" {
         let id = below(public_url, DOCUMENT_PATH).into();
         return Ok(ClientIdentity { id, authentication: Authentication::None });
@@ -95,13 +95,11 @@ fn choose_authentication(server: &AuthorizationServer) -> &'static str {
     found.unwrap_or("none")
 }
 
-fn read_client(answer: &Value) -> Result<ClientIdentity, AccountError> {
+fn read_client(answer: &Value) -> Result<ClientIdentity> {
     let Some(id) = answer["client_id"].as_str() else {
         return Err(AccountError::Invalid("the registration response has no client id".into()));
     };
-    let authentication = match answer["client_secret"].as_str() {
-        Some(secret) => Authentication::RegisteredSecret(Secret::new(secret.to_owned())),
-        None => Authentication::None,
-    };
+    let secret = answer["client_secret"].as_str().map(|secret| Secret::new(secret.to_owned()));
+    let authentication = secret.map_or(Authentication::None, Authentication::RegisteredSecret);
     Ok(ClientIdentity { id: id.to_owned(), authentication })
 }

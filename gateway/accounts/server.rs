@@ -11,7 +11,7 @@ use url::Url;
 use crate::challenge::Challenge;
 use crate::config::{Method, ServerConfig};
 use crate::discovery::{AuthorizationServer, Discovered, discover, find_server};
-use crate::error::AccountError;
+use crate::error::{AccountError, Result};
 use crate::fetch::Fetcher;
 use crate::grant::StoredClient;
 use crate::records::{RecordPlace, Records};
@@ -106,7 +106,7 @@ impl AccountServer {
     }
 
     /// Returns the server's authorization server. Concurrent callers share a single search.
-    pub(crate) async fn discovered(&self) -> Result<Arc<Discovered>, AccountError> {
+    pub(crate) async fn discovered(&self) -> Result<Arc<Discovered>> {
         let mut known = self.discovered.lock().await;
         if let Some((at, found)) = &*known
             && at.elapsed() < found.lifetime
@@ -123,10 +123,7 @@ impl AccountServer {
 
     /// Returns the authorization server that issued a grant. It may be another than the first that
     /// can be reached.
-    pub(crate) async fn discovered_for(
-        &self,
-        issuer: &str,
-    ) -> Result<Arc<Discovered>, AccountError> {
+    pub(crate) async fn discovered_for(&self, issuer: &str) -> Result<Arc<Discovered>> {
         let found = self.discovered().await?;
         if found.server.issuer == issuer {
             return Ok(found);
@@ -142,7 +139,7 @@ impl AccountServer {
     /// Returns the issuer of identity assertions, and the gateway's client there.
     pub(crate) async fn provider(
         &self,
-    ) -> Result<Option<(Arc<AuthorizationServer>, &ClientIdentity)>, AccountError> {
+    ) -> Result<Option<(Arc<AuthorizationServer>, &ClientIdentity)>> {
         let Some((issuer, client)) = &self.config.provider else { return Ok(None) };
         let mut known = self.provider.lock().await;
         if let Some((at, found)) = &*known
@@ -160,7 +157,7 @@ impl AccountServer {
         &self,
         server: &AuthorizationServer,
         scopes: &[String],
-    ) -> Result<ClientIdentity, AccountError> {
+    ) -> Result<ClientIdentity> {
         if let Some(client) = &self.config.client {
             return Ok(client.clone());
         }
@@ -200,7 +197,7 @@ impl AccountServer {
         }
     }
 
-    async fn remove_client(&self, issuer: &str, id: &str) -> Result<(), AccountError> {
+    async fn remove_client(&self, issuer: &str, id: &str) -> Result<()> {
         let place = self.client_place(issuer, &self.records.public_url()?);
         let known = self.records.find::<RegisteredClient>(&place).await?;
         if known.is_some_and(|known| known.client.id == id) {

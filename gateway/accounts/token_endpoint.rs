@@ -13,7 +13,7 @@ use url::form_urlencoded::Serializer;
 
 use crate::config::{Authentication, PreRegistered};
 use crate::discovery::AuthorizationServer;
-use crate::error::{AccountError, shown_code};
+use crate::error::{AccountError, Result, shown_code};
 use crate::fetch::Fetcher;
 
 /// The grant type of assertions (RFC 7523).
@@ -47,7 +47,7 @@ pub(crate) async fn request_tokens(
     server: &AuthorizationServer,
     client: &ClientIdentity,
     parameters: &[(&str, &str)],
-) -> Result<Tokens, AccountError> {
+) -> Result<Tokens> {
     read_tokens(&request_answer(fetcher, server, client, parameters).await?)
 }
 
@@ -57,7 +57,7 @@ pub(crate) async fn request_answer(
     server: &AuthorizationServer,
     client: &ClientIdentity,
     parameters: &[(&str, impl AsRef<str>)],
-) -> Result<Value, AccountError> {
+) -> Result<Value> {
     let (headers, form) = write_form(client, server, parameters)?;
     let (status, answer) = fetcher.post_form(&server.token, headers, form).await?;
     if status == StatusCode::OK { Ok(answer) } else { Err(read_error(status, &answer)) }
@@ -69,7 +69,7 @@ pub(crate) async fn revoke_token(
     server: &AuthorizationServer,
     client: &ClientIdentity,
     parameters: &[(&str, &str)],
-) -> Result<(), AccountError> {
+) -> Result<()> {
     let Some(endpoint) = &server.revocation else { return Ok(()) };
     let (headers, form) = write_form(client, server, parameters)?;
     let (status, answer) = fetcher.post_form(endpoint, headers, form).await?;
@@ -77,7 +77,7 @@ pub(crate) async fn revoke_token(
 }
 
 /// Reads the tokens of a successful answer.
-pub(crate) fn read_tokens(answer: &Value) -> Result<Tokens, AccountError> {
+pub(crate) fn read_tokens(answer: &Value) -> Result<Tokens> {
     let Some(token) = text(answer, "access_token") else {
         return Err(AccountError::Invalid("the token response has no access token".into()));
     };
@@ -96,7 +96,7 @@ fn read_scopes(text: &str) -> Vec<String> {
 }
 
 /// Returns the value of `Authorization` with a token.
-pub(crate) fn write_header(token: &str) -> Result<HeaderValue, AccountError> {
+pub(crate) fn write_header(token: &str) -> Result<HeaderValue> {
     let is_sendable = token.len() <= MAX_TOKEN && token.bytes().all(|b| b.is_ascii_graphic());
     let header = HeaderValue::from_str(&format!("Bearer {token}")).ok();
     let Some(mut header) = header.filter(|_| is_sendable) else {
@@ -151,7 +151,7 @@ pub(crate) fn write_form(
     client: &ClientIdentity,
     server: &AuthorizationServer,
     parameters: &[(&str, impl AsRef<str>)],
-) -> Result<(HeaderMap, String), AccountError> {
+) -> Result<(HeaderMap, String)> {
     let mut headers = HeaderMap::new();
     let mut form = Serializer::new(String::new());
     form.extend_pairs(parameters.iter().map(|(name, value)| (name, value.as_ref())));

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use lockgate_store::Secret;
 
-use crate::error::AccountError;
+use crate::error::{AccountError, Result};
 
 /// Maximum size of the file, in bytes.
 const MAX_BYTES: usize = 16 * 1024;
 
 /// Reads the token. The errors quote neither the file nor its path, because callers receive them.
-pub(crate) async fn read_token(file: &Path) -> Result<Secret, AccountError> {
+pub(crate) async fn read_token(file: &Path) -> Result<Secret> {
     let path = PathBuf::from(file);
     let read = tokio::task::spawn_blocking(move || read_bounded(&path)).await;
     let bytes = match read {

@@ -13,7 +13,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::caller_id::CallerId;
 use crate::clock;
 use crate::concurrency::callers::{RUNNING, Rules, TurnsState, WAITING};
-use crate::pool::{Freed, Membership, PoolWaiter, Queue};
+use crate::pool::{Membership, PoolWaiter, Queue};
 use callers::{Answer, Callers, Notice, Waiter};
 
 pub use callers::{Bounds, Charge, ConcurrencyError};
@@ -220,10 +220,7 @@ impl ConcurrencyLimit {
         if !self.serve()
             && let Some((part, freed)) = self.rules.part.as_ref().zip(freed)
         {
-            part.running.wake(match freed {
-                Freed::Common => Queue::Common,
-                Freed::Own => Queue::Own,
-            });
+            part.running.wake(freed);
         }
     }
 }

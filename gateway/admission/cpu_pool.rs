@@ -1,8 +1,11 @@
 //! A pool of threads for CPU-bound work that would block other tasks. Concurrency is limited, and
-//! shared fairly by the time that each caller's work takes.
+//! shared fairly by the time that each caller's work takes. Also starts the tasks of the runtime.
 
 use std::panic::resume_unwind;
+use std::pin::Pin;
 use std::sync::Arc;
+
+use tokio::task::JoinHandle;
 
 use crate::{Bounds, CallerId, Charge, ConcurrencyError, ConcurrencyLimit, Permit};
 
@@ -50,6 +53,16 @@ impl Turn {
             },
         }
     }
+}
+
+/// Spawns a task, as [`tokio::spawn`] does. The future is boxed without its type, because the
+/// runtime's code for a task is compiled once per type of future.
+///
+/// # Panics
+/// Outside of a runtime.
+pub fn spawn<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+    let boxed: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(future);
+    tokio::spawn(boxed)
 }
 
 #[cfg(test)]

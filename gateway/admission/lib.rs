@@ -9,12 +9,10 @@ mod cpu_pool;
 pub mod future_pool;
 mod pool;
 pub mod reader;
-mod task;
 
 pub use crate::pool::Membership;
 pub use budget::Waits;
 pub use caller_id::{CallerId, Role};
 pub use concurrency::{Bounds, Charge, ConcurrencyError, ConcurrencyLimit, Permit, Promise};
-pub use cpu_pool::{CpuPool, Turn};
+pub use cpu_pool::{CpuPool, Turn, spawn};
 pub use pool::{Pool, Pools};
-pub use task::spawn;

@@ -109,13 +109,6 @@ pub(crate) struct Member {
     waiters: PoolWaiters,
 }
 
-/// The part that a returned permit belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Freed {
-    Own,
-    Common,
-}
-
 impl Pools {
     /// Creates a membership for a single limit.
     #[must_use]
@@ -180,22 +173,19 @@ impl Member {
         false
     }
 
-    pub(crate) fn give_back(&self) -> Freed {
+    /// Returns a permit, and the part that it was taken from.
+    pub(crate) fn give_back(&self) -> Queue {
         let borrowed = self
             .borrowed
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |borrowed| borrowed.checked_sub(1));
-        let freed = match borrowed {
-            Ok(_) => {
-                self.pool.give_back();
-                Freed::Common
-            }
-            Err(_) => {
-                self.own.fetch_sub(1, Ordering::SeqCst);
-                Freed::Own
-            }
-        };
+        let is_common = borrowed.is_ok();
+        if is_common {
+            self.pool.give_back();
+        } else {
+            self.own.fetch_sub(1, Ordering::SeqCst);
+        }
         self.end_use();
-        freed
+        if is_common { Queue::Common } else { Queue::Own }
     }
 
     fn begin_use(&self) {
@@ -248,7 +238,7 @@ pub(crate) trait PoolWaiter: Send + Sync {
     fn try_again(&self, queue: Queue);
 }
 
-/// The part of the pool that is waited for.
+/// The part of the pool that a permit belongs to, or that is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queue {
     /// The common part of the pool.

@@ -112,10 +112,7 @@ impl App {
 
     /// Returns the settings of each configured server, with the operators' switches applied.
     pub(super) fn settings(&self, config: &Config) -> Vec<lockgate_upstream::Config> {
-        let mut settings = Vec::with_capacity(config.servers.len());
-        for configured in &config.servers {
-            settings.push(self.switches.apply(configured).into_owned());
-        }
-        settings
+        let configured = config.servers.iter();
+        configured.map(|configured| self.switches.apply(configured).into_owned()).collect()
     }
 }

@@ -56,12 +56,8 @@ impl Certificate {
             return Err(ClientCertificateError::Unreadable);
         };
         let names = names(&certificate)?;
-        let Some(subject) = find_subject(&names) else {
-            return Err(ClientCertificateError::NoName);
-        };
-        let Some(issuer) = distinguished(certificate.issuer()) else {
-            return Err(ClientCertificateError::NoName);
-        };
+        let subject = find_subject(&names).ok_or(ClientCertificateError::NoName)?;
+        let issuer = distinguished(certificate.issuer()).ok_or(ClientCertificateError::NoName)?;
         let organisation = single(certificate.subject(), X509Name::iter_organization);
         if let Some(name) = organisation
             && let Some(mistake) = find_mistake(name)
@@ -97,9 +93,8 @@ pub fn read_expiry(der: &[u8]) -> Option<i64> {
 }
 
 fn names(certificate: &X509Certificate<'_>) -> Result<Vec<Box<str>>, ClientCertificateError> {
-    let Ok(alternative) = certificate.subject_alternative_name() else {
-        return Err(ClientCertificateError::Unreadable);
-    };
+    let alternative =
+        certificate.subject_alternative_name().map_err(|_| ClientCertificateError::Unreadable)?;
     let mut all = Vec::new();
     if let Some(extension) = alternative {
         for name in extension.value.general_names.iter().take(MAX_NAMES) {
@@ -146,10 +141,7 @@ where
 {
     let mut all = attribute(name);
     let first = all.next()?;
-    if all.next().is_some() {
-        return None;
-    }
-    usable(first.as_str().ok()?)
+    if all.next().is_some() { None } else { usable(first.as_str().ok()?) }
 }
 
 /// Formats a distinguished name. Different names have different texts; otherwise an attribute of an
@@ -157,11 +149,8 @@ where
 fn distinguished(name: &X509Name<'_>) -> Option<String> {
     let mut all = Vec::new();
     for relative in name.iter_rdn() {
-        let mut attributes = Vec::new();
-        for one in relative.iter() {
-            attributes.push(attribute(one)?);
-        }
-        all.push(attributes.join(" + "));
+        let attributes: Option<Vec<_>> = relative.iter().map(attribute).collect();
+        all.push(attributes?.join(" + "));
     }
     let text = all.join(", ");
     usable(&text)?;

@@ -38,9 +38,7 @@ pub(crate) async fn find<T>(
 
 /// Reads a URL from the issuer's metadata, which must be as secure as the issuer's own.
 pub(crate) fn read_address(document: &Value, name: &str, issuer: &str) -> Result<Url, String> {
-    let Some(url) = read_url(document, name) else {
-        return Err(format!("the metadata has no `{name}`"));
-    };
+    let url = read_url(document, name).ok_or_else(|| format!("the metadata has no `{name}`"))?;
     let is_secure =
         url.scheme() == "https" || url.scheme() == "http" && issuer.starts_with("http:");
     if is_secure { Ok(url) } else { Err(format!("`{name}` is not https")) }
@@ -53,10 +51,8 @@ fn read_url(document: &Value, name: &str) -> Option<Url> {
 /// Returns the egress policy for a URL in an issuer's metadata. The operator did not configure the
 /// URL, so only the issuer's own origin may be internal.
 pub(crate) fn policy_for(url: &Url, issuer: &str) -> Policy {
-    match Url::parse(issuer) {
-        Ok(issuer) if issuer.origin() == url.origin() => Policy::Operator,
-        _ => Policy::Public,
-    }
+    let is_own = Url::parse(issuer).is_ok_and(|issuer| issuer.origin() == url.origin());
+    if is_own { Policy::Operator } else { Policy::Public }
 }
 
 fn is_of(document: &Value, issuer: &str) -> bool {

@@ -130,10 +130,7 @@ impl Issuer {
     }
 
     pub(crate) fn key_set(&self) -> KeySetState {
-        let keys = match &*self.keys.load() {
-            Some(keys) => keys.len(),
-            None => 0,
-        };
+        let keys = self.keys.load().as_ref().map_or(0, |keys| keys.len());
         KeySetState {
             issuer: self.config.issuer.clone(),
             keys,

@@ -115,10 +115,8 @@ pub fn parse_time(text: &str) -> Option<u64> {
 /// Formats Unix seconds as RFC 3339, in UTC.
 pub fn write_time(seconds: u64) -> String {
     let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-    match OffsetDateTime::from_unix_timestamp(seconds) {
-        Ok(time) => time.format(&Rfc3339).unwrap_or_default(),
-        Err(_) => String::new(),
-    }
+    let time = OffsetDateTime::from_unix_timestamp(seconds).ok();
+    time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
 }
 
 // Omits the hash.
@@ -164,10 +162,7 @@ impl Ring {
         hash: blake3::Hash,
         now: impl FnOnce() -> u64,
     ) -> Result<Principal, RefusedCaller> {
-        let id = match text.strip_prefix(PREFIX) {
-            Some(rest) => rest.get(..ID_BYTES * 2).unwrap_or(""),
-            None => "",
-        };
+        let id = text.strip_prefix(PREFIX).and_then(|rest| rest.get(..ID_BYTES * 2)).unwrap_or("");
         let held = self.0.get(id);
         // Comparing with a dummy makes an unknown id take as long as a wrong secret.
         let kept = held.map_or_else(|| [0; 32].into(), |held| held.hash);

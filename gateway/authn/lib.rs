@@ -6,7 +6,6 @@ mod certificate;
 mod claims;
 mod config;
 mod discovery;
-mod holder;
 mod identity;
 mod jwks;
 pub mod key;
@@ -23,12 +22,11 @@ use std::sync::Arc;
 pub use certificate::{CERTIFICATE, Certificate, ClientCertificateError, read_expiry};
 pub use config::{Anonymous, Claims, Config, Issuer, RoleHolders, Scopes, SignIn, ToolScopes};
 pub use discovery::Outside;
-pub use holder::Holder;
 pub use identity::{ANONYMOUS, AccessToken, DEFAULT_ORGANISATION, Identity, KEY, LOCAL};
 pub use jsonwebtoken::Algorithm;
 pub use jwks::KeySetState;
 pub use lockgate_admission::Role;
-pub use principal::{AuthnError, Principal, RefusedCaller, RefusedToken};
+pub use principal::{AuthnError, Holder, Principal, RefusedCaller, RefusedToken};
 pub use provider::{Answer, Attempt, SignInError};
 pub use resource::{Resource, WELL_KNOWN};
 pub use scope::is_scope;
@@ -204,10 +202,7 @@ impl Authenticator {
     /// accepted only while sign-in at that provider is configured.
     pub fn current_visitor(&self, visitor: &Principal) -> Option<Principal> {
         let is_of_provider = matches!(self.sign_in(), Some(to) if *to.issuer == *visitor.issuer);
-        if *visitor.issuer != *KEY && !is_of_provider {
-            return None;
-        }
-        self.current(visitor)
+        if *visitor.issuer != *KEY && !is_of_provider { None } else { self.current(visitor) }
     }
 
     /// Returns the configuration of sign-in at a provider, if the console offers it.

@@ -1,11 +1,12 @@
 //! Sign-in at an OpenID provider (authorization code with PKCE). The gateway is a client of a
 //! configured token issuer and applies that issuer's keys, algorithms and claims. Tokens are
-//! dropped after the sign-in and never included in errors. References: OpenID Connect Core 1.0; RFC
-//! 6749, 7636, 9207, 9700.
+//! dropped after the sign-in and never included in errors; the exchange of a code for an ID token
+//! is sent once, and redirects are not followed. References: OpenID Connect Core 1.0; RFC 6749,
+//! 7636, 9207, 9700.
 
 mod answer;
-mod metadata;
-mod token_request;
+
+pub use answer::{Answer, SignInError};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,20 +14,25 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use lockgate_egress::client_secret_basic;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::timeout;
 use url::Url;
-
-pub use answer::{Answer, SignInError};
+use url::form_urlencoded::Serializer;
 
 use crate::config::SignIn;
-use crate::discovery::{self, Outside};
+use crate::discovery;
+use crate::discovery::{Outside, policy_for, read_address};
 use crate::identity::Identity;
 use crate::jwks::Issuer;
 use crate::scope::Needs;
-use crate::token::id_token::{self, Expected};
-use metadata::Metadata;
+use crate::token::id_token;
+use crate::token::id_token::Expected;
+use answer::read_error;
 
 /// Lifetime of cached metadata.
 const METADATA_LIFETIME: Duration = Duration::from_secs(3600);
@@ -154,6 +160,139 @@ impl Provider {
         *known = Some(CachedMetadata { at: Instant::now(), found: found.clone() });
         found
     }
+}
+
+struct Metadata {
+    authorization: Url,
+    token: Url,
+    /// The sign-out endpoint (OpenID Connect RP-Initiated Logout 1.0), if any.
+    end_session: Option<Url>,
+    /// Whether the provider includes `iss` in every answer (RFC 9207).
+    announces_issuer: bool,
+    secret_place: SecretPlace,
+}
+
+/// The location of the client secret in a token request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SecretPlace {
+    /// `client_secret_basic`
+    Header,
+    /// `client_secret_post`
+    Body,
+    /// Neither is accepted, and this gateway supports no other method.
+    Nowhere,
+}
+
+impl Metadata {
+    /// Reads the metadata of a provider. A provider without a list of PKCE methods is accepted: it
+    /// may support PKCE, which is always sent, and the nonce protects the sign-in in any case.
+    ///
+    /// # Errors
+    /// A member is missing, or weaker than required.
+    fn read(document: &Value, issuer: &str) -> Result<Self, String> {
+        if !offers(document, "code_challenge_methods_supported", "S256").unwrap_or(true) {
+            return Err("the provider does not support PKCE with S256".into());
+        }
+        if !offers(document, "response_types_supported", "code").unwrap_or(true) {
+            return Err("the provider does not support the response type `code`".into());
+        }
+        let announced = document.get("authorization_response_iss_parameter_supported");
+        Ok(Self {
+            authorization: read_address(document, "authorization_endpoint", issuer)?,
+            token: read_address(document, "token_endpoint", issuer)?,
+            end_session: read_address(document, "end_session_endpoint", issuer).ok(),
+            announces_issuer: announced == Some(&Value::Bool(true)),
+            secret_place: find_secret_place(document),
+        })
+    }
+}
+
+/// Returns the location of the secret. The default is `client_secret_basic` (RFC 8414, section 2).
+fn find_secret_place(document: &Value) -> SecretPlace {
+    let list = "token_endpoint_auth_methods_supported";
+    let takes_header = offers(document, list, "client_secret_basic");
+    match (takes_header, offers(document, list, "client_secret_post")) {
+        (None | Some(true), _) => SecretPlace::Header,
+        (_, Some(true)) => SecretPlace::Body,
+        _ => SecretPlace::Nowhere,
+    }
+}
+
+/// Returns whether a list contains a word; `None` without a list.
+fn offers(document: &Value, list: &str, word: &str) -> Option<bool> {
+    let list = document.get(list)?.as_array()?;
+    Some(list.iter().any(|item| item == word))
+}
+
+struct Granted {
+    id_token: String,
+    /// `None` if the granted scopes are those requested.
+    scopes: Option<String>,
+}
+
+impl Provider {
+    async fn exchange(
+        &self,
+        metadata: &Metadata,
+        code: &str,
+        verifier: &str,
+    ) -> Result<Granted, SignInError> {
+        let (headers, form) = self.write(metadata.secret_place, code, verifier)?;
+        let policy = policy_for(&metadata.token, &self.config.issuer);
+        let sent = self.outside.post(&metadata.token, policy, headers, form).await;
+        match sent {
+            Ok((status, answer)) => read(status, &answer),
+            Err(fault) => {
+                Err(SignInError::Unreachable(format!("{}: {fault}", metadata.token.path())))
+            }
+        }
+    }
+
+    /// Builds the request, with the client secret where the provider requires it.
+    fn write(
+        &self,
+        place: SecretPlace,
+        code: &str,
+        verifier: &str,
+    ) -> Result<(HeaderMap, String), SignInError> {
+        let config = &self.config;
+        let mut headers = HeaderMap::new();
+        let form = HeaderValue::from_static("application/x-www-form-urlencoded");
+        headers.insert(CONTENT_TYPE, form);
+        let mut body = Serializer::new(String::new());
+        body.append_pair("grant_type", "authorization_code")
+            .append_pair("code", code)
+            .append_pair("redirect_uri", config.redirect.as_str())
+            .append_pair("code_verifier", verifier);
+        match (&config.client_secret, place) {
+            (None, _) => {
+                body.append_pair("client_id", &config.client_id);
+            }
+            (Some(secret), SecretPlace::Body) => {
+                body.append_pair("client_id", &config.client_id);
+                body.append_pair("client_secret", secret);
+            }
+            (Some(secret), SecretPlace::Header) => {
+                let value = client_secret_basic(&config.client_id, secret);
+                headers.insert(AUTHORIZATION, value.ok_or(SignInError::Client)?);
+            }
+            (Some(_), SecretPlace::Nowhere) => return Err(SignInError::Client),
+        }
+        Ok((headers, body.finish()))
+    }
+}
+
+fn read(status: StatusCode, answer: &Value) -> Result<Granted, SignInError> {
+    if status != StatusCode::OK {
+        return Err(text(answer, "error").map_or(SignInError::Malformed, read_error));
+    }
+    let Some(id_token) = text(answer, "id_token") else { return Err(SignInError::Token) };
+    let scopes = text(answer, "scope").map(str::to_owned);
+    Ok(Granted { id_token: id_token.to_owned(), scopes })
+}
+
+fn text<'a>(answer: &'a Value, name: &str) -> Option<&'a str> {
+    answer.get(name)?.as_str()
 }
 
 #[cfg(test)]

@@ -40,10 +40,7 @@ impl Names {
             return None;
         }
         let url = config.public_url.as_ref()?;
-        let mut issuers = Vec::with_capacity(config.issuers.len());
-        for issuer in &config.issuers {
-            issuers.push(issuer.issuer.clone());
-        }
+        let issuers = config.issuers.iter().map(|issuer| issuer.issuer.clone()).collect();
         let mut supported = config.scopes.required.clone();
         for rule in &config.scopes.tools {
             for scope in &rule.scopes {

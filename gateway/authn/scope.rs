@@ -84,10 +84,7 @@ fn expand<'a>(
     granted: impl IntoIterator<Item = &'a str>,
 ) -> Box<[Arc<str>]> {
     let mut all = BTreeSet::new();
-    let mut open = Vec::new();
-    for scope in granted.into_iter().take(MAX_SCOPES) {
-        open.push(scope);
-    }
+    let mut open: Vec<_> = granted.into_iter().take(MAX_SCOPES).collect();
     while let Some(scope) = open.pop() {
         if all.len() < MAX_SCOPES * 4
             && all.insert(Arc::from(scope))

@@ -151,10 +151,7 @@ impl Desk {
         if let Some(first) = config.keys.first() {
             header.kid = Some(first.id().to_owned());
         }
-        let mut keys = Vec::with_capacity(config.keys.len());
-        for key in &config.keys {
-            keys.push(key.public.clone());
-        }
+        let keys: Vec<_> = config.keys.iter().map(|key| key.public.clone()).collect();
         let kept = moka::sync::Cache::builder()
             .max_capacity(MAX_CACHED_STATEMENTS)
             .time_to_live(std::time::Duration::from_secs(STATEMENT_LIFETIME))
@@ -232,16 +229,12 @@ impl SigningKey {
     /// Parses a PKCS #8 key in PEM, `-----BEGIN PRIVATE KEY-----`.
     pub fn from_pem(pem: &str) -> Result<Self, SigningKeyError> {
         let _ = jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER.install_default();
-        let Ok(der) = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()) else {
-            return Err(SigningKeyError::Form);
-        };
+        let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes())
+            .map_err(|_| SigningKeyError::Form)?;
         let private = EncodingKey::from_ec_der(der.secret_pkcs8_der());
-        let Ok(mut public) = Jwk::from_encoding_key(&private, Algorithm::ES256) else {
-            return Err(SigningKeyError::Kind);
-        };
-        let Ok(id) = public.thumbprint(ThumbprintHash::SHA256) else {
-            return Err(SigningKeyError::Kind);
-        };
+        let mut public = Jwk::from_encoding_key(&private, Algorithm::ES256)
+            .map_err(|_| SigningKeyError::Kind)?;
+        let id = public.thumbprint(ThumbprintHash::SHA256).map_err(|_| SigningKeyError::Kind)?;
         public.common.key_id = Some(id.clone());
         public.common.public_key_use = Some(PublicKeyUse::Signature);
         Ok(Self { private, public, id })

@@ -2,7 +2,6 @@
 //! key that verifies a token; keys and URLs in the token are ignored. Verified tokens are cached
 //! briefly by their digest. References: RFC 7515, 7519, 8725; basic/authorization (2026-07-28).
 
-mod fault;
 pub(crate) mod id_token;
 mod parts;
 
@@ -15,8 +14,7 @@ use moka::Expiry;
 use moka::sync::Cache;
 use serde_json::Value;
 
-use fault::TokenFault;
-use parts::{Parts, TimeFault};
+use parts::{Parts, TimeFault, TokenFault};
 
 use crate::certificate::Certificate;
 use crate::claims;
@@ -208,10 +206,7 @@ impl Parts<'_> {
     /// Returns the certificate that the token is bound to, if any.
     fn bound(&self) -> Result<Option<[u8; 32]>, TokenFault> {
         let Some(cnf) = self.claims.get("cnf") else { return Ok(None) };
-        match thumbprint(cnf) {
-            Some(digest) => Ok(Some(digest)),
-            None => Err(TokenFault::Claim("cnf")),
-        }
+        thumbprint(cnf).map(Some).ok_or(TokenFault::Claim("cnf"))
     }
 }
 
@@ -254,11 +249,7 @@ fn audiences(value: Option<&Value>) -> Option<Vec<String>> {
         Value::Array(many) if (1..=MAX_AUDIENCES).contains(&many.len()) => many,
         _ => return None,
     };
-    let mut audiences = Vec::new();
-    for one in many {
-        audiences.push(one.as_str()?.to_owned());
-    }
-    Some(audiences)
+    many.iter().map(|one| one.as_str().map(str::to_owned)).collect()
 }
 
 /// Evicts a token when it expires, or after [`MAX_CACHE_LIFETIME`].

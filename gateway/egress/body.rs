@@ -138,10 +138,9 @@ pub(crate) async fn exchange<T>(
     pool: Option<Arc<dyn IdleConnections>>,
     read: impl Fn(&ResponseHead<'_, '_>) -> Result<T, Http1Error>,
 ) -> Result<(T, Body), FailedExchange> {
-    match connection.receive_head(is_head, read).await {
-        Ok(head) => Ok((head, Body::new(connection, pool))),
-        Err(cause) => Err(FailedExchange { cause, unsent: connection.take_unsent() }),
-    }
+    let head = connection.receive_head(is_head, read).await;
+    let head = head.map_err(|cause| FailedExchange { cause, unsent: connection.take_unsent() })?;
+    Ok((head, Body::new(connection, pool)))
 }
 
 /// Returns an empty response with the status, the version and the headers of a head.

@@ -28,8 +28,7 @@ use crate::address::Policy;
 use crate::config::Config;
 use crate::error::{ConnectError, SetupError};
 use crate::proxy::{Proxy, Route};
-use crate::resolve::{Fixed, OfOrganisation, Resolve, System};
-use crate::target::Target;
+use crate::target::{Fixed, OfOrganisation, Resolve, System, Target};
 use crate::tls;
 use crate::tls::{ClientCertificate, OwnCertificate};
 

@@ -17,8 +17,7 @@ use crate::connect::{Connector, Stream, find_addresses, open};
 use crate::error::{ConnectError, SendError, SetupError};
 use crate::http1::{Http1Connection, Payload, write_request};
 use crate::proxy::Proxy;
-use crate::resolve::Resolve;
-use crate::target::Target;
+use crate::target::{Resolve, Target};
 
 /// Sends requests to URLs of callers, within the limits of a guard.
 #[derive(Clone)]

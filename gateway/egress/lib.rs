@@ -13,7 +13,6 @@ mod http1;
 mod oauth;
 mod pool;
 mod proxy;
-mod resolve;
 #[cfg(test)]
 mod scripted;
 mod target;
@@ -32,6 +31,5 @@ pub use http1::{Http1Error, MAX_READ_AHEAD, Payload, RequestHead, ResponseHead};
 pub use oauth::{at_path, client_secret_basic, metadata_urls};
 pub use pool::{Origin, PostHead, PostRequest};
 pub use proxy::Proxy;
-pub use resolve::{Addresses, Resolve, System};
-pub use target::Target;
+pub use target::{Addresses, Resolve, System, Target};
 pub use tls::check_authorities;

@@ -68,10 +68,8 @@ impl Origin {
     ) -> Result<Response<Body>, SendError> {
         let mut request = *request.into();
         if request.uri().authority().is_some() {
-            *request.uri_mut() = match request.uri().path_and_query() {
-                Some(path) => Uri::from(path.clone()),
-                None => Uri::default(),
-            };
+            let path = request.uri().path_and_query().cloned();
+            *request.uri_mut() = path.map(Uri::from).unwrap_or_default();
         }
         let is_head = request.method() == Method::HEAD;
         let request = write_request(request, self.0.host.clone());
@@ -97,10 +95,8 @@ impl Origin {
             let body = body.collect_limited(max).await.map_err(|error| error.to_string())?;
             Ok(Response::from_parts(head, body))
         };
-        match timeout(FETCH_TIMEOUT, fetching).await {
-            Ok(fetched) => fetched,
-            Err(_) => Err(format!("no response within {} s", FETCH_TIMEOUT.as_secs())),
-        }
+        let fetched = timeout(FETCH_TIMEOUT, fetching).await;
+        fetched.map_err(|_| format!("no response within {} s", FETCH_TIMEOUT.as_secs()))?
     }
 
     /// Returns the head of a POST to the origin's URL with these headers, to be used repeatedly.

@@ -102,10 +102,7 @@ impl Proxy {
                 return Err(io::Error::other("its response is too long"));
             }
         }
-        let status = match head.strip_prefix(b"HTTP/1.") {
-            Some(rest) => rest.get(2..5).unwrap_or(b""),
-            None => b"",
-        };
+        let status = head.strip_prefix(b"HTTP/1.").and_then(|rest| rest.get(2..5)).unwrap_or(b"");
         if status.starts_with(b"2") {
             return Ok(());
         }

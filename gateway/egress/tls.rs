@@ -74,11 +74,10 @@ fn system(from_environment: bool) -> Vec<CertificateDer<'static>> {
     if from_environment || !openssl_probe::has_ssl_cert_env_vars() {
         return rustls_native_certs::load_native_certs().certs;
     }
-    let mut all = Vec::new();
-    for folder in openssl_probe::candidate_cert_dirs() {
-        all.extend(rustls_native_certs::load_certs_from_paths(None, Some(folder)).certs);
-    }
-    all
+    let folders = openssl_probe::candidate_cert_dirs();
+    folders
+        .flat_map(|at| rustls_native_certs::load_certs_from_paths(None, Some(at)).certs)
+        .collect()
 }
 
 /// Checks whether a file contains usable CA certificates.
@@ -103,10 +102,7 @@ fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String>
             return Err("too many certificates".into());
         }
     }
-    if all.is_empty() {
-        return Err("no certificate in this file".into());
-    }
-    Ok(all)
+    if all.is_empty() { Err("no certificate in this file".into()) } else { Ok(all) }
 }
 
 fn check_authority(certificate: &CertificateDer<'static>) -> Result<(), rustls::Error> {
@@ -133,10 +129,8 @@ impl ClientCertificate {
 
     fn read(&self) -> Result<Pair, CertificateError> {
         let chain = read_chain(&self.cert).map_err(CertificateError::Cert)?;
-        match read_key(&self.key) {
-            Ok(key) => Ok(Pair { chain, key }),
-            Err(error) => Err(CertificateError::Key(error)),
-        }
+        let key = read_key(&self.key).map_err(CertificateError::Key)?;
+        Ok(Pair { chain, key })
     }
 
     fn make_config(

@@ -132,10 +132,7 @@ impl Backlog {
             (tail, read)
         });
         let (tail, read) = read.await.map_err(|error| ForwardError::new(&error))?;
-        let records = match read {
-            Ok(records) => records,
-            Err(error) => return Err(ForwardError::new(&format!("audit file: {error}"))),
-        };
+        let records = read.map_err(|error| ForwardError::new(&format!("audit file: {error}")))?;
         self.tail = Some(tail);
         if let Some(records) = &records {
             self.read = records.last;

@@ -67,10 +67,8 @@ impl Poster {
     }
 
     async fn send(&self, body: &Body) -> Result<(), ForwardError> {
-        let answer = match self.post.send(&body.id, MEDIA_TYPE, &body.lines).await {
-            Ok(answer) => answer,
-            Err(words) => return Err(ForwardError::new(&words)),
-        };
+        let answer = self.post.send(&body.id, MEDIA_TYPE, &body.lines).await;
+        let answer = answer.map_err(|words| ForwardError::new(&words))?;
         if answer.status.is_success() {
             return Ok(());
         }
@@ -92,10 +90,7 @@ impl Body {
         let Records { first, last, lines, .. } = records;
         let line = lines.trim_ascii_end().rsplit(|byte| *byte == b'\n').next();
         let record: Value = serde_json::from_slice(line.unwrap_or(&[])).unwrap_or(Value::Null);
-        let hash = match record.get("hash") {
-            Some(Value::String(hash)) => hash.get(..ID_DIGITS).unwrap_or(""),
-            _ => "",
-        };
+        let hash = record["hash"].as_str().and_then(|hash| hash.get(..ID_DIGITS)).unwrap_or("");
         let id = format!("{first}-{last}-{hash}");
         Self { id, lines: lines.into() }
     }

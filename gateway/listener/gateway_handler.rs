@@ -1,10 +1,13 @@
-//! The handler that passes exchanges to the gateway, and the threads that serve with it.
-//!
-//! Generic code is compiled where its types are known: here, in a crate optimised for speed, and
-//! not in the program, which is optimised for size.
+//! The handler that passes exchanges to the gateway, and the threads that serve with it: those for
+//! clients, and one for the operator endpoints on a separate address, so that they respond
+//! regardless of client load and blocked workers. Generic code is compiled where its types are
+//! known: here, in a crate optimised for speed, and not in the program, which is optimised for
+//! size.
 
 use std::borrow::Cow;
+use std::future::pending;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -21,9 +24,10 @@ use lockgate_sessions::Edge;
 use lockgate_telemetry::Rejection;
 use tokio::io::{Stdin, Stdout};
 
+use crate::config::{Audience, Config};
+use crate::context::Fallback;
 use crate::exchange_handler::Handler;
-use crate::fallback::Fallback;
-use crate::http::Server;
+use crate::http::{BindError, Server};
 use crate::stdio::{self, Stdio};
 
 /// Adapts the response to a request that is rejected before routing to the format of its path.
@@ -87,24 +91,25 @@ impl Handler for GatewayHandler {
 }
 
 impl Server {
-    /// Starts a thread that runs the server until `shutdown` is ready, and then for `grace`. The
-    /// thread returns the number of aborted connections.
+    /// Starts a thread of this name that runs the server until `shutdown` is ready, and then for
+    /// `grace`. The thread returns the number of aborted connections.
     ///
     /// # Errors
     /// The thread or its runtime cannot be started.
     #[inline(never)]
-    pub fn start_worker(
+    pub fn start_thread(
         self,
+        name: &'static str,
         handler: Arc<GatewayHandler>,
         fallback: Fallback,
         shutdown: BoxFuture<'static, ()>,
         grace: Duration,
     ) -> io::Result<JoinHandle<usize>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        std::thread::Builder::new().name("worker".into()).spawn(move || {
+        std::thread::Builder::new().name(name.into()).spawn(move || {
             let ended = runtime.block_on(self.run(handler, fallback, shutdown, grace));
             ended.unwrap_or_else(|error| {
-                tracing::error!(%error, "a worker has ended");
+                tracing::error!(%error, name, "a thread that serves connections has ended");
                 0
             })
         })
@@ -125,4 +130,37 @@ pub fn serve_stdio(
     shutdown: BoxFuture<'static, ()>,
 ) -> BoxFuture<'static, io::Result<usize>> {
     Box::pin(stdio::serve_stdio(stdin, stdout, handler, limits, shutdown))
+}
+
+/// Open connections, in total and per address.
+const MAX_CONNECTIONS: usize = 128;
+
+/// The reason the operator endpoints cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum OperatorsError {
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    #[error("the thread of the operator's endpoints cannot be started: {0}")]
+    Thread(#[from] io::Error),
+}
+
+/// Serves `service` on `address` for the lifetime of the process. Other settings are those for
+/// clients, except the connection limits. Returns the bound address.
+///
+/// # Errors
+/// [`OperatorsError`].
+#[inline(never)]
+pub fn start_operators(
+    address: SocketAddr,
+    clients: &Config,
+    handler: Arc<GatewayHandler>,
+    service: Fallback,
+) -> Result<SocketAddr, OperatorsError> {
+    let mut config = Config { listen: address, audience: Audience::Operators, ..clients.clone() };
+    config.limits.connections = MAX_CONNECTIONS;
+    config.limits.connections_per_address = MAX_CONNECTIONS;
+    let server = Server::bind(config)?;
+    let address = server.address();
+    server.start_thread("operators", handler, service, Box::pin(pending()), Duration::ZERO)?;
+    Ok(address)
 }

@@ -19,9 +19,8 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::config::Config;
 use crate::connection::Connections;
-use crate::context::ListenerState;
+use crate::context::{Fallback, ListenerState};
 use crate::exchange_handler::Handler;
-use crate::fallback::Fallback;
 use crate::http::serve::LoopState;
 use crate::slots::AddressFull;
 use crate::tls::{self, CertificateExpiry, ServerCertificate};
@@ -98,14 +97,10 @@ impl Server {
     }
 
     fn new(socket: StdListener, config: Config) -> Result<Self, BindError> {
-        let address = match socket.local_addr() {
-            Ok(address) => address,
-            Err(cause) => return Err(BindError::Address { address: config.listen, cause }),
-        };
-        let identity = match config.tls.clone() {
-            Some(files) => Some(Arc::new(ServerCertificate::load(files)?)),
-            None => None,
-        };
+        let address = socket.local_addr();
+        let address =
+            address.map_err(|cause| BindError::Address { address: config.listen, cause })?;
+        let identity = config.tls.clone().map(ServerCertificate::load).transpose()?.map(Arc::new);
         Ok(Self { socket, address, listener: Arc::new(ListenerState::new(config)), identity })
     }
 

@@ -17,11 +17,9 @@ mod exchange;
 mod exchange_handler;
 #[cfg(test)]
 mod fake;
-mod fallback;
 mod gateway_handler;
 mod http;
 mod incoming_body;
-mod operators;
 mod origin_check;
 mod remote;
 mod request_body;
@@ -30,18 +28,18 @@ mod response_body;
 mod session_client;
 mod slots;
 mod sse;
-mod sse_sessions;
 mod stdio;
 mod tls;
 mod unfinished;
 
 pub use client_address::{ForwardedHeader, TrustedProxies};
 pub use config::{Audience, BodyLimits, Clients, Config, Limits, Tls};
-pub use fallback::{Fallback, fallback};
-pub use gateway_handler::{DescribeRejection, GatewayHandler, serve_stdio};
+pub use context::{Fallback, fallback};
+pub use gateway_handler::{
+    DescribeRejection, GatewayHandler, OperatorsError, serve_stdio, start_operators,
+};
 pub use http::{BindError, CertificateWatch, Drain, Server};
 pub use incoming_body::IncomingBody;
-pub use operators::{OperatorsError, start_operators};
 pub use remote::Remote;
 pub use response_body::FallbackBody;
 pub use stdio::Stdio;

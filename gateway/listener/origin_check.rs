@@ -212,18 +212,12 @@ fn split(host: &str) -> Option<(&str, Option<u16>)> {
         }
         _ => return None,
     };
-    if name.is_empty() {
-        return None;
-    }
-    Some((name, port))
+    if name.is_empty() { None } else { Some((name, port)) }
 }
 
 fn is_loopback(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
-    match address(name) {
-        Some(ip) => ip.is_loopback(),
-        None => name.eq_ignore_ascii_case("localhost"),
-    }
+    address(name).map_or_else(|| name.eq_ignore_ascii_case("localhost"), |ip| ip.is_loopback())
 }
 
 /// Parses an IP literal. The check of the first byte is a cheap filter for names.

@@ -34,9 +34,7 @@ pub(crate) fn check_post(headers: &HeaderMap) -> Result<(), ListenerError> {
     {
         return Err(ListenerError::ContentTypes);
     }
-    let Some(content_type) = headers.get(CONTENT_TYPE) else {
-        return Err(ListenerError::ContentType);
-    };
+    let content_type = headers.get(CONTENT_TYPE).ok_or(ListenerError::ContentType)?;
     if !is_json(content_type.as_bytes()) {
         return Err(ListenerError::ContentType);
     }
@@ -109,10 +107,7 @@ pub(crate) fn bearer(headers: &mut HeaderMap) -> Result<Option<String>, Listener
     {
         return Err(ListenerError::Authorization);
     }
-    match headers.remove(AUTHORIZATION) {
-        Some(value) => Ok(token(&value)),
-        None => Ok(None),
-    }
+    Ok(headers.remove(AUTHORIZATION).and_then(|value| token(&value)))
 }
 
 /// Returns the token after the scheme `Bearer`. An empty or non-UTF-8 token is an invalid

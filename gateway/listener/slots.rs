@@ -114,13 +114,9 @@ impl Slots {
     }
 
     fn time_until_idle(&self, address: IpAddr) -> Option<Duration> {
-        let mut first = None;
-        for connections in self.loops.lock().iter().filter_map(Weak::upgrade) {
-            if let Some(time) = connections.time_until_idle(address) {
-                first = Some(time.min(first.unwrap_or(time)));
-            }
-        }
-        first
+        let loops = self.loops.lock();
+        let all = loops.iter().filter_map(Weak::upgrade);
+        all.filter_map(|connections| connections.time_until_idle(address)).min()
     }
 
     /// Closes connections, unless enough are already closing, as their slots are about to be free.

@@ -21,14 +21,13 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::connection::ActiveRequest;
-use crate::context::{ConnectionContext, Routed};
+use crate::context::{ConnectionContext, Owner, Routed, Session, Sessions};
 use crate::error::ListenerError;
 use crate::exchange_handler::Handler;
 use crate::incoming_body::IncomingBody;
 use crate::request_headers::check_post;
 use crate::response_body::{EventStream, answer_preflight, stream};
 use crate::session_client::{self, MessageQueue, QueuedMessage, SESSION, SessionClient};
-use crate::sse_sessions::{Owner, Session, Sessions};
 
 /// Maximum depth parsed to distinguish requests from notifications; the proxy has its own limit.
 const MAX_DEPTH: usize = 128;
@@ -148,12 +147,8 @@ async fn begin_answer<H: Handler>(
 }
 
 fn find_session_id(query: Option<&str>) -> &str {
-    for pair in query.unwrap_or("").split('&') {
-        if let Some(id) = pair.strip_prefix("session=") {
-            return id;
-        }
-    }
-    ""
+    let mut pairs = query.unwrap_or("").split('&');
+    pairs.find_map(|pair| pair.strip_prefix("session=")).unwrap_or("")
 }
 
 /// The messages of a stream. Dropping it ends the session.

@@ -118,10 +118,8 @@ fn take_stamps(files: &Tls) -> [FileStamp; 3] {
 pub(crate) fn read_client_certificate(
     connection: &ServerConnection,
 ) -> Result<Option<Arc<Certificate>>, ClientCertificateError> {
-    match connection.peer_certificates() {
-        Some([certificate, ..]) => Ok(Some(Arc::new(Certificate::read(certificate)?))),
-        _ => Ok(None),
-    }
+    let first = connection.peer_certificates().and_then(|all| all.first());
+    Ok(first.map(|certificate| Certificate::read(certificate)).transpose()?.map(Arc::new))
 }
 
 fn take_stamp(path: &Path) -> FileStamp {

@@ -83,20 +83,28 @@ impl Offers {
 
     /// Returns the union of both.
     #[must_use]
-    pub fn or(self, other: Self) -> Self {
-        Self {
-            tools: self.tools || other.tools,
-            prompts: self.prompts || other.prompts,
-            resources: self.resources || other.resources,
-            subscribe: self.subscribe || other.subscribe,
-            completions: self.completions || other.completions,
-            logging: self.logging || other.logging,
-            legacy_tasks: self.legacy_tasks || other.legacy_tasks,
-            tasks: self.tasks || other.tasks,
-            list_changed: self.list_changed || other.list_changed,
-            skills: self.skills || other.skills,
-            directory_read: self.directory_read || other.directory_read,
+    pub fn or(mut self, mut other: Self) -> Self {
+        for ((_, own), (_, more)) in self.named().into_iter().zip(other.named()) {
+            *own |= *more;
         }
+        self
+    }
+
+    /// Returns all features with their names.
+    pub fn named(&mut self) -> [(&'static str, &mut bool); 11] {
+        [
+            ("tools", &mut self.tools),
+            ("prompts", &mut self.prompts),
+            ("resources", &mut self.resources),
+            ("subscribe", &mut self.subscribe),
+            ("completions", &mut self.completions),
+            ("logging", &mut self.logging),
+            ("legacyTasks", &mut self.legacy_tasks),
+            ("tasks", &mut self.tasks),
+            ("listChanged", &mut self.list_changed),
+            ("skills", &mut self.skills),
+            ("directoryRead", &mut self.directory_read),
+        ]
     }
 
     /// Returns `ServerCapabilities` for a legacy client: a superset, because it applies to the

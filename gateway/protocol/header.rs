@@ -176,13 +176,8 @@ impl ParamHeaders {
         let mut values = vec![None; self.0.len()];
         let all = Vec::from_iter(0..self.0.len());
         self.read_values(&mut Reader::new(text), 0, &all, &mut values);
-        let mut headers = Vec::new();
-        for (header, value) in self.0.iter().zip(values) {
-            if let Some(value) = value {
-                headers.push((header.name.as_str(), value));
-            }
-        }
-        headers
+        let headers = self.0.iter().zip(values);
+        headers.filter_map(|(header, value)| Some((header.name.as_str(), value?))).collect()
     }
 
     /// Reads a value; the paths of the headers `wanted` led here in `depth` steps.
@@ -239,10 +234,7 @@ impl ParamHeader {
 /// Returns the annotation's header name; `None` if it is not a valid name.
 fn annotated_name(text: &str, annotation: Range<usize>) -> Option<String> {
     let name: String = serde_json::from_str(text.get(annotation)?).ok()?;
-    if !is_token(&name) {
-        return None;
-    }
-    Some([PREFIX, &name].concat())
+    if !is_token(&name) { None } else { Some([PREFIX, &name].concat()) }
 }
 
 /// Returns whether a property has a type, and only primitive types.
@@ -355,10 +347,7 @@ fn render(raw: &str) -> Option<String> {
             float as i64
         }
     };
-    if !(-MAX_INTEGER..=MAX_INTEGER).contains(&integer) {
-        return None;
-    }
-    Some(integer.to_string())
+    if !(-MAX_INTEGER..=MAX_INTEGER).contains(&integer) { None } else { Some(integer.to_string()) }
 }
 
 #[cfg(test)]

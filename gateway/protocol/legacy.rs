@@ -6,15 +6,28 @@ use serde_json::{Value, json};
 use crate::capabilities::Offers;
 use crate::revision::{Era, Revision};
 
-/// The contents of a server's `initialize` result.
+/// The self-description of a server in its handshake, of either era.
 #[derive(Clone, Debug)]
-pub struct Welcome {
-    pub revision: Revision,
+pub struct ServerDescription {
     pub offers: Offers,
     pub extensions: Option<Value>,
     pub instructions: Option<String>,
     pub name: String,
     pub version: String,
+}
+
+impl ServerDescription {
+    /// Reads the description in a result, with the server's `Implementation`.
+    pub(crate) fn read(result: &Value, info: Option<&Value>) -> Self {
+        let capabilities = result.get("capabilities").unwrap_or(&Value::Null);
+        Self {
+            offers: Offers::of(capabilities),
+            extensions: capabilities.get("extensions").cloned(),
+            instructions: result["instructions"].as_str().map(str::to_owned),
+            name: implementation_part(info, "name"),
+            version: implementation_part(info, "version"),
+        }
+    }
 }
 
 /// The reason why a handshake result is not usable.
@@ -33,68 +46,37 @@ pub fn initialize_params(revision: Revision, capabilities: &Value, info: &Value)
     json!({"protocolVersion": revision.as_str(), "capabilities": capabilities, "clientInfo": info})
 }
 
-/// Parses an `initialize` result.
+/// Parses an `initialize` result: the revision, and the server.
 ///
 /// # Errors
 /// [`WelcomeError`]; the caller disconnects.
-pub fn read_welcome(result: &[u8]) -> Result<Welcome, WelcomeError> {
-    let Ok(result) = serde_json::from_slice::<Value>(result) else {
-        return Err(WelcomeError::Json);
-    };
+pub fn read_welcome(result: &[u8]) -> Result<(Revision, ServerDescription), WelcomeError> {
+    let result = serde_json::from_slice::<Value>(result).map_err(|_| WelcomeError::Json)?;
     let Some(Value::String(version)) = result.get("protocolVersion") else {
         return Err(WelcomeError::NoVersion);
     };
     let Some(revision) = parse_legacy(version) else {
         return Err(WelcomeError::Version(String::from_iter(version.chars().take(64))));
     };
-    let capabilities = result.get("capabilities").unwrap_or(&Value::Null);
-    let mut offers = Offers::of(capabilities);
+    let mut server = ServerDescription::read(&result, result.get("serverInfo"));
     if revision == Revision::V2024_11_05 {
-        offers.completions = true; // the method is older than the capability
+        server.offers.completions = true; // the method is older than the capability
     }
-    let (name, version) = implementation(result.get("serverInfo"));
-    Ok(Welcome {
-        revision,
-        offers,
-        extensions: capabilities.get("extensions").cloned(),
-        instructions: text(&result, "instructions"),
-        name,
-        version,
-    })
+    Ok((revision, server))
 }
 
 /// Returns the revision of the response to `initialize`: the requested one if it is legacy,
 /// otherwise the newest legacy one.
 pub fn negotiate(requested: Option<&str>) -> Revision {
-    if let Some(version) = requested
-        && let Some(revision) = parse_legacy(version)
-    {
-        return revision;
-    }
-    Revision::NEWEST_LEGACY
+    requested.and_then(parse_legacy).unwrap_or(Revision::NEWEST_LEGACY)
 }
 
 fn parse_legacy(version: &str) -> Option<Revision> {
-    let revision = Revision::parse(version)?;
-    match revision.era() {
-        Era::Legacy => Some(revision),
-        Era::Modern => None,
-    }
+    Revision::parse(version).filter(|revision| revision.era() == Era::Legacy)
 }
 
-/// Returns name and version of an `Implementation` object, shortened for display.
-pub(crate) fn implementation(info: Option<&Value>) -> (String, String) {
-    (implementation_part(info, "name"), implementation_part(info, "version"))
-}
-
+/// Returns a part of an `Implementation` object, shortened for display.
 fn implementation_part(info: Option<&Value>, key: &str) -> String {
-    let text = match info {
-        Some(info) => info[key].as_str().unwrap_or("?"),
-        None => "?",
-    };
+    let text = info.and_then(|info| info[key].as_str()).unwrap_or("?");
     text.chars().filter(|c| !c.is_control()).take(80).collect()
-}
-
-pub(crate) fn text(value: &Value, key: &str) -> Option<String> {
-    Some(value.get(key)?.as_str()?.to_owned())
 }

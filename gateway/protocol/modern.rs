@@ -3,25 +3,13 @@
 
 use serde_json::{Value, json};
 
-use crate::capabilities::Offers;
-use crate::legacy::{implementation, text};
+use crate::legacy::ServerDescription;
 use crate::revision::{Era, Revision};
 
 pub const VERSION_HEADER: &str = "mcp-protocol-version";
 pub const METHOD_HEADER: &str = "mcp-method";
 pub const NAME_HEADER: &str = "mcp-name";
 pub const SESSION_HEADER: &str = "mcp-session-id";
-
-/// The contents of a server's `server/discover` result.
-#[derive(Clone, Debug)]
-pub struct Discovery {
-    pub versions: Vec<String>,
-    pub offers: Offers,
-    pub extensions: Option<Value>,
-    pub instructions: Option<String>,
-    pub name: String,
-    pub version: String,
-}
 
 /// The newest revision that two peers share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,21 +20,13 @@ pub enum Common {
     None,
 }
 
-/// Parses a `server/discover` result; `None` if it has no list of versions.
-pub fn read_discovery(result: &[u8]) -> Option<Discovery> {
+/// Parses a `server/discover` result: the versions, and the server. Returns `None` if it has no
+/// list of versions.
+pub fn read_discovery(result: &[u8]) -> Option<(Vec<String>, ServerDescription)> {
     let result: Value = serde_json::from_slice(result).ok()?;
     let versions = strings(result.get("supportedVersions")?)?;
-    let capabilities = result.get("capabilities").unwrap_or(&Value::Null);
     let info = server_info(&result).or_else(|| result.get("serverInfo"));
-    let (name, version) = implementation(info);
-    Some(Discovery {
-        versions,
-        offers: Offers::of(capabilities),
-        extensions: capabilities.get("extensions").cloned(),
-        instructions: text(&result, "instructions"),
-        name,
-        version,
-    })
+    Some((versions, ServerDescription::read(&result, info)))
 }
 
 /// Returns the server's info from `_meta`, as the revision specifies.
@@ -71,30 +51,19 @@ pub fn common(versions: &[String]) -> Common {
 
 /// Returns `data.supported` of a -32022 error (JSON text of `data`).
 pub fn supported(data: Option<&[u8]>) -> Vec<String> {
-    let Some(data) = data else { return Vec::new() };
-    let Ok(data) = serde_json::from_slice::<Value>(data) else { return Vec::new() };
-    let Some(supported) = data.get("supported") else { return Vec::new() };
-    strings(supported).unwrap_or_default()
+    let data = data.and_then(|data| serde_json::from_slice::<Value>(data).ok());
+    data.and_then(|data| strings(data.get("supported")?)).unwrap_or_default()
 }
 
 fn strings(value: &Value) -> Option<Vec<String>> {
-    let mut strings = Vec::new();
-    for item in value.as_array()?.iter().take(32) {
-        if let Some(text) = item.as_str() {
-            strings.push(text.to_owned());
-        }
-    }
-    Some(strings)
+    let strings = value.as_array()?.iter().take(32).filter_map(Value::as_str);
+    Some(strings.map(str::to_owned).collect())
 }
 
 /// Returns the `data` of the gateway's version error.
 pub fn version_error(requested: &str) -> Value {
-    let mut supported = Vec::new();
-    for revision in Revision::ALL {
-        if revision.era() == Era::Modern {
-            supported.push(revision.as_str());
-        }
-    }
+    let modern = Revision::ALL.into_iter().filter(|revision| revision.era() == Era::Modern);
+    let supported: Vec<_> = modern.map(Revision::as_str).collect();
     let requested = String::from_iter(requested.chars().take(64));
     json!({"supported": supported, "requested": requested})
 }

@@ -180,13 +180,7 @@ impl Naming {
             order.push(index);
         }
         let distinct_names = self.settle(&mut distinct);
-        let mut names = Vec::with_capacity(order.len());
-        for index in order {
-            if let Some(name) = distinct_names.get(index) {
-                names.push(name.clone());
-            }
-        }
-        names
+        order.into_iter().filter_map(|index| distinct_names.get(index).cloned()).collect()
     }
 
     /// Returns the name with the longest suffix, for an entry with a name that collides with a

@@ -103,10 +103,9 @@ impl Outbound<'_> {
                 }
             }
         }
-        let copied = match self.request {
-            Some(request) => meta::has_end_to_end(&request.text, request.meta_members()),
-            None => false,
-        };
+        let copied = self
+            .request
+            .is_some_and(|request| meta::has_end_to_end(&request.text, request.meta_members()));
         if copied || self.sender.is_some() || self.progress || self.trace.is_some() {
             let mut meta = Object::open(params.key("_meta"));
             self.write_meta(&mut meta, id);

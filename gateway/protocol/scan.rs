@@ -5,8 +5,7 @@
 //! bytes, lone surrogates in keys, trailing text, and nesting beyond a limit. Unused values are
 //! skipped, but still validated.
 
-pub use fault::{Fault, ScanError};
-pub use span::{Member, Members, Span, find, find_str, get};
+pub use span::{Fault, Member, Members, ScanError, Span, find, find_str, get};
 pub use stream::{StreamScanner, Visit};
 pub(crate) use text::plain_run;
 pub use text::{as_str, as_words, unescape};
@@ -14,7 +13,6 @@ use text::{is_plain, short_run};
 
 use crate::key::Key;
 
-mod fault;
 mod span;
 mod stream;
 mod text;

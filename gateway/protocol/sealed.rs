@@ -25,39 +25,25 @@ const VERSION: &str = "lg1";
 const SALT: &[u8] = b"lockgate sealed tokens";
 const EXPIRES_LEN: usize = size_of::<u64>();
 
-/// The purpose of a token. A token of one purpose does not open as another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Purpose {
-    /// A position in a list.
-    Cursor,
-    /// The state of a request to the client (`requestState`).
-    RequestState,
-    /// A task id.
-    Task,
-    /// A session id.
-    Session,
-    /// The state of a request for approval of a call.
-    Approval,
-    /// A link to a call that waits for approvers.
-    ApprovalLink,
-    /// The replica that holds a call.
-    Holder,
-    /// Proof that a request comes from another replica.
-    Peer,
-}
-
-impl Purpose {
-    const fn label(self) -> &'static str {
-        match self {
-            Self::Cursor => "cursor",
-            Self::RequestState => "request state",
-            Self::Task => "task",
-            Self::Session => "session",
-            Self::Approval => "approval",
-            Self::ApprovalLink => "approval link",
-            Self::Holder => "holder",
-            Self::Peer => "peer",
-        }
+lockgate_text::words! {
+    /// The purpose of a token. A token of one purpose does not open as another.
+    pub enum Purpose {
+        /// A position in a list.
+        Cursor = "cursor",
+        /// The state of a request to the client (`requestState`).
+        RequestState = "request state",
+        /// A task id.
+        Task = "task",
+        /// A session id.
+        Session = "session",
+        /// The state of a request for approval of a call.
+        Approval = "approval",
+        /// A link to a call that waits for approvers.
+        ApprovalLink = "approval link",
+        /// The replica that holds a call.
+        Holder = "holder",
+        /// Proof that a request comes from another replica.
+        Peer = "peer",
     }
 }
 
@@ -126,14 +112,8 @@ pub struct Sealer {
 
 struct Key {
     id: String,
-    cursor: RandomizedNonceKey,
-    request_state: RandomizedNonceKey,
-    task: RandomizedNonceKey,
-    session: RandomizedNonceKey,
-    approval: RandomizedNonceKey,
-    approval_link: RandomizedNonceKey,
-    holder: RandomizedNonceKey,
-    peer: RandomizedNonceKey,
+    /// A key for each purpose, in their order.
+    keys: Vec<RandomizedNonceKey>,
 }
 
 impl Sealer {
@@ -233,9 +213,8 @@ impl Sealer {
             return Err(UnsealError(Reason::Malformed));
         };
         let Some(key) = self.find_key(key_id) else { return Err(UnsealError(Reason::UnknownKey)) };
-        let Ok(mut sealed) = URL_SAFE_NO_PAD.decode(sealed) else {
-            return Err(UnsealError(Reason::Malformed));
-        };
+        let mut sealed =
+            URL_SAFE_NO_PAD.decode(sealed).map_err(|_| UnsealError(Reason::Malformed))?;
         let Some((nonce, content)) = sealed.split_first_chunk_mut::<NONCE_LEN>() else {
             return Err(UnsealError(Reason::Malformed));
         };
@@ -274,30 +253,15 @@ impl Key {
         let root = hkdf::Salt::new(hkdf::HKDF_SHA256, SALT).extract(secret);
         // The id is derived from a label that no purpose has, so it reveals nothing about any key.
         let [a, b, c, d, ..] = expand(&root, "key id")?;
-        Ok(Self {
-            id: format!("{a:02x}{b:02x}{c:02x}{d:02x}"),
-            cursor: derive_key(&root, Purpose::Cursor)?,
-            request_state: derive_key(&root, Purpose::RequestState)?,
-            task: derive_key(&root, Purpose::Task)?,
-            session: derive_key(&root, Purpose::Session)?,
-            approval: derive_key(&root, Purpose::Approval)?,
-            approval_link: derive_key(&root, Purpose::ApprovalLink)?,
-            holder: derive_key(&root, Purpose::Holder)?,
-            peer: derive_key(&root, Purpose::Peer)?,
-        })
+        let keys = Purpose::ALL.iter().map(|purpose| {
+            RandomizedNonceKey::new(&AES_256_GCM, &expand(&root, purpose.as_str())?)
+        });
+        let keys: Result<_, _> = keys.collect();
+        Ok(Self { id: format!("{a:02x}{b:02x}{c:02x}{d:02x}"), keys: keys? })
     }
 
     fn of(&self, purpose: Purpose) -> &RandomizedNonceKey {
-        match purpose {
-            Purpose::Cursor => &self.cursor,
-            Purpose::RequestState => &self.request_state,
-            Purpose::Task => &self.task,
-            Purpose::Session => &self.session,
-            Purpose::Approval => &self.approval,
-            Purpose::ApprovalLink => &self.approval_link,
-            Purpose::Holder => &self.holder,
-            Purpose::Peer => &self.peer,
-        }
+        &self.keys[purpose as usize]
     }
 }
 
@@ -312,10 +276,6 @@ pub fn fingerprint(secret: &[u8]) -> Result<String, SecretError> {
     Ok(hex::encode(&expand(&root, "fingerprint")?))
 }
 
-fn derive_key(root: &hkdf::Prk, purpose: Purpose) -> Result<RandomizedNonceKey, Unspecified> {
-    RandomizedNonceKey::new(&AES_256_GCM, &expand(root, purpose.label())?)
-}
-
 fn expand(root: &hkdf::Prk, label: &str) -> Result<[u8; 32], Unspecified> {
     let mut out = [0; 32];
     root.expand(&[VERSION.as_bytes(), b"\0", label.as_bytes()], hkdf::HKDF_SHA256)?
@@ -326,7 +286,7 @@ fn expand(root: &hkdf::Prk, label: &str) -> Result<[u8; 32], Unspecified> {
 /// Returns the additional authenticated data. Each part is prefixed with its length, so that
 /// different lists of parts never produce the same bytes.
 fn associated(key: &Key, purpose: Purpose, bind: &[&[u8]]) -> Vec<u8> {
-    let own = [VERSION.as_bytes(), key.id.as_bytes(), purpose.label().as_bytes()];
+    let own = [VERSION.as_bytes(), key.id.as_bytes(), purpose.as_str().as_bytes()];
     let mut out = Vec::with_capacity(64 + bind.iter().map(|part| part.len() + 8).sum::<usize>());
     for part in own.iter().chain(bind) {
         out.extend_from_slice(&(part.len() as u64).to_be_bytes());

@@ -109,10 +109,7 @@ impl Questions {
             questions.insert(key, Question::of(method, &request["params"])?);
         }
         let questions = Self(questions);
-        if serde_json::to_vec(&questions).ok()?.len() > MAX_SEALED {
-            return None;
-        }
-        Some(questions)
+        if serde_json::to_vec(&questions).ok()?.len() > MAX_SEALED { None } else { Some(questions) }
     }
 
     /// Validates an `inputResponses` and keeps the answers to these questions. Missing answers are
@@ -159,19 +156,16 @@ fn guess_question(answer: &[u8]) -> Option<Question> {
 }
 
 fn take_each(raw: &[u8], question: impl Fn(&str) -> Option<Question>) -> Result<Vec<u8>, String> {
-    let all = match Answer::read(raw) {
-        Ok(all) => all,
-        Err(words) => return Err(format!("`params.inputResponses`: {words}")),
-    };
+    let all = Answer::read(raw).map_err(|words| format!("`params.inputResponses`: {words}"))?;
     let mut out = Vec::with_capacity(raw.len());
     let mut object = Object::open(&mut out);
     for member in &all.members {
         let key = member.name(raw);
         let Some(question) = question(&key) else { continue };
-        match question.take(member.value.of(raw)) {
-            Ok(answer) => object.copy(member.key.of(raw), &answer),
-            Err(words) => return Err(format!("the answer {}: {words}", list::short(&key))),
-        }
+        let answer = question.take(member.value.of(raw));
+        let answer =
+            answer.map_err(|words| format!("the answer {}: {words}", list::short(&key)))?;
+        object.copy(member.key.of(raw), &answer);
     }
     object.close();
     Ok(out)
@@ -211,10 +205,8 @@ fn take_roots(answer: &Answer<'_>, object: &mut Object<'_>) -> Result<(), String
     };
     let mut known = Vec::with_capacity(roots.len());
     for root in roots {
-        let uri = match root["uri"].as_str() {
-            Some(uri) if uri.starts_with("file://") => uri,
-            _ => return Err("a root must have a `uri` that begins with file://".into()),
-        };
+        let uri = root["uri"].as_str().filter(|uri| uri.starts_with("file://"));
+        let uri = uri.ok_or("a root must have a `uri` that begins with file://")?;
         let mut new = Map::new();
         new.insert("uri".into(), uri.into());
         match root.get("name") {
@@ -238,10 +230,8 @@ impl<'a> Answer<'a> {
         if !raw.starts_with(b"{") {
             return Err("must be an object".into());
         }
-        match scan_members(raw) {
-            Ok((_, members)) => Ok(Self { raw, members }),
-            Err(flaw) => Err(flaw.to_string()),
-        }
+        let (_, members) = scan_members(raw).map_err(|flaw| flaw.to_string())?;
+        Ok(Self { raw, members })
     }
 
     fn member(&self, name: &str) -> Option<&'a [u8]> {
@@ -249,10 +239,7 @@ impl<'a> Answer<'a> {
     }
 
     fn require(&self, name: &str) -> Result<&'a [u8], String> {
-        match self.member(name) {
-            Some(member) => Ok(member),
-            None => Err(format!("`{name}` is missing")),
-        }
+        self.member(name).ok_or_else(|| format!("`{name}` is missing"))
     }
 
     fn text(&self, name: &str) -> Result<Cow<'a, str>, String> {
@@ -366,11 +353,7 @@ fn field_of_item(schema: &Value) -> Value {
 /// Returns the constants of titled choices: `oneOf` or `anyOf` with a `const` each.
 fn constants(schema: &Value) -> Option<Value> {
     let choices = schema.get("oneOf").or(schema.get("anyOf"))?.as_array()?;
-    let mut constants = Vec::with_capacity(choices.len());
-    for choice in choices {
-        constants.push(choice.get("const")?.clone());
-    }
-    Some(Value::Array(constants))
+    choices.iter().map(|choice| choice.get("const").cloned()).collect()
 }
 
 fn is_flat(value: &Value) -> bool {
@@ -415,10 +398,7 @@ fn fits_item(item: &Value, one: &Value) -> bool {
 
 /// Returns whether a value is among the choices, if there are any.
 fn is_choice(schema: &Value, value: &Value) -> bool {
-    match schema.get("enum") {
-        Some(Value::Array(choices)) => choices.contains(value),
-        _ => true,
-    }
+    schema["enum"].as_array().is_none_or(|choices| choices.contains(value))
 }
 
 /// Counts characters as JSON Schema does: code points.

@@ -2,7 +2,6 @@
 //! from other approvers, or both. The approved call is executed unchanged and once. Calls that need
 //! no approval do not pass through here.
 
-pub(crate) mod answer;
 pub(crate) mod call;
 mod end;
 
@@ -13,16 +12,17 @@ use lockgate_authn::Principal;
 use lockgate_policy::ApprovalRule;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::sealed::Purpose;
+use lockgate_protocol::sealed::{Purpose, Reason};
 use lockgate_protocol::write::{self, Object};
-use lockgate_protocol::{meta, question};
+use lockgate_protocol::{meta, question, scan};
 use lockgate_telemetry::Notification;
 use lockgate_text::hex;
-use lockgate_upstream::QuestionError;
+use lockgate_upstream::{QuestionError, Upstream};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio_util::sync::CancellationToken;
 
+use crate::answers::Questions;
 use crate::approvals::asked::{AskedCall, Bounds, CallerAnswer, Nonce, TakeError};
 use crate::approvals::waiting::{Ending, WaitingCall};
 use crate::approvals::{Announcement, WaitingApproval};
@@ -31,12 +31,12 @@ use crate::authorize::Permitted;
 use crate::client_channel::CallChannel;
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
-use crate::peers::{Waiting, add_holder};
+use crate::peers::{Waiting, add_holder, without_holder};
 use crate::quota::Exhausted;
 use crate::rescue::{ApprovalError, RequestError};
 use crate::rights::name_principal;
 use crate::transport::Text;
-use answer::{KEY, is_approval};
+use crate::{tokens, unix_time};
 use call::ApprovedCall;
 
 /// The outcome of the approval step.
@@ -213,7 +213,7 @@ impl Asking<'_> {
             return Err(ApprovalError::Unknown.into());
         }
         let server = &**permitted.server();
-        let state = answer::seal(context, server, permitted.target(), &nonce, life);
+        let state = seal_question(context, server, permitted.target(), &nonce, life);
         let Some(mut state) = state else { return Err(ApprovalError::Unknown.into()) };
         if let Some(address) = self.gateway.own_address() {
             let sealer = &context.snapshot.sealer;
@@ -342,10 +342,7 @@ impl Asking<'_> {
             return;
         };
         let principal = &self.context.principal;
-        let mut needs = Vec::new();
-        for rule in self.rules(false) {
-            needs.push(rule.needs());
-        }
+        let needs = self.rules(false).iter().map(|rule| rule.needs()).collect();
         let organisation = principal.named_organisation();
         let tool = self.permitted.listed().unwrap_or("");
         let waiting = WaitingApproval {
@@ -369,4 +366,73 @@ impl Asking<'_> {
         self.gateway.metrics.notified(Notification::Dropped);
         tracing::warn!(id, "message dropped: the webhook's queue is full");
     }
+}
+
+/// The name of the question to the caller.
+const KEY: &str = "approval";
+
+/// Seals the state that accompanies a question to a modern caller, bound to that caller and that
+/// request.
+fn seal_question(
+    context: &RequestContext,
+    server: &dyn Upstream,
+    target: &str,
+    nonce: &Nonce,
+    life: Duration,
+) -> Option<String> {
+    let digest = tokens::digest(context);
+    let [realm, subject, endpoint] = context.bind();
+    let server = server.qualified_name();
+    let bound = [realm, subject, endpoint, server.as_bytes(), target.as_bytes(), &digest];
+    // One second longer than the question is stored, so that a late answer is reported as expired.
+    let expires = unix_time::now() + life.as_secs() + 1;
+    context.snapshot.sealer.seal(Purpose::Approval, &bound, expires, nonce).ok()
+}
+
+/// Reads the answer of a request; `None` if its state is not that of an approval question.
+///
+/// # Errors
+/// The answer does not fit the question, or is late.
+pub(crate) fn read_answer(
+    context: &RequestContext,
+    server: &dyn Upstream,
+    target: &str,
+) -> Result<Option<CallerAnswer>, RequestError> {
+    let Some(token) = context.request.param(Key::RequestState).and_then(scan::as_str) else {
+        return Ok(None);
+    };
+    let digest = tokens::digest(context);
+    let [realm, subject, endpoint] = context.bind();
+    let server = server.qualified_name();
+    let bound = [realm, subject, endpoint, server.as_bytes(), target.as_bytes(), &digest];
+    let token = without_holder(&token);
+    let opened = context.snapshot.sealer.open(Purpose::Approval, &bound, unix_time::now(), token);
+    let plain = match opened {
+        Ok(plain) => plain,
+        Err(refused) if refused.reason() == Reason::Expired => {
+            let error = ApprovalError::StateExpired;
+            let problem = RequestError::unapproved(&error, None);
+            return Err(problem.of_server(&server));
+        }
+        Err(_) => return Ok(None),
+    };
+    let Ok(nonce) = Nonce::try_from(plain.as_slice()) else { return Ok(None) };
+    let responses = context.request.param(Key::InputResponses);
+    let approves = responses.map(|responses| read_decision(context, responses)).transpose()?;
+    let approves = approves.flatten();
+    Ok(Some(CallerAnswer { nonce, approves }))
+}
+
+fn read_decision(context: &RequestContext, responses: &[u8]) -> Result<Option<bool>, RequestError> {
+    let asked = serde_json::json!({KEY: {"method": "elicitation/create", "params": {
+        "requestedSchema": {"type": "object", "required": ["decision"], "properties": {
+            "decision": {"type": "string", "enum": ["approve", "deny"]}}}}}});
+    let questions = Questions::of(asked.to_string().as_bytes()).unwrap_or_default();
+    let taken = tokens::take_answers(context, responses, |raw| questions.take(raw))?;
+    let answers = serde_json::from_slice(&taken).unwrap_or(Value::Null);
+    Ok(answers.get(KEY).map(is_approval))
+}
+
+fn is_approval(result: &Value) -> bool {
+    result["action"] == "accept" && result["content"]["decision"] == "approve"
 }

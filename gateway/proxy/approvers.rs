@@ -116,9 +116,6 @@ impl Gateway {
             name: call.shown["tool"].as_str().unwrap_or(""),
             digest: call.shown["digest"].as_str().unwrap_or(""),
         });
-        if written.is_err() {
-            return Err(VoteError::Unrecorded);
-        }
-        Ok(())
+        if written.is_err() { Err(VoteError::Unrecorded) } else { Ok(()) }
     }
 }

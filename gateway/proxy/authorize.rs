@@ -19,12 +19,11 @@ use lockgate_protocol::sealed::Purpose;
 use lockgate_protocol::{code, list, write};
 use lockgate_upstream::{Upstream, UpstreamState};
 
-use crate::approve::answer;
 use crate::authorize::permitted::{answer_missing, evaluate};
 use crate::catalog::{CatalogEntry, category, is_legacy, unlisted_target};
 use crate::context::{RequestContext, Resumption, read_reference};
 use crate::rescue::RequestError;
-use crate::{answers, skills, tokens, unix_time};
+use crate::{answers, approve, skills, tokens, unix_time};
 use permitted::{Judgement, TaskUse};
 
 pub use crate::authorize::permitted::admit;
@@ -52,9 +51,8 @@ pub fn authorize(context: &RequestContext) -> Result<Permitted, RequestError> {
 /// Permits a method that the operator lets through. The caller sees the server, and rates count.
 fn authorize_unknown(context: &RequestContext) -> Result<Permitted, RequestError> {
     let name = context.request.method_name();
-    let Some(server) = context.view.servers.values().next() else {
-        return Err(RequestError::method_not_found(&name));
-    };
+    let server = context.view.servers.values().next();
+    let server = server.ok_or_else(|| RequestError::method_not_found(&name))?;
     let held = admit(&context.snapshot, &context.rights, Method::Unknown)?;
     let permitted =
         Permitted::new(Arc::clone(server), Method::Unknown, (&*name).into(), Vec::new());
@@ -109,10 +107,8 @@ fn unknown_name(context: &RequestContext, kind: TargetKind, name: &str) -> Reque
 }
 
 fn require_string<'a>(request: &'a Request, key: Key) -> Result<Cow<'a, str>, RequestError> {
-    match request.param_str(key) {
-        Some(text) => Ok(text),
-        None => Err(RequestError::invalid(format!("`params.{key}` must be a string"))),
-    }
+    let text = request.param_str(key);
+    text.ok_or_else(|| RequestError::invalid(format!("`params.{key}` must be a string")))
 }
 
 fn authorize_tool(context: &RequestContext) -> Result<Permitted, RequestError> {
@@ -254,7 +250,7 @@ fn permit_round(
     let mut answer = None;
     if context.is_next_round() {
         if context.request.method == Method::ToolsCall {
-            answer = answer::read(context, &*server, &target)?;
+            answer = approve::read_answer(context, &*server, &target)?;
         }
         if answer.is_some() {
             replaced.extend([(Key::RequestState, None), (Key::InputResponses, None)]);

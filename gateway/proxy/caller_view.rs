@@ -65,10 +65,8 @@ impl CallerView for RequestCallerView<'_> {
             let Some(context) = about(self.context, Method::ResourcesRead, uri) else {
                 return Err("the URI cannot be read".into());
             };
-            let text = match (self.forward)(self.gateway, Box::new(context)).await {
-                Ok(answer) => answer.into_bytes(),
-                Err(problem) => return Err(problem.message.to_string()),
-            };
+            let answer = (self.forward)(self.gateway, Box::new(context)).await;
+            let text = answer.map_err(|problem| problem.message.to_string())?.into_bytes();
             match jsonrpc::parse(text.clone(), MAX_DEPTH, SentBy::Server) {
                 Ok(Message::Response(response)) => match response.outcome {
                     Outcome::Result(span, _) => Ok(text.slice(span.range())),

@@ -3,11 +3,10 @@
 
 pub mod entry;
 mod groups;
-mod layers;
-pub(crate) mod management;
+pub(crate) mod layers;
 pub(crate) mod merge;
 pub(crate) mod template;
-mod tool_index;
+pub(crate) mod tool_index;
 mod view;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -41,6 +40,9 @@ use crate::inspect::KnownInspections;
 use crate::own_lists::OwnDelta;
 use crate::rights::CallerRights;
 use crate::transport::Endpoint;
+
+/// Rule name that is recorded for quarantined tools.
+const QUARANTINE: &str = "pins";
 
 pub(crate) type Servers = BTreeMap<Slug, Arc<dyn Upstream>>;
 
@@ -151,17 +153,17 @@ impl Catalog {
             }
         }
         let merger = Merger { naming, pins, metrics, known };
-        let mut lists = Vec::with_capacity(servers.len());
-        for (slug, server) in &servers {
-            lists.push(ServerLists { slug, server, lists: server.catalog() });
-        }
+        let lists = servers.iter();
+        let lists: Vec<_> = lists
+            .map(|(slug, server)| ServerLists { slug, server, lists: server.catalog() })
+            .collect();
         let mut items = ListKind::ALL.map(|kind| merger.merge_lists(kind, &lists));
         let quarantined =
             items.each_mut().map(|list| list.extract_if(.., is_quarantined).collect());
-        let mut declared = BTreeMap::new();
-        for ServerLists { slug, server, lists } in &lists {
-            declared.insert((*slug).clone(), read_declared(&***server, lists, pins));
-        }
+        let read = lists.iter().map(|ServerLists { slug, server, lists }| {
+            ((*slug).clone(), read_declared(&***server, lists, pins))
+        });
+        let declared = read.collect();
         drop(lists);
         let version = before.map_or(0, |before| before.version + 1);
         let tool_index = ToolIndex::new(&items[index(ListKind::Tools)]);
@@ -193,12 +195,8 @@ impl Catalog {
         if self.servers.len() != servers.len() {
             return false;
         }
-        for ((slug, old), (other, new)) in self.servers.iter().zip(servers) {
-            if slug != other || !Arc::ptr_eq(old, new) {
-                return false;
-            }
-        }
-        true
+        let mut pairs = self.servers.iter().zip(servers);
+        pairs.all(|((slug, old), (other, new))| slug == other && Arc::ptr_eq(old, new))
     }
 
     /// Returns whether merging these servers now would give the same catalog.
@@ -214,16 +212,7 @@ impl Catalog {
         }
         true
     }
-}
 
-#[derive(Clone, Copy)]
-pub(crate) struct OwnRules<'a> {
-    pub(crate) naming: Naming,
-    pub(crate) pins: &'a Pins,
-    pub(crate) metrics: &'a Metrics,
-}
-
-impl Catalog {
     /// Returns the catalog with the lists of a client's own connections applied.
     pub(crate) fn with_own(&self, deltas: &[OwnDelta], rules: OwnRules<'_>) -> Self {
         let OwnRules { naming, pins, metrics } = rules;
@@ -292,62 +281,7 @@ impl Catalog {
     fn all(&self, kind: ListKind) -> impl Iterator<Item = &Arc<CatalogEntry>> {
         self.items(kind).iter().chain(&self.quarantined[index(kind)])
     }
-}
 
-/// The exposed names of a list, for naming further items of a server.
-struct Names<'a> {
-    slug: &'a Slug,
-    kind: ListKind,
-    /// Names of the server's own items, by key.
-    known: HashMap<Arc<str>, Arc<str>>,
-    taken: HashSet<String>,
-}
-
-impl<'a> Names<'a> {
-    fn new<'e>(
-        all: impl Iterator<Item = &'e Arc<CatalogEntry>>,
-        slug: &'a Slug,
-        kind: ListKind,
-    ) -> Self {
-        let mut names = Self { slug, kind, known: HashMap::new(), taken: HashSet::new() };
-        for entry in all {
-            names.taken.insert(entry.exposed.to_ascii_lowercase());
-            if entry.slug == *slug {
-                names.known.insert(Arc::clone(&entry.item.key), Arc::clone(&entry.exposed));
-            }
-        }
-        names
-    }
-
-    /// Returns an item's name: that of the shared item that it replaces, or a name that is not
-    /// taken.
-    fn expose(&mut self, key: &str, naming: Naming) -> Arc<str> {
-        if let Some(known) = self.known.get(key) {
-            return Arc::clone(known);
-        }
-        if self.kind.has_uris() {
-            return uri::expose(self.slug, key).into();
-        }
-        let exposed = naming.expose(std::iter::once((self.slug, key))).pop();
-        match exposed {
-            Some(exposed) if self.taken.insert(exposed.to_ascii_lowercase()) => exposed.into(),
-            _ => naming.expose_distinct(self.slug, key).into(),
-        }
-    }
-}
-
-/// Rule name that is recorded for quarantined tools.
-const QUARANTINE: &str = "pins";
-
-/// A caller at an endpoint, and the policy that applies.
-pub(crate) struct Asking<'a> {
-    pub(crate) endpoint: &'a Endpoint,
-    pub(crate) policy: &'a Policy,
-    pub(crate) rights: &'a CallerRights,
-    pub(crate) naming: Naming,
-}
-
-impl Catalog {
     /// Returns the server of an existing item and the rule that hides the item, if any.
     pub(crate) fn hides(
         &self,
@@ -417,6 +351,63 @@ impl Catalog {
         let target = unlisted_target(kind, &**server, (&exposed, &own), category.as_deref());
         Some((server.qualified_name().into_owned(), asking.rule(&target)?))
     }
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct OwnRules<'a> {
+    pub(crate) naming: Naming,
+    pub(crate) pins: &'a Pins,
+    pub(crate) metrics: &'a Metrics,
+}
+
+/// The exposed names of a list, for naming further items of a server.
+struct Names<'a> {
+    slug: &'a Slug,
+    kind: ListKind,
+    /// Names of the server's own items, by key.
+    known: HashMap<Arc<str>, Arc<str>>,
+    taken: HashSet<String>,
+}
+
+impl<'a> Names<'a> {
+    fn new<'e>(
+        all: impl Iterator<Item = &'e Arc<CatalogEntry>>,
+        slug: &'a Slug,
+        kind: ListKind,
+    ) -> Self {
+        let mut names = Self { slug, kind, known: HashMap::new(), taken: HashSet::new() };
+        for entry in all {
+            names.taken.insert(entry.exposed.to_ascii_lowercase());
+            if entry.slug == *slug {
+                names.known.insert(Arc::clone(&entry.item.key), Arc::clone(&entry.exposed));
+            }
+        }
+        names
+    }
+
+    /// Returns an item's name: that of the shared item that it replaces, or a name that is not
+    /// taken.
+    fn expose(&mut self, key: &str, naming: Naming) -> Arc<str> {
+        if let Some(known) = self.known.get(key) {
+            return Arc::clone(known);
+        }
+        if self.kind.has_uris() {
+            return uri::expose(self.slug, key).into();
+        }
+        let exposed = naming.expose(std::iter::once((self.slug, key))).pop();
+        match exposed {
+            Some(exposed) if self.taken.insert(exposed.to_ascii_lowercase()) => exposed.into(),
+            _ => naming.expose_distinct(self.slug, key).into(),
+        }
+    }
+}
+
+/// A caller at an endpoint, and the policy that applies.
+pub(crate) struct Asking<'a> {
+    pub(crate) endpoint: &'a Endpoint,
+    pub(crate) policy: &'a Policy,
+    pub(crate) rights: &'a CallerRights,
+    pub(crate) naming: Naming,
 }
 
 impl Asking<'_> {

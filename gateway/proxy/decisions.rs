@@ -218,12 +218,11 @@ fn explain_one(
 }
 
 fn try_all(snapshot: &Snapshot, catalog: &Catalog, cases: Vec<Case>) -> Vec<(String, Vec<String>)> {
-    let mut tried = Vec::new();
-    for case in cases {
+    let tried = cases.into_iter().map(|case| {
         let differences = try_one(snapshot, catalog, &case);
-        tried.push((case.name, differences));
-    }
-    tried
+        (case.name, differences)
+    });
+    tried.collect()
 }
 
 fn try_one(snapshot: &Snapshot, catalog: &Catalog, case: &Case) -> Vec<String> {

@@ -2,7 +2,6 @@
 //! catalog merged from each. A change of a source rebuilds its own catalog only. Replaced catalogs
 //! are not kept here.
 
-mod about;
 mod changes;
 mod interactive;
 mod organisation;
@@ -21,13 +20,13 @@ use lockgate_upstream::{Announcement, Event, Events, ServerId, Upstream};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast};
 
-pub use about::About;
 pub use changes::{Change, ChangeReceiver, Changes, covers_resource};
+pub use organisation::About;
 use organisation::ServerSet;
 pub(crate) use organisation::{DirectoryState, Organisation, SinglePrincipal};
 
 use crate::activity::ToolNews;
-use crate::agent_servers::AgentServers;
+use crate::catalog::layers::AgentServers;
 use crate::catalog::{Catalog, Layers, Selection, Servers, View, ViewLayer, Viewing};
 use crate::flagged_tools::log_new_flagged_tools;
 use crate::rights::CallerRights;
@@ -129,10 +128,8 @@ impl Directory {
     }
 
     pub(crate) fn servers_of(&self, organisation: &str) -> Vec<Arc<dyn Upstream>> {
-        match self.organisation(organisation) {
-            Some(own) => own.set.get().into_values().collect(),
-            None => Vec::new(),
-        }
+        let own = self.organisation(organisation);
+        own.map(|own| own.set.get().into_values().collect()).unwrap_or_default()
     }
 
     /// Returns all servers that members of an organisation may have used.
@@ -144,11 +141,8 @@ impl Directory {
 
     /// Returns the servers of all organisations.
     pub(crate) fn own_servers(&self) -> Vec<Arc<dyn Upstream>> {
-        let mut servers = Vec::new();
-        for organisation in self.organisations.load().values() {
-            servers.extend(organisation.set.get().into_values());
-        }
-        servers
+        let organisations = self.organisations.load();
+        organisations.values().flat_map(|own| own.set.get().into_values()).collect()
     }
 
     /// Returns a server, also if its lists are not merged yet.
@@ -163,10 +157,7 @@ impl Directory {
     pub(crate) fn organisation(&self, name: &str) -> Option<Arc<Organisation>> {
         let all = self.organisations.load();
         // Skip hashing the name in the common case without organisations.
-        if all.is_empty() {
-            return None;
-        }
-        all.get(name).cloned()
+        if all.is_empty() { None } else { all.get(name).cloned() }
     }
 
     /// Returns whether a server of the operator has lists for each caller.
@@ -300,10 +291,8 @@ impl Directory {
         };
         let set = self.set_of(own.as_deref());
         let servers = set.get();
-        let before = match &own {
-            None => self.catalog(),
-            Some(own) => Arc::clone(&own.state().catalog),
-        };
+        let before = own.as_ref().map(|own| Arc::clone(&own.state().catalog));
+        let before = before.unwrap_or_else(|| self.catalog());
         let changed = wanted == Some(WantedWork::Merge) || !before.reflects(&servers);
         if changed {
             let pins = &snapshot.config.pins;

@@ -134,16 +134,15 @@ impl Discovery {
     }
 
     fn catalog(&self, all: &[ListedEndpoint]) -> Value {
-        let mut entries = Vec::with_capacity(all.len());
-        for listed in all {
-            entries.push(json!({
+        let entries = all.iter().map(|listed| {
+            json!({
                 "identifier": format!("urn:air:{}:{}", self.host, listed.name),
                 "displayName": listed.name,
                 "type": CARD_TYPE,
                 "url": self.url(&format!("{}{CARD}", listed.path)),
-            }));
-        }
-        json!({"specVersion": "0.9", "entries": entries})
+            })
+        });
+        json!({"specVersion": "0.9", "entries": entries.collect::<Value>()})
     }
 
     fn card(&self, listed: &ListedEndpoint) -> Value {

@@ -6,38 +6,37 @@ mod answer;
 mod parking;
 mod record;
 mod rounds;
-mod stream;
 mod task;
+
+pub use answer::join_instructions;
+pub(crate) use record::audit_listen;
+pub use record::{audit_allow, audit_denial};
 
 use std::pin::pin;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use lockgate_admission::future_pool::{FuturePool, PooledFuture, Slots};
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_upstream::{ListKind, LogLevel, Upstream};
+use tokio::sync::mpsc;
 
-pub use answer::join_instructions;
-use answer::{write_discovery, write_page};
-use record::CallRecord;
-pub(crate) use record::audit_listen;
-pub use record::{audit_allow, audit_denial};
-use rounds::{ClientPaths, run_rounds};
-pub use stream::write_final_text;
-use stream::{Called, Work, stream_all, stream_rest};
-
-use crate::approve::{self, Step, obtain_approval};
-use crate::authorize::{self, Permitted};
-use crate::client_channel::{CallChannel, Outlet, open_response_stream};
+use crate::approve::{Step, obtain_approval};
+use crate::authorize::Permitted;
+use crate::client_channel::{CallChannel, Outlet, Waiting, open_response_stream};
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
+use crate::quota::OpenStream;
 use crate::relay::{Relay, stream_message};
 use crate::rescue::RequestError;
-use crate::search::{self, Lookup};
-use crate::server_operation;
-use crate::skills;
-use crate::transport::{Reply, Text, Transport};
+use crate::search::Lookup;
+use crate::transport::{Outgoing, Reply, Text, Transport};
+use crate::{approve, authorize, search, server_operation, skills};
+use answer::{write_discovery, write_page};
+use record::CallRecord;
+use rounds::{ClientPaths, run_rounds};
 
 /// The reply to a request, or the permitted call that gives the reply.
 pub enum Answered {
@@ -372,4 +371,66 @@ async fn call_server(
         server_operation::refuse(context.operation.as_ref(), problem);
     }
     answer
+}
+
+/// An ended call.
+pub type Called = (Box<RequestContext>, Result<Text, RequestError>);
+type Work = BoxFuture<'static, Called>;
+
+/// Streams the first message and the further messages of a running call.
+fn stream_rest(
+    first: Waiting,
+    receiver: mpsc::Receiver<Waiting>,
+    work: Work,
+    open: OpenStream,
+) -> Reply {
+    let state: Option<StreamState> = Some((Some(first.text), receiver, work, open));
+    let events = futures_util::stream::unfold(state, |state| async move {
+        let (first, receiver, work, open) = state?;
+        next_event(first, receiver, work, open).await
+    });
+    Reply::events(Box::pin(events))
+}
+
+/// Streams messages that arrived together with the response.
+fn stream_all(early: Vec<Waiting>, last: Text) -> Reply {
+    let all = early.into_iter().map(|waiting| Text::Whole(waiting.text)).chain([last]);
+    let events = futures_util::stream::iter(all.map(Outgoing::from));
+    Reply::events(Box::pin(events))
+}
+
+/// State of an event stream: a message to send, and the sources of further messages.
+type StreamState = (Option<Bytes>, mpsc::Receiver<Waiting>, Work, OpenStream);
+
+async fn next_event(
+    first: Option<Bytes>,
+    mut receiver: mpsc::Receiver<Waiting>,
+    mut work: Work,
+    open: OpenStream,
+) -> Option<(Outgoing, Option<StreamState>)> {
+    if let Some(first) = first {
+        return Some((Text::from(first).into(), Some((None, receiver, work, open))));
+    }
+    tokio::select! {
+        biased;
+        Some(waiting) = receiver.recv() => {
+            Some((Text::from(waiting.text).into(), Some((None, receiver, work, open))))
+        }
+        (context, answer) = &mut work => {
+            let last = write_final_text(&context, answer);
+            match receiver.try_recv() {
+                // Rare: a message that arrived with the response is sent first.
+                Ok(waiting) => {
+                    let work: Work = Box::pin(std::future::ready((context, Ok(last))));
+                    Some((Text::from(waiting.text).into(), Some((None, receiver, work, open))))
+                }
+                Err(_) => Some((last.into(), None)),
+            }
+        }
+    }
+}
+
+/// Writes the response to a call, or the error.
+pub fn write_final_text(context: &RequestContext, answer: Result<Text, RequestError>) -> Text {
+    answer.unwrap_or_else(|problem| context.write_error(&problem).into())
 }

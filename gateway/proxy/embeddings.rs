@@ -178,11 +178,7 @@ impl Embeddings {
         if !missing.is_empty() {
             tracing::info!(tools = texts.len(), asked = missing.len(), "tools have vectors");
         }
-        let mut vectors = Vec::with_capacity(texts.len());
-        for (hash, _) in &texts {
-            vectors.extend(found.get(hash).map(Arc::clone));
-        }
-        Ok(Some(vectors))
+        Ok(Some(texts.iter().filter_map(|(hash, _)| found.get(hash).cloned()).collect()))
     }
 
     fn is_paused(&self) -> bool {

@@ -68,11 +68,7 @@ pub(crate) fn pin_changes(catalog: &Catalog, lock: &Lock) -> Vec<PinChange> {
 
 /// Returns the tools that are new, changed or have findings.
 pub(crate) fn flagged_tools(catalog: &Catalog) -> Vec<FlaggedTool> {
-    let mut all = Vec::new();
-    for entry in catalog.pinned() {
-        all.extend(flagged_tool(entry));
-    }
-    all
+    catalog.pinned().filter_map(|entry| flagged_tool(entry)).collect()
 }
 
 /// Returns whether a tool matches its approved definition, or pinning is off.

@@ -305,19 +305,13 @@ impl Pace {
     }
 
     fn after_rest(&self, time: Instant) -> Instant {
-        match self.rest_until {
-            Some(rest) => rest.max(time),
-            None => time,
-        }
+        self.rest_until.map_or(time, |rest| rest.max(time))
     }
 
     /// Registers a change to merge without [`SETTLE_DELAY`], and returns when to merge.
     fn hurry(&mut self, now: Instant) -> Instant {
         let soon = self.after_rest(now);
-        let due = match self.due {
-            Some(due) => due.min(soon),
-            None => soon,
-        };
+        let due = self.due.map_or(soon, |due| due.min(soon));
         self.due = Some(due);
         due
     }

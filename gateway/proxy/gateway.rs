@@ -21,19 +21,18 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::activity::Activity;
-use crate::agent_servers::AgentServers;
 use crate::approvals::Approvals;
+use crate::catalog::layers::AgentServers;
 use crate::catalog::{View, organisation_of};
 use crate::directory::{Change, Directory, SinglePrincipal, Source};
 use crate::flagged_tools::{self, FlaggedTool, PinChange};
 use crate::modern_clients::ModernClients;
 use crate::parked::ParkedCalls;
 use crate::peers::Peers;
-use crate::quota::Quotas;
+use crate::quota::{OpenStream, Quotas, Streams, TooManyStreams};
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::snapshot::{Seeing, Snapshot};
-use crate::streams::{OpenStream, Streams, TooManyStreams};
 use crate::transport::Endpoint;
 use crate::unix_time;
 use crate::usage::{Usage, UsageCount};
@@ -232,10 +231,7 @@ impl Gateway {
     /// # Errors
     /// [`RecordError`] if the operator requires records, and there is no room.
     pub fn reserve_change(&self) -> Result<Option<ChangePlace>, RecordError> {
-        match &self.audit {
-            Some(trail) => Ok(Some(trail.reserve_change()?)),
-            None => Ok(None),
-        }
+        self.audit.as_ref().map(|trail| trail.reserve_change()).transpose()
     }
 
     /// Seals a position in a list outside MCP as a cursor, bound to list and caller. Returns `None`
@@ -340,9 +336,7 @@ impl Gateway {
         };
         self.metrics.session_ended(labels, duration);
     }
-}
 
-impl Gateway {
     /// Updates the metrics' gauges.
     pub fn observe(&self) {
         let gauges = self.metrics.gauges();
@@ -380,20 +374,13 @@ impl Gateway {
 
     /// Returns the token issuers without loaded keys.
     pub fn issuers_without_keys(&self) -> Vec<String> {
-        let mut without = Vec::new();
-        for set in self.snapshot.load().authenticator.key_sets() {
-            if set.keys == 0 {
-                without.push(set.issuer);
-            }
-        }
-        without
+        let sets = self.snapshot.load().authenticator.key_sets().into_iter();
+        sets.filter(|set| set.keys == 0).map(|set| set.issuer).collect()
     }
 
     fn observe_key_sets(&self) {
-        let mut sets = Vec::new();
-        for set in self.snapshot.load().authenticator.key_sets() {
-            sets.push(KeySet { issuer: set.issuer, keys: set.keys, age: set.age });
-        }
-        self.metrics.set_key_sets(sets);
+        let sets = self.snapshot.load().authenticator.key_sets().into_iter();
+        let sets = sets.map(|set| KeySet { issuer: set.issuer, keys: set.keys, age: set.age });
+        self.metrics.set_key_sets(sets.collect());
     }
 }

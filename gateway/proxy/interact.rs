@@ -53,9 +53,8 @@ pub(crate) async fn ask_client(
     if questions.len() > MAX_QUESTIONS {
         return Err(permitted.broken("sent questions that are not valid"));
     }
-    let Some(talk) = talk else {
-        return Err(permitted.broken("has a question, but this client cannot be asked"));
-    };
+    let talk =
+        talk.ok_or_else(|| permitted.broken("has a question, but this client cannot be asked"))?;
     let mut answers = Map::new();
     for (key, question) in questions {
         let (method, params) = read_question(&question);

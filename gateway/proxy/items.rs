@@ -9,7 +9,7 @@ use lockgate_text::setting::{List, Text};
 use lockgate_text::settings;
 use serde::Serialize;
 
-/// Names of the tools of the gateway (`catalog/management`), which no item may have.
+/// Names of the tools of the gateway (`catalog/tool_index`), which no item may have.
 pub(crate) const FIND: &str = "find_tools";
 pub(crate) const DESCRIBE: &str = "describe_tools";
 pub(crate) const CALL: &str = "call_tool";

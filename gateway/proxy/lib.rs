@@ -2,7 +2,6 @@
 //! era. Sessions are in `lockgate-sessions`. Opens no sockets or files.
 
 mod activity;
-mod agent_servers;
 mod approvals;
 mod approve;
 mod approvers;
@@ -13,7 +12,6 @@ mod discovery;
 mod embeddings;
 mod flagged_tools;
 mod follow;
-mod group_call;
 mod inspect;
 mod interact;
 mod items;
@@ -22,7 +20,6 @@ mod listen;
 mod modern_clients;
 mod own_view;
 mod parked;
-mod rejections;
 mod response;
 mod skills;
 mod tokens;
@@ -53,14 +50,13 @@ pub mod search;
 pub mod send_on;
 pub mod server_operation;
 pub mod snapshot;
-pub mod streams;
 pub mod transport;
 pub mod unix_time;
 
 pub use crate::approvals::{Announcement, WaitingApproval};
 pub use activity::{ActivityPosition, EndedCall, NamedTool, ToolChange};
-pub use agent_servers::{AgentOwner, AgentServers};
 pub use approvers::ApproverError;
+pub use catalog::layers::{AgentOwner, AgentServers};
 pub use config::{
     Config, Discovery, EmbeddingServer, Group, Limits, Names, Registry, Replicas, ToolSearch,
     ToolsMode,
@@ -74,8 +70,8 @@ pub use items::{Compose, ItemMistake, Items, is_name};
 pub use lifecycle::Prepared;
 pub use lockgate_search::{Vector, normalize};
 pub use peers::{PeerAnswer, PeerError, PeerMessage, Peers};
+pub use quota::{OpenStream, TooManyStreams};
 pub use rescue::classify_failure;
 pub use snapshot::{GatewayAssertion, Rules, RulesError};
-pub use streams::{OpenStream, TooManyStreams};
 pub use usage::{CALL, UsageCount};
 pub use visible::{FailingCalls, VisibleItem};

@@ -42,10 +42,7 @@ impl Gateway {
         let snapshot = Snapshot::new(rules, None)?;
         let budget = Arc::new(Budget::new(snapshot.config.limits.bytes_in_flight));
         // Half of the processors, so that other requests keep the other half.
-        let threads = match std::thread::available_parallelism() {
-            Ok(all) => all.get() / 2,
-            Err(_) => 1,
-        };
+        let threads = std::thread::available_parallelism().map_or(1, |all| all.get() / 2);
         let cpu_pool =
             Bounds { running: threads, waiting: snapshot.config.limits.queued_judgements };
         let gateway = Arc::new(Self {

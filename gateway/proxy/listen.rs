@@ -33,10 +33,10 @@ use crate::gateway::Gateway;
 use crate::listen::tasks::{TaskRead, Watched};
 use crate::modern_clients::{LaneError, ListeningLane};
 use crate::own_lists::OwnClients;
+use crate::quota::OpenStream;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::snapshot::{Seeing, Snapshot};
-use crate::streams::OpenStream;
 use crate::transport::{Endpoint, Outgoing, Reply, Text};
 use tasks::Tasks;
 
@@ -118,10 +118,8 @@ fn listener(
         crate::authorize::require_tasks(context)?;
     }
     let tasks = Tasks::wanted(context, &filter)?;
-    let uris = match filter.get("resourceSubscriptions") {
-        Some(Value::Array(uris)) => uris.as_slice(),
-        _ => &[],
-    };
+    let uris = filter.get("resourceSubscriptions").and_then(Value::as_array);
+    let uris = uris.map_or(&[][..], Vec::as_slice);
     if uris.len() > limits.subscriptions {
         return Err(RequestError::invalid(
             "too many resources in one listen (limits.subscriptions)",
@@ -179,13 +177,8 @@ fn authorize_resources(
     uris: &[Value],
 ) -> Vec<Watched> {
     let mut steps = Steps::of_request();
-    let mut wanted = Vec::new();
-    for uri in uris {
-        if let Some(shown) = uri.as_str() {
-            wanted.extend(Watched::authorize(gateway, context, shown, &mut steps));
-        }
-    }
-    wanted
+    let shown = uris.iter().filter_map(Value::as_str);
+    shown.filter_map(|shown| Watched::authorize(gateway, context, shown, &mut steps)).collect()
 }
 
 /// Returns the lane for the calls of a client that accepts questions.
@@ -249,10 +242,8 @@ impl Listener {
         let caller = Caller { session, ..caller.clone() };
         let mut wanted = wanted.into_iter();
         while wanted.len() > 0 {
-            let mut asking = Vec::with_capacity(wanted.len().min(MAX_CONCURRENT_SUBSCRIBES));
-            for one in wanted.by_ref().take(MAX_CONCURRENT_SUBSCRIBES) {
-                asking.push(one.subscribe(gateway, principal, &caller, *forward));
-            }
+            let next = wanted.by_ref().take(MAX_CONCURRENT_SUBSCRIBES);
+            let asking = next.map(|one| one.subscribe(gateway, principal, &caller, *forward));
             for subscribed in join_all(asking).await {
                 self.resources.extend(subscribed);
             }
@@ -268,11 +259,8 @@ impl Listener {
             }
         }
         if !self.resources.is_empty() {
-            let mut shown = Vec::with_capacity(self.resources.len());
-            for watched in &self.resources {
-                shown.push(Value::from(watched.shown.as_str()));
-            }
-            filter.insert("resourceSubscriptions".into(), shown.into());
+            let shown = self.resources.iter().map(|watched| watched.shown.as_str());
+            filter.insert("resourceSubscriptions".into(), shown.collect());
         }
         let tasks = self.tasks.grant().await;
         if !tasks.is_empty() {

@@ -118,10 +118,8 @@ fn check_request(
 ) -> Result<Box<RequestContext>, RequestError> {
     let version = check_meta(&request)?;
     check_standard_headers(&exchange.headers, &request, &version)?;
-    let revision = match Revision::parse(&version) {
-        Some(revision) if revision.era() == Era::Modern => revision,
-        _ => return Err(RequestError::version(&version)),
-    };
+    let revision = Revision::parse(&version).filter(|revision| revision.era() == Era::Modern);
+    let revision = revision.ok_or_else(|| RequestError::version(&version))?;
     let principal = exchange.principal.clone();
     let rights = CallerRights::new(&snapshot.policy, principal.clone(), &exchange.endpoint);
     let view = gateway.view(&exchange.endpoint, &snapshot, &rights);
@@ -161,10 +159,7 @@ fn check_request(
 }
 
 fn read_caller(principal: &Principal, request: &Request) -> Result<Caller, RequestError> {
-    let log_level = match request.meta(Key::MetaLogLevel) {
-        None => None,
-        Some(raw) => Some(read_log_level(raw)?),
-    };
+    let log_level = request.meta(Key::MetaLogLevel).map(read_log_level).transpose()?;
     let declared = request.meta(Key::MetaClientCapabilities).unwrap_or(b"{}");
     let capabilities = capabilities::carried(declared);
     Ok(Caller {
@@ -193,10 +188,9 @@ fn check_meta(request: &Request) -> Result<Cow<'_, str>, RequestError> {
     let Some(version) = request.meta_str(Key::MetaProtocolVersion) else {
         return Err(missing_meta(meta::PROTOCOL_VERSION));
     };
-    match request.meta(Key::MetaClientCapabilities) {
-        Some(capabilities) if capabilities.starts_with(b"{") => Ok(version),
-        _ => Err(missing_meta(meta::CLIENT_CAPABILITIES)),
-    }
+    let capabilities = request.meta(Key::MetaClientCapabilities);
+    let is_object = capabilities.is_some_and(|raw| raw.starts_with(b"{"));
+    if is_object { Ok(version) } else { Err(missing_meta(meta::CLIENT_CAPABILITIES)) }
 }
 
 fn missing_meta(key: &str) -> RequestError {
@@ -274,10 +268,8 @@ fn check_param_headers(
     let values = wanted.values(arguments);
     for name in wanted.shallow_names() {
         let body = values.iter().find(|(n, _)| *n == name);
-        let sent = match HeaderName::from_bytes(name.as_bytes()) {
-            Ok(name) => single_header(headers, &name)?,
-            Err(_) => None,
-        };
+        let header = HeaderName::from_bytes(name.as_bytes()).ok();
+        let sent = header.map(|header| single_header(headers, &header)).transpose()?.flatten();
         match (sent, body) {
             (None, None) => {}
             (Some(sent), Some((_, body))) if is_same_value(sent, body) => {}

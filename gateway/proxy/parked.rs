@@ -248,11 +248,8 @@ impl Bridge {
     /// Returns the pending questions: key, method, and JSON text of the `params`.
     pub(crate) fn questions(&self) -> Vec<(String, Method, Bytes)> {
         let state = self.state.lock();
-        let mut all = Vec::with_capacity(state.asked.len());
-        for (number, asked) in &state.asked {
-            all.push((write_key(*number), asked.method, asked.params.clone()));
-        }
-        all
+        let asked = state.asked.iter();
+        asked.map(|(number, one)| (write_key(*number), one.method, one.params.clone())).collect()
     }
 
     /// Passes an answer to the server, if a question with this key is pending.

@@ -1,7 +1,9 @@
-//! Usage of a shared resource per principal and per organisation, each with a limit. Only holders
-//! with usage take up memory.
+//! Usage of a shared resource per principal and per organisation, each with a limit; and counts of
+//! open event streams, which have such limits, and in total for the metrics. Only holders with
+//! usage take up memory.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dashmap::DashMap;
 use lockgate_authn::{DEFAULT_ORGANISATION, Principal};
@@ -59,9 +61,7 @@ impl Quotas {
         if organisation != DEFAULT_ORGANISATION {
             let most = (all / LEFT_TO_OTHERS).max(1);
             let holder = Holder::Organisation(organisation.into());
-            let Some(taken) = self.take_as(holder, most, None) else {
-                return Err(Exhausted::Organisation);
-            };
+            let taken = self.take_as(holder, most, None).ok_or(Exhausted::Organisation)?;
             of_organisation = Some(Box::new(taken));
         }
         let holder = Holder::Principal(principal.clone());
@@ -104,6 +104,92 @@ impl Drop for QuotaPermit {
             *count = count.saturating_sub(1);
             *count == 0
         });
+    }
+}
+
+/// The open event streams.
+#[derive(Default)]
+pub struct Streams {
+    all: AtomicUsize,
+    waiting: Arc<Quotas>,
+}
+
+/// An open stream, counted until it is dropped.
+pub struct OpenStream {
+    streams: Arc<Streams>,
+    /// The quota of streams that wait for notifications.
+    _share: Option<QuotaPermit>,
+}
+
+/// The limit that an additional stream would exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TooManyStreams {
+    #[error(
+        "too many open streams of this caller (limits.streams_per_principal): close one, or \
+            retry later"
+    )]
+    OfPrincipal,
+    #[error(
+        "too many open streams of this organisation (half of http.connections_per_address): \
+            close one, or retry later"
+    )]
+    OfOrganisation,
+}
+
+impl From<Exhausted> for TooManyStreams {
+    fn from(exhausted: Exhausted) -> Self {
+        match exhausted {
+            Exhausted::Principal => Self::OfPrincipal,
+            Exhausted::All | Exhausted::Organisation => Self::OfOrganisation,
+        }
+    }
+}
+
+impl TooManyStreams {
+    /// Returns the value of `data.reason`.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::OfPrincipal => "streams_per_principal",
+            Self::OfOrganisation => "streams_of_organisation",
+        }
+    }
+}
+
+impl Streams {
+    pub(crate) fn len(&self) -> usize {
+        self.all.load(Ordering::Relaxed)
+    }
+
+    /// Counts a stream of a call, which ends with the call and is bounded by the limits of calls.
+    pub fn of_call(self: &Arc<Self>) -> OpenStream {
+        self.counted(None)
+    }
+
+    /// Counts a stream that waits for notifications: at most `limit` per principal, and half of
+    /// `all` per organisation. `all` is the limit of connections per address, because each stream
+    /// may be a connection, and behind a proxy all clients share an address.
+    ///
+    /// # Errors
+    /// The limit of the principal or organisation is reached.
+    pub(crate) fn open(
+        self: &Arc<Self>,
+        principal: &Principal,
+        limit: usize,
+        all: usize,
+    ) -> Result<OpenStream, TooManyStreams> {
+        let share = self.waiting.take_of_all(principal, limit, all)?;
+        Ok(self.counted(Some(share)))
+    }
+
+    fn counted(self: &Arc<Self>, share: Option<QuotaPermit>) -> OpenStream {
+        self.all.fetch_add(1, Ordering::Relaxed);
+        OpenStream { streams: Arc::clone(self), _share: share }
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.streams.all.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

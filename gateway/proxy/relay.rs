@@ -143,10 +143,7 @@ impl Relay {
             return Err(SinkError::Invalid(error.to_string()));
         }
         let output = stream.rewriter.take_output();
-        if output.is_empty() {
-            return Ok(None);
-        }
-        Ok(Some((output, stream.client.clone())))
+        if output.is_empty() { Ok(None) } else { Ok(Some((output, stream.client.clone()))) }
     }
 }
 

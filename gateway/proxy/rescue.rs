@@ -22,8 +22,7 @@ use serde_json::{Value, json};
 pub use failure::classify_failure;
 
 use crate::modern_clients::LaneError;
-use crate::quota::Exhausted;
-use crate::streams::TooManyStreams;
+use crate::quota::{Exhausted, TooManyStreams};
 use crate::transport::{ClientProtocol, LEGACY, Reply};
 
 /// Methods that an endpoint accepts without a session.
@@ -444,10 +443,8 @@ impl RequestError {
     /// Returns the error for an unapproved call: a result for the model to read, unless the client
     /// made a mistake or a limit was reached.
     pub(crate) fn unapproved(error: &ApprovalError, rule: Option<&Arc<str>>) -> Self {
-        let words = match rule {
-            Some(rule) => format!("the call was not made, refused by policy {rule}: {error}"),
-            None => format!("the call was not made, refused: {error}"),
-        };
+        let by = rule.map(|rule| format!(" by policy {rule}")).unwrap_or_default();
+        let words = format!("the call was not made, refused{by}: {error}");
         let problem = match error {
             ApprovalError::Unknown | ApprovalError::Other | ApprovalError::StateExpired => {
                 Self::invalid(words)

@@ -84,10 +84,7 @@ fn write_text(
         let inner = answer.member(Key::RequestState);
         let resumption = permitted.resumption();
         let sealed = tokens::seal(context, server, target, inner, requests.as_deref(), resumption);
-        match sealed {
-            Ok(sealed) => object.string("requestState", &sealed),
-            Err(what) => return Err(permitted.broken(what)),
-        }
+        object.string("requestState", &sealed.map_err(|what| permitted.broken(what))?);
     }
     if text.len() > MAX_COPIED_BYTES {
         return Ok(match splice(std::mem::take(head), text, answer, &kept, changed) {
@@ -162,10 +159,7 @@ fn hold_copies(
     let uncounted = if is_builtin(permitted) { answer.text.len() } else { 0 };
     let mut copies = Hold::none(Arc::clone(budget));
     let bytes = bytes_of_copies(context, answer, permitted.response()) + uncounted;
-    if copies.admit(bytes).is_err() {
-        return Err(RequestError::no_memory());
-    }
-    Ok(Some(copies))
+    if copies.admit(bytes).is_err() { Err(RequestError::no_memory()) } else { Ok(Some(copies)) }
 }
 
 /// Returns the size of the temporary copies made while a large response is rewritten.
@@ -258,10 +252,10 @@ fn rewrite(
             let token = context.request.param_str(Key::TaskId);
             Change::To(write::quoted(token.as_deref().unwrap_or("")))
         }
-        Key::Task if permitted.makes_task() => match write_task(context, permitted, value) {
-            Ok(task) => Change::To(task),
-            Err(what) => return Err(permitted.broken(what)),
-        },
+        Key::Task if permitted.makes_task() => {
+            let task = write_task(context, permitted, value);
+            Change::To(task.map_err(|what| permitted.broken(what))?)
+        }
         // Replaced by our own state, even if the server sent none.
         Key::RequestState if answer.kind == AnswerKind::InputRequired => Change::Drop,
         Key::InputRequests => questions(context, permitted, value, slug)?,
@@ -395,9 +389,7 @@ fn write_task(
     let mut task = serde_json::from_slice(value).unwrap_or(Value::Null);
     let Some(own) = task["taskId"].as_str() else { return Err("sent a task without an id") };
     let server = &**permitted.server();
-    let Some(token) = tokens::seal_task(context, server, own) else {
-        return Err("sent a task id that is too long");
-    };
+    let token = tokens::seal_task(context, server, own).ok_or("sent a task id that is too long")?;
     if let Some(session) = &context.session {
         session.remember_task(&token, ServerId::of(server), own);
     }

@@ -1,21 +1,25 @@
 //! Calls of the management tools: `call_tool` becomes the call that it contains before any other
 //! step, so that every rule applies as to a direct call; the others are answered from the view.
+//! Likewise, calls of grouped tools become calls of the selected server's tool.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use lockgate_protocol::jsonrpc::{self, Message, Request, SentBy};
 use lockgate_protocol::key::Key;
 use lockgate_protocol::list::{self, Shown};
 use lockgate_protocol::method::Method;
+use lockgate_protocol::scan::{self, Keys, Scanner};
+use lockgate_protocol::write::{self, Object};
 use lockgate_search::{Query, Vector};
 use lockgate_upstream::ListKind;
 use serde_json::{Map, Value, json};
 
-use crate::catalog::management::{FOUND, MAX_DESCRIBED, MAX_FOUND, first_sentence};
-use crate::catalog::{CatalogEntry, Similar};
+use crate::catalog::tool_index::{FOUND, MAX_DESCRIBED, MAX_FOUND, first_sentence};
+use crate::catalog::{CatalogEntry, Groups, Similar};
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
-use crate::group_call::select_server;
 use crate::items::{CALL, DESCRIBE, FIND, is_management};
 use crate::rescue::{RequestError, write_result};
 use crate::transport::Text;
@@ -38,10 +42,7 @@ pub(crate) enum Lookup {
 pub fn unwrap_call(context: &mut RequestContext) -> Result<(), RequestError> {
     unwrap_management(context)?;
     let view = Arc::clone(&context.view);
-    match &view.groups {
-        Some(groups) => select_server(context, groups),
-        None => Ok(()),
-    }
+    view.groups.as_ref().map_or(Ok(()), |groups| select_server(context, groups))
 }
 
 fn unwrap_management(context: &mut RequestContext) -> Result<(), RequestError> {
@@ -241,10 +242,9 @@ fn read_arguments(
     let Ok(Value::Object(arguments)) = serde_json::from_slice(raw) else {
         return Err("the arguments must be an object".into());
     };
-    match arguments.keys().find(|name| !known.contains(&name.as_str())) {
-        Some(name) => Err(format!("unknown argument {name:.64?}").into()),
-        None => Ok(arguments),
-    }
+    let unknown = arguments.keys().find(|name| !known.contains(&name.as_str()));
+    let unknown = unknown.map(|name| format!("unknown argument {name:.64?}").into());
+    unknown.map_or(Ok(arguments), Err)
 }
 
 // A tool in a line: name, arguments with their types, and the first sentence of its description.
@@ -299,11 +299,7 @@ fn describe_type(schema: &Value) -> String {
     if let Some(choices) = schema["enum"].as_array()
         && choices.len() <= MAX_CHOICES
     {
-        let mut texts = Vec::new();
-        for choice in choices {
-            texts.push(choice.to_string());
-        }
-        return texts.join("|");
+        return choices.iter().map(Value::to_string).collect::<Vec<_>>().join("|");
     }
     match &schema["type"] {
         Value::String(name) if name == "array" => match schema["items"]["type"].as_str() {
@@ -312,14 +308,81 @@ fn describe_type(schema: &Value) -> String {
         },
         Value::String(name) => name.clone(),
         Value::Array(names) => {
-            let mut texts = Vec::new();
-            for name in names {
-                texts.push(name.as_str().unwrap_or("any"));
-            }
-            texts.join("|")
+            let texts = names.iter().map(|name| name.as_str().unwrap_or("any"));
+            texts.collect::<Vec<_>>().join("|")
         }
         _ => "any".into(),
     }
+}
+
+/// Turns a call of a grouped tool into the call of a server's tool.
+pub(crate) fn select_server(
+    context: &mut RequestContext,
+    groups: &Groups,
+) -> Result<(), RequestError> {
+    if context.request.method != Method::ToolsCall {
+        return Ok(());
+    }
+    let name = context.request.param_str(Key::Name).unwrap_or_default();
+    let Some(group) = groups.tool(&name) else { return Ok(()) };
+    if !context.sees(&group.entry) {
+        return Err(RequestError::unknown("tool", &name));
+    }
+    let arguments = context.request.param(Key::Arguments).unwrap_or(b"{}");
+    let members = Scanner::new(arguments, context.snapshot.config.limits.depth)
+        .and_then(|mut scanner| scanner.members(Keys::Strict));
+    let Ok((_, members)) = members else {
+        return Err(RequestError::invalid("`params.arguments` must be an object"));
+    };
+    let selected = scan::find_str(&members, arguments, &group.argument);
+    let Some(own) = selected.and_then(|slug| group.members.get(&*slug)) else {
+        let servers: Vec<&str> = group.members.keys().map(|slug| slug.as_str()).collect();
+        let words = format!("`{}` must be one of {}", group.argument, servers.join(", "));
+        return Err(RequestError::tool_error(words));
+    };
+    let mut rest = Vec::with_capacity(arguments.len());
+    let mut object = Object::open(&mut rest);
+    for member in &members {
+        if !member.is(arguments, &group.argument) {
+            object.copy(member.key.of(arguments), member.value.of(arguments));
+        }
+    }
+    object.close();
+    let text = rewrite(&context.request, &write::quoted(own), &rest);
+    let depth = context.snapshot.config.limits.depth;
+    // Unreachable errors: only valid parts were replaced.
+    let Ok(Message::Request(mut request)) = jsonrpc::parse(text, depth, SentBy::Client) else {
+        return Err(RequestError::invalid("`params` cannot be read"));
+    };
+    if request.param_str(Key::Name).as_deref() == Some(CALL) {
+        request.unwrap_call().map_err(RequestError::invalid)?;
+    }
+    context.request = request;
+    Ok(())
+}
+
+/// Returns a request's text with another name and other arguments.
+fn rewrite(request: &Request, name: &[u8], arguments: &[u8]) -> Bytes {
+    let text = &request.text;
+    let mut out = Vec::with_capacity(text.len() + name.len());
+    let mut at = 0;
+    let mut parts = Vec::with_capacity(2);
+    for member in request.params() {
+        match member.known {
+            Key::Name => parts.push((member.value.range(), name)),
+            Key::Arguments => parts.push((member.value.range(), arguments)),
+            _ => {}
+        }
+    }
+    // Those of an unwrapped call may stand in another order.
+    parts.sort_by_key(|(span, _)| span.start);
+    for (span, new) in parts {
+        out.extend_from_slice(&text[at..span.start]);
+        out.extend_from_slice(new);
+        at = span.end;
+    }
+    out.extend_from_slice(&text[at..]);
+    out.into()
 }
 
 #[cfg(test)]

@@ -253,10 +253,8 @@ pub fn trace_of_exchange(headers: &HeaderMap) -> Option<TraceContext> {
 
 /// Repeated `tracestate` headers form a single list.
 fn read_state(headers: &HeaderMap) -> Option<String> {
-    let mut states = Vec::new();
-    for state in headers.get_all(&TRACESTATE) {
-        states.push(state.to_str().ok()?);
-    }
+    let states = headers.get_all(&TRACESTATE).iter().map(|state| state.to_str().ok());
+    let states: Vec<_> = states.collect::<Option<_>>()?;
     if states.is_empty() { None } else { Some(states.join(",")) }
 }
 

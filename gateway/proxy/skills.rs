@@ -130,10 +130,9 @@ fn read(array: Vec<u8>, form: &Form, context: &RequestContext) -> Result<Vec<Raw
     let array = Bytes::from(array);
     let depth = context.snapshot.config.limits.depth;
     let span = Scanner::new(&array, depth).and_then(|mut scanner| scanner.value());
-    match span.and_then(|span| list::items(&array, span, form, depth)) {
-        Ok((items, _)) => Ok(items),
-        Err(flaw) => Err(RequestError::new(code::INTERNAL, flaw.to_string())),
-    }
+    let items = span.and_then(|span| list::items(&array, span, form, depth));
+    let (items, _) = items.map_err(|flaw| RequestError::new(code::INTERNAL, flaw.to_string()))?;
+    Ok(items)
 }
 
 fn show(
@@ -152,10 +151,9 @@ fn show(
 /// Seals a server's cursor (JSON text of a string) for the directory of this request.
 pub(crate) fn seal_cursor(context: &RequestContext, own: &[u8]) -> Result<Vec<u8>, RequestError> {
     let uri = context.request.param_str(Key::Uri).unwrap_or_default();
-    match tokens::seal_cursor(context, &[Method::DirectoryRead.as_str(), &uri], own) {
-        Some(sealed) => Ok(write::quoted(&sealed)),
-        None => Err(RequestError::new(code::INTERNAL, "the server's cursor is too long")),
-    }
+    let sealed = tokens::seal_cursor(context, &[Method::DirectoryRead.as_str(), &uri], own);
+    let too_long = RequestError::new(code::INTERNAL, "the server's cursor is too long");
+    Ok(write::quoted(&sealed.ok_or(too_long)?))
 }
 
 /// Opens the cursor of a request for a directory, if there is one.
@@ -165,8 +163,5 @@ pub(crate) fn open_cursor(
 ) -> Result<Option<Vec<u8>>, RequestError> {
     let Some(cursor) = context.request.param(Key::Cursor) else { return Ok(None) };
     let of = [Method::DirectoryRead.as_str(), uri];
-    match tokens::open_cursor(context, &of, cursor) {
-        Some(own) => Ok(Some(own)),
-        None => Err(RequestError::stale_cursor()),
-    }
+    tokens::open_cursor(context, &of, cursor).map(Some).ok_or_else(RequestError::stale_cursor)
 }

@@ -121,10 +121,9 @@ fn compile(policy: &lockgate_policy::Config) -> Result<Policy, RulesError> {
         Ok(policy) => return Ok(policy),
         Err(mistakes) => mistakes,
     };
-    let words = match mistakes.into_iter().next() {
-        Some(mistake) => format!("{} {}", mistake.path.join("."), mistake.what),
-        None => String::new(),
-    };
+    let first = mistakes.into_iter().next();
+    let words = first.map(|mistake| format!("{} {}", mistake.path.join("."), mistake.what));
+    let words = words.unwrap_or_default();
     Err(RulesError::Policy(words))
 }
 

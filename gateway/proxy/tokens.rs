@@ -60,9 +60,7 @@ pub(crate) fn seal(
     }
     let mut questions = Questions::default();
     if let Some(requests) = requests {
-        let Some(asked) = Questions::of(requests) else {
-            return Err("sent questions that are too long");
-        };
+        let asked = Questions::of(requests).ok_or("sent questions that are too long")?;
         questions = asked;
     }
     let mut plain = Vec::with_capacity(128 + inner_bytes);
@@ -169,10 +167,10 @@ pub(crate) fn next_round(
             return Err(RequestError::invalid(words).recorded_as(reason));
         }
     };
-    let taken = match context.request.param(Key::InputResponses) {
-        Some(responses) => Some(take_answers(context, responses, |raw| round.questions.take(raw))?),
-        None => None,
-    };
+    let responses = context.request.param(Key::InputResponses);
+    let taken = responses
+        .map(|responses| take_answers(context, responses, |raw| round.questions.take(raw)))
+        .transpose()?;
     let resumption = round.resumption;
     Ok(match resumption {
         Resumption::AtServer => {
@@ -248,10 +246,9 @@ pub(crate) fn digest(context: &RequestContext) -> [u8; 32] {
     let request = &context.request;
     let mut hasher = blake3::Hasher::new();
     hasher.update(request.method.as_str().as_bytes());
-    let mut members = Vec::with_capacity(request.params().len());
-    for member in request.params() {
-        members.push((member.name(&request.text), member.value.of(&request.text)));
-    }
+    let members = request.params().iter();
+    let mut members: Vec<_> =
+        members.map(|one| (one.name(&request.text), one.value.of(&request.text))).collect();
     members.sort();
     for (name, value) in members {
         if matches!(&*name, "_meta" | "inputResponses" | "requestState") {

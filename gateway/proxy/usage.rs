@@ -256,11 +256,7 @@ impl Usage {
     /// Takes all counts.
     pub(crate) fn take(&self) -> Vec<UsageCount> {
         let all: Vec<Arc<Series>> = self.table.read().series.values().cloned().collect();
-        let mut counts = Vec::new();
-        for series in all {
-            counts.extend(series.take());
-        }
-        counts
+        all.into_iter().flat_map(|series| series.take()).collect()
     }
 
     /// Removes series that were not used since the last trim, unless a call is running.

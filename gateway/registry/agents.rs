@@ -12,7 +12,7 @@ use crate::actor::{Actor, ChangeOptions, Changed};
 use crate::change::{
     Digest, RequiredRecords, begin, check_version, find_integration, new_id, owner,
 };
-use crate::error::{InvalidField, RegistryError};
+use crate::error::{InvalidField, RegistryError, Result};
 use crate::field;
 use crate::objects::{Agent, AgentPatch, Integration, NewAgent};
 use crate::registry::Registry;
@@ -22,6 +22,11 @@ const MAX_AGENTS: usize = 10_000;
 const AGENTS_PER_OWNER: usize = 100;
 /// Maximum length of the chosen items of an agent as JSON, in bytes.
 const MAX_ITEMS: usize = 16 * 1024;
+const ASSIGNED_PER_AGENT: usize = 256;
+/// Maximum number of tools hidden from one agent.
+const HIDDEN_PER_AGENT: usize = 2000;
+/// Maximum number of assignments per organisation.
+const MAX_ASSIGNMENTS: usize = 50_000;
 
 impl Registry {
     /// Creates an agent that the actor owns.
@@ -30,7 +35,7 @@ impl Registry {
         actor: &Actor,
         new: NewAgent,
         options: &ChangeOptions,
-    ) -> Result<Changed<Agent>, RegistryError> {
+    ) -> Result<Changed<Agent>> {
         let name = field::name(&new.name)?;
         let digest = Digest::new("create agent").part(new.name.as_bytes());
         let mut pending = begin!(self, actor, options, digest, RequiredRecords::Nothing);
@@ -70,7 +75,7 @@ impl Registry {
         id: &str,
         patch: AgentPatch,
         options: &ChangeOptions,
-    ) -> Result<Changed<Agent>, RegistryError> {
+    ) -> Result<Changed<Agent>> {
         let digest = Digest::new("change agent").part(id.as_bytes());
         let digest = digest.part(format!("{patch:?}").as_bytes());
         let name = patch.name.as_deref().map(field::name).transpose()?;
@@ -102,7 +107,7 @@ impl Registry {
         actor: &Actor,
         id: &str,
         options: &ChangeOptions,
-    ) -> Result<Changed<Agent>, RegistryError> {
+    ) -> Result<Changed<Agent>> {
         let digest = Digest::new("delete agent").part(id.as_bytes());
         let mut pending = begin!(self, actor, options, digest, RequiredRecords::Agent(id));
         let record = find_agent(&mut pending.change, actor, id).await?;
@@ -111,64 +116,7 @@ impl Registry {
         let changed = Changed::new(Some(Agent::from_record(&record)), None);
         self.finish(pending, actor, options, changed).await
     }
-}
 
-/// Returns an agent that the actor may change. Another user's agent is reported as missing.
-pub(crate) async fn find_agent(
-    change: &mut Change<'_>,
-    actor: &Actor,
-    id: &str,
-) -> Result<AgentRecord, RegistryError> {
-    let found = change.find_agent(id).await?;
-    let found = found.filter(|record| actor.may_touch(&Agent::from_record(record).owner));
-    found.ok_or(RegistryError::AgentNotFound)
-}
-
-async fn refuse_taken_name(
-    change: &mut Change<'_>,
-    record: &AgentRecord,
-) -> Result<(), RegistryError> {
-    let own = Agent::from_record(record).owner;
-    if change.is_agent_name_taken(owner(&own), &record.name_key, &record.id).await? {
-        return Err(RegistryError::NameTaken);
-    }
-    Ok(())
-}
-
-const ASSIGNED_PER_AGENT: usize = 256;
-/// Maximum number of tools hidden from one agent.
-const HIDDEN_PER_AGENT: usize = 2000;
-/// Maximum number of assignments per organisation.
-const MAX_ASSIGNMENTS: usize = 50_000;
-
-/// An integration assigned to an agent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Assignment {
-    pub agent: String,
-    pub integration: Integration,
-}
-
-/// A server of an agent: an integration, or a server of the operator.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AgentServer {
-    pub agent: String,
-    /// The id of the integration, or the slug of the operator's server.
-    pub server: String,
-    pub is_assigned: bool,
-    /// The server's own names of the tools that the agent cannot list or call.
-    pub hidden_tools: Vec<String>,
-}
-
-/// A change of a server of an agent.
-#[derive(Clone, Debug, Default)]
-pub struct AgentServerChange {
-    /// `None` for no change.
-    pub is_assigned: Option<bool>,
-    /// Whether the agent may use a tool, by the tool's own name.
-    pub tools: BTreeMap<String, bool>,
-}
-
-impl Registry {
     /// Assigns an integration to an agent.
     pub async fn assign(
         &self,
@@ -176,7 +124,7 @@ impl Registry {
         agent: &str,
         integration: &str,
         options: &ChangeOptions,
-    ) -> Result<Changed<Assignment>, RegistryError> {
+    ) -> Result<Changed<Assignment>> {
         let digest = Digest::new("assign").part(agent.as_bytes()).part(integration.as_bytes());
         let wanted = RequiredRecords::Both { agent, integration };
         let mut pending = begin!(self, actor, options, digest, wanted);
@@ -209,7 +157,7 @@ impl Registry {
         server: &str,
         wanted: AgentServerChange,
         options: &ChangeOptions,
-    ) -> Result<Changed<AgentServer>, RegistryError> {
+    ) -> Result<Changed<AgentServer>> {
         let mut digest = Digest::new("agent server").part(agent.as_bytes());
         digest = digest.part(server.as_bytes());
         digest = digest.part(format!("{:?}", (wanted.is_assigned, &wanted.tools)).as_bytes());
@@ -246,7 +194,7 @@ impl Registry {
         change: &mut Change<'_>,
         actor: &Actor,
         agent: &str,
-    ) -> Result<(), RegistryError> {
+    ) -> Result<()> {
         if change.count_assigned(agent).await? >= ASSIGNED_PER_AGENT {
             let what = "servers of one agent";
             return Err(RegistryError::TooMany { what, most: ASSIGNED_PER_AGENT });
@@ -267,7 +215,7 @@ impl Registry {
         agent: &str,
         integration: &str,
         options: &ChangeOptions,
-    ) -> Result<Changed<Assignment>, RegistryError> {
+    ) -> Result<Changed<Assignment>> {
         let digest = Digest::new("unassign").part(agent.as_bytes()).part(integration.as_bytes());
         let wanted = RequiredRecords::Both { agent, integration };
         let mut pending = begin!(self, actor, options, digest, wanted);
@@ -282,11 +230,57 @@ impl Registry {
     }
 }
 
+/// Returns an agent that the actor may change. Another user's agent is reported as missing.
+pub(crate) async fn find_agent(
+    change: &mut Change<'_>,
+    actor: &Actor,
+    id: &str,
+) -> Result<AgentRecord> {
+    let found = change.find_agent(id).await?;
+    let found = found.filter(|record| actor.may_touch(&Agent::from_record(record).owner));
+    found.ok_or(RegistryError::AgentNotFound)
+}
+
+async fn refuse_taken_name(change: &mut Change<'_>, record: &AgentRecord) -> Result<()> {
+    let own = Agent::from_record(record).owner;
+    if change.is_agent_name_taken(owner(&own), &record.name_key, &record.id).await? {
+        return Err(RegistryError::NameTaken);
+    }
+    Ok(())
+}
+
+/// An integration assigned to an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Assignment {
+    pub agent: String,
+    pub integration: Integration,
+}
+
+/// A server of an agent: an integration, or a server of the operator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentServer {
+    pub agent: String,
+    /// The id of the integration, or the slug of the operator's server.
+    pub server: String,
+    pub is_assigned: bool,
+    /// The server's own names of the tools that the agent cannot list or call.
+    pub hidden_tools: Vec<String>,
+}
+
+/// A change of a server of an agent.
+#[derive(Clone, Debug, Default)]
+pub struct AgentServerChange {
+    /// `None` for no change.
+    pub is_assigned: Option<bool>,
+    /// Whether the agent may use a tool, by the tool's own name.
+    pub tools: BTreeMap<String, bool>,
+}
+
 async fn find_agent_server(
     change: &mut Change<'_>,
     agent: &str,
     server: &str,
-) -> Result<AgentServer, RegistryError> {
+) -> Result<AgentServer> {
     Ok(AgentServer {
         agent: agent.to_owned(),
         server: server.to_owned(),

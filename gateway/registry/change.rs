@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::actor::{Actor, ChangeOptions, Changed, PrincipalKey};
-use crate::error::RegistryError;
+use crate::error::{RegistryError, Result};
 use crate::field;
 use crate::objects::{NewIntegration, Origin};
 use crate::registry::Registry;
@@ -85,15 +85,15 @@ impl Digest {
 
     pub(crate) fn secret(self, secret: Option<&lockgate_store::Secret>, vault: &Vault) -> Self {
         let Some(secret) = secret else { return self.part(b"none") };
-        let mut all = Vec::new();
-        for parts in self.part(b"given").0 {
-            for digest in vault.digests(secret) {
+        let digests = vault.digests(secret);
+        let all = self.part(b"given").0.into_iter().flat_map(|parts| {
+            digests.iter().map(move |digest| {
                 let mut parts = parts.clone();
-                append(&mut parts, &digest);
-                all.push(parts);
-            }
-        }
-        Self(all)
+                append(&mut parts, digest);
+                parts
+            })
+        });
+        Self(all.collect())
     }
 
     /// Adds the parameters of an integration, except its credentials.
@@ -109,8 +109,7 @@ impl Digest {
     }
 
     fn finish(self) -> Vec<String> {
-        let digests: Vec<_> = self.0.iter().map(|parts| lockgate_store::digest(parts)).collect();
-        digests
+        self.0.iter().map(|parts| lockgate_store::digest(parts)).collect()
     }
 }
 
@@ -126,7 +125,7 @@ impl Registry {
         options: &ChangeOptions,
         digest: Digest,
         wanted: RequiredRecords<'_>,
-    ) -> Result<Begun<'_, T>, RegistryError> {
+    ) -> Result<Begun<'_, T>> {
         wanted.check_ids()?;
         if let Some(key) = &options.idempotency_key {
             field::idempotency_key(key)?;
@@ -168,7 +167,7 @@ impl Registry {
         actor: &Actor,
         options: &ChangeOptions,
         wanted: &RequiredRecords<'_>,
-    ) -> Result<Change<'_>, RegistryError> {
+    ) -> Result<Change<'_>> {
         // A stored outcome may concern a record that has been deleted since.
         if options.idempotency_key.is_none() {
             self.refuse_unknown(actor, options, wanted).await?;
@@ -178,7 +177,7 @@ impl Registry {
 
     /// Waits for the organisation's turn. Turns keep one organisation's changes from delaying
     /// others.
-    async fn take_turn(&self, organisation: &str) -> Result<Permit, RegistryError> {
+    async fn take_turn(&self, organisation: &str) -> Result<Permit> {
         let began = Instant::now();
         let turn = self.turns.acquire(CallerId::of_organisation(organisation));
         let Ok(Ok(permit)) = tokio::time::timeout(TURN_TIMEOUT, turn).await else {
@@ -198,7 +197,7 @@ impl Registry {
         actor: &Actor,
         options: &ChangeOptions,
         wanted: &RequiredRecords<'_>,
-    ) -> Result<(), RegistryError> {
+    ) -> Result<()> {
         if self.check_known(actor, options, wanted).is_ok() || self.refresh().await.is_err() {
             return Ok(());
         }
@@ -210,7 +209,7 @@ impl Registry {
         actor: &Actor,
         options: &ChangeOptions,
         wanted: &RequiredRecords<'_>,
-    ) -> Result<(), RegistryError> {
+    ) -> Result<()> {
         let version = match wanted {
             RequiredRecords::Nothing => return Ok(()),
             RequiredRecords::Agent(id) => self.agent(actor, id)?.version,
@@ -241,7 +240,7 @@ impl Registry {
         actor: &Actor,
         options: &ChangeOptions,
         mut changed: Changed<T>,
-    ) -> Result<Changed<T>, RegistryError> {
+    ) -> Result<Changed<T>> {
         if options.dry_run {
             pending.change.roll_back().await?;
             changed.is_dry_run = true;
@@ -271,12 +270,12 @@ impl Registry {
 pub(crate) async fn find_integration(
     change: &mut Change<'_>,
     id: &str,
-) -> Result<IntegrationRecord, RegistryError> {
+) -> Result<IntegrationRecord> {
     change.find_integration(id).await?.ok_or(RegistryError::IntegrationNotFound)
 }
 
 impl RequiredRecords<'_> {
-    fn check_ids(&self) -> Result<(), RegistryError> {
+    fn check_ids(&self) -> Result<()> {
         match self {
             RequiredRecords::Nothing => Ok(()),
             RequiredRecords::Agent(id) => check_agent_id(id),
@@ -289,11 +288,11 @@ impl RequiredRecords<'_> {
     }
 }
 
-fn check_agent_id(id: &str) -> Result<(), RegistryError> {
+fn check_agent_id(id: &str) -> Result<()> {
     if is_id(id, "agt_") { Ok(()) } else { Err(RegistryError::AgentNotFound) }
 }
 
-fn check_integration_id(id: &str) -> Result<(), RegistryError> {
+fn check_integration_id(id: &str) -> Result<()> {
     if is_id(id, "int_") { Ok(()) } else { Err(RegistryError::IntegrationNotFound) }
 }
 
@@ -304,7 +303,7 @@ fn is_id(id: &str, prefix: &str) -> bool {
 }
 
 /// Rejects a change if the record has been changed since the caller read it.
-pub(crate) fn check_version(options: &ChangeOptions, current: i64) -> Result<(), RegistryError> {
+pub(crate) fn check_version(options: &ChangeOptions, current: i64) -> Result<()> {
     match options.expected_version {
         Some(expected) if expected != current => Err(RegistryError::VersionMismatch { current }),
         _ => Ok(()),
@@ -316,10 +315,9 @@ pub(crate) fn owner(principal: &PrincipalKey) -> Owner<'_> {
 }
 
 /// Returns a new random id that cannot be guessed.
-pub(crate) fn new_id(prefix: &str) -> Result<String, RegistryError> {
-    let Some(random) = hex::random::<16>() else {
-        let why = StoreError::Unavailable("no random bytes".into());
-        return Err(RegistryError::StoreUnavailable(why));
-    };
-    Ok(format!("{prefix}{random}"))
+pub(crate) fn new_id(prefix: &str) -> Result<String> {
+    let random = hex::random::<16>().ok_or_else(|| {
+        RegistryError::StoreUnavailable(StoreError::Unavailable("no random bytes".into()))
+    });
+    Ok(format!("{prefix}{}", random?))
 }

@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::actor::{Actor, Changed, Warning};
 use crate::change::new_id;
-use crate::error::{InvalidField, RegistryError};
+use crate::error::{InvalidField, RegistryError, Result};
 use crate::field::{self, SLUG_CHARS};
 use crate::objects::{
     Auth, Integration, IntegrationKind, IntegrationPatch, NewIntegration, Origin, find_entry,
@@ -51,62 +51,33 @@ impl Registry {
     }
 
     /// Validates a new integration. Credentials may be missing, because a set keeps stored ones.
-    pub(crate) fn draft(&self, new: NewIntegration) -> Result<Draft, RegistryError> {
+    pub(crate) fn draft(&self, new: NewIntegration) -> Result<Draft> {
         let NewIntegration { name, slug, origin, credentials, enabled, source } = new;
         let slug = slug.as_deref().map(field::slug).transpose()?;
-        let draft = match origin {
+        let (name, catalogue, url, auth, warnings) = match origin {
             Origin::Custom { url, auth } => {
                 let name = field::name(name.as_deref().unwrap_or(""))?;
                 let (url, warnings) = self.check_url(&url)?;
-                let auth = auth.checked()?;
-                Draft {
-                    name,
-                    slug,
-                    catalogue: None,
-                    url,
-                    auth,
-                    credentials,
-                    enabled,
-                    source,
-                    warnings,
-                }
+                (name, None, url, auth.checked()?, warnings)
             }
             Origin::Predefined(entry) => {
                 let catalogue = self.catalogue();
-                let Some(found) = catalogue.get(&entry) else {
-                    return Err(RegistryError::EntryNotFound);
-                };
-                Draft {
-                    name: field::name(name.as_deref().unwrap_or(&found.title))?,
-                    slug,
-                    catalogue: Some(entry),
-                    url: found.url.clone(),
-                    auth: found.auth.clone(),
-                    credentials,
-                    enabled,
-                    source,
-                    warnings: Vec::new(),
-                }
+                let found = catalogue.get(&entry).ok_or(RegistryError::EntryNotFound)?;
+                let name = field::name(name.as_deref().unwrap_or(&found.title))?;
+                (name, Some(entry), found.url.clone(), found.auth.clone(), Vec::new())
             }
         };
-        if draft.credentials.is_some() {
-            check_credentials(&draft.auth, draft.credentials.as_ref())?;
+        if credentials.is_some() {
+            check_credentials(&auth, credentials.as_ref())?;
         }
-        Ok(draft)
+        Ok(Draft { name, slug, catalogue, url, auth, credentials, enabled, source, warnings })
     }
 
-    pub(crate) fn check_patch(
-        &self,
-        patch: IntegrationPatch,
-    ) -> Result<CheckedPatch, RegistryError> {
+    pub(crate) fn check_patch(&self, patch: IntegrationPatch) -> Result<CheckedPatch> {
         let name = patch.name.as_deref().map(field::name).transpose()?;
-        let mut url = None;
-        let mut warnings = Vec::new();
-        if let Some(given) = &patch.url {
-            let (checked, said) = self.check_url(given)?;
-            url = Some(checked);
-            warnings = said;
-        }
+        let checked = patch.url.as_deref().map(|given| self.check_url(given)).transpose()?;
+        let (url, warnings) = checked.unzip();
+        let warnings = warnings.unwrap_or_default();
         let auth = patch.auth.map(|auth| auth.checked()).transpose()?;
         if let Some(secret) = &patch.credentials {
             field::credentials(secret)?;
@@ -120,15 +91,14 @@ impl Registry {
         change: &mut Change<'_>,
         actor: &Actor,
         draft: Draft,
-    ) -> Result<Changed<Integration>, RegistryError> {
+    ) -> Result<Changed<Integration>> {
         check_credentials(&draft.auth, draft.credentials.as_ref())?;
         let base = draft.catalogue.as_ref().unwrap_or(&draft.name);
         let slug = self.choose_slug(change, draft.slug, base).await?;
         let now = change.now();
-        let kind = match &draft.catalogue {
-            Some(_) => IntegrationKind::Predefined,
-            None => IntegrationKind::Custom,
-        };
+        let is_predefined = draft.catalogue.is_some();
+        let kind =
+            if is_predefined { IntegrationKind::Predefined } else { IntegrationKind::Custom };
         let mut record = IntegrationRecord {
             id: new_id("int_")?,
             organisation: actor.organisation.to_string(),
@@ -163,7 +133,7 @@ impl Registry {
         change: &mut Change<'_>,
         mut record: IntegrationRecord,
         patch: CheckedPatch,
-    ) -> Result<Changed<Integration>, RegistryError> {
+    ) -> Result<Changed<Integration>> {
         let before = record.clone();
         if let Some(name) = patch.name {
             record.name_key = field::name_key(&name);
@@ -201,7 +171,7 @@ impl Registry {
         Ok(changed)
     }
 
-    fn check_url(&self, text: &str) -> Result<(Url, Vec<Warning>), RegistryError> {
+    fn check_url(&self, text: &str) -> Result<(Url, Vec<Warning>)> {
         let (url, warnings) = field::url(text)?;
         (self.check_url)(&url)?;
         Ok((url, warnings))
@@ -213,7 +183,7 @@ impl Registry {
         change: &mut Change<'_>,
         wanted: Option<String>,
         base: &str,
-    ) -> Result<String, RegistryError> {
+    ) -> Result<String> {
         let own = change.list_slugs().await?;
         if own.len() >= MAX_INTEGRATIONS {
             return Err(RegistryError::TooMany { what: "integrations", most: MAX_INTEGRATIONS });
@@ -234,7 +204,7 @@ impl Registry {
         before: &IntegrationRecord,
         auth: &Auth,
         given: Option<&Secret>,
-    ) -> Result<(), RegistryError> {
+    ) -> Result<()> {
         record.auth = auth.method().to_owned();
         record.auth_header = auth.header().map(str::to_owned);
         match (auth, given) {
@@ -254,12 +224,10 @@ impl Registry {
         &self,
         record: &mut IntegrationRecord,
         given: Option<&Secret>,
-    ) -> Result<(), RegistryError> {
+    ) -> Result<()> {
         let Some(secret) = given else { return Ok(()) };
         let catalogue = self.catalogue();
-        let Some(entry) = find_entry(&catalogue, record) else {
-            return Err(RegistryError::EntryNotFound);
-        };
+        let entry = find_entry(&catalogue, record).ok_or(RegistryError::EntryNotFound)?;
         check_credentials(&entry.auth, Some(secret))?;
         record.url = entry.url.to_string();
         record.auth = entry.auth.method().to_owned();
@@ -268,16 +236,13 @@ impl Registry {
         Ok(())
     }
 
-    fn seal(&self, record: &IntegrationRecord, secret: &Secret) -> Result<Vec<u8>, RegistryError> {
+    fn seal(&self, record: &IntegrationRecord, secret: &Secret) -> Result<Vec<u8>> {
         let field = need_field(record)?;
         Ok(self.vault.seal(&place_field(record, &field), secret)?)
     }
 }
 
-async fn refuse_taken_name(
-    change: &mut Change<'_>,
-    record: &IntegrationRecord,
-) -> Result<(), RegistryError> {
+async fn refuse_taken_name(change: &mut Change<'_>, record: &IntegrationRecord) -> Result<()> {
     if change.is_integration_name_taken(&record.name_key, &record.id).await? {
         return Err(RegistryError::NameTaken);
     }
@@ -296,13 +261,8 @@ fn refuse_place(url: Option<&Url>, auth: Option<&Auth>) -> Result<(), InvalidFie
 }
 
 fn need_field(record: &IntegrationRecord) -> Result<String, InvalidField> {
-    match name_field(record) {
-        Some(field) => Ok(field),
-        None => {
-            let message = "is stored in an invalid form";
-            Err(InvalidField::new("/url", message, "set it again"))
-        }
-    }
+    let message = "is stored in an invalid form";
+    name_field(record).ok_or_else(|| InvalidField::new("/url", message, "set it again"))
 }
 
 /// Rejects a changed recipient without new credentials. Otherwise a user with the right to edit an

@@ -3,6 +3,9 @@
 
 use lockgate_store::{StoreError, VaultError};
 
+/// What the functions of the registry return.
+pub(crate) type Result<T, E = RegistryError> = std::result::Result<T, E>;
+
 /// Why the registry refuses or fails an operation.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {

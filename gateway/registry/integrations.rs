@@ -1,16 +1,19 @@
 //! Operations on integrations: create, change, enable, disable, delete, each of which validates its
 //! input before it accesses the store; and key rotation, which encrypts all credentials with the
-//! first key of the ring, so that the other keys can be removed while gateways run.
+//! first key of the ring, so that the other keys can be removed while gateways run. Also on
+//! organisations: create in advance, delete when empty. One named by a credential needs no
+//! creation; its first change stores it.
 
 use lockgate_store::{IntegrationRecord, Resealed, StoreError, VaultError};
+use lockgate_text::organisation::find_mistake;
 
 use crate::actor::{Actor, ChangeOptions, Changed};
 use crate::change::{Digest, RequiredRecords, begin, check_version, find_integration};
 use crate::draft::check_credentials;
-use crate::error::RegistryError;
+use crate::error::{InvalidField, RegistryError, Result};
 use crate::objects::{Integration, IntegrationPatch, NewIntegration};
 use crate::registry::Registry;
-use crate::state::{name_field, open_sealed, place_field};
+use crate::state::{Organisation, name_field, open_sealed, place_field};
 
 impl Registry {
     /// Adds an integration to the actor's organisation, by its address or from the catalogue.
@@ -19,7 +22,7 @@ impl Registry {
         actor: &Actor,
         new: NewIntegration,
         options: &ChangeOptions,
-    ) -> Result<Changed<Integration>, RegistryError> {
+    ) -> Result<Changed<Integration>> {
         let enabled = Some(new.enabled.unwrap_or(true));
         let new = NewIntegration { enabled, ..new };
         let digest = Digest::new("create integration").integration(&new);
@@ -38,7 +41,7 @@ impl Registry {
         id: &str,
         patch: IntegrationPatch,
         options: &ChangeOptions,
-    ) -> Result<Changed<Integration>, RegistryError> {
+    ) -> Result<Changed<Integration>> {
         let digest = digest_patch(id, &patch, self);
         let patch = self.check_patch(patch)?;
         let mut pending = begin!(self, actor, options, digest, RequiredRecords::Integration(id));
@@ -55,7 +58,7 @@ impl Registry {
         id: &str,
         enabled: bool,
         options: &ChangeOptions,
-    ) -> Result<Changed<Integration>, RegistryError> {
+    ) -> Result<Changed<Integration>> {
         let patch = IntegrationPatch { enabled: Some(enabled), ..IntegrationPatch::default() };
         self.patch_integration(actor, id, patch, options).await
     }
@@ -66,7 +69,7 @@ impl Registry {
         actor: &Actor,
         id: &str,
         options: &ChangeOptions,
-    ) -> Result<Changed<Integration>, RegistryError> {
+    ) -> Result<Changed<Integration>> {
         let digest = Digest::new("delete integration").part(id.as_bytes());
         let mut pending = begin!(self, actor, options, digest, RequiredRecords::Integration(id));
         let record = find_integration(&mut pending.change, id).await?;
@@ -75,22 +78,7 @@ impl Registry {
         let changed = Changed::new(Some(self.show(&record)), None);
         self.finish(pending, actor, options, changed).await
     }
-}
 
-fn digest_patch(id: &str, patch: &IntegrationPatch, registry: &Registry) -> Digest {
-    let digest = Digest::new("patch integration")
-        .part(id.as_bytes())
-        .text(patch.name.as_deref())
-        .text(patch.url.as_deref())
-        .secret(patch.credentials.as_ref(), &registry.vault)
-        .part(format!("{:?}", patch.enabled).as_bytes());
-    match &patch.auth {
-        Some(auth) => digest.part(auth.method().as_bytes()).text(auth.header()),
-        None => digest,
-    }
-}
-
-impl Registry {
     /// Encrypts all credentials with the first key. Atomic per organisation.
     ///
     /// # Errors
@@ -144,5 +132,69 @@ impl Registry {
         let Some(field) = name_field(record) else { return Ok(None) };
         let Ok(secret) = open_sealed(record, &self.vault) else { return Ok(None) };
         Ok(Some(self.vault.seal(&place_field(record, &field), &secret)?))
+    }
+
+    /// Returns whether an organisation is stored, according to the state in memory.
+    pub fn has_organisation(&self, id: &str) -> bool {
+        self.find_organisation(id).is_some()
+    }
+
+    /// Creates the actor's organisation.
+    pub async fn create_organisation(
+        &self,
+        actor: &Actor,
+        options: &ChangeOptions,
+    ) -> Result<Changed<Organisation>> {
+        let id = actor.organisation.to_string();
+        if let Some(mistake) = find_mistake(&id) {
+            return Err(InvalidField::new("/id", mistake, "choose another name").into());
+        }
+        let digest = Digest::new("create organisation");
+        let pending = begin!(self, actor, options, digest, RequiredRecords::Nothing);
+        if !pending.change.is_first() {
+            return Err(RegistryError::OrganisationExists);
+        }
+        let created_at = pending.change.now();
+        let created = Organisation { id, created_at, integrations: 0, agents: 0 };
+        self.finish(pending, actor, options, Changed::new(None, Some(created))).await
+    }
+
+    /// Deletes the actor's organisation, which has to be empty.
+    pub async fn delete_organisation(
+        &self,
+        actor: &Actor,
+        options: &ChangeOptions,
+    ) -> Result<Changed<Organisation>> {
+        // An invalid name cannot be stored, so the store is not accessed.
+        if find_mistake(&actor.organisation).is_some() {
+            return Err(RegistryError::OrganisationNotFound);
+        }
+        let digest = Digest::new("delete organisation");
+        let mut pending = begin!(self, actor, options, digest, RequiredRecords::Nothing);
+        if pending.change.is_first() {
+            return Err(RegistryError::OrganisationNotFound);
+        }
+        if !pending.change.delete_organisation().await? {
+            return Err(RegistryError::OrganisationNotEmpty);
+        }
+        let now = pending.change.now();
+        let id = actor.organisation.to_string();
+        let known = self.find_organisation(&id);
+        let empty = Organisation { id, created_at: now, integrations: 0, agents: 0 };
+        let changed = Changed::new(Some(known.unwrap_or(empty)), None);
+        self.finish(pending, actor, options, changed).await
+    }
+}
+
+fn digest_patch(id: &str, patch: &IntegrationPatch, registry: &Registry) -> Digest {
+    let digest = Digest::new("patch integration")
+        .part(id.as_bytes())
+        .text(patch.name.as_deref())
+        .text(patch.url.as_deref())
+        .secret(patch.credentials.as_ref(), &registry.vault)
+        .part(format!("{:?}", patch.enabled).as_bytes());
+    match &patch.auth {
+        Some(auth) => digest.part(auth.method().as_bytes()).text(auth.header()),
+        None => digest,
     }
 }

@@ -16,7 +16,6 @@ mod field;
 mod integrations;
 mod list;
 mod objects;
-mod organisations;
 mod registry;
 mod set;
 mod state;
@@ -25,7 +24,7 @@ mod waiting;
 pub use actor::{Actor, ChangeOptions, Changed, PrincipalKey, Warning};
 pub use agents::{AgentServer, AgentServerChange, Assignment};
 pub use error::{InvalidField, RegistryError};
-pub use list::{AgentQuery, IntegrationQuery, MAX_PAGE, Page, Sort};
+pub use list::{IntegrationQuery, MAX_PAGE, Page, PageQuery, Sort};
 pub use objects::{
     Agent, AgentPatch, Auth, Catalogue, CatalogueEntry, Integration, IntegrationKind,
     IntegrationPatch, NewAgent, NewIntegration, Origin,

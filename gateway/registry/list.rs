@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::actor::Actor;
 use crate::agents::AgentServer;
-use crate::error::RegistryError;
+use crate::error::{RegistryError, Result};
 use crate::field;
 use crate::objects::{Agent, Auth, Integration, IntegrationKind};
 use crate::registry::Registry;
@@ -25,21 +25,15 @@ pub enum Sort {
 /// Filter, order and page of a list of integrations.
 #[derive(Clone, Debug, Default)]
 pub struct IntegrationQuery {
-    /// Substring of the name or the slug, ignoring case.
-    pub search: Option<String>,
     pub enabled: Option<bool>,
     pub kind: Option<IntegrationKind>,
-    pub sort: Sort,
-    pub is_descending: bool,
-    pub offset: usize,
-    /// 50 by default, 200 at most.
-    pub limit: Option<usize>,
+    pub page: PageQuery,
 }
 
-/// Filter, order and page of a list of agents. Users see only their own agents.
+/// Filter, order and page of a list.
 #[derive(Clone, Debug, Default)]
-pub struct AgentQuery {
-    /// Substring of the name, ignoring case.
+pub struct PageQuery {
+    /// Substring of the name, or of the slug of an integration, ignoring case.
     pub search: Option<String>,
     pub sort: Sort,
     pub is_descending: bool,
@@ -59,33 +53,22 @@ pub struct Page<T> {
 impl Registry {
     /// Returns integrations of the actor's organisation.
     pub fn list_integrations(&self, actor: &Actor, query: &IntegrationQuery) -> Page<Integration> {
+        let IntegrationQuery { enabled, kind, page: query } = query;
         let state = self.state(&actor.organisation);
         let search = query.search.as_deref().map(field::name_key);
-        let mut found = Vec::new();
-        for integration in &state.integrations {
-            let is_wanted = query.enabled.unwrap_or(integration.enabled) == integration.enabled
-                && query.kind.unwrap_or(integration.kind) == integration.kind
-                && matches_search(search.as_deref(), &[&integration.name, &integration.slug]);
-            if is_wanted {
-                found.push(integration);
-            }
-        }
-        match query.sort {
-            Sort::Name => found.sort_by_cached_key(|one| (field::name_key(&one.name), &one.id)),
-            Sort::CreatedAt => found.sort_by_key(|one| (one.created_at, &one.id)),
-            Sort::UpdatedAt => found.sort_by_key(|one| (one.updated_at, &one.id)),
-        }
-        if query.is_descending {
-            found.reverse();
-        }
-        page(&found, query.offset, query.limit)
+        let found = state.integrations.iter().filter(|integration| {
+            enabled.unwrap_or(integration.enabled) == integration.enabled
+                && kind.unwrap_or(integration.kind) == integration.kind
+                && matches_search(search.as_deref(), &[&integration.name, &integration.slug])
+        });
+        page(found.collect(), query, |one| (&one.name, &one.id, one.created_at, one.updated_at))
     }
 
     /// Returns an integration of the actor's organisation.
     ///
     /// # Errors
     /// [`RegistryError::IntegrationNotFound`].
-    pub fn integration(&self, actor: &Actor, id: &str) -> Result<Integration, RegistryError> {
+    pub fn integration(&self, actor: &Actor, id: &str) -> Result<Integration> {
         let state = self.state(&actor.organisation);
         state.find_integration(id).cloned().ok_or(RegistryError::IntegrationNotFound)
     }
@@ -98,32 +81,21 @@ impl Registry {
     }
 
     /// Returns agents of the actor's organisation; for a user, only the user's own.
-    pub fn list_agents(&self, actor: &Actor, query: &AgentQuery) -> Page<Agent> {
+    pub fn list_agents(&self, actor: &Actor, query: &PageQuery) -> Page<Agent> {
         let state = self.state(&actor.organisation);
         let search = query.search.as_deref().map(field::name_key);
-        let mut found = Vec::new();
-        for known in &state.snapshot.agents {
-            let agent = &known.agent;
-            if actor.may_touch(&agent.owner) && matches_search(search.as_deref(), &[&agent.name]) {
-                found.push(agent);
-            }
-        }
-        match query.sort {
-            Sort::Name => found.sort_by_cached_key(|one| (field::name_key(&one.name), &one.id)),
-            Sort::CreatedAt => found.sort_by_key(|one| (one.created_at, &one.id)),
-            Sort::UpdatedAt => found.sort_by_key(|one| (one.updated_at, &one.id)),
-        }
-        if query.is_descending {
-            found.reverse();
-        }
-        page(&found, query.offset, query.limit)
+        let agents = state.snapshot.agents.iter().map(|known| &known.agent);
+        let found = agents.filter(|agent| {
+            actor.may_touch(&agent.owner) && matches_search(search.as_deref(), &[&agent.name])
+        });
+        page(found.collect(), query, |one| (&one.name, &one.id, one.created_at, one.updated_at))
     }
 
     /// Returns an agent of the actor's organisation.
     ///
     /// # Errors
     /// [`RegistryError::AgentNotFound`], also for an agent of another user.
-    pub fn agent(&self, actor: &Actor, id: &str) -> Result<Agent, RegistryError> {
+    pub fn agent(&self, actor: &Actor, id: &str) -> Result<Agent> {
         Ok(self.state(&actor.organisation).find_agent(actor, id)?.agent.clone())
     }
 
@@ -131,11 +103,7 @@ impl Registry {
     ///
     /// # Errors
     /// [`RegistryError::AgentNotFound`].
-    pub fn list_assigned(
-        &self,
-        actor: &Actor,
-        agent: &str,
-    ) -> Result<Vec<Integration>, RegistryError> {
+    pub fn list_assigned(&self, actor: &Actor, agent: &str) -> Result<Vec<Integration>> {
         let state = self.state(&actor.organisation);
         let servers = state.find_agent(actor, agent)?.servers.iter();
         let assigned = servers.filter_map(|id| state.find_integration(id));
@@ -146,34 +114,24 @@ impl Registry {
     ///
     /// # Errors
     /// [`RegistryError::AgentNotFound`].
-    pub fn list_agent_servers(
-        &self,
-        actor: &Actor,
-        agent: &str,
-    ) -> Result<Vec<AgentServer>, RegistryError> {
+    pub fn list_agent_servers(&self, actor: &Actor, agent: &str) -> Result<Vec<AgentServer>> {
         let state = self.state(&actor.organisation);
         let found = state.find_agent(actor, agent)?;
         let mut hidden = found.hidden.clone();
-        let mut servers = Vec::new();
-        for server in &found.servers {
-            let tools = hidden.remove(server).unwrap_or_default();
-            servers.push(describe(agent, server, true, tools));
-        }
-        for (server, tools) in hidden {
-            servers.push(describe(agent, &server, false, tools));
-        }
+        let assigned = found.servers.iter();
+        let mut servers: Vec<_> = assigned
+            .map(|server| describe(agent, server, true, hidden.remove(server).unwrap_or_default()))
+            .collect();
+        servers.extend(hidden.into_iter().map(|(at, tools)| describe(agent, &at, false, tools)));
         Ok(servers)
     }
 
     /// Returns the ids of an organisation's agents that have an integration, sorted.
     pub fn agents_with(&self, organisation: &str, integration: &str) -> Vec<String> {
         let state = self.state(organisation);
-        let mut agents = Vec::new();
-        for known in &state.snapshot.agents {
-            if known.servers.iter().any(|id| id == integration) {
-                agents.push(known.agent.id.clone());
-            }
-        }
+        let agents = state.snapshot.agents.iter();
+        let with = agents.filter(|known| known.servers.iter().any(|id| id == integration));
+        let mut agents: Vec<_> = with.map(|known| known.agent.id.clone()).collect();
         agents.sort();
         agents
     }
@@ -182,19 +140,11 @@ impl Registry {
     ///
     /// # Errors
     /// [`RegistryError::AgentNotFound`].
-    pub fn list_available(
-        &self,
-        actor: &Actor,
-        agent: &str,
-    ) -> Result<Vec<Integration>, RegistryError> {
+    pub fn list_available(&self, actor: &Actor, agent: &str) -> Result<Vec<Integration>> {
         let state = self.state(&actor.organisation);
         let assigned = &state.find_agent(actor, agent)?.servers;
-        let mut available = Vec::new();
-        for integration in &state.integrations {
-            if integration.enabled && !assigned.contains(&integration.id) {
-                available.push(integration.clone());
-            }
-        }
+        let mut available = state.integrations.clone();
+        available.retain(|integration| integration.enabled && !assigned.contains(&integration.id));
         available.sort_by_cached_key(|integration| field::name_key(&integration.name));
         Ok(available)
     }
@@ -214,11 +164,26 @@ fn matches_search(search: Option<&str>, texts: &[&str]) -> bool {
     texts.iter().any(|text| field::name_key(text).contains(search))
 }
 
-fn page<T: Clone>(found: &[&T], offset: usize, limit: Option<usize>) -> Page<T> {
-    let limit = limit.unwrap_or(DEFAULT_PAGE).min(MAX_PAGE);
-    let mut items = Vec::new();
-    for item in found.iter().skip(offset).take(limit) {
-        items.push(T::clone(item));
+/// Returns a page of the items that were found. `keys` returns the name, the id and the times of an
+/// item.
+fn page<T: Clone>(
+    mut found: Vec<&T>,
+    query: &PageQuery,
+    keys: impl Fn(&T) -> (&str, &str, i64, i64),
+) -> Page<T> {
+    found.sort_by_cached_key(|one| {
+        let (name, id, created_at, updated_at) = keys(one);
+        let id = id.to_owned();
+        match query.sort {
+            Sort::Name => (field::name_key(name), 0, id),
+            Sort::CreatedAt => (String::new(), created_at, id),
+            Sort::UpdatedAt => (String::new(), updated_at, id),
+        }
+    });
+    if query.is_descending {
+        found.reverse();
     }
-    Page { items, total: found.len() }
+    let limit = query.limit.unwrap_or(DEFAULT_PAGE).min(MAX_PAGE);
+    let items = found.iter().skip(query.offset).take(limit);
+    Page { items: items.map(|item| T::clone(item)).collect(), total: found.len() }
 }

@@ -101,14 +101,8 @@ impl AsRef<[Self]> for Integration {
 impl Integration {
     /// Converts a record. The authentication method is the catalogue entry's, if any.
     pub(crate) fn from_record(record: &IntegrationRecord, catalogue: &Catalogue) -> Self {
-        let auth = match find_entry(catalogue, record) {
-            Some(entry) => entry.auth.clone(),
-            None => Auth::of_record(record),
-        };
-        let kind = match record.kind.as_str() {
-            "predefined" => IntegrationKind::Predefined,
-            _ => IntegrationKind::Custom,
-        };
+        let entry = find_entry(catalogue, record);
+        let kind = IntegrationKind::parse(&record.kind).unwrap_or(IntegrationKind::Custom);
         Self {
             id: record.id.clone(),
             organisation: record.organisation.clone(),
@@ -117,11 +111,8 @@ impl Integration {
             kind,
             catalogue: record.catalogue.clone(),
             source: record.source.clone(),
-            url: match kind {
-                IntegrationKind::Custom => Some(record.url.clone()),
-                IntegrationKind::Predefined => None,
-            },
-            auth,
+            url: (kind == IntegrationKind::Custom).then(|| record.url.clone()),
+            auth: entry.map_or_else(|| Auth::of_record(record), |entry| entry.auth.clone()),
             has_credentials: record.sealed.is_some(),
             enabled: record.enabled,
             version: record.version,

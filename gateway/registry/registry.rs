@@ -17,7 +17,7 @@ use tokio::sync::{Mutex, broadcast};
 use url::Url;
 
 use crate::actor::Actor;
-use crate::error::{InvalidField, RegistryError};
+use crate::error::{InvalidField, Result};
 use crate::objects::Catalogue;
 use crate::state::{Organisation, OrganisationSnapshot, OrganisationState};
 use crate::waiting::{WaitingLists, WaitingUsage};
@@ -31,6 +31,7 @@ const TURNS: Bounds = Bounds { running: 1, waiting: 128 };
 const PURGE_INTERVAL: Duration = Duration::from_secs(60);
 /// Changes that a slow receiver may lag behind before it has to read all organisations again.
 const MAX_BUFFERED_CHANGES: usize = 1024;
+const SECONDS_PER_DAY: u64 = 86_400;
 
 /// Checks an address from a user before anything connects to it. The error is shown to the user.
 /// Each connection checks again, with the addresses that the name resolves to.
@@ -144,10 +145,8 @@ impl Registry {
 
     /// Returns every stored organisation, sorted by name.
     pub fn organisations(&self) -> Vec<Organisation> {
-        let states = self.states.read();
-        let described = states.iter().map(|(id, state)| state.describe(id));
-        let mut organisations: Vec<_> = described.collect();
-        drop(states);
+        let mut organisations: Vec<_> =
+            self.states.read().iter().map(|(id, state)| state.describe(id)).collect();
         organisations.sort_by(|a, b| a.id.cmp(&b.id));
         organisations
     }
@@ -199,10 +198,7 @@ impl Registry {
     /// Returns why changes are refused at present, in words for the operator; `None` if accepted.
     pub fn trouble(&self) -> Option<String> {
         let trouble = self.trouble.read();
-        match &trouble.reading {
-            Some(reason) => Some(reason.clone()),
-            None => trouble.writing.clone(),
-        }
+        trouble.reading.as_ref().or(trouble.writing.as_ref()).cloned()
     }
 
     /// Returns whether the last read of the store failed.
@@ -226,10 +222,7 @@ impl Registry {
     }
 
     pub(crate) fn state(&self, organisation: &str) -> Arc<OrganisationState> {
-        match self.states.read().get(organisation) {
-            Some(state) => Arc::clone(state),
-            None => Arc::default(),
-        }
+        self.states.read().get(organisation).cloned().unwrap_or_default()
     }
 
     /// Reads the changes since the last read, and notifies subscribers.
@@ -275,15 +268,10 @@ impl Registry {
 
     /// Removes the organisations that the store no longer has.
     fn forget_others(&self, ids: &HashSet<String>) {
-        let mut gone = Vec::new();
-        self.states.write().retain(|id, _| {
-            let is_there = ids.contains(&**id);
-            if !is_there {
-                gone.push(Arc::clone(id));
-            }
-            is_there
-        });
-        for organisation in gone {
+        let mut states = self.states.write();
+        let gone: Vec<_> = states.extract_if(|id, _| !ids.contains(&**id)).collect();
+        drop(states);
+        for (organisation, _) in gone {
             let _ = self.changes.send(organisation);
         }
     }
@@ -315,22 +303,7 @@ impl Registry {
         self.waiting_lists.write_last(&self.store).await;
         self.store.close().await;
     }
-}
 
-/// Updates a reason, and logs when it appears and when it clears.
-fn note(trouble: &mut Option<String>, error: Option<&StoreError>, what: &str) {
-    let now = error.map(ToString::to_string);
-    match (&*trouble, &now) {
-        (None, Some(reason)) => {
-            tracing::error!(reason, "the store cannot be {what}: the known state remains in use");
-        }
-        (Some(_), None) => tracing::info!("the store can be {what} again"),
-        _ => {}
-    }
-    *trouble = now;
-}
-
-impl Registry {
     /// Queues the lists of an integration to be written. Returns at once.
     pub fn keep_lists(&self, lists: KnownLists) {
         self.waiting_lists.add(lists);
@@ -343,19 +316,12 @@ impl Registry {
 
     /// Returns an integration's stored lists, if its version is unchanged and the store available.
     pub async fn find_lists(&self, organisation: &str, integration: &str) -> Option<KnownLists> {
-        match self.store.find_lists(organisation, integration).await {
-            Ok(found) => found,
-            Err(error) => {
-                tracing::warn!(integration, %error, "the stored lists cannot be read");
-                None
-            }
-        }
+        let found = self.store.find_lists(organisation, integration).await.inspect_err(|error| {
+            tracing::warn!(integration, %error, "the stored lists cannot be read");
+        });
+        found.unwrap_or_default()
     }
-}
 
-const SECONDS_PER_DAY: u64 = 86_400;
-
-impl Registry {
     /// Adds to the stored counts.
     pub async fn add_calls(&self, counts: &[DailyCalls]) -> Result<(), StoreError> {
         self.store.add_calls(counts, today()).await
@@ -368,24 +334,13 @@ impl Registry {
         actor: &Actor,
         integration: &str,
         days: i64,
-    ) -> Result<Vec<DailyCalls>, RegistryError> {
+    ) -> Result<Vec<DailyCalls>> {
         self.integration(actor, integration)?;
         let after = today() - days.clamp(1, KEPT_DAYS);
         let of = (&*actor.organisation, integration);
         Ok(self.noting(self.store.list_calls(of, after).await)?)
     }
-}
 
-/// The origin of the figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UsageStanding {
-    /// Set if the figures are in memory alone: the start of the count.
-    pub since: Option<i64>,
-    /// Time of the last write of this gateway to the store.
-    pub written: Option<i64>,
-}
-
-impl Registry {
     /// Counts calls, denials and states that ended at `at`, and writes all counts that are not
     /// stored yet. A failed write is retried with the next counts. Times are seconds since 1970.
     pub async fn add_usage(&self, counts: &[(UsageKey, UsageCounts)], at: i64, now: i64) {
@@ -417,22 +372,39 @@ impl Registry {
         &self,
         group: UsageGroup,
         filter: &UsageFilter,
-    ) -> Result<Vec<UsageRow>, RegistryError> {
-        match self.noting(self.store.sum_usage(group, filter).await)? {
-            Some(rows) => Ok(rows),
-            None => Ok(self.waiting_usage.sum(group, filter)),
-        }
+    ) -> Result<Vec<UsageRow>> {
+        let rows = self.noting(self.store.sum_usage(group, filter).await)?;
+        Ok(rows.unwrap_or_else(|| self.waiting_usage.sum(group, filter)))
     }
 
     /// Returns the origin of the figures.
     pub fn usage_standing(&self) -> UsageStanding {
         let waiting = self.waiting_usage.0.lock();
-        let since = match self.store.exists() {
-            Ok(false) => Some(waiting.since),
-            _ => None,
-        };
+        let since = matches!(self.store.exists(), Ok(false)).then_some(waiting.since);
         UsageStanding { since, written: waiting.written }
     }
+}
+
+/// Updates a reason, and logs when it appears and when it clears.
+fn note(trouble: &mut Option<String>, error: Option<&StoreError>, what: &str) {
+    let now = error.map(ToString::to_string);
+    match (&*trouble, &now) {
+        (None, Some(reason)) => {
+            tracing::error!(reason, "the store cannot be {what}: the known state remains in use");
+        }
+        (Some(_), None) => tracing::info!("the store can be {what} again"),
+        _ => {}
+    }
+    *trouble = now;
+}
+
+/// The origin of the figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsageStanding {
+    /// Set if the figures are in memory alone: the start of the count.
+    pub since: Option<i64>,
+    /// Time of the last write of this gateway to the store.
+    pub written: Option<i64>,
 }
 
 /// Returns the number of days since 1970, in UTC.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::actor::{Actor, ChangeOptions, Changed, Warning};
 use crate::change::{Digest, RequiredRecords, begin, check_version};
 use crate::draft::{CheckedPatch, Draft, MAX_INTEGRATIONS};
-use crate::error::{InvalidField, RegistryError};
+use crate::error::{InvalidField, RegistryError, Result};
 use crate::field;
 use crate::objects::{Auth, Integration, NewIntegration};
 use crate::registry::Registry;
@@ -39,11 +39,8 @@ impl Registry {
     /// their versions.
     pub fn set_version(&self, organisation: &str) -> i64 {
         let state = self.state(organisation);
-        let mut parts = Vec::new();
-        for integration in &state.integrations {
-            parts.push((integration.id.as_str(), integration.version));
-        }
-        write_version(parts)
+        let parts = state.integrations.iter();
+        write_version(parts.map(|one| (one.id.as_str(), one.version)).collect())
     }
 
     /// Replaces the integrations of the actor's organisation: adds, updates and deletes. Skips
@@ -56,17 +53,14 @@ impl Registry {
         actor: &Actor,
         wanted: Vec<NewIntegration>,
         options: &ChangeOptions,
-    ) -> Result<Changed<IntegrationSet>, RegistryError> {
+    ) -> Result<Changed<IntegrationSet>> {
         if wanted.len() > MAX_INTEGRATIONS {
             return Err(RegistryError::TooMany { what: "integrations", most: MAX_INTEGRATIONS });
         }
         let digest = self.digest_set(&wanted);
         let mut drafts = Vec::with_capacity(wanted.len());
         for (at, wanted) in wanted.into_iter().enumerate() {
-            match self.draft(wanted) {
-                Ok(draft) => drafts.push(draft),
-                Err(error) => return Err(error.of_item(at)),
-            }
+            drafts.push(self.draft(wanted).map_err(|error| error.of_item(at))?);
         }
         let mut pending = begin!(self, actor, options, digest, RequiredRecords::Nothing);
         let records = pending.change.list_integrations().await?;
@@ -83,7 +77,7 @@ impl Registry {
         actor: &Actor,
         records: Vec<IntegrationRecord>,
         drafts: Vec<Draft>,
-    ) -> Result<Changed<IntegrationSet>, RegistryError> {
+    ) -> Result<Changed<IntegrationSet>> {
         let mut before = IntegrationSet::default();
         let mut after = IntegrationSet::default();
         let (steps, unwanted) = match_drafts(records, drafts)?;
@@ -176,7 +170,7 @@ impl Draft {
 fn match_drafts(
     records: Vec<IntegrationRecord>,
     drafts: Vec<Draft>,
-) -> Result<(Vec<Step>, Vec<IntegrationRecord>), RegistryError> {
+) -> Result<(Vec<Step>, Vec<IntegrationRecord>)> {
     let mut slugs = HashSet::new();
     let mut names = HashSet::new();
     let mut left: BTreeMap<_, _> =
@@ -194,10 +188,7 @@ fn match_drafts(
             let twice = InvalidField::new("/name", "occurs twice", "give each a different name");
             return Err(RegistryError::from(twice).of_item(at));
         }
-        let slug = match &draft.slug {
-            Some(slug) => Some(slug.clone()),
-            None => find_name(&left, &name_key),
-        };
+        let slug = draft.slug.clone().or_else(|| find_name(&left, &name_key));
         let record = slug.and_then(|slug| left.remove(&slug));
         if matches!(&record, Some(record) if record.catalogue != draft.catalogue) {
             let message = "has another kind, or another entry of the catalogue";
@@ -217,7 +208,7 @@ fn find_name(left: &BTreeMap<String, IntegrationRecord>, name_key: &str) -> Opti
 }
 
 /// Frees names that other integrations of the set may take.
-async fn free_names(change: &mut Change<'_>, steps: &[Step]) -> Result<(), RegistryError> {
+async fn free_names(change: &mut Change<'_>, steps: &[Step]) -> Result<()> {
     for Step { record, draft } in steps {
         let Some(record) = record else { continue };
         if record.name_key != field::name_key(&draft.name) {
@@ -232,11 +223,8 @@ async fn free_names(change: &mut Change<'_>, steps: &[Step]) -> Result<(), Regis
 /// Returns a hash of the ids and versions of a set.
 fn write_version(mut parts: Vec<(&str, i64)>) -> i64 {
     parts.sort_unstable();
-    let mut text = Vec::new();
-    for (id, version) in parts {
-        text.extend_from_slice(format!("{id}:{version};").as_bytes());
-    }
-    let digest = lockgate_store::digest(&text);
+    let text: String = parts.iter().map(|(id, version)| format!("{id}:{version};")).collect();
+    let digest = lockgate_store::digest(text.as_bytes());
     let digits = digest.get(..15).unwrap_or("");
     i64::from_str_radix(digits, 16).unwrap_or(0)
 }

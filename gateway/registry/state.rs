@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::actor::Actor;
-use crate::error::RegistryError;
+use crate::error::{RegistryError, Result};
 use crate::objects::{Agent, Auth, Catalogue, Integration, find_entry};
 
 /// An organisation as of a revision.
@@ -32,11 +32,9 @@ impl OrganisationState {
         catalogue: &Catalogue,
         before: Option<&Self>,
     ) -> Self {
-        let integrations: Vec<_> = records
-            .integrations
-            .iter()
-            .map(|record| Integration::from_record(record, catalogue))
-            .collect();
+        let integrations = records.integrations.iter();
+        let integrations =
+            integrations.map(|record| Integration::from_record(record, catalogue)).collect();
         let before = before.map(|before| &*before.snapshot);
         let snapshot = OrganisationSnapshot::new(records, vault, catalogue, before);
         let follows = records.integrations.iter().any(|record| record.catalogue.is_some());
@@ -63,11 +61,7 @@ impl OrganisationState {
     }
 
     /// Returns an agent that the actor may see.
-    pub(crate) fn find_agent(
-        &self,
-        actor: &Actor,
-        id: &str,
-    ) -> Result<&AgentSnapshot, RegistryError> {
+    pub(crate) fn find_agent(&self, actor: &Actor, id: &str) -> Result<&AgentSnapshot> {
         let mut agents = self.snapshot.agents.iter();
         let found = agents.find(|known| known.agent.id == id);
         let found = found.filter(|known| actor.may_touch(&known.agent.owner));
@@ -159,26 +153,18 @@ impl OrganisationSnapshot {
         catalogue: &Catalogue,
         before: Option<&Self>,
     ) -> Self {
-        let mut known = HashMap::new();
-        if let Some(before) = before {
-            for integration in &before.integrations {
-                known.insert(&*integration.id, &**integration);
-            }
-        }
-        let mut integrations = Vec::new();
-        for record in &records.integrations {
+        let known = before.map_or(&[][..], |before| &before.integrations).iter();
+        let known: HashMap<_, _> = known.map(|one| (&*one.id, &**one)).collect();
+        let enabled = records.integrations.iter().filter(|record| record.enabled);
+        let integrations = enabled.filter_map(|record| {
             let before = known.get(record.id.as_str()).copied();
-            if record.enabled
-                && let Some(place) = find_place(record, catalogue)
-            {
-                let integration = IntegrationSnapshot::new(record, place, vault, before);
-                integrations.push(Arc::new(integration));
-            }
-        }
+            let place = find_place(record, catalogue)?;
+            Some(Arc::new(IntegrationSnapshot::new(record, place, vault, before)))
+        });
         Self {
             organisation: records.id.as_str().into(),
             revision: records.revision,
-            integrations,
+            integrations: integrations.collect(),
             agents: read_agents(records),
         }
     }
@@ -194,15 +180,14 @@ fn read_agents(records: &OrganisationRecords) -> Vec<Arc<AgentSnapshot>> {
         let servers = hidden.entry(&record.agent).or_default();
         servers.entry(record.server.clone()).or_default().insert(record.tool.clone());
     }
-    let mut agents = Vec::with_capacity(records.agents.len());
-    for record in &records.agents {
-        agents.push(Arc::new(AgentSnapshot {
+    let agents = records.agents.iter().map(|record| {
+        Arc::new(AgentSnapshot {
             agent: Agent::from_record(record),
             servers: assigned.remove(record.id.as_str()).unwrap_or_default(),
             hidden: hidden.remove(record.id.as_str()).unwrap_or_default(),
-        }));
-    }
-    agents
+        })
+    });
+    agents.collect()
 }
 
 impl IntegrationSnapshot {
@@ -334,10 +319,8 @@ pub(crate) fn name_field(record: &IntegrationRecord) -> Option<String> {
         return Some(format!("{way} {origin} of the catalogue: {entry}"));
     }
     let field = format!("{way} {origin}{}", url.path().trim_end_matches('/'));
-    match url.query() {
-        Some(query) => Some(format!("{field}?{query}")),
-        None => Some(field),
-    }
+    let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
+    Some(format!("{field}{query}"))
 }
 
 /// An organisation that was created, or that has stored records.

@@ -137,12 +137,11 @@ impl WaitingUsage {
     }
 
     pub(crate) fn take(&self) -> Vec<(UsageRow, i64)> {
-        let mut taken = Vec::new();
-        for (key, counts) in std::mem::take(&mut self.0.lock().rows) {
+        let taken = std::mem::take(&mut self.0.lock().rows).into_iter().map(|(key, counts)| {
             let expires = find_expiry(&key);
-            taken.push((UsageRow { key, counts }, expires));
-        }
-        taken
+            (UsageRow { key, counts }, expires)
+        });
+        taken.collect()
     }
 
     pub(crate) fn put_back(&self, rows: Vec<(UsageRow, i64)>) {

@@ -3,21 +3,21 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Router};
 use lockgate_accounts::{AccountEvent, AccountObserver, Holder};
-use lockgate_admin::console::{SessionRecord, Sessions, read_sign_in};
+use lockgate_admin::console::{Sessions, read_sign_in};
 use lockgate_admin::{Applications, ConnectPages, ask_for_key, connect_router, is_open_page};
 use lockgate_listener::Remote;
 use lockgate_telemetry::audit::Change;
 use serde_json::json;
 
-use super::console::find_visitor;
+use super::console::{begin, find_visitor};
 use crate::app::App;
 use crate::user_clients::UserClients;
 
@@ -71,25 +71,22 @@ impl App {
 /// Returns the guarded routes, also below the path of the public address.
 pub(super) fn guarded_pages(app: &Arc<App>, applications: &Applications) -> Router {
     let sessions = applications.sessions();
+    let state = (Arc::clone(app), Arc::clone(&sessions));
     let router = connect_router(ConnectPages {
         accounts: Arc::clone(&app.accounts),
-        sessions: Arc::clone(&sessions),
+        sessions,
         gateway: Arc::clone(&app.gateway),
     });
-    let app = Arc::clone(app);
-    let guard = middleware::from_fn(move |request: Request, next: Next| {
-        let app = Arc::clone(&app);
-        let sessions = Arc::clone(&sessions);
-        async move { admit(&app, &sessions, request, next).await }
-    });
-    router.layer(guard)
+    router.layer(middleware::from_fn_with_state(state, admit))
 }
 
-async fn admit(app: &App, sessions: &Sessions, request: Request, next: Next) -> Response {
+async fn admit(
+    State((app, sessions)): State<(Arc<App>, Arc<Sessions>)>,
+    Extension(remote): Extension<Remote>,
+    request: Request,
+    next: Next,
+) -> Response {
     let (mut parts, body) = request.into_parts();
-    let Some(remote) = parts.extensions.get::<Remote>().cloned() else {
-        return StatusCode::UNAUTHORIZED.into_response();
-    };
     if remote.lacks_encryption() {
         let words = "accounts are connected over TLS: use https://\n";
         return (StatusCode::MISDIRECTED_REQUEST, words).into_response();
@@ -98,9 +95,9 @@ async fn admit(app: &App, sessions: &Sessions, request: Request, next: Next) -> 
         return next.run(Request::from_parts(parts, Body::empty())).await;
     }
     if let Some(server) = find_sign_in(&parts) {
-        return sign_in(app, sessions, &remote, (parts, body), &server).await;
+        return sign_in(&app, &sessions, &remote, (&parts, body), &server).await;
     }
-    let Some(visitor) = find_visitor(app, sessions, &remote, &mut parts.headers).await else {
+    let Some(visitor) = find_visitor(&app, &sessions, &remote, &mut parts.headers).await else {
         return next.run(Request::from_parts(parts, Body::empty())).await;
     };
     let (body, held) = match remote.read_body(&*app.handler, body, &visitor.principal).await {
@@ -125,30 +122,16 @@ async fn sign_in(
     app: &App,
     sessions: &Sessions,
     remote: &Remote,
-    (parts, body): (Parts, Body),
+    (parts, body): (&Parts, Body),
     server: &str,
 ) -> Response {
-    let refused = "This key is unknown, expired or revoked.";
-    let form = match read_sign_in(&parts, body).await {
-        Ok(form) => form,
-        Err(words) => return ask_for_key(server, &parts.uri, &words),
-    };
-    let Some(mut headers) = form.credential() else {
-        return ask_for_key(server, &parts.uri, refused);
-    };
-    let Ok(principal) = remote.admit(&*app.handler, &mut headers).await else {
-        return ask_for_key(server, &parts.uri, refused);
-    };
-    let Some(record) = SessionRecord::reserve(&app.gateway) else {
-        return ask_for_key(server, &parts.uri, "The audit trail cannot record the sign-in.");
-    };
     let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-    let form = form.returning_to(format!("../{server}{query}"));
-    match form.begin(sessions, principal.clone(), &parts.headers) {
-        Ok(response) => {
-            record.signed_in(&principal);
-            response
+    let begun = match read_sign_in(parts, body).await {
+        Ok(form) => {
+            let form = form.returning_to(format!("../{server}{query}"));
+            begin(app, sessions, (remote, &parts.headers), form).await
         }
-        Err(words) => ask_for_key(server, &parts.uri, &words),
-    }
+        Err(words) => Err(words),
+    };
+    begun.unwrap_or_else(|words| ask_for_key(server, &parts.uri, &words))
 }

@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Router};
 use lockgate_admin::Applications;
 use lockgate_admin::console::{
     Arrival, Attempts, IsSecure, Offer, ProviderStep, SessionRecord, Sessions, SignIn, Visitor,
@@ -23,29 +23,17 @@ use crate::app::App;
 
 /// Returns the guarded routes of `/console`. Its table of pages defines the permissions.
 pub(super) fn guarded_console(app: &Arc<App>, applications: &Applications) -> Router {
-    let sessions = applications.sessions();
-    let attempts = applications.attempts();
-    let app = Arc::clone(app);
-    let guard = middleware::from_fn(move |request: Request, next: Next| {
-        let app = Arc::clone(&app);
-        let sessions = Arc::clone(&sessions);
-        let attempts = Arc::clone(&attempts);
-        async move { admit(&app, &sessions, &attempts, request, next).await }
-    });
-    applications.console().layer(guard)
+    let state = (Arc::clone(app), applications.sessions(), applications.attempts());
+    applications.console().layer(middleware::from_fn_with_state(state, admit))
 }
 
 async fn admit(
-    app: &App,
-    sessions: &Sessions,
-    attempts: &Attempts,
+    State((app, sessions, attempts)): State<(Arc<App>, Arc<Sessions>, Arc<Attempts>)>,
+    Extension(remote): Extension<Remote>,
     request: Request,
     next: Next,
 ) -> Response {
     let (mut parts, body) = request.into_parts();
-    let Some(remote) = parts.extensions.get::<Remote>().cloned() else {
-        return StatusCode::UNAUTHORIZED.into_response();
-    };
     if remote.lacks_encryption() {
         let words = "the console requires TLS: use https://\n";
         return (StatusCode::MISDIRECTED_REQUEST, words).into_response();
@@ -54,16 +42,16 @@ async fn admit(
         parts.extensions.insert(IsSecure);
     }
     if is_provider_step(&parts) {
-        return sign_in_at_provider(app, sessions, attempts, &parts).await;
+        return sign_in_at_provider(&app, &sessions, &attempts, &parts).await;
     }
     parts.extensions.insert(Offer::new(&app.authenticator()));
     if is_sign_in(&parts) {
-        return sign_in(app, sessions, &remote, (parts, body), next).await;
+        return sign_in(&app, &sessions, &remote, (parts, body), next).await;
     }
     if is_public(parts.uri.path()) {
         return next.run(Request::from_parts(parts, Body::empty())).await;
     }
-    let Some(visitor) = find_visitor(app, sessions, &remote, &mut parts.headers).await else {
+    let Some(visitor) = find_visitor(&app, &sessions, &remote, &mut parts.headers).await else {
         return sign_in_redirect(&parts);
     };
     let (body, held) = match remote.read_body(&*app.handler, body, &visitor.principal).await {
@@ -123,7 +111,8 @@ async fn sign_in(
     next.run(Request::from_parts(parts, Body::empty())).await
 }
 
-async fn begin(
+/// Starts the session of a valid key.
+pub(super) async fn begin(
     app: &App,
     sessions: &Sessions,
     (remote, sent): (&Remote, &HeaderMap),

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Path, Request};
+use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use lockgate_admin::{Applications, Asking, HeldBody, ScrapeToken, answer_refusal, is_public};
 use lockgate_authn::{DEFAULT_ORGANISATION, Principal, Role};
 use lockgate_listener::Remote;
@@ -49,36 +49,32 @@ pub(super) fn guarded_approvals(app: &Arc<App>) -> Router {
 
 /// Returns the routes of the registry API, which lists endpoints if the operator enables it.
 pub(super) fn registry(app: &Arc<App>) -> Router {
-    let pages = Arc::clone(app);
-    let entries = Arc::clone(app);
     Router::new()
-        .route(
-            "/v0.1/servers",
-            get(async move |request: Request| {
-                let query = read_query(request.uri().query().unwrap_or(""));
-                let caller = match admit_reader(&pages, request).await {
-                    Ok(caller) => caller,
-                    Err(answer) => return answer,
-                };
-                match pages.gateway.list_registry(caller.as_ref(), &query) {
-                    Ok(page) => Json(page).into_response(),
-                    Err(error) => refuse(StatusCode::BAD_REQUEST, &error),
-                }
-            }),
-        )
-        .route(
-            "/v0.1/servers/{name}/versions/{version}",
-            get(async move |Path((name, version)): Path<(String, String)>, request: Request| {
-                let caller = match admit_reader(&entries, request).await {
-                    Ok(caller) => caller,
-                    Err(answer) => return answer,
-                };
-                match entries.gateway.find_registered(caller.as_ref(), &name, &version) {
-                    Some(entry) => Json(entry).into_response(),
-                    None => refuse(StatusCode::NOT_FOUND, "Server not found"),
-                }
-            }),
-        )
+        .route("/v0.1/servers", get(list_registered))
+        .route("/v0.1/servers/{name}/versions/{version}", get(find_registered))
+        .with_state(Arc::clone(app))
+}
+
+async fn list_registered(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<Response, Response> {
+    let query = read_query(request.uri().query().unwrap_or(""));
+    let caller = admit_reader(&app, request).await?;
+    let page = app.gateway.list_registry(caller.as_ref(), &query);
+    let page = page.map_err(|error| refuse(StatusCode::BAD_REQUEST, &error))?;
+    Ok(Json(page).into_response())
+}
+
+async fn find_registered(
+    State(app): State<Arc<App>>,
+    Path((name, version)): Path<(String, String)>,
+    request: Request,
+) -> Result<Response, Response> {
+    let caller = admit_reader(&app, request).await?;
+    let entry = app.gateway.find_registered(caller.as_ref(), &name, &version);
+    let entry = entry.ok_or_else(|| refuse(StatusCode::NOT_FOUND, "Server not found"))?;
+    Ok(Json(entry).into_response())
 }
 
 fn read_query(query: &str) -> RegistryQuery {
@@ -118,52 +114,42 @@ fn refuse(status: StatusCode, error: &str) -> Response {
 
 /// Returns the guarded routes of `/api` and `/trpc`. The table of routes defines the permissions.
 pub(super) fn guarded_api(app: &Arc<App>, applications: &Applications) -> Router {
-    let app = Arc::clone(app);
-    let guard = middleware::from_fn(move |request: Request, next: Next| {
-        let app = Arc::clone(&app);
-        async move { admit_to_api(&app, request, next).await }
-    });
-    applications.router().layer(guard)
+    applications.router().layer(middleware::from_fn_with_state(Arc::clone(app), admit_to_api))
 }
 
 /// Admits only callers that may use the gateway, and attaches their identity to the request.
 fn guard(app: &Arc<App>, router: Router) -> Router {
-    let app = Arc::clone(app);
-    let guard = middleware::from_fn(move |request: Request, next: Next| {
-        let app = Arc::clone(&app);
-        async move { admit(&app, request, next).await }
-    });
-    router.layer(guard)
+    router.layer(middleware::from_fn_with_state(Arc::clone(app), admit))
 }
 
-async fn admit(app: &App, mut request: Request, next: Next) -> Response {
-    let Some(remote) = request.extensions().get::<Remote>().cloned() else {
-        return StatusCode::UNAUTHORIZED.into_response();
-    };
-    match remote.admit(&*app.handler, request.headers_mut()).await {
-        Ok(principal) => {
-            let access = Arc::clone(&app.api.lock().access);
-            let role = access.role_holders.role_of(&principal);
-            let is_operator = role == Role::Operator;
-            let is_of_default = principal.organisation() == DEFAULT_ORGANISATION;
-            request.extensions_mut().insert(Asking { is_operator, is_of_default });
-            request.extensions_mut().insert(principal);
-            next.run(request).await
-        }
-        Err(answer) => answer.map(Body::from),
-    }
+async fn admit(
+    State(app): State<Arc<App>>,
+    Extension(remote): Extension<Remote>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Response> {
+    let admitted = remote.admit(&*app.handler, request.headers_mut()).await;
+    let principal = admitted.map_err(|answer| answer.map(Body::from))?;
+    let access = Arc::clone(&app.api.lock().access);
+    let is_operator = access.role_holders.role_of(&principal) == Role::Operator;
+    let is_of_default = principal.organisation() == DEFAULT_ORGANISATION;
+    request.extensions_mut().insert(Asking { is_operator, is_of_default });
+    request.extensions_mut().insert(principal);
+    Ok(next.run(request).await)
 }
 
 /// Admits callers to the API. Bodies are read within the limits of MCP bodies before any other
 /// processing.
-async fn admit_to_api(app: &App, request: Request, next: Next) -> Response {
+async fn admit_to_api(
+    State(app): State<Arc<App>>,
+    Extension(remote): Extension<Remote>,
+    request: Request,
+    next: Next,
+) -> Response {
     if is_public(request.uri().path()) {
         return next.run(request).await;
     }
     let (mut parts, body) = request.into_parts();
-    let Some(remote) = parts.extensions.get::<Remote>().cloned() else {
-        return StatusCode::UNAUTHORIZED.into_response();
-    };
     if remote.lacks_encryption() {
         let mut refusal = http::Response::default();
         *refusal.status_mut() = StatusCode::MISDIRECTED_REQUEST;

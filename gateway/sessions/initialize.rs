@@ -64,10 +64,9 @@ pub(crate) fn initialize(
     let defers_loading = is_deferring(snapshot, request);
     let opening = Opening { revision, capabilities, defers_loading };
     // Without an operator's secret, no other process could resume the session.
-    let portable = match &snapshot.config.secret {
-        Some(_) => portable::seal(&snapshot.sealer, &principal, endpoint, &opening),
-        None => None,
-    };
+    let secret = snapshot.config.secret.as_ref();
+    let portable =
+        secret.and_then(|_| portable::seal(&snapshot.sealer, &principal, endpoint, &opening));
     let owner = (principal, endpoint.clone());
     let key = gateway.next_client_key();
     let session = match edge.sessions.open(key, owner, opening, portable, limits, &view) {

@@ -27,6 +27,9 @@ use serde_json::json;
 use crate::edge::Edge;
 use crate::session::Session;
 
+/// Minimum pause between two reads of a task.
+const MIN_READ_INTERVAL: Duration = Duration::from_millis(100);
+
 /// The view of a class of callers at an endpoint, and the pending notifications.
 struct SeenView {
     view: Option<Arc<View>>,
@@ -157,9 +160,8 @@ impl Edge {
     }
 
     fn end_hidden_subscriptions(&self, session: &Session, view: Option<&View>) {
-        let ended = session.retain_subscriptions(|shown| match view {
-            Some(view) => view.resource(shown, TargetKind::Resource).is_some(),
-            None => false,
+        let ended = session.retain_subscriptions(|shown| {
+            view.is_some_and(|view| view.resource(shown, TargetKind::Resource).is_some())
         });
         for at in ended {
             if let Some(server) = self.gateway.directory.find_server(&at.server) {
@@ -179,26 +181,7 @@ impl Edge {
             }
         }
     }
-}
 
-/// Notifies the session's client of an updated resource, if the client may see the resource.
-fn tell_updated(session: &Session, view: Option<&View>, server: &ServerId, own: &str) {
-    let Some(view) = view else { return };
-    let shown =
-        if session.endpoint.is_namespaced() { uri::expose(&server.slug, own) } else { own.into() };
-    if view.resource(&shown, TargetKind::Resource).is_none() {
-        return;
-    }
-    if let Some(log) = session.log(0) {
-        let params = json!({"uri": shown}).to_string();
-        log.push(write::notification(Method::ResourceUpdated.as_str(), params.as_bytes()).into());
-    }
-}
-
-/// Minimum pause between two reads of a task.
-const MIN_READ_INTERVAL: Duration = Duration::from_millis(100);
-
-impl Edge {
     /// Sends the current status of a task to the sessions that follow it.
     fn notify_task(self: &Arc<Self>, server: &ServerId, own: &str) {
         for session in self.sessions.of(server.organisation.as_deref()) {
@@ -237,5 +220,19 @@ impl Edge {
         let own: Arc<dyn LegacySession> = session.clone();
         let client = (session.revision, caller, Some(own));
         RequestContext::of_task(token, (snapshot, view, rights), &session.endpoint, client)
+    }
+}
+
+/// Notifies the session's client of an updated resource, if the client may see the resource.
+fn tell_updated(session: &Session, view: Option<&View>, server: &ServerId, own: &str) {
+    let Some(view) = view else { return };
+    let shown =
+        if session.endpoint.is_namespaced() { uri::expose(&server.slug, own) } else { own.into() };
+    if view.resource(&shown, TargetKind::Resource).is_none() {
+        return;
+    }
+    if let Some(log) = session.log(0) {
+        let params = json!({"uri": shown}).to_string();
+        log.push(write::notification(Method::ResourceUpdated.as_str(), params.as_bytes()).into());
     }
 }

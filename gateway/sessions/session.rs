@@ -2,13 +2,14 @@
 //! are small: streams and subscriptions are allocated on first use. Only `Edge::end_session`
 //! ends a session (DELETE, idle, invalid key); this module just removes it from the table.
 
-mod asked;
-mod client_session;
 mod log;
 mod members;
 pub(crate) mod portable;
 mod question;
 mod subscribed;
+
+pub(crate) use log::{ABSENCE_GRACE_PERIOD, Log, Reader, parse_event_id};
+pub(crate) use subscribed::{AtServer, NewSubscription, SessionTask, Subscribed};
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -23,23 +24,20 @@ use lockgate_admission::budget::Budget;
 use lockgate_authn::Principal;
 use lockgate_protocol::capabilities;
 use lockgate_protocol::revision::Revision;
-use lockgate_upstream::LogLevel;
-use parking_lot::{Mutex, RwLock};
-use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
-
-use asked::{Elicitations, Questions};
-pub(crate) use log::{ABSENCE_GRACE_PERIOD, Log, Reader, parse_event_id};
-use members::Members;
-use portable::{Ended, Opening};
-pub(crate) use subscribed::{AtServer, NewSubscription, SessionTask, Subscribed};
-
+use lockgate_proxy::answers::Question;
 use lockgate_proxy::catalog::View;
 use lockgate_proxy::catalog::entry::{Audience, ListMarks};
 use lockgate_proxy::own_lists::OwnServers;
 use lockgate_proxy::quota::{Exhausted, QuotaPermit, Quotas};
 use lockgate_proxy::random::random_id;
 use lockgate_proxy::transport::Endpoint;
+use lockgate_upstream::{LogLevel, QuestionError};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use members::Members;
+use portable::{Ended, Opening};
 
 /// Running calls of a session that can be cancelled.
 const MAX_RUNNING: usize = 1024;
@@ -272,10 +270,7 @@ impl Sessions {
 
     /// Returns the sessions of an organisation's members, or all sessions.
     pub(crate) fn of(&self, organisation: Option<&str>) -> Vec<Arc<Session>> {
-        match organisation {
-            Some(organisation) => self.members.of(organisation),
-            None => self.all(),
-        }
+        organisation.map_or_else(|| self.all(), |organisation| self.members.of(organisation))
     }
 }
 
@@ -425,5 +420,56 @@ impl Session {
 
     pub(crate) fn set_level(&self, level: LogLevel) {
         self.level.store(level as u8 + 1, Ordering::Relaxed);
+    }
+}
+
+/// Elicitations of a session that await completion; the oldest are dropped.
+const MAX_ELICITATIONS: usize = 64;
+
+/// Pending questions to a session's client.
+#[derive(Default)]
+struct Questions {
+    open: HashMap<u64, Asked>,
+    /// The id of the latest question.
+    last: u64,
+    /// The latest questions that ended without an answer. An answer to such a question is late, not
+    /// an error.
+    cancelled: VecDeque<u64>,
+}
+
+struct Asked {
+    question: Question,
+    /// The number of the stream that carried the question.
+    stream: u64,
+    /// Set if the question is asked again after an unusable answer.
+    is_repeatable: bool,
+    waiting: oneshot::Sender<Result<Bytes, QuestionError>>,
+}
+
+/// Elicitations that send the client to a URL (`mode: url`). In 2025-11-25 each has an id, with
+/// which its server later announces its completion. Clients see ids of ours; modern servers send
+/// none.
+#[derive(Default)]
+struct Elicitations(VecDeque<Elicitation>);
+
+struct Elicitation {
+    /// The id that the client received.
+    shown: Box<str>,
+    slug: String,
+    own: String,
+}
+
+impl Elicitations {
+    fn add(&mut self, elicitation: Elicitation) {
+        if self.0.len() >= MAX_ELICITATIONS {
+            self.0.pop_front();
+        }
+        self.0.push_back(elicitation);
+    }
+
+    /// Removes a completed elicitation and returns the client's id for it.
+    fn complete(&mut self, slug: &str, own: &str) -> Option<Box<str>> {
+        let at = self.0.iter().position(|open| open.slug == slug && open.own == own)?;
+        Some(self.0.remove(at)?.shown)
     }
 }

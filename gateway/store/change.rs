@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::connection::{Pool, Transaction};
 use crate::database::{Store, within};
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::schema::Dialect;
 use crate::value::{Record, Row, Value, record};
 use lockgate_text::date::now_ms;
@@ -70,7 +70,7 @@ pub struct Change<'a> {
 
 impl Store {
     /// Begins a change of an organisation. Waits for other changes in progress.
-    pub async fn begin(&self, organisation: &str) -> Result<Change<'_>, StoreError> {
+    pub async fn begin(&self, organisation: &str) -> Result<Change<'_>> {
         let pool = self.pool().await?;
         within(async {
             let now = now_ms();
@@ -80,19 +80,14 @@ impl Store {
         })
         .await
     }
-}
-
-impl Store {
     /// Deletes expired outcomes in batches.
-    pub async fn purge_outcomes(&self) -> Result<(), StoreError> {
+    pub async fn purge_outcomes(&self) -> Result<()> {
         if !self.exists()? {
             return Ok(());
         }
-        let pool = self.pool().await?;
         loop {
             let values = [now_ms().into(), MAX_PURGED.into()];
-            let purged = within(pool.execute(PURGE, &values)).await?;
-            if purged < MAX_PURGED.unsigned_abs() {
+            if self.execute(PURGE, &values).await? < MAX_PURGED.unsigned_abs() {
                 return Ok(());
             }
         }
@@ -100,11 +95,7 @@ impl Store {
 }
 
 /// Begins a transaction, and returns whether it is the organisation's first.
-async fn begin(
-    pool: &Arc<Pool>,
-    organisation: &str,
-    now: i64,
-) -> Result<(Transaction, bool), StoreError> {
+async fn begin(pool: &Arc<Pool>, organisation: &str, now: i64) -> Result<(Transaction, bool)> {
     let mut transaction = pool.begin().await?;
     // Writing first takes the lock, so that no other change occurs before the commit.
     let revision: i64 = transaction.scalar(NEXT_REVISION, &[]).await?;
@@ -131,7 +122,7 @@ impl Change<'_> {
 
     /// Deletes the organisation, whose members connect no accounts until it is created again.
     /// Returns `false` if it has integrations or agents.
-    pub async fn delete_organisation(&mut self) -> Result<bool, StoreError> {
+    pub async fn delete_organisation(&mut self) -> Result<bool> {
         if self.run(DELETE, &[(&self.organisation).into()]).await? == 0 {
             return Ok(false);
         }
@@ -144,7 +135,7 @@ impl Change<'_> {
         &mut self,
         owner: Owner<'_>,
         key: &str,
-    ) -> Result<Option<Reservation>, StoreError> {
+    ) -> Result<Option<Reservation>> {
         let Owner { issuer, subject } = owner;
         let organisation = &self.organisation;
         let values =
@@ -159,7 +150,7 @@ impl Change<'_> {
         owner: Owner<'_>,
         key: &str,
         kept: &Reservation,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let organisation = &self.organisation;
         let values = [
             organisation.into(),
@@ -172,15 +163,14 @@ impl Change<'_> {
         ];
         let oldest = [organisation.into(), MAX_OUTCOMES.into()];
         self.run(KEEP_OUTCOME, &values).await?;
-        self.run(DROP_OLDEST, &oldest).await?;
-        Ok(())
+        self.run(DROP_OLDEST, &oldest).await.map(drop)
     }
 
     /// Commits the change and notifies other gateways.
     ///
     /// # Errors
     /// [`StoreError`]; [`StoreError::Unknown`] without a response from the database.
-    pub async fn commit(self) -> Result<(), StoreError> {
+    pub async fn commit(self) -> Result<()> {
         let Self { store, mut transaction, .. } = self;
         if store.dialect == Dialect::Postgres {
             within(transaction.run("NOTIFY lockgate")).await?;
@@ -191,13 +181,13 @@ impl Change<'_> {
         }
     }
 
-    pub async fn roll_back(self) -> Result<(), StoreError> {
+    pub async fn roll_back(self) -> Result<()> {
         within(self.transaction.roll_back()).await
     }
 
     /// Inserts a record of the organisation. Its first columns are `id` and `organisation`.
     /// Columns without a value are left out, because an older schema may lack them.
-    async fn insert<T: Record>(&mut self, table: &str, record: &T) -> Result<(), StoreError> {
+    async fn insert<T: Record>(&mut self, table: &str, record: &T) -> Result<()> {
         let mut columns = Vec::new();
         let mut places = Vec::new();
         let mut values = Vec::new();
@@ -210,18 +200,16 @@ impl Change<'_> {
         }
         let columns = columns.join(", ");
         let sql = format!("INSERT INTO {table} ({columns}) VALUES ({})", places.join(", "));
-        self.run(&sql, &values).await?;
-        Ok(())
+        self.run(&sql, &values).await.map(drop)
     }
 
     /// Updates a record of the organisation. Its first columns are `id` and `organisation`.
-    async fn update<T: Record>(&mut self, table: &str, record: &T) -> Result<(), StoreError> {
+    async fn update<T: Record>(&mut self, table: &str, record: &T) -> Result<()> {
         let columns = (1..).zip(T::COLUMNS).skip(2);
         let set: Vec<_> = columns.map(|(at, column)| format!("{column} = ${at}")).collect();
         let set = set.join(", ");
         let sql = format!("UPDATE {table} SET {set} WHERE id = $1 AND organisation = $2");
-        self.run(&sql, &self.to_values(record)).await?;
-        Ok(())
+        self.run(&sql, &self.to_values(record)).await.map(drop)
     }
 
     /// Returns the values of a record in the organisation of the change.
@@ -233,15 +221,15 @@ impl Change<'_> {
         values
     }
 
-    async fn find(&mut self, sql: &str, values: &[Value]) -> Result<Option<Row>, StoreError> {
+    async fn find(&mut self, sql: &str, values: &[Value]) -> Result<Option<Row>> {
         within(self.transaction.find(sql, values)).await
     }
 
-    async fn run(&mut self, sql: &str, values: &[Value]) -> Result<u64, StoreError> {
+    async fn run(&mut self, sql: &str, values: &[Value]) -> Result<u64> {
         within(self.transaction.execute(sql, values)).await
     }
 
-    async fn count(&mut self, sql: &str, values: &[Value]) -> Result<i64, StoreError> {
+    async fn count(&mut self, sql: &str, values: &[Value]) -> Result<i64> {
         within(self.transaction.scalar(sql, values)).await
     }
 }

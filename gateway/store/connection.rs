@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::StorePlace;
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::file::Access;
 use crate::postgres::PostgresConnection;
 use crate::sqlite::SqliteConnection;
@@ -37,7 +37,7 @@ pub(crate) enum Connection {
 }
 
 impl Connection {
-    pub(crate) async fn open(place: &StorePlace, access: Access) -> Result<Self, StoreError> {
+    pub(crate) async fn open(place: &StorePlace, access: Access) -> Result<Self> {
         let mut connection = match place {
             StorePlace::File(file) => Self::Sqlite(SqliteConnection::open(file, access).await?),
             StorePlace::Postgres(url) => {
@@ -56,7 +56,7 @@ impl Connection {
 
     /// Runs statements without parameters and rows, separated by semicolons.
     #[inline(never)]
-    pub(crate) fn run<'a>(&'a mut self, sql: &'a str) -> Boxed<'a, Result<(), StoreError>> {
+    pub(crate) fn run<'a>(&'a mut self, sql: &'a str) -> Boxed<'a, Result<()>> {
         Box::pin(async move {
             match self {
                 Self::Sqlite(sqlite) => sqlite.run(sql).await,
@@ -66,16 +66,12 @@ impl Connection {
     }
 
     /// Runs a statement, and returns the number of changed rows.
-    pub(crate) async fn execute(&mut self, sql: &str, values: &[Value]) -> Result<u64, StoreError> {
+    pub(crate) async fn execute(&mut self, sql: &str, values: &[Value]) -> Result<u64> {
         Ok(self.query(sql, values).await?.affected)
     }
 
     /// Runs a statement with each of the given rows of parameters.
-    pub(crate) async fn execute_each(
-        &mut self,
-        sql: &str,
-        rows: Vec<Vec<Value>>,
-    ) -> Result<(), StoreError> {
+    pub(crate) async fn execute_each(&mut self, sql: &str, rows: Vec<Vec<Value>>) -> Result<()> {
         match self {
             Self::Sqlite(sqlite) => sqlite.execute_each(sql, rows).await,
             Self::Postgres(postgres) => postgres.execute_each(sql, &rows).await,
@@ -83,41 +79,23 @@ impl Connection {
     }
 
     /// Runs a statement, and returns all its rows.
-    pub(crate) async fn list(
-        &mut self,
-        sql: &str,
-        values: &[Value],
-    ) -> Result<Vec<Row>, StoreError> {
+    pub(crate) async fn list(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Row>> {
         Ok(self.query(sql, values).await?.rows)
     }
 
     /// Runs a statement, and returns its first row.
-    pub(crate) async fn find(
-        &mut self,
-        sql: &str,
-        values: &[Value],
-    ) -> Result<Option<Row>, StoreError> {
+    pub(crate) async fn find(&mut self, sql: &str, values: &[Value]) -> Result<Option<Row>> {
         Ok(self.list(sql, values).await?.into_iter().next())
     }
 
     /// Runs a statement, and returns the first column of its only row.
-    pub(crate) async fn scalar<T: FromValue>(
-        &mut self,
-        sql: &str,
-        values: &[Value],
-    ) -> Result<T, StoreError> {
-        match self.find(sql, values).await? {
-            Some(row) => row.first(),
-            None => Err(StoreError::Refused("a row is missing".into())),
-        }
+    pub(crate) async fn scalar<T: FromValue>(&mut self, sql: &str, values: &[Value]) -> Result<T> {
+        let row = self.find(sql, values).await?;
+        row.ok_or_else(|| StoreError::Refused("a row is missing".into()))?.first()
     }
 
     #[inline(never)]
-    fn query<'a>(
-        &'a mut self,
-        sql: &'a str,
-        values: &'a [Value],
-    ) -> Boxed<'a, Result<Outcome, StoreError>> {
+    fn query<'a>(&'a mut self, sql: &'a str, values: &'a [Value]) -> Boxed<'a, Result<Outcome>> {
         Box::pin(async move {
             match self {
                 Self::Sqlite(sqlite) => sqlite.query(sql, values).await,
@@ -161,18 +139,14 @@ impl Pool {
     }
 
     /// Begins a transaction.
-    pub(crate) async fn begin(self: &Arc<Self>) -> Result<Transaction, StoreError> {
-        let mut connection = self.acquire().await?;
-        connection.run("BEGIN").await?;
-        Ok(Transaction(connection))
+    pub(crate) async fn begin(self: &Arc<Self>) -> Result<Transaction> {
+        let mut transaction = self.acquire().await?;
+        transaction.run("BEGIN").await?;
+        Ok(transaction)
     }
 
     /// Runs a statement, and returns the number of changed rows.
-    pub(crate) async fn execute(
-        self: &Arc<Self>,
-        sql: &str,
-        values: &[Value],
-    ) -> Result<u64, StoreError> {
+    pub(crate) async fn execute(self: &Arc<Self>, sql: &str, values: &[Value]) -> Result<u64> {
         let mut connection = self.acquire().await?;
         let affected = connection.execute(sql, values).await?;
         connection.release();
@@ -180,18 +154,14 @@ impl Pool {
     }
 
     /// Runs a statement, and returns all its rows.
-    pub(crate) async fn list(
-        self: &Arc<Self>,
-        sql: &str,
-        values: &[Value],
-    ) -> Result<Vec<Row>, StoreError> {
+    pub(crate) async fn list(self: &Arc<Self>, sql: &str, values: &[Value]) -> Result<Vec<Row>> {
         let mut connection = self.acquire().await?;
         let rows = connection.list(sql, values).await?;
         connection.release();
         Ok(rows)
     }
 
-    async fn acquire(self: &Arc<Self>) -> Result<Pooled, StoreError> {
+    async fn acquire(self: &Arc<Self>) -> Result<Transaction> {
         let permit = Arc::clone(&self.permits).acquire_owned();
         let permit = match tokio::time::timeout(ACQUIRE_TIMEOUT, permit).await {
             Ok(Ok(permit)) => permit,
@@ -201,11 +171,11 @@ impl Pool {
         let pool = Arc::clone(self);
         while let Some(mut connection) = self.take_idle() {
             if connection.is_alive().await {
-                return Ok(Pooled { connection, pool, _permit: permit });
+                return Ok(Transaction { connection, pool, _permit: permit });
             }
         }
         let connection = Connection::open(&self.place, Access::Write).await?;
-        Ok(Pooled { connection, pool, _permit: permit })
+        Ok(Transaction { connection, pool, _permit: permit })
     }
 
     fn take_idle(&self) -> Option<Connection> {
@@ -224,14 +194,14 @@ impl Pool {
     }
 }
 
-/// A connection in use.
-struct Pooled {
+/// A connection in use. It is closed on drop, which rolls back its transaction.
+pub(crate) struct Transaction {
     connection: Connection,
     pool: Arc<Pool>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Pooled {
+impl Transaction {
     /// Returns the connection to the pool.
     fn release(self) {
         let Self { connection, pool, _permit } = self;
@@ -239,37 +209,18 @@ impl Pooled {
             pool.idle.lock().push((Instant::now(), connection));
         }
     }
-}
 
-impl Deref for Pooled {
-    type Target = Connection;
-
-    fn deref(&self) -> &Connection {
-        &self.connection
-    }
-}
-
-impl DerefMut for Pooled {
-    fn deref_mut(&mut self) -> &mut Connection {
-        &mut self.connection
-    }
-}
-
-/// A transaction, which is rolled back on drop.
-pub(crate) struct Transaction(Pooled);
-
-impl Transaction {
     /// # Errors
     /// [`StoreError`]; [`StoreError::Unknown`] without a response from the database.
-    pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
+    pub(crate) async fn commit(mut self) -> Result<()> {
         self.run("COMMIT").await.map_err(StoreError::of_commit)?;
-        self.0.release();
+        self.release();
         Ok(())
     }
 
-    pub(crate) async fn roll_back(mut self) -> Result<(), StoreError> {
+    pub(crate) async fn roll_back(mut self) -> Result<()> {
         self.run("ROLLBACK").await?;
-        self.0.release();
+        self.release();
         Ok(())
     }
 }
@@ -278,12 +229,12 @@ impl Deref for Transaction {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
-        &self.0
+        &self.connection
     }
 }
 
 impl DerefMut for Transaction {
     fn deref_mut(&mut self) -> &mut Connection {
-        &mut self.0
+        &mut self.connection
     }
 }

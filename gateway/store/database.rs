@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 
 use crate::config::StorePlace;
 use crate::connection::{Boxed, Connection, Pool};
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::file::{self, Access, FileState, Identity};
 use crate::schema::{self, Dialect};
 use crate::sqlite::SqliteConnection;
@@ -87,20 +87,17 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`]; reading may be possible nevertheless.
-    pub async fn prepare(&self) -> Result<(), StoreError> {
+    pub async fn prepare(&self) -> Result<()> {
         match self.file() {
             Some(file) if file::judge(file)? == FileState::Empty => Ok(()),
-            _ => {
-                self.pool().await?;
-                Ok(())
-            }
+            _ => self.pool().await.map(drop),
         }
     }
 
     /// Returns the connections for changes. Creates and migrates the database as necessary, and
     /// opens new connections if the file was replaced.
     #[inline(never)]
-    pub(crate) fn pool(&self) -> Boxed<'_, Result<Arc<Pool>, StoreError>> {
+    pub(crate) fn pool(&self) -> Boxed<'_, Result<Arc<Pool>>> {
         Box::pin(async move {
             let mut opened = self.opened.lock().await;
             let identity = self.identify()?;
@@ -116,19 +113,22 @@ impl Store {
     }
 
     /// Returns the rows of a query; none if nothing has been stored yet.
-    pub(crate) async fn rows(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
+    pub(crate) async fn rows(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>> {
         if !self.exists()? {
             return Ok(Vec::new());
         }
         within(async { self.pool().await?.list(sql, values).await }).await
     }
 
+    /// Runs a statement, and returns the number of changed rows. Opening the database has no time
+    /// limit.
+    pub(crate) async fn execute(&self, sql: &str, values: &[Value]) -> Result<u64> {
+        let pool = self.pool().await?;
+        within(pool.execute(sql, values)).await
+    }
+
     /// As `rows`, but only the query has a time limit: opening the database may migrate it.
-    pub(crate) async fn rows_once_open(
-        &self,
-        sql: &str,
-        values: &[Value],
-    ) -> Result<Vec<Row>, StoreError> {
+    pub(crate) async fn rows_once_open(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>> {
         if !self.exists()? {
             return Ok(Vec::new());
         }
@@ -140,13 +140,13 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`] if the file was removed.
-    pub fn exists(&self) -> Result<bool, StoreError> {
+    pub fn exists(&self) -> Result<bool> {
         Ok(self.file().is_none() || self.identify()?.is_some())
     }
 
     /// Returns the identity of the SQLite file. A file that has disappeared is an error: a new file
     /// in its place would erase the state of running gateways.
-    pub(crate) fn identify(&self) -> Result<Option<Identity>, StoreError> {
+    pub(crate) fn identify(&self) -> Result<Option<Identity>> {
         let Some(file) = self.file() else { return Ok(None) };
         let identity = file::identify(file);
         if identity.is_some() {
@@ -163,7 +163,7 @@ impl Store {
     /// Opens a read-only connection outside the pool, and returns the schema version too. Returns
     /// `None` if nothing has been stored yet.
     #[inline(never)]
-    pub(crate) fn look(&self) -> Boxed<'_, Result<Option<(Connection, i64)>, StoreError>> {
+    pub(crate) fn look(&self) -> Boxed<'_, Result<Option<(Connection, i64)>>> {
         Box::pin(async move {
             if let Some(file) = self.file()
                 && file::judge(file)? == FileState::Empty
@@ -181,13 +181,13 @@ impl Store {
     }
 
     /// Opens a connection outside the pool.
-    pub(crate) async fn connect(&self, access: Access) -> Result<Connection, StoreError> {
+    pub(crate) async fn connect(&self, access: Access) -> Result<Connection> {
         Connection::open(&self.place, access).await
     }
 
     /// Opens the pool. Retries while other programs open the database, because SQLite does not wait
     /// for a lock when it switches to WAL mode.
-    async fn open_in_time(&self) -> Result<Arc<Pool>, StoreError> {
+    async fn open_in_time(&self) -> Result<Arc<Pool>> {
         let began = Instant::now();
         loop {
             match self.open().await {
@@ -199,7 +199,7 @@ impl Store {
         }
     }
 
-    async fn open(&self) -> Result<Arc<Pool>, StoreError> {
+    async fn open(&self) -> Result<Arc<Pool>> {
         if let Some(file) = self.file() {
             self.claim(file).await?;
         }
@@ -211,7 +211,7 @@ impl Store {
 
     /// Creates a missing file, and marks an empty file as ours before the first other write. After
     /// an interruption, the next start recognises the file.
-    async fn claim(&self, file: &Path) -> Result<(), StoreError> {
+    async fn claim(&self, file: &Path) -> Result<()> {
         if file::judge(file)? == FileState::Ours {
             return Ok(());
         }
@@ -223,11 +223,13 @@ impl Store {
     }
 
     /// Rejects a damaged database, and migrates the schema.
-    async fn bring_up(&self, connection: &mut Connection) -> Result<(), StoreError> {
+    async fn bring_up(&self, connection: &mut Connection) -> Result<()> {
         match self.file() {
             // A full check is slow, so it is limited to files of a program that may have been
             // killed.
-            Some(file) if file::has_wal(file) => refuse_damaged(connection, file).await?,
+            Some(file) if file::has_wal(file) => {
+                refuse_damaged(connection, file, "PRAGMA quick_check(1)").await?;
+            }
             Some(_) => {}
             None => {
                 for sql in [MIGRATING, MAKE_SCHEMA] {
@@ -246,30 +248,25 @@ impl Store {
 }
 
 /// Applies the deadline to a request.
-pub(crate) async fn within<T>(
-    work: impl Future<Output = Result<T, StoreError>>,
-) -> Result<T, StoreError> {
+pub(crate) async fn within<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     bounded(REQUEST_TIMEOUT, work).await
 }
 
 /// Limits the time of background work, for which no caller waits.
-pub(crate) async fn within_background<T>(
-    work: impl Future<Output = Result<T, StoreError>>,
-) -> Result<T, StoreError> {
+pub(crate) async fn within_background<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     bounded(BACKGROUND_TIMEOUT, work).await
 }
 
-async fn bounded<T>(
-    deadline: Duration,
-    work: impl Future<Output = Result<T, StoreError>>,
-) -> Result<T, StoreError> {
+async fn bounded<T>(deadline: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::time::timeout(deadline, work).await.unwrap_or_else(|_| Err(StoreError::no_answer()))
 }
 
-async fn refuse_damaged(connection: &mut Connection, file: &Path) -> Result<(), StoreError> {
-    let reason: String = connection.scalar("PRAGMA quick_check(1)", &[]).await?;
-    if reason == "ok" {
-        return Ok(());
-    }
-    Err(StoreError::Damaged { file: file.to_owned(), reason })
+/// Rejects a file that does not pass this check of SQLite.
+pub(crate) async fn refuse_damaged(
+    connection: &mut Connection,
+    file: &Path,
+    check: &str,
+) -> Result<()> {
+    let reason: String = connection.scalar(check, &[]).await?;
+    if reason == "ok" { Ok(()) } else { Err(StoreError::Damaged { file: file.to_owned(), reason }) }
 }

@@ -9,6 +9,9 @@ use crate::vault::VaultError;
 /// The cause of errors for requests that receive no response in time.
 const NO_ANSWER: &str = "it does not answer";
 
+/// What the functions of the store return.
+pub(crate) type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A retry may succeed.

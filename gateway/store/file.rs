@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::folder;
 
 /// Marks a file as a Lockgate database, even before it has content: the id is `Lock`.
@@ -35,7 +35,7 @@ pub(crate) enum Access {
 
 /// Checks whether a file is a Lockgate database, and rejects any other file with content.
 #[allow(clippy::disallowed_methods, reason = "the database's file, as configured")]
-pub(crate) fn judge(file: &Path) -> Result<FileState, StoreError> {
+pub(crate) fn judge(file: &Path) -> Result<FileState> {
     let opened = match std::fs::File::open(file) {
         Err(error) if is_missing(error.kind()) => return Ok(FileState::Empty),
         Err(error) => return Err(unreadable(file, &error)),
@@ -65,17 +65,15 @@ fn unreadable(file: &Path, error: &std::io::Error) -> StoreError {
 
 /// Creates a missing folder and file with access for their owner alone.
 #[allow(clippy::disallowed_methods, reason = "the database's folder and file, as configured")]
-pub(crate) fn make(file: &Path) -> Result<(), StoreError> {
+pub(crate) fn make(file: &Path) -> Result<()> {
     if let Some(folder) = file.parent()
         && folder::make(folder).is_err()
     {
         return Err(StoreError::ReadOnly(file.to_owned()));
     }
     let mut options = std::fs::OpenOptions::new();
-    match options.write(true).create(true).truncate(false).mode(0o600).open(file) {
-        Ok(_) => Ok(()),
-        Err(_) => Err(StoreError::ReadOnly(file.to_owned())),
-    }
+    let opened = options.write(true).create(true).truncate(false).mode(0o600).open(file);
+    opened.map(drop).map_err(|_| StoreError::ReadOnly(file.to_owned()))
 }
 
 /// Returns the identity of a file; `None` if it is missing or empty.
@@ -103,7 +101,7 @@ pub(crate) struct Draft {
 impl Draft {
     /// Creates the file at a path with an ending. Fails if it exists.
     #[allow(clippy::disallowed_methods, reason = "a copy of the database that an operator wants")]
-    pub(crate) fn new(path: &Path, ending: &str) -> Result<Self, StoreError> {
+    pub(crate) fn new(path: &Path, ending: &str) -> Result<Self> {
         let path = with_ending(path, ending);
         let mut options = std::fs::OpenOptions::new();
         match options.write(true).create_new(true).mode(0o600).open(&path) {
@@ -125,7 +123,7 @@ impl Draft {
 
     /// Syncs the file to disk, then moves it to its final path.
     #[allow(clippy::disallowed_methods, reason = "a copy of the database that an operator wants")]
-    pub(crate) fn keep_as(self, path: &Path) -> Result<(), StoreError> {
+    pub(crate) fn keep_as(self, path: &Path) -> Result<()> {
         if self.rename_when_synced(path).is_err() {
             return Err(StoreError::ReadOnly(path.to_owned()));
         }

@@ -3,7 +3,7 @@
 
 use crate::connection::Connection;
 use crate::database::{Store, within};
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::schema::Dialect;
 use crate::value::{from_rows, record};
 use lockgate_text::date::now_ms;
@@ -35,7 +35,7 @@ record! {
 impl Store {
     /// Renews the row of a gateway. Returns the running gateways in the order in which they started
     /// to use their secrets; none if nothing has been stored yet.
-    pub async fn renew_gateway(&self, own: &GatewayMark) -> Result<Vec<GatewayMark>, StoreError> {
+    pub async fn renew_gateway(&self, own: &GatewayMark) -> Result<Vec<GatewayMark>> {
         if !self.exists()? {
             return Ok(Vec::new());
         }
@@ -54,17 +54,12 @@ impl Store {
     }
 
     /// Removes the row of a gateway that shuts down.
-    pub async fn forget_gateway(&self, id: &str) -> Result<(), StoreError> {
-        let pool = self.pool().await?;
-        within(pool.execute(FORGET, &[id.into()])).await?;
-        Ok(())
+    pub async fn forget_gateway(&self, id: &str) -> Result<()> {
+        self.execute(FORGET, &[id.into()]).await.map(drop)
     }
 }
 
-pub(crate) async fn read_time(
-    connection: &mut Connection,
-    dialect: Dialect,
-) -> Result<i64, StoreError> {
+pub(crate) async fn read_time(connection: &mut Connection, dialect: Dialect) -> Result<i64> {
     match dialect {
         Dialect::Sqlite => Ok(now_ms()),
         Dialect::Postgres => connection.scalar(NOW, &[]).await,

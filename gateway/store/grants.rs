@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::connection::Transaction;
 use crate::database::{Store, within};
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::gateways::read_time;
 use crate::schema::Dialect;
 use crate::value::{Record, Row, Value, from_rows, record};
@@ -166,19 +166,16 @@ impl AccountRecord {
 }
 
 impl Store {
-    async fn grants(&self, sql: &str, values: &[Value]) -> Result<Vec<GrantRecord>, StoreError> {
+    async fn grants(&self, sql: &str, values: &[Value]) -> Result<Vec<GrantRecord>> {
         from_rows(&self.rows(sql, values).await?)
     }
 
-    pub async fn find_grant(&self, id: &str) -> Result<Option<GrantRecord>, StoreError> {
+    pub async fn find_grant(&self, id: &str) -> Result<Option<GrantRecord>> {
         Ok(self.grants(FIND, &[id.into()]).await?.pop())
     }
 
     /// Lists grants that have not ended, at most 10,000, without their tokens.
-    pub async fn list_grants(
-        &self,
-        filter: GrantFilter<'_>,
-    ) -> Result<Vec<GrantRecord>, StoreError> {
+    pub async fn list_grants(&self, filter: GrantFilter<'_>) -> Result<Vec<GrantRecord>> {
         let GrantFilter { organisation, issuer, subject, server } = filter;
         let values =
             [organisation.into(), issuer.into(), subject.into(), server.into(), MAX_LISTED.into()];
@@ -186,13 +183,13 @@ impl Store {
     }
 
     /// Returns the revision of the last change of any grant.
-    pub async fn grant_revision(&self) -> Result<i64, StoreError> {
+    pub async fn grant_revision(&self) -> Result<i64> {
         let rows = self.rows(REVISION, &[]).await?;
         rows.first().map_or(Ok(0), Row::first)
     }
 
     /// Returns the grants that have changed since a revision, in the order of their changes.
-    pub async fn changed_grants(&self, since: i64) -> Result<Vec<GrantRecord>, StoreError> {
+    pub async fn changed_grants(&self, since: i64) -> Result<Vec<GrantRecord>> {
         self.grants(CHANGED, &[since.into(), MAX_LISTED.into()]).await
     }
 
@@ -203,7 +200,7 @@ impl Store {
         &self,
         record: &GrantRecord,
         over: Option<i64>,
-    ) -> Result<Option<i64>, StoreError> {
+    ) -> Result<Option<i64>> {
         let pool = self.pool().await?;
         within(async {
             let mut transaction = pool.begin().await?;
@@ -234,7 +231,7 @@ impl Store {
         &self,
         record: &GrantRecord,
         auth: &str,
-    ) -> Result<Option<i64>, StoreError> {
+    ) -> Result<Option<i64>> {
         let pool = self.pool().await?;
         within(async {
             let mut transaction = pool.begin().await?;
@@ -243,9 +240,10 @@ impl Store {
             // The row stays until the commit. Writers of SQLite take turns anyway.
             let lock = if self.dialect == Dialect::Postgres { " FOR SHARE" } else { "" };
             let found = transaction.list(&format!("{FIND_INTEGRATION}{lock}"), &values).await?;
-            let written = match found.first() {
-                Some(_) => write(&mut transaction, record, revision, None).await?,
-                None => 0,
+            let written = if found.is_empty() {
+                0
+            } else {
+                write(&mut transaction, record, revision, None).await?
             };
             self.end_write(transaction, written, revision).await
         })
@@ -254,11 +252,7 @@ impl Store {
 
     /// Changes the description of a grant of this revision, unless a gateway refreshes it. Returns
     /// its new revision.
-    pub async fn note_grant(
-        &self,
-        record: &GrantRecord,
-        over: i64,
-    ) -> Result<Option<i64>, StoreError> {
+    pub async fn note_grant(&self, record: &GrantRecord, over: i64) -> Result<Option<i64>> {
         let pool = self.pool().await?;
         within(async {
             let mut transaction = pool.begin().await?;
@@ -285,7 +279,7 @@ impl Store {
         mut transaction: Transaction,
         written: u64,
         revision: i64,
-    ) -> Result<Option<i64>, StoreError> {
+    ) -> Result<Option<i64>> {
         if written == 0 {
             transaction.roll_back().await?;
             return Ok(None);
@@ -299,7 +293,7 @@ impl Store {
 
     /// Takes the lease to refresh a grant of this revision. Returns `false` if another gateway has
     /// it, or the grant has changed. The lease ends with the next change, or after 15 s.
-    pub async fn lease_grant(&self, id: &str, revision: i64) -> Result<bool, StoreError> {
+    pub async fn lease_grant(&self, id: &str, revision: i64) -> Result<bool> {
         let pool = self.pool().await?;
         within(async {
             let mut transaction = pool.begin().await?;
@@ -313,50 +307,39 @@ impl Store {
     }
 
     /// Ends a lease without a change.
-    pub async fn end_lease(&self, id: &str, revision: i64) -> Result<(), StoreError> {
-        let pool = self.pool().await?;
-        within(pool.execute(END_LEASE, &[id.into(), revision.into()])).await?;
-        Ok(())
+    pub async fn end_lease(&self, id: &str, revision: i64) -> Result<()> {
+        self.execute(END_LEASE, &[id.into(), revision.into()]).await.map(drop)
     }
 
     /// Stores a record. Of its owner's records, only the newest `max` are kept.
-    pub async fn keep_account_record(
-        &self,
-        record: &AccountRecord,
-        max: i64,
-    ) -> Result<(), StoreError> {
-        let pool = self.pool().await?;
-        within(pool.execute(KEEP_RECORD, &record.to_values())).await?;
-        within(pool.execute(DROP_OLDEST, &[(&record.owner).into(), max.into()])).await?;
-        Ok(())
+    pub async fn keep_account_record(&self, record: &AccountRecord, max: i64) -> Result<()> {
+        self.execute(KEEP_RECORD, &record.to_values()).await?;
+        self.execute(DROP_OLDEST, &[(&record.owner).into(), max.into()]).await.map(drop)
     }
 
     /// Returns a record that has not expired.
-    pub async fn find_account_record(&self, id: &str) -> Result<Option<AccountRecord>, StoreError> {
+    pub async fn find_account_record(&self, id: &str) -> Result<Option<AccountRecord>> {
         let rows = self.rows(FIND_RECORD, &[id.into(), now_ms().into()]).await?;
         rows.first().map(AccountRecord::from_row).transpose()
     }
 
     /// Deletes a record. Returns `false` if another request has deleted it.
-    pub async fn drop_account_record(&self, id: &str) -> Result<bool, StoreError> {
-        let pool = self.pool().await?;
-        Ok(within(pool.execute(DROP_RECORD, &[id.into()])).await? > 0)
+    pub async fn drop_account_record(&self, id: &str) -> Result<bool> {
+        Ok(self.execute(DROP_RECORD, &[id.into()]).await? > 0)
     }
 
     /// Deletes expired records, and the rows of grants that ended a day ago.
-    pub async fn purge_accounts(&self) -> Result<(), StoreError> {
+    pub async fn purge_accounts(&self) -> Result<()> {
         if !self.exists()? {
             return Ok(());
         }
-        let pool = self.pool().await?;
-        within(pool.execute(DELETE_EXPIRED, &[now_ms().into()])).await?;
-        within(pool.execute(DELETE_ENDED, &[(now_ms() - ENDED_AGE).into()])).await?;
-        Ok(())
+        self.execute(DELETE_EXPIRED, &[now_ms().into()]).await?;
+        self.execute(DELETE_ENDED, &[(now_ms() - ENDED_AGE).into()]).await.map(drop)
     }
 
     /// Seals all grants and records with the first key of the vault. Contents and revisions stay;
     /// a grant that changes meanwhile is read again.
-    pub async fn reseal_accounts(&self, vault: &Vault) -> Result<Resealed, StoreError> {
+    pub async fn reseal_accounts(&self, vault: &Vault) -> Result<Resealed> {
         let mut done = Resealed::default();
         let mut after = String::new();
         loop {
@@ -379,7 +362,7 @@ impl Store {
             };
             let new = vault.seal(&AccountRecord::field(&record.owner, &record.id), &content)?;
             let values = [(&record.id).into(), (&record.sealed).into(), (&new).into()];
-            within(self.pool().await?.execute(RESEAL_RECORD, &values)).await?;
+            self.execute(RESEAL_RECORD, &values).await?;
             done.resealed += 1;
         }
         Ok(done)
@@ -390,7 +373,7 @@ impl Store {
         vault: &Vault,
         mut record: GrantRecord,
         done: &mut Resealed,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         loop {
             let Some(sealed) = &record.sealed else { return Ok(()) };
             if vault.is_current(sealed) {
@@ -403,7 +386,7 @@ impl Store {
             };
             record.seal(vault, &tokens)?;
             let values = [(&record.id).into(), record.revision.into(), (&record.sealed).into()];
-            if within(self.pool().await?.execute(RESEAL, &values)).await? > 0 {
+            if self.execute(RESEAL, &values).await? > 0 {
                 done.resealed += 1;
                 return Ok(());
             }
@@ -419,7 +402,7 @@ async fn write(
     record: &GrantRecord,
     revision: i64,
     over: Option<i64>,
-) -> Result<u64, StoreError> {
+) -> Result<u64> {
     let Some(over) = over else {
         let written = GrantRecord { revision, updated_at: now_ms(), ..record.clone() };
         return transaction.execute(PUT, &written.to_values()).await;

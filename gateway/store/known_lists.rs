@@ -2,7 +2,7 @@
 //! takes no revision and notifies no gateway. They are deleted with their integration.
 
 use crate::database::{Store, within_background};
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::value::{Record, record};
 
 /// Maximum size of the lists of an integration, in bytes.
@@ -36,7 +36,7 @@ record! {
 impl Store {
     /// Stores lists, all or none. Skips lists longer than [`MAX_LISTS`], and lists of integrations
     /// that have changed since.
-    pub async fn keep_lists(&self, all: &[KnownLists]) -> Result<(), StoreError> {
+    pub async fn keep_lists(&self, all: &[KnownLists]) -> Result<()> {
         let pool = self.pool().await?;
         within_background(async {
             let mut transaction = pool.begin().await?;
@@ -56,7 +56,7 @@ impl Store {
         &self,
         organisation: &str,
         integration: &str,
-    ) -> Result<Option<KnownLists>, StoreError> {
+    ) -> Result<Option<KnownLists>> {
         let values = [integration.into(), organisation.into()];
         let found = self.rows_once_open(FIND, &values).await?;
         found.first().map(KnownLists::from_row).transpose()

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::config::StorePlace;
 use crate::connection::Connection;
-use crate::database::Store;
-use crate::error::StoreError;
+use crate::database::{Store, refuse_damaged};
+use crate::error::{Result, StoreError};
 use crate::file::{self, Access, Draft};
 use crate::schema::NEWEST_VERSION;
 use crate::value::Value;
@@ -76,15 +76,12 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`], for a damaged database [`StoreError::Damaged`].
-    pub async fn check(&self) -> Result<Inventory, StoreError> {
+    pub async fn check(&self) -> Result<Inventory> {
         let Some((mut connection, schema)) = self.look().await? else {
             return Ok(Inventory::default());
         };
         if let Some(file) = self.file() {
-            let reason: String = connection.scalar("PRAGMA integrity_check(1)", &[]).await?;
-            if reason != "ok" {
-                return Err(StoreError::Damaged { file: file.to_owned(), reason });
-            }
+            refuse_damaged(&mut connection, file, "PRAGMA integrity_check(1)").await?;
         }
         let mut counts = [0; COUNTS.len()];
         for (count, sql) in counts.iter_mut().zip(COUNTS) {
@@ -103,7 +100,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`], also for PostgreSQL, which has its own tools.
-    pub async fn back_up(&self, to: &Path) -> Result<Inventory, StoreError> {
+    pub async fn back_up(&self, to: &Path) -> Result<Inventory> {
         self.own_file()?;
         if to.exists() {
             return Err(StoreError::Refused(format!("{} already exists", to.display())));
@@ -125,7 +122,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`]. A damaged, foreign or newer copy, or a copy without a store, changes
     /// nothing.
-    pub async fn restore(&self, from: &Path) -> Result<Restored, StoreError> {
+    pub async fn restore(&self, from: &Path) -> Result<Restored> {
         let file = self.own_file()?;
         if !from.is_file() {
             return Err(StoreError::Refused(format!("there is no file {}", from.display())));
@@ -157,7 +154,7 @@ impl Store {
 
     /// Rejects a schema that this program would migrate: gateways of an older version may still use
     /// it.
-    pub async fn require_newest_schema(&self) -> Result<(), StoreError> {
+    pub async fn require_newest_schema(&self) -> Result<()> {
         match self.look().await? {
             Some((_, found)) if found < NEWEST_VERSION => Err(StoreError::Refused(format!(
                 "its schema is {found}, this program requires {NEWEST_VERSION}; start a \
@@ -167,7 +164,7 @@ impl Store {
         }
     }
 
-    fn own_file(&self) -> Result<&Path, StoreError> {
+    fn own_file(&self) -> Result<&Path> {
         match self.file() {
             Some(file) => Ok(file),
             None => Err(StoreError::Refused(
@@ -183,7 +180,7 @@ fn at(file: &Path) -> Store {
 
 /// Opens a backup with its WAL, and rejects a file without a store, which would replace everything
 /// by nothing.
-async fn open_backup(from: &Path) -> Result<Connection, StoreError> {
+async fn open_backup(from: &Path) -> Result<Connection> {
     let found = match at(from).look().await {
         Err(StoreError::Foreign(_)) => return Err(no_store(from)),
         found => found?,
@@ -204,12 +201,11 @@ fn no_store(from: &Path) -> StoreError {
 }
 
 /// Copies all data visible to a connection into an empty file.
-async fn copy_into(connection: &mut Connection, to: &Path) -> Result<(), StoreError> {
-    connection.execute("VACUUM INTO $1", &[path_value(to)]).await?;
-    Ok(())
+async fn copy_into(connection: &mut Connection, to: &Path) -> Result<()> {
+    connection.execute("VACUUM INTO $1", &[path_value(to)]).await.map(drop)
 }
 
-async fn replace(connection: &mut Connection, copy: &Path) -> Result<(), StoreError> {
+async fn replace(connection: &mut Connection, copy: &Path) -> Result<()> {
     connection.execute("ATTACH DATABASE $1 AS copy", &[path_value(copy)]).await?;
     connection.run("BEGIN IMMEDIATE").await?;
     connection.run(REPLACE).await?;

@@ -22,7 +22,7 @@ use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::value::{Outcome, Row, Value};
 use address::{Address, SslMode};
 
@@ -42,7 +42,7 @@ pub(crate) struct PostgresConnection {
 }
 
 impl PostgresConnection {
-    pub(crate) async fn open(url: &str) -> Result<Self, StoreError> {
+    pub(crate) async fn open(url: &str) -> Result<Self> {
         let address = Address::parse(url)?;
         let (stream, is_encrypted) = connect(&address).await?;
         let mut parameters = vec![("application_name", address.application_name.as_str())];
@@ -62,17 +62,13 @@ impl PostgresConnection {
     }
 
     /// Runs statements as a single transaction, unless they begin or end transactions.
-    pub(crate) async fn run(&mut self, sql: &str) -> Result<(), StoreError> {
+    pub(crate) async fn run(&mut self, sql: &str) -> Result<()> {
         self.session.query(sql)?;
         self.session.ready().await?;
         Ok(())
     }
 
-    pub(crate) async fn query(
-        &mut self,
-        sql: &str,
-        values: &[Value],
-    ) -> Result<Outcome, StoreError> {
+    pub(crate) async fn query(&mut self, sql: &str, values: &[Value]) -> Result<Outcome> {
         let session = &mut self.session;
         session.prepare("", sql, values.iter().map(type_of))?;
         let texts: Vec<_> = values.iter().map(to_text).collect();
@@ -99,11 +95,7 @@ impl PostgresConnection {
         }
     }
 
-    pub(crate) async fn execute_each(
-        &mut self,
-        sql: &str,
-        rows: &[Vec<Value>],
-    ) -> Result<(), StoreError> {
+    pub(crate) async fn execute_each(&mut self, sql: &str, rows: &[Vec<Value>]) -> Result<()> {
         let session = &mut self.session;
         let Some(first) = rows.first() else { return Ok(()) };
         session.prepare("", sql, first.iter().map(type_of))?;
@@ -127,7 +119,7 @@ impl PostgresConnection {
     }
 
     /// Waits for a notification. Cancel-safe.
-    pub(crate) async fn wait_for_notification(&mut self) -> Result<(), StoreError> {
+    pub(crate) async fn wait_for_notification(&mut self) -> Result<()> {
         Ok(self.session.wait_for_notification().await?)
     }
 }
@@ -153,11 +145,11 @@ impl Columns {
 
     fn read_row(&self, body: &DataRowBody) -> Result<Row, WireError> {
         let texts = lockgate_postgres::read_texts(body)?;
-        let mut values = Vec::with_capacity(texts.len());
-        for (text, kind) in texts.into_iter().zip(&self.types) {
-            values.push(text.map_or(Value::Null, |text| from_text(text, *kind)));
-        }
-        Ok(Row { columns: Arc::clone(&self.names), values })
+        let values = texts.into_iter().zip(&self.types).map(|(text, kind)| match text {
+            Some(text) => from_text(text, *kind),
+            None => Value::Null,
+        });
+        Ok(Row { columns: Arc::clone(&self.names), values: values.collect() })
     }
 }
 
@@ -199,7 +191,7 @@ fn count(tag: &str) -> u64 {
 }
 
 /// Connects, and returns whether the connection is encrypted. Sockets need no encryption.
-async fn connect(address: &Address) -> Result<(Box<dyn ByteStream>, bool), StoreError> {
+async fn connect(address: &Address) -> Result<(Box<dyn ByteStream>, bool)> {
     if address.is_socket() {
         let path = format!("{}/.s.PGSQL.{}", address.host, address.port);
         let stream = UnixStream::connect(path).await.map_err(unavailable)?;
@@ -218,7 +210,7 @@ async fn connect(address: &Address) -> Result<(Box<dyn ByteStream>, bool), Store
 }
 
 #[allow(clippy::disallowed_methods, reason = "the database of the operator's configuration")]
-async fn connect_host(host: &str, port: u16) -> Result<TcpStream, StoreError> {
+async fn connect_host(host: &str, port: u16) -> Result<TcpStream> {
     let Ok(found) = lookup_host((host, port)).await else {
         return Err(StoreError::Unavailable("its host name cannot be resolved".into()));
     };
@@ -237,20 +229,18 @@ fn unavailable(error: io::Error) -> StoreError {
 // `verify-full` protects from an attacker on the network.
 
 /// Does the handshake.
-async fn secure(tcp: TcpStream, address: &Address) -> Result<TlsStream<TcpStream>, StoreError> {
+async fn secure(tcp: TcpStream, address: &Address) -> Result<TlsStream<TcpStream>> {
     let Ok(name) = ServerName::try_from(address.host.clone()) else {
         return Err(StoreError::of_tls("the host is not a valid name"));
     };
     let own = address.clone();
-    let config = match tokio::task::spawn_blocking(move || read_config(&own)).await {
-        Ok(config) => config?,
-        Err(_) => return Err(StoreError::stopping()),
-    };
+    let config = tokio::task::spawn_blocking(move || read_config(&own)).await;
+    let config = config.map_err(|_| StoreError::stopping())??;
     let secured = TlsConnector::from(Arc::new(config)).connect(name, tcp).await;
     secured.map_err(|error| StoreError::of_tls(&error.to_string()))
 }
 
-fn read_config(address: &Address) -> Result<ClientConfig, StoreError> {
+fn read_config(address: &Address) -> Result<ClientConfig> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let versions = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions();
@@ -278,7 +268,7 @@ fn read_config(address: &Address) -> Result<ClientConfig, StoreError> {
 }
 
 /// Returns the authorities of `sslrootcert`, or else the system's.
-fn read_authorities(address: &Address) -> Result<RootCertStore, StoreError> {
+fn read_authorities(address: &Address) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     match &address.root_cert {
         Some(file) => {

@@ -10,13 +10,12 @@ use tokio::task::JoinHandle;
 
 use crate::connection::Connection;
 use crate::database::{Store, within};
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::file::Identity;
 use crate::postgres::PostgresConnection;
 use crate::schema;
 use crate::schema::Dialect;
-use crate::value::OrganisationRecords;
-use crate::value::{Record, Row, from_rows};
+use crate::value::{OrganisationRecords, Record, Row, Value, from_rows};
 
 const CLOCK: &str = "SELECT revision, epoch FROM clock WHERE id = 1";
 const ORGANISATIONS: &str =
@@ -61,7 +60,7 @@ impl Store {
         &self,
         reader: &mut Reader,
         mut take: impl FnMut(FoundRecords) + Send,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let identity = self.identify()?;
         if identity != reader.identity {
             reader.connection = None;
@@ -87,7 +86,7 @@ impl Store {
     }
 
     /// Connects to the newest schema; `None` if nothing has been stored yet.
-    async fn connect_reader(&self) -> Result<Option<Connection>, StoreError> {
+    async fn connect_reader(&self) -> Result<Option<Connection>> {
         let Some((connection, found)) = self.look().await? else { return Ok(None) };
         if found == schema::NEWEST_VERSION {
             return Ok(Some(connection));
@@ -104,7 +103,7 @@ impl Store {
         connection: &mut Connection,
         reader: &mut Reader,
         take: &mut (impl FnMut(FoundRecords) + Send),
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         // Begins a consistent snapshot.
         let begin = match self.dialect {
             Dialect::Sqlite => "BEGIN",
@@ -140,7 +139,7 @@ impl Store {
     }
 
     /// Checks that every row can be read.
-    pub(crate) async fn check_rows(&self, connection: &mut Connection) -> Result<(), StoreError> {
+    pub(crate) async fn check_rows(&self, connection: &mut Connection) -> Result<()> {
         within(connection.run("BEGIN")).await?;
         let mut unreadable = Vec::new();
         for mut records in within(list_changed(connection, i64::MIN)).await? {
@@ -155,19 +154,15 @@ impl Store {
     }
 }
 
-async fn read_clock(connection: &mut Connection) -> Result<(i64, String), StoreError> {
-    let Some(row) = connection.find(CLOCK, &[]).await? else {
-        return Err(StoreError::Refused("its clock is missing".into()));
-    };
+async fn read_clock(connection: &mut Connection) -> Result<(i64, String)> {
+    let row = connection.find(CLOCK, &[]).await?;
+    let row = row.ok_or_else(|| StoreError::Refused("its clock is missing".into()))?;
     Ok((row.get("revision")?, row.get("epoch")?))
 }
 
 /// Removes deleted organisations from `known`, and returns whether there were any. A deletion
 /// leaves no row with a revision, but fewer rows than are known.
-async fn forget_deleted(
-    connection: &mut Connection,
-    known: &mut HashSet<String>,
-) -> Result<bool, StoreError> {
+async fn forget_deleted(connection: &mut Connection, known: &mut HashSet<String>) -> Result<bool> {
     let count: i64 = connection.scalar(COUNT, &[]).await?;
     if usize::try_from(count).is_ok_and(|count| count == known.len()) {
         return Ok(false);
@@ -178,21 +173,17 @@ async fn forget_deleted(
 }
 
 /// Lists the organisations with a greater revision, without their rows.
-async fn list_changed(
-    connection: &mut Connection,
-    since: i64,
-) -> Result<Vec<OrganisationRecords>, StoreError> {
+async fn list_changed(connection: &mut Connection, since: i64) -> Result<Vec<OrganisationRecords>> {
     let rows = connection.list(ORGANISATIONS, &[since.into()]).await?;
-    let mut changed = Vec::with_capacity(rows.len());
-    for row in rows {
-        changed.push(OrganisationRecords {
+    let changed = rows.iter().map(|row| {
+        Ok(OrganisationRecords {
             id: row.get("id")?,
             revision: row.get("revision")?,
             created_at: row.get("created_at")?,
             ..OrganisationRecords::default()
-        });
-    }
-    Ok(changed)
+        })
+    });
+    changed.collect()
 }
 
 /// Reads the rows of an organisation. An unreadable row is recorded and left out, so that the
@@ -200,15 +191,14 @@ async fn list_changed(
 async fn read_organisation(
     connection: &mut Connection,
     records: &mut OrganisationRecords,
-) -> Result<(), StoreError> {
-    let integrations = rows(connection, INTEGRATIONS, &records.id).await?;
+) -> Result<()> {
+    let id = [Value::from(&records.id)];
+    let integrations = connection.list(INTEGRATIONS, &id).await?;
     records.integrations = take_readable(&integrations, records);
-    let agents = rows(connection, AGENTS, &records.id).await?;
+    let agents = connection.list(AGENTS, &id).await?;
     records.agents = take_readable(&agents, records);
-    let assignments = rows(connection, ASSIGNMENTS, &records.id).await?;
-    records.assignments = from_rows(&assignments)?;
-    let hidden_tools = rows(connection, HIDDEN_TOOLS, &records.id).await?;
-    records.hidden_tools = from_rows(&hidden_tools)?;
+    records.assignments = from_rows(&connection.list(ASSIGNMENTS, &id).await?)?;
+    records.hidden_tools = from_rows(&connection.list(HIDDEN_TOOLS, &id).await?)?;
     Ok(())
 }
 
@@ -226,14 +216,6 @@ fn take_readable<T: Record>(rows: &[Row], records: &mut OrganisationRecords) -> 
         }
     }
     readable
-}
-
-async fn rows(
-    connection: &mut Connection,
-    sql: &str,
-    organisation: &str,
-) -> Result<Vec<Row>, StoreError> {
-    connection.list(sql, &[organisation.into()]).await
 }
 
 /// Timeout for connecting and subscribing.

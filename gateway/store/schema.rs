@@ -5,7 +5,7 @@
 use std::ops::RangeInclusive;
 
 use crate::connection::Connection;
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use lockgate_text::date::now_ms;
 
 /// The SQL dialect, for statements that differ.
@@ -57,11 +57,7 @@ const HISTORY: &str = "CREATE TABLE IF NOT EXISTS schema_history (
 const PROBE: &str = "UPDATE clock SET revision = revision WHERE id = 0";
 
 /// Migrates the database to a schema version, which is [`NEWEST_VERSION`] except in tests.
-pub(crate) async fn migrate(
-    connection: &mut Connection,
-    dialect: Dialect,
-    to: i64,
-) -> Result<(), StoreError> {
+pub(crate) async fn migrate(connection: &mut Connection, dialect: Dialect, to: i64) -> Result<()> {
     let begin = match dialect {
         Dialect::Sqlite => "BEGIN IMMEDIATE",
         Dialect::Postgres => "BEGIN",
@@ -75,7 +71,7 @@ pub(crate) async fn migrate(
 }
 
 /// Rejects a schema of a newer program.
-pub(crate) fn refuse_newer(found: i64) -> Result<(), StoreError> {
+pub(crate) fn refuse_newer(found: i64) -> Result<()> {
     if found > NEWEST_VERSION {
         return Err(StoreError::Newer { found, known: NEWEST_VERSION });
     }
@@ -83,10 +79,7 @@ pub(crate) fn refuse_newer(found: i64) -> Result<(), StoreError> {
 }
 
 /// Returns the schema version without changing anything; 0 without a schema.
-pub(crate) async fn read_version(
-    connection: &mut Connection,
-    dialect: Dialect,
-) -> Result<i64, StoreError> {
+pub(crate) async fn read_version(connection: &mut Connection, dialect: Dialect) -> Result<i64> {
     let history = match dialect {
         Dialect::Sqlite => "SELECT COUNT(*) FROM sqlite_master WHERE name = 'schema_history'",
         Dialect::Postgres => {
@@ -95,14 +88,11 @@ pub(crate) async fn read_version(
         }
     };
     let is_there: i64 = connection.scalar(history, &[]).await?;
-    if is_there == 0 {
-        return Ok(0);
-    }
-    newest_version(connection).await
+    if is_there == 0 { Ok(0) } else { newest_version(connection).await }
 }
 
 /// Locks the schema and returns its version.
-async fn lock_version(connection: &mut Connection, dialect: Dialect) -> Result<i64, StoreError> {
+async fn lock_version(connection: &mut Connection, dialect: Dialect) -> Result<i64> {
     if dialect == Dialect::Postgres {
         connection.run(TAKE_LOCK).await?;
     }
@@ -110,7 +100,7 @@ async fn lock_version(connection: &mut Connection, dialect: Dialect) -> Result<i
     newest_version(connection).await
 }
 
-async fn newest_version(connection: &mut Connection) -> Result<i64, StoreError> {
+async fn newest_version(connection: &mut Connection) -> Result<i64> {
     let newest = "SELECT COALESCE(MAX(version), 0) FROM schema_history";
     connection.scalar(newest, &[]).await
 }
@@ -120,7 +110,7 @@ async fn apply(
     connection: &mut Connection,
     dialect: Dialect,
     schemas: RangeInclusive<i64>,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     for (version, migration) in (1..).zip(&MIGRATIONS) {
         if !schemas.contains(&version) {
             continue;

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use rusqlite::types::{Value as SqliteValue, ValueRef};
 use rusqlite::{OpenFlags, Statement};
 
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 use crate::file::Access;
 use crate::value::{Outcome, Row, Value};
 
@@ -18,7 +18,7 @@ pub(crate) struct SqliteConnection {
 
 impl SqliteConnection {
     /// Opens an existing file.
-    pub(crate) async fn open(file: &Path, access: Access) -> Result<Self, StoreError> {
+    pub(crate) async fn open(file: &Path, access: Access) -> Result<Self> {
         let mode = match access {
             Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
             Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE,
@@ -30,22 +30,18 @@ impl SqliteConnection {
         Ok(Self { file: file.to_owned(), connection: Arc::new(Mutex::new(connection)) })
     }
 
-    pub(crate) async fn run(&self, sql: &str) -> Result<(), StoreError> {
+    pub(crate) async fn run(&self, sql: &str) -> Result<()> {
         let sql = sql.to_owned();
         self.with(move |connection| connection.execute_batch(&sql)).await
     }
 
-    pub(crate) async fn query(&self, sql: &str, values: &[Value]) -> Result<Outcome, StoreError> {
+    pub(crate) async fn query(&self, sql: &str, values: &[Value]) -> Result<Outcome> {
         let sql = sql.to_owned();
         let values = values.to_vec();
         self.with(move |connection| query(connection, &sql, values)).await
     }
 
-    pub(crate) async fn execute_each(
-        &self,
-        sql: &str,
-        rows: Vec<Vec<Value>>,
-    ) -> Result<(), StoreError> {
+    pub(crate) async fn execute_each(&self, sql: &str, rows: Vec<Vec<Value>>) -> Result<()> {
         let sql = sql.to_owned();
         self.with(move |connection| execute_each(connection, &sql, rows)).await
     }
@@ -53,7 +49,7 @@ impl SqliteConnection {
     async fn with<T: Send + 'static>(
         &self,
         work: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         let connection = Arc::clone(&self.connection);
         on_thread(move || work(&connection.lock()), &self.file).await
     }
@@ -76,11 +72,9 @@ impl SqliteConnection {
 async fn on_thread<T: Send + 'static>(
     work: impl FnOnce() -> rusqlite::Result<T> + Send + 'static,
     file: &Path,
-) -> Result<T, StoreError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(|error| StoreError::of_sqlite(&error, file)),
-        Err(_) => Err(StoreError::stopping()),
-    }
+) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::stopping())?;
+    done.map_err(|error| StoreError::of_sqlite(&error, file))
 }
 
 fn query(

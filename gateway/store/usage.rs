@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::sync::LazyLock;
 
 use crate::database::{Store, within, within_background};
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::value::{Record, Row, Value, from_rows, record};
 
 /// The number of buckets of durations.
@@ -16,8 +16,6 @@ pub const CALL: &str = "call";
 /// The kind of rows that count samples of a server's state. Other kinds are reasons of denials.
 pub const STATE: &str = "state";
 
-/// Columns that name a series, in the order of the primary key after `step`.
-const NAMES: [&str; 7] = ["at", "kind", "organisation", "server", "name", "issuer", "subject"];
 /// Rows of a group by names, the largest first.
 const MAX_ROWS: usize = 100;
 /// Rows of a group by time.
@@ -26,9 +24,8 @@ const MAX_TIMES: usize = 50_000;
 const DROP_OLD: &str = "DELETE FROM call_usage WHERE expires <= $1";
 
 static ADD: LazyLock<String> = LazyLock::new(|| {
-    let mut columns = "step, at, kind, organisation, server, name, issuer, subject, expires, \
-        calls, failed"
-        .to_owned();
+    let key = UsageKey::COLUMNS.join(", ");
+    let mut columns = format!("{key}, expires, calls, failed");
     let mut values = "$1".to_owned();
     let mut sums = "calls = call_usage.calls + excluded.calls, \
         failed = call_usage.failed + excluded.failed"
@@ -42,28 +39,43 @@ static ADD: LazyLock<String> = LazyLock::new(|| {
     }
     format!(
         "INSERT INTO call_usage ({columns}) VALUES ({values}) \
-        ON CONFLICT (step, at, kind, organisation, server, name, issuer, subject) \
-        DO UPDATE SET {sums}"
+        ON CONFLICT ({key}) DO UPDATE SET {sums}"
     )
 });
+/// Number of days kept, including today.
+pub const KEPT_DAYS: i64 = 90;
+/// Skips an integration that is gone.
+const ADD_CALLS: &str = "INSERT INTO integration_calls (integration, day, calls, failed) \
+    SELECT id, CAST($3 AS BIGINT), CAST($4 AS BIGINT), CAST($5 AS BIGINT) FROM integrations \
+    WHERE organisation = $1 AND id = $2 \
+    ON CONFLICT (integration, day) DO UPDATE SET calls = integration_calls.calls + excluded.calls, \
+    failed = integration_calls.failed + excluded.failed";
+const DROP_OLD_CALLS: &str = "DELETE FROM integration_calls WHERE day <= $1";
+const LIST_CALLS: &str = "SELECT organisation, integration, day, calls, failed \
+    FROM integration_calls \
+    JOIN integrations ON integrations.id = integration_calls.integration \
+    WHERE integrations.id = $1 AND integrations.organisation = $2 AND day > $3 ORDER BY day";
 
-/// The names of a series and its time step. In a group, names by which it does not group are empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct UsageKey {
-    /// The start, in seconds since 1970.
-    pub at: i64,
-    /// Seconds.
-    pub step: i64,
-    /// [`CALL`], [`STATE`] or the reason of a denial.
-    pub kind: String,
-    /// The organisation of the caller; of the server for states, empty if it is the operator's.
-    pub organisation: String,
-    /// `slug` or `organisation/slug`; empty for denials.
-    pub server: String,
-    /// The tool or the rule.
-    pub name: String,
-    pub issuer: String,
-    pub subject: String,
+record! {
+    /// The names of a series and its time step. In a group, names by which it does not group are
+    /// empty.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+    pub struct UsageKey {
+        /// The start, in seconds since 1970.
+        pub at: i64,
+        /// Seconds.
+        pub step: i64,
+        /// [`CALL`], [`STATE`] or the reason of a denial.
+        pub kind: String,
+        /// The organisation of the caller; of the server for states, empty if it is the operator's.
+        pub organisation: String,
+        /// `slug` or `organisation/slug`; empty for denials.
+        pub server: String,
+        /// The tool or the rule.
+        pub name: String,
+        pub issuer: String,
+        pub subject: String,
+    }
 }
 
 /// The counts of a series; for states, samples and those in which the server was down.
@@ -151,10 +163,10 @@ impl UsageGroup {
 
     fn write_sql(self) -> String {
         let mut selected = String::new();
-        for name in NAMES {
-            let _ = match (self.columns().contains(&name), name) {
+        for name in UsageKey::COLUMNS {
+            let _ = match (self.columns().contains(name), *name) {
                 (true, _) => write!(selected, "{name}, "),
-                (false, "at") => write!(selected, "CAST(0 AS BIGINT) AS at, "),
+                (false, "at" | "step") => write!(selected, "CAST(0 AS BIGINT) AS {name}, "),
                 (false, _) => write!(selected, "CAST('' AS TEXT) AS {name}, "),
             };
         }
@@ -228,17 +240,8 @@ impl UsageFilter {
 }
 
 impl UsageRow {
-    fn from_row(row: &Row, step: i64, has_durations: bool) -> Result<Self, StoreError> {
-        let key = UsageKey {
-            at: row.get("at")?,
-            step,
-            kind: row.get("kind")?,
-            organisation: row.get("organisation")?,
-            server: row.get("server")?,
-            name: row.get("name")?,
-            issuer: row.get("issuer")?,
-            subject: row.get("subject")?,
-        };
+    fn from_row(row: &Row, step: i64, has_durations: bool) -> Result<Self> {
+        let key = UsageKey { step, ..UsageKey::from_row(row)? };
         let mut counts = UsageCounts {
             calls: row.get("calls")?,
             failed: row.get("failed")?,
@@ -246,7 +249,7 @@ impl UsageRow {
         };
         if has_durations {
             for (bucket, count) in counts.durations.iter_mut().enumerate() {
-                *count = row.read(NAMES.len() + 2 + bucket, "of durations")?;
+                *count = row.read(UsageKey::COLUMNS.len() + 2 + bucket, "of durations")?;
             }
         }
         Ok(Self { key, counts })
@@ -255,10 +258,7 @@ impl UsageRow {
     /// Returns the parameters of [`ADD`].
     fn to_values(&self, expires: i64) -> Vec<Value> {
         let Self { key, counts } = self;
-        let UsageKey { at, step, kind, organisation, server, name, issuer, subject } = key;
-        let names = [kind, organisation, server, name, issuer, subject];
-        let mut values = vec![Value::from(*step), Value::from(*at)];
-        values.extend(names.map(Value::from));
+        let mut values = key.to_values();
         values.extend([expires, counts.calls, counts.failed].map(Value::from));
         values.extend(counts.durations.map(Value::from));
         values
@@ -269,7 +269,7 @@ impl Store {
     /// Adds counts with their expiry, all or none, and drops rows that have expired at `now`.
     /// Creates the database for calls and denials; returns `false`, and stores nothing, if there is
     /// none yet and only states are counted.
-    pub async fn add_usage(&self, all: &[(UsageRow, i64)], now: i64) -> Result<bool, StoreError> {
+    pub async fn add_usage(&self, all: &[(UsageRow, i64)], now: i64) -> Result<bool> {
         if !self.exists()? && all.iter().all(|(row, _)| row.key.kind == STATE) {
             return Ok(false);
         }
@@ -290,7 +290,7 @@ impl Store {
         &self,
         group: UsageGroup,
         filter: &UsageFilter,
-    ) -> Result<Option<Vec<UsageRow>>, StoreError> {
+    ) -> Result<Option<Vec<UsageRow>>> {
         if !self.exists()? {
             return Ok(None);
         }
@@ -300,47 +300,16 @@ impl Store {
             let [server, other] = &filter.servers;
             let texts = [&filter.organisation, server, other, &filter.issuer, &filter.subject];
             values.extend(texts.map(Value::from));
-            let mut summed = Vec::new();
-            for row in pool.list(&group.write_sql(), &values).await? {
-                summed.push(UsageRow::from_row(&row, filter.step, group.has_durations())?);
-            }
-            Ok(Some(summed))
+            let rows = pool.list(&group.write_sql(), &values).await?;
+            let rows = rows.iter();
+            let rows = rows.map(|row| UsageRow::from_row(row, filter.step, group.has_durations()));
+            rows.collect::<Result<_, _>>().map(Some)
         })
         .await
     }
-}
 
-/// Number of days kept, including today.
-pub const KEPT_DAYS: i64 = 90;
-
-/// Skips an integration that is gone.
-const ADD_CALLS: &str = "INSERT INTO integration_calls (integration, day, calls, failed) \
-    SELECT id, CAST($3 AS BIGINT), CAST($4 AS BIGINT), CAST($5 AS BIGINT) FROM integrations \
-    WHERE organisation = $1 AND id = $2 \
-    ON CONFLICT (integration, day) DO UPDATE SET calls = integration_calls.calls + excluded.calls, \
-    failed = integration_calls.failed + excluded.failed";
-const DROP_OLD_CALLS: &str = "DELETE FROM integration_calls WHERE day <= $1";
-const LIST_CALLS: &str = "SELECT organisation, integration, day, calls, failed \
-    FROM integration_calls \
-    JOIN integrations ON integrations.id = integration_calls.integration \
-    WHERE integrations.id = $1 AND integrations.organisation = $2 AND day > $3 ORDER BY day";
-
-record! {
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct DailyCalls {
-        pub organisation: String,
-        /// The id of the integration.
-        pub integration: String,
-        /// Days since 1970, in UTC.
-        pub day: i64,
-        pub calls: i64,
-        pub failed: i64,
-    }
-}
-
-impl Store {
     /// Adds counts, all or none, and drops counts that are too old on `today`.
-    pub async fn add_calls(&self, all: &[DailyCalls], today: i64) -> Result<(), StoreError> {
+    pub async fn add_calls(&self, all: &[DailyCalls], today: i64) -> Result<()> {
         let pool = self.pool().await?;
         within_background(async {
             let mut transaction = pool.begin().await?;
@@ -358,8 +327,21 @@ impl Store {
         &self,
         (organisation, integration): (&str, &str),
         day: i64,
-    ) -> Result<Vec<DailyCalls>, StoreError> {
+    ) -> Result<Vec<DailyCalls>> {
         let values = [integration.into(), organisation.into(), day.into()];
         from_rows(&self.rows_once_open(LIST_CALLS, &values).await?)
+    }
+}
+
+record! {
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct DailyCalls {
+        pub organisation: String,
+        /// The id of the integration.
+        pub integration: String,
+        /// Days since 1970, in UTC.
+        pub day: i64,
+        pub calls: i64,
+        pub failed: i64,
     }
 }

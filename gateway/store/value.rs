@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 
 /// A parameter, or the value of a column.
 #[derive(Clone, PartialEq, Eq)]
@@ -108,21 +108,19 @@ impl Row {
     ///
     /// # Errors
     /// [`StoreError::Refused`] for a missing column, and for a value of another type.
-    pub(crate) fn get<T: FromValue>(&self, name: &str) -> Result<T, StoreError> {
+    pub(crate) fn get<T: FromValue>(&self, name: &str) -> Result<T> {
         let index = self.columns.iter().position(|column| column == name);
         self.read(index.unwrap_or(usize::MAX), name)
     }
 
     /// Reads the first column.
-    pub(crate) fn first<T: FromValue>(&self) -> Result<T, StoreError> {
+    pub(crate) fn first<T: FromValue>(&self) -> Result<T> {
         self.read(0, "the first")
     }
 
-    pub(crate) fn read<T: FromValue>(&self, index: usize, name: &str) -> Result<T, StoreError> {
-        match self.values.get(index).and_then(T::from_value) {
-            Some(value) => Ok(value),
-            None => Err(StoreError::Refused(format!("the column `{name}` cannot be read"))),
-        }
+    pub(crate) fn read<T: FromValue>(&self, index: usize, name: &str) -> Result<T> {
+        let value = self.values.get(index).and_then(T::from_value);
+        value.ok_or_else(|| StoreError::Refused(format!("the column `{name}` cannot be read")))
     }
 }
 
@@ -137,13 +135,13 @@ pub(crate) struct Outcome {
 pub(crate) trait Record: Sized {
     const COLUMNS: &'static [&'static str];
 
-    fn from_row(row: &Row) -> Result<Self, StoreError>;
+    fn from_row(row: &Row) -> Result<Self>;
 
     /// Returns the values of [`Self::COLUMNS`].
     fn to_values(&self) -> Vec<Value>;
 }
 
-pub(crate) fn from_rows<T: Record>(rows: &[Row]) -> Result<Vec<T>, StoreError> {
+pub(crate) fn from_rows<T: Record>(rows: &[Row]) -> Result<Vec<T>> {
     rows.iter().map(T::from_row).collect()
 }
 
@@ -159,7 +157,7 @@ macro_rules! record {
         impl $crate::value::Record for $name {
             const COLUMNS: &'static [&'static str] = &[$(stringify!($column)),*];
 
-            fn from_row(row: &$crate::value::Row) -> Result<Self, $crate::error::StoreError> {
+            fn from_row(row: &$crate::value::Row) -> $crate::error::Result<Self> {
                 Ok(Self { $($column: row.get(stringify!($column))?,)* })
             }
 

@@ -147,9 +147,7 @@ impl Vault {
     /// [`VaultError::UnknownKey`], [`VaultError::Altered`].
     pub fn open(&self, field: &Field<'_>, sealed: &[u8]) -> Result<Secret, VaultError> {
         let Some((key_id, rest)) = split_head(sealed) else { return Err(VaultError::Altered) };
-        let Some(key) = self.ring().iter().find(|key| key.id == key_id) else {
-            return Err(VaultError::UnknownKey);
-        };
+        let key = self.ring().iter().find(|key| key.id == key_id).ok_or(VaultError::UnknownKey)?;
         key.open(field, rest).ok_or(VaultError::Altered)
     }
 
@@ -168,11 +166,8 @@ impl Vault {
         if ring.is_empty() {
             return vec![Vec::new()];
         }
-        let mut digests = Vec::with_capacity(ring.len());
-        for key in ring {
-            digests.push(hmac::sign(&key.digests, secret.expose().as_bytes()).as_ref().to_vec());
-        }
-        digests
+        let secret = secret.expose().as_bytes();
+        ring.iter().map(|key| hmac::sign(&key.digests, secret).as_ref().to_vec()).collect()
     }
 }
 

@@ -1,7 +1,6 @@
 //! Integrations at which each member of the organisation has its own account or key, as at servers
 //! of the configuration with `auth`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use http::HeaderName;
@@ -17,12 +16,11 @@ use crate::user_clients::{AccountAuthorization, UserClients};
 impl Tenants {
     /// Sets the servers at which members of the organisation have accounts.
     pub(super) fn set_accounts(&self, snapshot: &OrganisationSnapshot, around: &Surroundings) {
-        let mut wanted = BTreeMap::new();
-        for integration in &snapshot.integrations {
-            if let Some(settings) = self.account_settings(integration) {
-                wanted.insert(integration.slug.to_string(), settings);
-            }
-        }
+        let wanted = snapshot
+            .integrations
+            .iter()
+            .filter_map(|one| Some((one.slug.to_string(), self.account_settings(one)?)))
+            .collect();
         self.accounts.set_organisation(&snapshot.organisation, &wanted, &around.connector);
     }
 

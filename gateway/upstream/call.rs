@@ -1,11 +1,15 @@
 //! An era-neutral call to a server, its answer, and the channel to the client during the call; and
 //! a built-in server's view of the call's caller. The view exposes nothing that policy hides, and
-//! reaches servers only through the same decision as the caller's own requests.
+//! reaches servers only through the same decision as the caller's own requests. Also the ids of
+//! servers, and identity assertions, which are never sent to another server and never logged.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use lockgate_admission::CallerId;
 use lockgate_protocol::jsonrpc::{Outcome, Request};
 use lockgate_protocol::key::Key;
@@ -16,8 +20,7 @@ use lockgate_protocol::scan::Member;
 use lockgate_telemetry::{CallTrace, ToolMetrics};
 
 use crate::catalog::ListKind;
-use crate::identity_assertion::IdentityAssertion;
-use crate::server_id::ServerId;
+use crate::failure::UpstreamError;
 use crate::{BoxFuture, Upstream};
 
 /// A request to a server. Dropping the future of the call cancels it at the server.
@@ -51,10 +54,8 @@ impl Call<'_> {
     /// Returns the arguments for this hop as JSON text: those that policy substituted, or the
     /// client's own.
     pub fn arguments(&self) -> Option<&[u8]> {
-        match self.replaced.iter().find(|(name, _)| *name == Key::Arguments) {
-            Some((_, replaced)) => replaced.as_deref(),
-            None => self.request.param(Key::Arguments),
-        }
+        let replaced = self.replaced.iter().find(|(name, _)| *name == Key::Arguments);
+        replaced.map_or_else(|| self.request.param(Key::Arguments), |(_, own)| own.as_deref())
     }
 }
 
@@ -293,4 +294,136 @@ pub struct VisibleItem {
     pub exposed: Arc<str>,
     /// The server's own definition: JSON text of an object.
     pub text: Bytes,
+}
+
+/// A gateway-wide server id.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ServerId {
+    /// The owning organisation; `None` for the operator's servers, which all share.
+    pub organisation: Option<Arc<str>>,
+    pub slug: Arc<str>,
+}
+
+impl ServerId {
+    /// Returns the id of one of the operator's servers.
+    pub fn shared(slug: &str) -> Self {
+        Self { organisation: None, slug: slug.into() }
+    }
+
+    pub fn of(server: &dyn Upstream) -> Self {
+        Self { organisation: server.organisation().cloned(), slug: server.slug().into() }
+    }
+
+    /// Reports whether this is the id of `server`.
+    pub fn names(&self, server: &dyn Upstream) -> bool {
+        *self.slug == *server.slug() && self.organisation.as_ref() == server.organisation()
+    }
+}
+
+/// `slug`, or `organisation/slug`: slugs contain no `/`.
+impl fmt::Display for ServerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(organisation) = &self.organisation {
+            write!(f, "{organisation}/")?;
+        }
+        f.write_str(&self.slug)
+    }
+}
+
+impl dyn Upstream {
+    /// Returns the server's gateway-wide name, in the format of [`ServerId`].
+    pub fn qualified_name(&self) -> Cow<'_, str> {
+        let own = self.organisation().map(|organisation| format!("{organisation}/{}", self.slug()));
+        own.map_or(Cow::Borrowed(self.slug()), Cow::Owned)
+    }
+}
+
+/// The header with the identity assertion. Only the gateway sets it.
+pub const IDENTITY_HEADER: &str = "lockgate-identity";
+
+/// Asserts the identity of a caller, or of the gateway itself.
+pub trait IdentityAssertion: Send + Sync + 'static {
+    /// Returns a signed assertion for this audience alone, valid for at most a minute; `None` if
+    /// the gateway has no key (any more). A server has to refuse a request without an assertion.
+    fn sign_for(&self, audience: &Arc<str>) -> Option<HeaderValue>;
+}
+
+/// The headers of a connection that are made for each request: an identity assertion, a credential
+/// that may change, or both.
+#[derive(Clone)]
+pub(crate) struct Identification {
+    pub(crate) identity: Option<OwnIdentity>,
+    pub(crate) authorization: Option<Arc<dyn Authorization>>,
+}
+
+/// The identity assertions on a connection to a server that requires them.
+#[derive(Clone)]
+pub(crate) struct OwnIdentity {
+    pub(crate) audience: Arc<str>,
+    /// The connection's owner: a client, or the gateway itself on a shared connection.
+    pub(crate) owner: Arc<dyn IdentityAssertion>,
+}
+
+impl Identification {
+    /// Adds the headers on behalf of the caller, or of the connection's owner.
+    pub(crate) fn add(&self, headers: &mut HeaderMap, caller: Option<&dyn IdentityAssertion>) {
+        static NAME: HeaderName = HeaderName::from_static(IDENTITY_HEADER);
+        if let Some(mut value) = self.sign(caller) {
+            value.set_sensitive(true);
+            headers.insert(NAME.clone(), value);
+        }
+        if let Some((name, value)) = self.authorize() {
+            headers.insert(name.clone(), value);
+        }
+    }
+
+    /// Returns the value of the header with the identity.
+    pub(crate) fn sign(&self, caller: Option<&dyn IdentityAssertion>) -> Option<HeaderValue> {
+        let identity = self.identity.as_ref()?;
+        caller.unwrap_or(&*identity.owner).sign_for(&identity.audience)
+    }
+
+    /// Returns the header with the credential.
+    pub(crate) fn authorize(&self) -> Option<(&HeaderName, HeaderValue)> {
+        let authorization = self.authorization.as_ref()?;
+        let value = authorization.ready_header().or_else(|| authorization.header())?;
+        Some((authorization.name(), value))
+    }
+
+    /// Records a refusal of the credential.
+    pub(crate) fn note_refusal(&self, status: StatusCode, headers: &HeaderMap) {
+        if let (401 | 403, Some(authorization)) = (status.as_u16(), &self.authorization) {
+            authorization.note_refusal(status, headers);
+        }
+    }
+}
+
+// The credential of a server's requests, where it changes while the gateway runs: a token of the
+// gateway, or of the user that the client serves. It is sent in `Authorization` alone, to the
+// server's origin alone.
+
+/// A credential at a server.
+pub trait Authorization: Send + Sync + 'static {
+    /// Returns the name of the header.
+    fn name(&self) -> &HeaderName;
+
+    /// Returns the current value of the header; `None` without one. No I/O.
+    fn header(&self) -> Option<HeaderValue>;
+
+    /// Returns the same if it can be used. Starts its renewal if it expires soon. No I/O.
+    fn ready_header(&self) -> Option<HeaderValue>;
+
+    /// Waits until the credential can be used, or returns why it cannot.
+    fn prepare(&self) -> BoxFuture<'_, Result<(), String>>;
+
+    /// Records the headers of a response with status 401 or 403.
+    fn note_refusal(&self, status: StatusCode, headers: &HeaderMap);
+
+    /// Replaces a value that the server rejected. Returns whether there is another.
+    fn renew(&self, rejected: Option<HeaderValue>) -> BoxFuture<'_, bool>;
+
+    /// Returns the caller's error after a failure for lack of a usable credential.
+    fn explain(&self, failure: UpstreamError) -> BoxFuture<'_, UpstreamError> {
+        Box::pin(std::future::ready(failure))
+    }
 }

@@ -1,17 +1,18 @@
-//! The catalog of a server: its lists as raw items, complete (all pages), in the server's
-//! own order and bytes.
+//! The catalog of a server: its lists as raw items, complete (all pages), in the server's own order
+//! and bytes; and the memory that they are charged to, while they are read and for as long as they
+//! are referenced. Lists of the operator's servers are charged to the budget of messages; those of
+//! organisations have their own budgets, in which lists of resting servers are evicted for others.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
+use lockgate_admission::budget::{Budget, Hold};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::header::ParamHeaders;
 use lockgate_protocol::list::{self, Form};
 use lockgate_protocol::revision::Era;
-
-use crate::list_memory::ListMemory;
 
 /// A server's lists and handshake data. Immutable; replaced on every change.
 #[derive(Clone, Debug, Default)]
@@ -151,13 +152,8 @@ impl Catalog {
     pub(crate) fn add_asking(&mut self, full: &Self) {
         for kind in ListKind::ALL {
             let known: HashSet<&str> = self.items(kind).iter().map(|item| &*item.key).collect();
-            let mut more = Vec::new();
-            for item in full.items(kind) {
-                if !known.contains(&*item.key) {
-                    more.push(item.clone());
-                }
-            }
-            self.asking[kind as usize] = more;
+            let more = full.items(kind).iter().filter(|item| !known.contains(&*item.key));
+            self.asking[kind as usize] = more.cloned().collect();
         }
         self.memory.add(&full.memory);
     }
@@ -169,13 +165,9 @@ impl Catalog {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        let mut bytes = 0;
-        for kind in ListKind::ALL {
-            for item in self.items(kind).iter().chain(self.asking_items(kind)) {
-                bytes += item.bytes();
-            }
-        }
-        bytes
+        let all = ListKind::ALL.into_iter();
+        let items = all.flat_map(|kind| self.items(kind).iter().chain(self.asking_items(kind)));
+        items.map(Item::bytes).sum()
     }
 
     /// Returns the items of a list that are offered to all clients.
@@ -207,3 +199,99 @@ impl Catalog {
 fn alike(a: &[Item], b: &[Item]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.text == b.text)
 }
+
+/// Uncharged bytes per operator's server: the operator decides on their number.
+const UNCHARGED_BYTES: usize = 64 << 10;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoRoom {
+    /// The limit of a server.
+    OfServer,
+    /// The limit of all servers together.
+    OfAll,
+}
+
+/// A budget for lists.
+pub(crate) trait ListAccount: Send + Sync {
+    fn budget(&self) -> &Arc<Budget>;
+
+    /// Evicts lists of resting servers to free at least `bytes`, as far as possible.
+    fn make_room(&self, bytes: usize);
+}
+
+/// The memory of a server's lists while they are read.
+pub(crate) struct ListHold {
+    accounts: Vec<Arc<dyn ListAccount>>,
+    holds: Vec<Hold>,
+    bytes: usize,
+    free: usize,
+    most: usize,
+}
+
+/// The charge of lists, held for as long as they are referenced.
+#[derive(Clone, Default)]
+pub struct ListMemory(Vec<Arc<ListHold>>);
+
+impl ListHold {
+    /// Creates the charge for a server of the operator.
+    pub(crate) fn of_operator(budget: &Arc<Budget>) -> Self {
+        let holds = vec![Hold::none(Arc::clone(budget))];
+        Self { accounts: Vec::new(), holds, bytes: 0, free: UNCHARGED_BYTES, most: usize::MAX }
+    }
+
+    /// Creates the charge for a server with the limit `most`, which counts in all of the accounts.
+    pub(crate) fn in_accounts(accounts: Vec<Arc<dyn ListAccount>>, most: usize) -> Self {
+        let holds: Vec<_> =
+            accounts.iter().map(|account| Hold::none(Arc::clone(account.budget()))).collect();
+        Self { accounts, holds, bytes: 0, free: 0, most }
+    }
+
+    /// Removes the uncharged part: these lists exist once per client, and the number of clients is
+    /// unbounded.
+    pub(crate) fn count_all(self) -> Self {
+        Self { free: 0, ..self }
+    }
+
+    /// Charges more bytes.
+    ///
+    /// # Errors
+    /// [`NoRoom`]: the bytes were not charged.
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        let total = self.bytes.saturating_add(bytes);
+        if total > self.most {
+            return Err(NoRoom::OfServer);
+        }
+        let counted = total.saturating_sub(self.free);
+        for (at, hold) in self.holds.iter_mut().enumerate() {
+            let more = counted.saturating_sub(hold.bytes());
+            if hold.grow(more).is_ok() {
+                continue;
+            }
+            let Some(account) = self.accounts.get(at) else { return Err(NoRoom::OfAll) };
+            account.make_room(more);
+            hold.grow(more).map_err(|_| NoRoom::OfAll)?;
+        }
+        self.bytes = total;
+        Ok(())
+    }
+
+    pub(crate) fn most(&self) -> String {
+        format!("{} MiB", self.most >> 20)
+    }
+
+    pub(crate) fn finish(self) -> ListMemory {
+        ListMemory(vec![Arc::new(self)])
+    }
+}
+
+impl ListMemory {
+    /// Adds the charge of other lists, which share items with these.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.0.extend(other.0.iter().cloned());
+    }
+}
+
+lockgate_text::debug_fields!(ListMemory);
+
+#[cfg(test)]
+mod tests;

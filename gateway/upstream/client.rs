@@ -19,7 +19,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::Outbound;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::{capabilities, write};
-use lockgate_telemetry::TraceContext;
+use lockgate_telemetry::{CallTrace, TraceContext};
 use parking_lot::Mutex;
 
 use outcome::{Verdict, begin_trace, end_trace, is_header_mismatch, read};
@@ -29,8 +29,7 @@ use crate::call::{Answer, BackChannel, Call, Caller, CallerIdentity, ClientChann
 use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
 use crate::connection::{Ask, Connection};
-use crate::failure::{UpstreamError, UpstreamErrorKind};
-use crate::known_lists::CatalogMemory;
+use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 use crate::own_lists::OwnLists;
 use crate::shared::{ServerSetupError, Shared, Surroundings};
 use crate::status::{Stats, Status, UpstreamState};
@@ -49,27 +48,7 @@ impl Client {
     /// # Errors
     /// The URL or a header cannot be used.
     pub fn new(config: Config, around: Surroundings) -> Result<Arc<Self>, ServerSetupError> {
-        Self::make(config, around, None)
-    }
-
-    /// Creates a client with lists that outlive the process.
-    ///
-    /// # Errors
-    /// The URL or a header cannot be used.
-    pub fn with_memory(
-        config: Config,
-        around: Surroundings,
-        memory: Arc<dyn CatalogMemory>,
-    ) -> Result<Arc<Self>, ServerSetupError> {
-        Self::make(config, around, Some(memory))
-    }
-
-    fn make(
-        config: Config,
-        around: Surroundings,
-        memory: Option<Arc<dyn CatalogMemory>>,
-    ) -> Result<Arc<Self>, ServerSetupError> {
-        let shared = Arc::new(Shared::new(config, around, memory)?);
+        let shared = Arc::new(Shared::new(config, around)?);
         if let Some(part) = &shared.around.part {
             let server: Weak<Shared> = Arc::downgrade(&shared);
             part.add(server);
@@ -130,7 +109,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Upstream::call`].
-    pub async fn run_call(&self, call: &Call<'_>) -> Result<Answer, UpstreamError> {
+    pub async fn run_call(&self, call: &Call<'_>) -> Result<Answer> {
         let authorization = self.shared.around.authorization.as_deref();
         let mut used = None;
         if let Some(authorization) = authorization {
@@ -159,14 +138,14 @@ impl Client {
 
 impl Shared {
     /// Returns the shared connection, waiting briefly if it is just being established.
-    pub(crate) async fn shared_connection(&self) -> Result<Arc<Connection>, UpstreamError> {
+    pub(crate) async fn shared_connection(&self) -> Result<Arc<Connection>> {
         match self.live.load_full() {
             Some(connection) => Ok(connection),
             None => Box::pin(self.coming_up()).await,
         }
     }
 
-    async fn run(self: &Arc<Self>, call: &Call<'_>) -> Result<Answer, UpstreamError> {
+    async fn run(self: &Arc<Self>, call: &Call<'_>) -> Result<Answer> {
         self.record_use();
         if let Err(wait) = self.breaker.admit(clock::now()) {
             let words = "the circuit breaker is open after repeated failures";
@@ -211,7 +190,7 @@ impl Shared {
         call: &Call<'_>,
         own: Option<&Route<'_>>,
         channel: Option<Arc<dyn ClientChannel>>,
-    ) -> Result<Answer, UpstreamError> {
+    ) -> Result<Answer> {
         let connection = match own {
             Some(own) => Arc::clone(&own.connection),
             None => self.shared_connection().await?,
@@ -230,17 +209,15 @@ impl Shared {
         connection: &Connection,
         call: &Call<'_>,
         channel: Option<Arc<dyn ClientChannel>>,
-    ) -> Result<Answer, UpstreamError> {
+    ) -> Result<Answer> {
         let modern = connection.era() == Era::Modern;
         if let Some(level) = call.caller.log_level
             && !modern
         {
             Box::pin(connection.ensure_level(level)).await;
         }
-        let id = match &call.trace {
-            Some(trace) if trace.is_recorded() => Some(connection.mint_id()),
-            _ => None,
-        };
+        let is_recorded = call.trace.as_ref().is_some_and(CallTrace::is_recorded);
+        let id = is_recorded.then(|| connection.mint_id());
         let trace = call.trace.as_ref().map(|trace| begin_trace(self, trace, call, connection, id));
         let parent = trace.as_ref().map(TraceContext::traceparent);
         let position = match (&parent, &trace) {
@@ -249,10 +226,8 @@ impl Shared {
         };
         let capabilities = declared_for(call, modern);
         let headers = self.param_headers(connection, call);
-        let params = match &headers {
-            Some(headers) => headers.values(call.arguments().unwrap_or(b"{}")),
-            None => Vec::new(),
-        };
+        let params = headers.as_ref().map(|all| all.values(call.arguments().unwrap_or(b"{}")));
+        let params = params.unwrap_or_default();
         let log_level = call.caller.log_level.map(crate::call::LogLevel::as_str);
         let ask = Ask {
             id,
@@ -275,10 +250,7 @@ impl Shared {
             assertion: call.caller.assertion.clone(),
             limit: Some(call.timeout.unwrap_or_else(|| self.timeout_of(call))),
         };
-        let result = match connection.ask(ask).await {
-            Ok(response) => read(response, modern),
-            Err(failure) => Err(failure),
-        };
+        let result = connection.ask(ask).await.and_then(|response| read(response, modern));
         if let Some(trace) = &call.trace {
             end_trace(trace, &result);
         }
@@ -357,7 +329,7 @@ impl Upstream for Client {
     }
 
     #[inline(never)]
-    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, UpstreamError>> {
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer>> {
         Box::pin(async move { self.run_call(&call).await })
     }
 
@@ -367,7 +339,7 @@ impl Upstream for Client {
         uri: &'a str,
         caller: &'a Caller,
         _: CallerIdentity<'a>,
-    ) -> BoxFuture<'a, Result<Subscription, UpstreamError>> {
+    ) -> BoxFuture<'a, Result<Subscription>> {
         Box::pin(self.shared.subscribe(uri, caller))
     }
 
@@ -377,11 +349,7 @@ impl Upstream for Client {
     }
 
     #[inline(never)]
-    fn watch_task<'a>(
-        &'a self,
-        id: &'a str,
-        _: CallerIdentity<'a>,
-    ) -> BoxFuture<'a, Result<(), UpstreamError>> {
+    fn watch_task<'a>(&'a self, id: &'a str, _: CallerIdentity<'a>) -> BoxFuture<'a, Result<()>> {
         Box::pin(self.shared.watch_task(id))
     }
 

@@ -11,9 +11,9 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use lockgate_admission::clock;
 use lockgate_egress::PostRequest;
-use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::jsonrpc::{ErrorObject, Outcome, Response};
 use lockgate_protocol::key::Key;
+use lockgate_protocol::legacy::ServerDescription;
 use lockgate_protocol::meta::Sender;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::Outbound;
@@ -23,17 +23,15 @@ use lockgate_telemetry::{
     Ending, Network, OperationLabels, ServerMetrics, TOOL_ERROR, ToolMetrics,
 };
 use parking_lot::Mutex;
-use serde_json::Value;
 use tokio::sync::oneshot;
 
 pub(crate) use ask::Ask;
 use ask::{describe_request, describe_trace};
 
-use crate::call::LogLevel;
+use crate::call::{IdentityAssertion, LogLevel};
 use crate::duplex::Duplex;
-use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 use crate::http::{HttpTransport, Post, status_failure};
-use crate::identity_assertion::IdentityAssertion;
 use crate::outstanding::Outstanding;
 use crate::own_lists::OwnState;
 use crate::process::Child;
@@ -67,11 +65,7 @@ pub(crate) struct Connection {
 pub(crate) struct Peer {
     pub(crate) revision: Revision,
     pub(crate) transport_name: &'static str,
-    pub(crate) offers: Offers,
-    pub(crate) extensions: Option<Value>,
-    pub(crate) instructions: Option<String>,
-    pub(crate) name: String,
-    pub(crate) version: String,
+    pub(crate) server: ServerDescription,
 }
 
 /// A request, serialized for its transport.
@@ -200,7 +194,7 @@ impl Connection {
     pub(crate) fn ask<'a>(
         &'a self,
         ask: Ask<'_>,
-    ) -> impl Future<Output = Result<Response, UpstreamError>> + Send + use<'a> {
+    ) -> impl Future<Output = Result<Response>> + Send + use<'a> {
         let id = ask.id.unwrap_or_else(|| self.mint_id());
         let modern = self.era() == Era::Modern;
         let written = self.write(id, &ask, modern);
@@ -208,10 +202,8 @@ impl Connection {
         let labels = OperationLabels { method: method.as_str(), ..self.labels() };
         let metrics = Arc::clone(&self.receiver.metrics);
         let operation = ClientOperation::begin(metrics, tool, labels, limit);
-        let unanswered = match limit {
-            Some(limit) if method != Method::Listen => Some(self.outstanding.begin(limit)),
-            _ => None,
-        };
+        let bounded = limit.filter(|_| method != Method::Listen);
+        let unanswered = bounded.map(|limit| self.outstanding.begin(limit));
         async move {
             let answer = match written {
                 Written::Line(duplex, line) if method == Method::Listen => {
@@ -283,7 +275,7 @@ impl Connection {
     }
 
     /// Sends a request of the gateway itself and returns its result as JSON text.
-    pub(crate) async fn simple(&self, ask: Ask<'_>) -> Result<(Response, Bytes), UpstreamError> {
+    pub(crate) async fn simple(&self, ask: Ask<'_>) -> Result<(Response, Bytes)> {
         let method = ask.method;
         let response = self.ask(ask).await?;
         match &response.outcome {
@@ -299,7 +291,10 @@ impl Connection {
     pub(crate) async fn ensure_level(&self, level: LogLevel) {
         let wanted = level as u8 + 1;
         let now = self.level.load(Ordering::Relaxed);
-        if self.era() == Era::Modern || !self.peer.offers.logging || (now != 0 && now <= wanted) {
+        if self.era() == Era::Modern
+            || !self.peer.server.offers.logging
+            || (now != 0 && now <= wanted)
+        {
             return;
         }
         self.level.store(wanted, Ordering::Relaxed);
@@ -369,7 +364,7 @@ async fn post_for(
     transport: &Arc<HttpTransport>,
     post: Post<'_>,
     mut cancel: CancelOnDrop<'_>,
-) -> Result<Response, UpstreamError> {
+) -> Result<Response> {
     let posted = transport.post(post).await;
     cancel.transport = None;
     let posted = posted?;
@@ -420,7 +415,7 @@ impl ClientOperation {
         Self { server, tool, labels, began: clock::now(), limit, is_over: false }
     }
 
-    fn end(mut self, answer: &Result<Response, UpstreamError>) {
+    fn end(mut self, answer: &Result<Response>) {
         self.is_over = true;
         self.labels.ending = match answer {
             Ok(response) => match &response.outcome {

@@ -16,9 +16,8 @@ use lockgate_protocol::jsonrpc::Response;
 use lockgate_protocol::write;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
-use crate::call::ClientChannel;
-use crate::failure::UpstreamError;
-use crate::identity_assertion::IdentityAssertion;
+use crate::call::{ClientChannel, IdentityAssertion};
+use crate::failure::{Result, UpstreamError};
 use crate::incoming::{Inbox, Intake};
 use calls::Role;
 use line::Lines;
@@ -73,14 +72,14 @@ impl Duplex {
         channel: Option<Arc<dyn ClientChannel>>,
         assertion: Option<Arc<dyn IdentityAssertion>>,
         cancellable: bool,
-    ) -> Result<Response, UpstreamError> {
+    ) -> Result<Response> {
         self.ask(id, text, Role::Call(channel), assertion, cancellable).await
     }
 
     /// Like [`Self::request`], for a request that stays open as long as the connection
     /// (`subscriptions/listen`). It is not counted when a message of the server is attributed to
     /// the only call in flight. Cancellable.
-    pub(crate) async fn listen(&self, id: u64, text: Bytes) -> Result<Response, UpstreamError> {
+    pub(crate) async fn listen(&self, id: u64, text: Bytes) -> Result<Response> {
         self.ask(id, text, Role::Listen, None, true).await
     }
 
@@ -91,7 +90,7 @@ impl Duplex {
         role: Role,
         assertion: Option<Arc<dyn IdentityAssertion>>,
         cancellable: bool,
-    ) -> Result<Response, UpstreamError> {
+    ) -> Result<Response> {
         let answer = self.exchange.calls.enter(id, role)?;
         let mut waiting = Waiting {
             exchange: &self.exchange,
@@ -99,7 +98,7 @@ impl Duplex {
             assertion: assertion.clone(),
             cancellable: false,
         };
-        self.exchange.outgoing.send(Some(id), text, assertion)?;
+        self.exchange.outgoing.send(QueuedMessage { id: Some(id), text, assertion })?;
         waiting.cancellable = cancellable;
         let answer = answer.await;
         drop(waiting);
@@ -113,8 +112,8 @@ impl Duplex {
         &self,
         text: Bytes,
         assertion: Option<Arc<dyn IdentityAssertion>>,
-    ) -> Result<(), UpstreamError> {
-        self.exchange.outgoing.send(None, text, assertion)
+    ) -> Result<()> {
+        self.exchange.outgoing.send(QueuedMessage { id: None, text, assertion })
     }
 
     /// Changes the limits of later messages. An open event stream keeps its event size.
@@ -169,9 +168,9 @@ impl Drop for Waiting<'_> {
         let mut params = b"{\"requestId\":".to_vec();
         write::number(&mut params, self.id);
         params.extend_from_slice(b",\"reason\":\"the caller is no longer waiting\"}");
-        let note = write::notification("notifications/cancelled", &params);
-        if let Err(failure) = self.exchange.outgoing.send(None, note.into(), self.assertion.take())
-        {
+        let text = write::notification("notifications/cancelled", &params).into();
+        let note = QueuedMessage { id: None, text, assertion: self.assertion.take() };
+        if let Err(failure) = self.exchange.outgoing.send(note) {
             tracing::debug!(%failure, "a cancellation was not sent");
         }
     }

@@ -13,8 +13,8 @@ use memchr::memmem::Finder;
 use parking_lot::Mutex;
 use url::Url;
 
+use crate::call::Authorization;
 use crate::config::Transport;
-use crate::identity_assertion::Authorization;
 
 /// Shortest secret. Shorter values would match parts of words.
 const MIN_SECRET: usize = 8;
@@ -66,10 +66,8 @@ impl Searched {
             let changing = ChangingCredentials { authorization, configured, built };
             return Self::Changing(Arc::new(changing));
         }
-        match Credentials::of(transport) {
-            Some(credentials) => Self::Fixed(Arc::new(credentials)),
-            None => Self::Nothing,
-        }
+        let credentials = Credentials::of(transport).map(Arc::new);
+        credentials.map_or(Self::Nothing, Self::Fixed)
     }
 
     /// Returns the credentials in use now.
@@ -110,10 +108,8 @@ impl Credentials {
 
     /// Builds all forms of the given values; `None` if there is nothing to search for.
     pub(crate) fn new<'a>(values: impl Iterator<Item = &'a str>) -> Option<Self> {
-        let mut forms = Vec::new();
-        for secret in values.flat_map(secrets) {
-            forms.extend(forms_of(&secret));
-        }
+        let mut forms: Vec<_> =
+            values.flat_map(secrets).flat_map(|secret| forms_of(&secret)).collect();
         // Longer forms first, because a form may be a prefix of another.
         forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         forms.dedup();
@@ -219,14 +215,11 @@ fn configured(transport: &Transport) -> Vec<String> {
     | Transport::Http { headers: named, .. }
     | Transport::Sse { headers: named, .. }) = transport;
     let has_headers = !matches!(transport, Transport::Stdio { .. });
-    let mut values = Vec::new();
-    for (name, value) in named.iter().chain(&parameters) {
-        let is_random = has_headers && named.contains_key(name) && is_random(value);
-        if is_credential(name, value) || is_random {
-            values.push(value.clone());
-        }
-    }
-    values
+    let secret = named.iter().chain(&parameters).filter(|(name, value)| {
+        let may_be_random = has_headers && named.contains_key(*name);
+        is_credential(name, value) || may_be_random && is_random(value)
+    });
+    secret.map(|(_, value)| value.clone()).collect()
 }
 
 fn is_credential(name: &str, value: &str) -> bool {

@@ -6,6 +6,9 @@ use std::time::{Duration, SystemTime};
 use lockgate_admission::reader::NoMemory;
 use lockgate_egress::SendError;
 
+/// What functions return that call a server.
+pub(crate) type Result<T, E = UpstreamError> = std::result::Result<T, E>;
+
 /// A call without an answer. `sent` decides whether a retry is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}: {words}")]

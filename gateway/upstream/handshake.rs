@@ -9,10 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use lockgate_protocol::jsonrpc::{Outcome, Response};
-use lockgate_protocol::legacy::{self, Welcome};
+use lockgate_protocol::legacy::{self, ServerDescription};
 use lockgate_protocol::meta::Sender;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::modern::{self, Common, Discovery};
+use lockgate_protocol::modern::{self, Common};
 use lockgate_protocol::outbound::Outbound;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::{code, write};
@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::config::EraChoice;
 use crate::connection::{Peer, ServerTransport};
-use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 use crate::http::{HttpTransport, Post, Posted, status_failure};
 use crate::status::{Stage, StageError};
 
@@ -39,7 +39,7 @@ pub(crate) struct Introduction {
 }
 
 enum Probe {
-    Modern(Revision, Box<Discovery>),
+    Modern(Revision, Box<ServerDescription>),
     Legacy,
     /// The response is not MCP: legacy, if it is an MCP server at all.
     Foreign(UpstreamError),
@@ -90,8 +90,8 @@ pub(crate) async fn open(
         let probed =
             if matches!(first, Probe::Again(_)) { probe(transport, intro, 2).await } else { first };
         match probed {
-            Probe::Modern(revision, found) => {
-                return Ok(modern_peer(revision, *found, transport_name));
+            Probe::Modern(revision, server) => {
+                return Ok(Peer { revision, transport_name, server: *server });
             }
             Probe::Legacy | Probe::Foreign(_) if choice == EraChoice::Auto => {}
             Probe::Foreign(failure) => {
@@ -121,41 +121,17 @@ pub(crate) async fn open(
         }
     }
     let refused = match initialize(transport, intro).await {
-        Ok(welcome) => return Ok(legacy_peer(welcome, transport_name)),
+        Ok((revision, server)) => return Ok(Peer { revision, transport_name, server }),
         Err(refused) => refused,
     };
     // A slow server may respond to the probe only now, and stay modern from then on.
     if refused.modern
         && choice == EraChoice::Auto
-        && let Probe::Modern(revision, found) = probe(transport, intro, 2).await
+        && let Probe::Modern(revision, server) = probe(transport, intro, 2).await
     {
-        return Ok(modern_peer(revision, *found, transport_name));
+        return Ok(Peer { revision, transport_name, server: *server });
     }
     Err(refused)
-}
-
-fn modern_peer(revision: Revision, found: Discovery, transport_name: &'static str) -> Peer {
-    Peer {
-        revision,
-        transport_name,
-        offers: found.offers,
-        extensions: found.extensions,
-        instructions: found.instructions,
-        name: found.name,
-        version: found.version,
-    }
-}
-
-fn legacy_peer(welcome: Welcome, transport_name: &'static str) -> Peer {
-    Peer {
-        revision: welcome.revision,
-        transport_name,
-        offers: welcome.offers,
-        extensions: welcome.extensions,
-        instructions: welcome.instructions,
-        name: welcome.name,
-        version: welcome.version,
-    }
 }
 
 async fn probe(transport: &ServerTransport, intro: &Introduction, id: u64) -> Probe {
@@ -198,10 +174,7 @@ async fn probe(transport: &ServerTransport, intro: &Introduction, id: u64) -> Pr
 
 /// Sends a handshake request over HTTP. Opening the connection has its own timeout, whose error
 /// names the step.
-async fn post_in_time(
-    transport: &Arc<HttpTransport>,
-    post: Post<'_>,
-) -> Result<Posted, UpstreamError> {
+async fn post_in_time(transport: &Arc<HttpTransport>, post: Post<'_>) -> Result<Posted> {
     let mut posted = pin!(transport.post(post));
     loop {
         match tokio::time::timeout(HTTP_TIMEOUT, &mut posted).await {
@@ -243,32 +216,26 @@ fn judge_http(posted: &Posted) -> Probe {
 }
 
 fn judge_discovery(result: &[u8]) -> Probe {
-    let Some(found) = modern::read_discovery(result) else { return Probe::Legacy };
-    match modern::common(&found.versions) {
-        Common::Modern(revision) => Probe::Modern(revision, Box::new(found)),
+    let Some((versions, server)) = modern::read_discovery(result) else { return Probe::Legacy };
+    judge_versions(&versions, |revision| Probe::Modern(revision, Box::new(server)))
+}
+
+fn judge_versions(versions: &[String], modern: impl FnOnce(Revision) -> Probe) -> Probe {
+    match modern::common(versions) {
+        Common::Modern(revision) => modern(revision),
         Common::Legacy => Probe::Legacy,
         Common::None => Probe::Incompatible(format!(
             "the server supports none of the gateway's revisions, only {}",
-            shown(&found.versions)
+            shown(versions)
         )),
     }
 }
 
 fn judge_error(error: i64, data: Option<&[u8]>) -> Probe {
     match error {
-        code::UNSUPPORTED_VERSION => {
-            let versions = modern::supported(data);
-            match modern::common(&versions) {
-                Common::Modern(_) => {
-                    Probe::Again("the server reports contradictory revisions".into())
-                }
-                Common::Legacy => Probe::Legacy,
-                Common::None => Probe::Incompatible(format!(
-                    "the server supports none of the gateway's revisions, only {}",
-                    shown(&versions)
-                )),
-            }
-        }
+        code::UNSUPPORTED_VERSION => judge_versions(&modern::supported(data), |_| {
+            Probe::Again("the server reports contradictory revisions".into())
+        }),
         code::HEADER_MISMATCH | code::MISSING_CAPABILITY => Probe::Incompatible(format!(
             "the server refused server/discover with {error}, an error of modern servers only"
         )),
@@ -288,7 +255,7 @@ fn shown(versions: &[String]) -> String {
 async fn initialize(
     transport: &ServerTransport,
     intro: &Introduction,
-) -> Result<Welcome, HandshakeError> {
+) -> Result<(Revision, ServerDescription), HandshakeError> {
     let info = serde_json::from_slice(&intro.info).unwrap_or(Value::Null);
     let params = legacy::initialize_params(Revision::NEWEST_LEGACY, &intro.capabilities, &info);
     let mut text = b"{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"initialize\",\"params\":".to_vec();
@@ -320,12 +287,7 @@ async fn initialize(
         ));
     }
     let welcome = match &response.outcome {
-        Outcome::Result(span, _) => match legacy::read_welcome(span.of(&response.text)) {
-            Ok(welcome) => welcome,
-            Err(error) => {
-                return Err(HandshakeError::new(Stage::Handshake, format!("initialize: {error}")));
-            }
-        },
+        Outcome::Result(span, _) => legacy::read_welcome(span.of(&response.text)),
         Outcome::Error(error) => {
             let failure = crate::connection::refused(Method::Initialize, *error, &response.text);
             let mut refused = HandshakeError::new(Stage::Handshake, failure.words);
@@ -333,11 +295,13 @@ async fn initialize(
             return Err(refused);
         }
     };
+    let (revision, server) = welcome
+        .map_err(|error| HandshakeError::new(Stage::Handshake, format!("initialize: {error}")))?;
     if let ServerTransport::Http(transport) = transport {
-        transport.carry(session_headers(session, welcome.revision));
+        transport.carry(session_headers(session, revision));
     }
     confirm(transport).await;
-    Ok(welcome)
+    Ok((revision, server))
 }
 
 /// Sends `notifications/initialized`, before anything else.

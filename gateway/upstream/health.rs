@@ -178,7 +178,7 @@ impl<'a> Check<'a> {
         if self.is_proven {
             return false;
         }
-        let offers = &self.connection.peer.offers;
+        let offers = &self.connection.peer.server.offers;
         self.question = match (offers.tools, offers.prompts, offers.resources) {
             (true, ..) => Some(Method::ToolsList),
             (_, true, _) => Some(Method::PromptsList),

@@ -23,10 +23,9 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::{meta, modern, sse};
 use tokio::task::JoinSet;
 
-use crate::call::ClientChannel;
+use crate::call::{ClientChannel, IDENTITY_HEADER, Identification, IdentityAssertion};
 use crate::config::Settings;
-use crate::failure::{UpstreamError, UpstreamErrorKind};
-use crate::identity_assertion::{IDENTITY_HEADER, Identification, IdentityAssertion};
+use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 use crate::incoming::{self, EventReader, Inbox, Intake, ReadBody};
 use crate::outstanding::OpenQuestions;
 
@@ -184,7 +183,7 @@ impl HttpTransport {
         self.origin.is_connecting()
     }
 
-    pub(crate) async fn post(self: &Arc<Self>, post: Post<'_>) -> Result<Posted, UpstreamError> {
+    pub(crate) async fn post(self: &Arc<Self>, post: Post<'_>) -> Result<Posted> {
         let Post { id, message, channel, sink, assertion, keeps_headers } = post;
         let answered = self.origin.post(message, |head| read_head(head, keeps_headers));
         let (head, body) = answered.await?;
@@ -217,7 +216,7 @@ impl HttpTransport {
         id: Option<u64>,
         status: StatusCode,
         media: Media,
-    ) -> Result<Option<Response>, UpstreamError> {
+    ) -> Result<Option<Response>> {
         if text.is_empty() {
             return Ok(None);
         }
@@ -245,7 +244,7 @@ impl HttpTransport {
         id: u64,
         channel: Option<&Arc<dyn ClientChannel>>,
         assertion: Option<&dyn IdentityAssertion>,
-    ) -> Result<Response, UpstreamError> {
+    ) -> Result<Response> {
         let mut reading = self.read_events(body);
         let mut questions = JoinSet::new();
         let mut resumes = 0;
@@ -272,12 +271,8 @@ impl HttpTransport {
                         Err(failure) => failure.words,
                         Ok(_) => "the server's stream closed without a response".into(),
                     };
-                    let last = match reading.last_id.clone() {
-                        Some(last) if resumes <= MAX_RESUMES => last,
-                        _ => {
-                            return Err(UpstreamError::lost(words));
-                        }
-                    };
+                    let last = reading.last_id.clone().filter(|_| resumes <= MAX_RESUMES);
+                    let Some(last) = last else { return Err(UpstreamError::lost(words)) };
                     if let Some(channel) = channel {
                         channel.waiting(reading.retry);
                     }
@@ -297,18 +292,14 @@ impl HttpTransport {
     }
 
     /// Parses the message in an event, if any.
-    async fn read_event(&self, event: sse::Event) -> Result<Option<Received>, UpstreamError> {
+    async fn read_event(&self, event: sse::Event) -> Result<Option<Received>> {
         if event.data.is_empty() {
             return Ok(None);
         }
         let depth = self.settings.load().limits.depth;
-        match self.intake.parse(event.data, depth).await? {
-            Ok(message) => Ok(Some(message)),
-            Err(_) => {
-                let words = "the server sent an event that is not a JSON-RPC message";
-                Err(UpstreamError::garbage(words))
-            }
-        }
+        let message = self.intake.parse(event.data, depth).await?;
+        let words = "the server sent an event that is not a JSON-RPC message";
+        message.map(Some).map_err(|_| UpstreamError::garbage(words))
     }
 
     /// Dispatches a message of a stream. Returns the message if it is the expected response.
@@ -362,7 +353,7 @@ impl HttpTransport {
         &self,
         last_id: Option<&str>,
         assertion: Option<&dyn IdentityAssertion>,
-    ) -> Result<Option<Body>, UpstreamError> {
+    ) -> Result<Option<Body>> {
         let mut request = self.request(Verb::GET, assertion);
         let headers = request.headers_mut();
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));

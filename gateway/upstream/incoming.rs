@@ -15,10 +15,9 @@ use lockgate_protocol::jsonrpc::{self, Message, MessageError, Request, SentBy};
 use lockgate_protocol::sse::{Assembly, Decoder, Event};
 
 use crate::BoxFuture;
-use crate::call::{ClientChannel, ResponseSink, SinkError};
+use crate::call::{ClientChannel, ResponseSink, ServerId, SinkError};
 use crate::echoed::{PieceFilter, Searched};
-use crate::failure::UpstreamError;
-use crate::server_id::ServerId;
+use crate::failure::{Result, UpstreamError};
 
 /// Longest delay accepted from a server before its stream is resumed.
 const MAX_RETRY: Duration = Duration::from_secs(10);
@@ -75,15 +74,14 @@ impl Intake {
         &self,
         text: Bytes,
         depth: usize,
-    ) -> Result<Result<Message, MessageError>, UpstreamError> {
+    ) -> Result<Result<Message, MessageError>> {
         if text.len() <= LARGE_MESSAGE {
             return Ok(parse(text, depth, &self.searched));
         }
         // Boxed, as are all rare paths, to keep the future of a call small.
         Box::pin(async move {
-            let Ok(turn) = self.cpu_pool.turn(self.server).await else {
-                return Err(UpstreamError::no_turn());
-            };
+            let turn =
+                self.cpu_pool.turn(self.server).await.map_err(|_| UpstreamError::no_turn())?;
             let searched = self.searched.clone();
             Ok(turn.run(move || parse(text, depth, &searched)).await)
         })
@@ -114,7 +112,7 @@ pub(crate) async fn read_body(
     intake: &Intake,
     inbox: &dyn Inbox,
     mut destination: Option<(&dyn ResponseSink, u64)>,
-) -> Result<ReadBody, UpstreamError> {
+) -> Result<ReadBody> {
     let announced = body.length().unwrap_or(0);
     if announced > max as u64 {
         return Err(too_large(max));
@@ -167,7 +165,7 @@ async fn next_or_dropped(
     body: &mut Body,
     inbox: &dyn Inbox,
     reader: &Reader,
-) -> Result<Option<Bytes>, UpstreamError> {
+) -> Result<Option<Bytes>> {
     if !reader.is_known() {
         return next_piece(body, inbox).await;
     }
@@ -195,7 +193,7 @@ async fn stream_rest(
     inbox: &dyn Inbox,
     sink: &dyn ResponseSink,
     mut filter: PieceFilter,
-) -> Result<ReadBody, UpstreamError> {
+) -> Result<ReadBody> {
     while let Some(piece) = next_piece(&mut body, inbox).await? {
         inbox.heard();
         let Some(rest) = left.checked_sub(piece.len()) else {
@@ -222,7 +220,7 @@ async fn stream_rest(
 }
 
 /// Returns the next bytes; `None` at the end. Empty pieces only report that bytes have arrived.
-async fn next_piece(body: &mut Body, inbox: &dyn Inbox) -> Result<Option<Bytes>, UpstreamError> {
+async fn next_piece(body: &mut Body, inbox: &dyn Inbox) -> Result<Option<Bytes>> {
     loop {
         match body.arrival().await {
             Ok(Some(piece)) if piece.is_empty() => inbox.heard(),
@@ -299,7 +297,7 @@ impl EventReader {
 
     /// Returns the next event, or `None` at the end of the stream. Its data is charged to the
     /// budget until the last reference is dropped.
-    pub(crate) async fn next(&mut self) -> Result<Option<Event>, UpstreamError> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Event>> {
         loop {
             match self.decoder.next() {
                 Ok(Some(event)) => return Ok(Some(self.count(event))),

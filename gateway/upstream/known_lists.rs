@@ -33,33 +33,12 @@ const MAX_DEPTH: usize = 1024;
 const ASKING: [&str; ListKind::COUNT] =
     ["askingTools", "askingPrompts", "askingResources", "askingTemplates", "askingSkills"];
 
-/// Returns the offered features with their names.
-fn offers_of(catalog: &mut Offers) -> [(&'static str, &mut bool); 11] {
-    [
-        ("tools", &mut catalog.tools),
-        ("prompts", &mut catalog.prompts),
-        ("resources", &mut catalog.resources),
-        ("subscribe", &mut catalog.subscribe),
-        ("completions", &mut catalog.completions),
-        ("logging", &mut catalog.logging),
-        ("legacyTasks", &mut catalog.legacy_tasks),
-        ("tasks", &mut catalog.tasks),
-        ("listChanged", &mut catalog.list_changed),
-        ("skills", &mut catalog.skills),
-        ("directoryRead", &mut catalog.directory_read),
-    ]
-}
-
 impl Catalog {
     /// Encodes the lists in the shape of a server's response.
     pub fn encode(&self) -> Vec<u8> {
         let mut offers = self.offers;
-        let mut names = Vec::new();
-        for (name, is_offered) in offers_of(&mut offers) {
-            if *is_offered {
-                names.push(name);
-            }
-        }
+        let offered = offers.named().into_iter().filter(|(_, is_offered)| **is_offered);
+        let names: Vec<_> = offered.map(|(name, _)| name).collect();
         let about = json!({
             "form": STORED_FORM,
             "offers": names,
@@ -110,7 +89,7 @@ impl Catalog {
 
 fn read_about(about: &Value) -> Catalog {
     let mut offers = Offers::default();
-    for (name, is_offered) in offers_of(&mut offers) {
+    for (name, is_offered) in offers.named() {
         if let Value::Array(names) = &about["offers"] {
             *is_offered = names.iter().any(|one| one == name);
         }
@@ -152,12 +131,11 @@ fn read_items(text: &Bytes, members: &[Member], kind: ListKind, member: &str) ->
     if !bad.is_empty() {
         return None;
     }
-    let mut items = Vec::with_capacity(raw.len());
-    for raw in raw {
+    let items = raw.into_iter().map(|raw| {
         let headers = lists::headers(kind, &raw.text).unwrap_or(None);
-        items.push(Item { key: raw.key.into(), text: raw.text, headers });
-    }
-    Some(items)
+        Item { key: raw.key.into(), text: raw.text, headers }
+    });
+    Some(items.collect())
 }
 
 #[cfg(test)]

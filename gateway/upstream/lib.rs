@@ -18,12 +18,10 @@ mod failure;
 mod handshake;
 mod health;
 mod http;
-mod identity_assertion;
 mod incoming;
 mod interactive_catalog;
 mod interactive_state;
 mod known_lists;
-mod list_memory;
 mod lists;
 mod open;
 mod organisations;
@@ -33,7 +31,6 @@ mod process;
 mod receiver;
 mod refresh;
 mod rest;
-mod server_id;
 mod session_connections;
 mod shared;
 mod single_client;
@@ -44,11 +41,11 @@ mod topics;
 
 pub use crate::client::Instance;
 pub use call::{
-    Answer, AnswerKind, BackChannel, Call, Caller, CallerIdentity, CallerToken, CallerView,
-    ClientChannel, ClientSession, LogLevel, QuestionError, ResponseSink, SinkError, Subscription,
-    VisibleItem,
+    Answer, AnswerKind, Authorization, BackChannel, Call, Caller, CallerIdentity, CallerToken,
+    CallerView, ClientChannel, ClientSession, IDENTITY_HEADER, IdentityAssertion, LogLevel,
+    QuestionError, ResponseSink, ServerId, SinkError, Subscription, VisibleItem,
 };
-pub use catalog::{Catalog, Item, ListKind};
+pub use catalog::{Catalog, Item, ListKind, ListMemory};
 pub use client::Client;
 pub use config::{
     Breaker, CLIENT_CONNECTIONS, CLIENT_PROCESSES, Config, EraChoice, Health, Limits, Sessions,
@@ -57,13 +54,10 @@ pub use config::{
 pub use failure::{ConnectPrompt, UpstreamError, UpstreamErrorKind};
 pub use futures_util::future::BoxFuture;
 pub use http::{HTTP_STATUS, header_map};
-pub use identity_assertion::{Authorization, IDENTITY_HEADER, IdentityAssertion};
 pub use known_lists::CatalogMemory;
-pub use list_memory::ListMemory;
 pub use organisations::{OrganisationPart, Organisations};
 pub use own_lists::OwnLists;
 pub use process::{Group, guard, outlive_signals};
-pub use server_id::ServerId;
 pub use shared::{ServerSetupError, Surroundings};
 pub use single_client::SingleClient;
 pub use status::{

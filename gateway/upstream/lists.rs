@@ -16,11 +16,10 @@ use lockgate_protocol::strings::{self, StringRole};
 use lockgate_protocol::write::Object;
 use url::{Host, Url};
 
-use crate::catalog::{Catalog, Item, ListKind};
+use crate::catalog::{Catalog, Item, ListHold, ListKind, NoRoom};
 use crate::config::Limits;
 use crate::connection::{Ask, Connection};
-use crate::failure::{self, UpstreamError};
-use crate::list_memory::{ListHold, NoRoom};
+use crate::failure::{self, Result, UpstreamError};
 
 /// Longest key of an item, in bytes.
 const MAX_KEY: usize = 8 * 1024;
@@ -50,12 +49,12 @@ pub(crate) async fn read(
     limits: &Limits,
     capabilities: &[u8],
     mut memory: ListHold,
-) -> Result<Catalog, UpstreamError> {
-    let offers = connection.peer.offers;
+) -> Result<Catalog> {
+    let offers = connection.peer.server.offers;
     let mut catalog = Catalog {
-        instructions: connection.peer.instructions.as_deref().map(Arc::from),
+        instructions: connection.peer.server.instructions.as_deref().map(Arc::from),
         offers,
-        extensions: connection.peer.extensions.as_ref().map(|e| e.to_string().into()),
+        extensions: connection.peer.server.extensions.as_ref().map(|e| e.to_string().into()),
         public: true,
         ..Catalog::default()
     };
@@ -102,7 +101,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    async fn read_pages(mut self) -> Result<Vec<Item>, UpstreamError> {
+    async fn read_pages(mut self) -> Result<Vec<Item>> {
         let mut cursor: Option<Bytes> = None;
         for page in 0.. {
             if page >= self.limits.list_pages {
@@ -125,10 +124,7 @@ impl Reading<'_> {
     }
 
     /// Requests a page. Returns `None` if the response is an error, which ends the list.
-    async fn ask_for_page(
-        &mut self,
-        cursor: Option<&Bytes>,
-    ) -> Result<Option<Response>, UpstreamError> {
+    async fn ask_for_page(&mut self, cursor: Option<&Bytes>) -> Result<Option<Response>> {
         let params = [(Key::Cursor, cursor.map(|cursor| cursor.to_vec()))];
         let mut ask = Ask::own(method(self.kind), &params);
         ask.capabilities = self.capabilities;
@@ -149,11 +145,7 @@ impl Reading<'_> {
     }
 
     /// Adds a page. Returns the cursor of the next page, if any.
-    fn take_page(
-        &mut self,
-        text: &Bytes,
-        members: &[Member],
-    ) -> Result<Option<Bytes>, UpstreamError> {
+    fn take_page(&mut self, text: &Bytes, members: &[Member]) -> Result<Option<Bytes>> {
         let ttl = scan::get(members, Key::TtlMs);
         let scope = scan::get(members, Key::CacheScope);
         note_cache(self.catalog, ttl.map(|span| span.of(text)), scope.map(|span| span.of(text)));
@@ -179,12 +171,10 @@ impl Reading<'_> {
     }
 
     /// Adds the items of a page. Returns whether the list is full.
-    fn take_items(&mut self, text: &Bytes, array: Span) -> Result<bool, UpstreamError> {
+    fn take_items(&mut self, text: &Bytes, array: Span) -> Result<bool> {
         let items = list::items(text, array, self.kind.form(), self.limits.depth);
-        let (raw, bad) = match items {
-            Ok(items) => items,
-            Err(flaw) => return Err(broken(format!("{}: {flaw}", method(self.kind).as_str()))),
-        };
+        let (raw, bad) =
+            items.map_err(|flaw| broken(format!("{}: {flaw}", method(self.kind).as_str())))?;
         self.catalog.omitted.extend(bad);
         let mut left_out = LeftOut::default();
         let mut full = false;

@@ -12,14 +12,13 @@ use lockgate_egress::{self as egress, Connector};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::call::ClientSession;
+use crate::call::{ClientSession, Identification, IdentityAssertion};
 use crate::config::{Config, EraChoice, Transport};
 use crate::connection::{Connection, ServerTransport};
 use crate::duplex::{Bounds, Duplex};
 use crate::failure::UpstreamErrorKind;
 use crate::handshake::{HandshakeError, Introduction};
 use crate::http::HttpTransport;
-use crate::identity_assertion::{Identification, IdentityAssertion};
 use crate::incoming::{Inbox, Intake};
 use crate::own_lists::OwnState;
 use crate::receiver::{Acknowledgements, Behind, LastHeard, Over, Paces, Receiver};
@@ -160,9 +159,8 @@ async fn open_there(shared: &Shared, role: Role) -> Result<Connection, Handshake
     match handshake::open(&transport, choice, transport_name, &intro).await {
         Ok(peer) => Ok(Connection::new(transport, peer, child, info, receiver)),
         Err(refused) if refused.maybe_sse && matches!(config.transport, Transport::Http { .. }) => {
-            let Ok(duplex) = sse_transport(shared, &inbox, identification).await else {
-                return Err(refused);
-            };
+            let duplex =
+                sse_transport(shared, &inbox, identification).await.map_err(|_| refused)?;
             shared.known_sse.store(true, Ordering::Relaxed);
             let transport = ServerTransport::Duplex(duplex);
             let peer = handshake::open(&transport, EraChoice::Legacy, "sse", &intro).await?;
@@ -227,15 +225,10 @@ async fn carry(
             };
             let guard = &around.guard;
             let started = process::spawn(guard, &name, command, args, env, cwd.as_deref()).await;
-            let (child, stdin, stdout) = match started {
-                Ok(started) => started,
-                Err(trouble) => {
-                    return Err(HandshakeError {
-                        trouble,
-                        ..HandshakeError::new(Stage::Start, "")
-                    });
-                }
-            };
+            let (child, stdin, stdout) = started.map_err(|trouble| HandshakeError {
+                trouble,
+                ..HandshakeError::new(Stage::Start, "")
+            })?;
             let bounds = bounds(&config);
             let duplex = Duplex::lines(stdout, stdin, bounds, Arc::clone(inbox), intake(shared));
             Ok((ServerTransport::Duplex(duplex), "stdio", Some(child)))
@@ -363,12 +356,8 @@ pub(crate) fn environment(
     config: &egress::Config,
     connector: &Connector,
 ) -> BTreeMap<String, String> {
-    let mut all = BTreeMap::new();
-    for name in NAMES {
-        if let Some(value) = variable(name) {
-            all.insert(name.to_owned(), value);
-        }
-    }
+    let inherited = NAMES.into_iter().filter_map(|name| Some((name.to_owned(), variable(name)?)));
+    let mut all: BTreeMap<_, _> = inherited.collect();
     if let Some(route) = &config.route {
         let proxy = route.proxy().secret_url().as_str().trim_end_matches('/');
         for name in ["HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"] {

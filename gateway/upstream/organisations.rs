@@ -12,7 +12,7 @@ use lockgate_admission::{
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::list_memory::{ListAccount, ListHold};
+use crate::catalog::{ListAccount, ListHold};
 
 /// Concurrent connection attempts and connected servers, of all organisations.
 const MAX_CONCURRENT_STARTS: usize = 64;

@@ -12,8 +12,7 @@ use lockgate_protocol::revision::Era;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::catalog::{Catalog, Item, ListKind};
-use crate::list_memory::{ListHold, ListMemory, NoRoom};
+use crate::catalog::{Catalog, Item, ListHold, ListKind, ListMemory, NoRoom};
 
 /// The lists with change announcements; templates and skills are announced with resources.
 const ANNOUNCED: [ListKind; 3] = [ListKind::Tools, ListKind::Prompts, ListKind::Resources];
@@ -35,11 +34,8 @@ impl Announced {
 
     pub(crate) fn take(&self) -> Vec<ListKind> {
         let announced = std::mem::take(&mut *self.0.lock());
-        let mut kinds = Vec::new();
-        for (kind, is_announced) in ANNOUNCED.into_iter().zip(announced) {
-            kinds.extend(is_announced.then_some(kind));
-        }
-        kinds
+        let kinds = ANNOUNCED.into_iter().zip(announced);
+        kinds.filter_map(|(kind, is_announced)| is_announced.then_some(kind)).collect()
     }
 }
 

@@ -188,10 +188,8 @@ impl Child {
             return words;
         }
         let _ = self.orders.try_send(guard::KILL_ORDER);
-        match timeout(SIGNAL_GRACE_PERIOD, self.wait()).await {
-            Ok(words) => words,
-            Err(_) => "did not end after SIGKILL".to_owned(),
-        }
+        let ended = timeout(SIGNAL_GRACE_PERIOD, self.wait()).await;
+        ended.unwrap_or_else(|_| "did not end after SIGKILL".to_owned())
     }
 }
 
@@ -219,10 +217,7 @@ async fn supervise(
                 // The guard was killed before it could end the child.
                 let _ = pidfd_send_signal(server, Signal::KILL);
             }
-            let guard = match guard {
-                Ok(status) => in_words(status),
-                Err(error) => error.to_string(),
-            };
+            let guard = guard.map_or_else(|error| error.to_string(), in_words);
             format!("lost its guard ({guard})")
         }
     };

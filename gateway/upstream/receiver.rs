@@ -17,10 +17,9 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, SetOnce, oneshot};
 
-use crate::call::{ClientChannel, ClientSession, QuestionError, Subscription};
+use crate::call::{ClientChannel, ClientSession, QuestionError, ServerId, Subscription};
 use crate::incoming::Inbox;
 use crate::own_lists::{Announced, OwnState};
-use crate::server_id::ServerId;
 use crate::single_client::SingleClient;
 use crate::topics::Topic;
 use crate::{BoxFuture, Event, Events};
@@ -327,10 +326,7 @@ fn refuse(id: &[u8], code: i64, words: &str) -> Bytes {
 
 /// Returns the strings in a list member of an object.
 fn texts_of<'a>(object: &'a Value, member: &str) -> impl Iterator<Item = String> + use<'a> {
-    let list = match object.get(member) {
-        Some(Value::Array(list)) => list.as_slice(),
-        _ => &[],
-    };
+    let list = object[member].as_array().map_or(&[][..], Vec::as_slice);
     list.iter().filter_map(Value::as_str).map(str::to_owned)
 }
 

@@ -12,10 +12,9 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use lockgate_protocol::revision::Era;
 
-use crate::catalog::{Catalog, ListKind};
+use crate::catalog::{Catalog, ListHold, ListKind};
 use crate::connection::{Connection, ServerTransport};
-use crate::failure::{UpstreamError, UpstreamErrorKind};
-use crate::list_memory::ListHold;
+use crate::failure::{Result, UpstreamErrorKind};
 use crate::own_lists::OwnLists;
 use crate::shared::Shared;
 use crate::status::UpstreamState;
@@ -230,15 +229,13 @@ impl Shared {
         let announcement = Announcement { server: self.id.clone(), session, lists };
         let _ = self.events().send(Event::Announced(announcement));
     }
-}
 
-impl Shared {
     /// Reads the lists on a connection; `None` if that takes longer than `start_timeout`.
     pub(crate) async fn read_lists(
         &self,
         connection: &Connection,
         capabilities: &[u8],
-    ) -> Option<Result<Catalog, UpstreamError>> {
+    ) -> Option<Result<Catalog>> {
         let config = self.config.load_full();
         let reading = lists::read(connection, &config.limits, capabilities, self.hold_lists());
         tokio::time::timeout(config.start_timeout, reading).await.ok()

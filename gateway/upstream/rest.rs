@@ -210,7 +210,7 @@ impl Shared {
 
     /// Loads the stored lists of an earlier process, unless lists have already been read.
     pub(crate) fn recall(self: &Arc<Self>) -> Option<JoinHandle<()>> {
-        let memory = self.memory.clone()?;
+        let memory = self.around.memory.clone()?;
         if self.catalog.load().version > 0 {
             return None;
         }
@@ -228,7 +228,7 @@ impl Shared {
 
     /// Stores lists for the next process: at once if they differ, otherwise once per [`KEPT_MS`].
     pub(crate) fn remember(&self, catalog: &Catalog, is_same: bool) {
-        let Some(memory) = &self.memory else { return };
+        let Some(memory) = &self.around.memory else { return };
         let now = self.now_ms().max(1);
         let last = self.kept_at.load(Ordering::Relaxed);
         let is_fresh = last > 0 && now.saturating_sub(last) < KEPT_MS;

@@ -183,11 +183,7 @@ impl Sessions {
 }
 
 fn connections<'a>(all: impl Iterator<Item = &'a HeldConnection>) -> Vec<Arc<Connection>> {
-    let mut connections = Vec::new();
-    for held in all {
-        connections.extend(held.slot.get().cloned());
-    }
-    connections
+    all.filter_map(|held| held.slot.get().cloned()).collect()
 }
 
 /// Returns the key of the longest idle connection among those that match. A connection with

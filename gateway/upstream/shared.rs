@@ -20,18 +20,17 @@ use tokio::time;
 use tokio_util::sync::CancellationToken;
 
 use crate::breaker::Breaker;
+use crate::call::{Authorization, Identification, IdentityAssertion, OwnIdentity, ServerId};
 use crate::catalog::Catalog;
 use crate::config::{Config, Settings, Transport};
 use crate::connection::{Connection, ServerTransport};
 use crate::echoed::{Credentials, Searched};
 use crate::health::SilentEnds;
-use crate::identity_assertion::{Authorization, Identification, IdentityAssertion, OwnIdentity};
 use crate::interactive_state::InteractiveState;
 use crate::known_lists::CatalogMemory;
 use crate::organisations::OrganisationPart;
 use crate::own_lists::Announced;
 use crate::receiver::LastHeard;
-use crate::server_id::ServerId;
 use crate::session_connections::Sessions;
 use crate::single_client::SingleClient;
 use crate::status::{ListFailure, StageError, Status, UpstreamState};
@@ -62,6 +61,8 @@ pub struct Surroundings {
     pub assertion: Option<Arc<dyn IdentityAssertion>>,
     /// The credential of a server's requests, if it changes; set for each such server.
     pub authorization: Option<Arc<dyn Authorization>>,
+    /// Stores a server's lists beyond the life of the process; set for each such server.
+    pub memory: Option<Arc<dyn CatalogMemory>>,
     /// The program that runs between the gateway and a child process; it starts with
     /// [`crate::guard`].
     pub guard: PathBuf,
@@ -101,9 +102,7 @@ pub(crate) struct Shared {
     pub(crate) wanted: WantedTopics,
     pub(crate) session_topics: SessionTopics,
     pub(crate) interactive: InteractiveState,
-    /// Stores the lists beyond the life of the process.
-    pub(crate) memory: Option<Arc<dyn CatalogMemory>>,
-    /// When `memory` last received the lists, in ms since `epoch`; 0 before.
+    /// When `around.memory` last received the lists, in ms since `epoch`; 0 before.
     pub(crate) kept_at: AtomicU64,
     /// Wakes a resting server.
     pub(crate) woken: Notify,
@@ -145,10 +144,9 @@ fn find_origin(
         Transport::Http { url, headers } | Transport::Sse { url, headers } => (url, headers),
     };
     let connector = Arc::clone(&around.connector);
-    match Origin::new(connector, url, config.addresses, &around.egress) {
-        Ok(origin) => Ok(Some((origin, crate::http::header_map(headers)?))),
-        Err(error) => Err(error.to_string()),
-    }
+    let origin = Origin::new(connector, url, config.addresses, &around.egress);
+    let origin = origin.map_err(|error| error.to_string())?;
+    Ok(Some((origin, crate::http::header_map(headers)?)))
 }
 
 fn bounds_of_calls(config: &Config) -> Bounds {
@@ -173,27 +171,18 @@ fn first_status(config: &Config) -> Status {
 }
 
 fn find_metrics(config: &Config, around: &Surroundings) -> Arc<ServerMetrics> {
-    match &around.metrics {
-        Some(metrics) => metrics.server(config.organisation.as_deref(), &config.slug),
-        None => Arc::default(),
-    }
+    let metrics = around.metrics.as_ref();
+    let own = metrics.map(|all| all.server(config.organisation.as_deref(), &config.slug));
+    own.unwrap_or_default()
 }
 
 impl Shared {
-    pub(crate) fn new(
-        config: Config,
-        around: Surroundings,
-        memory: Option<Arc<dyn CatalogMemory>>,
-    ) -> Result<Self, ServerSetupError> {
-        let origin = match find_origin(&config, &around) {
-            Ok(origin) => origin,
-            Err(words) => return Err(ServerSetupError { slug: config.slug, words }),
-        };
+    pub(crate) fn new(config: Config, around: Surroundings) -> Result<Self, ServerSetupError> {
+        let origin = find_origin(&config, &around)
+            .map_err(|words| ServerSetupError { slug: config.slug.clone(), words })?;
         let bounds = bounds_of_calls(&config);
-        let part = match &around.part {
-            Some(part) => part.calls.clone(),
-            None => around.pools.join(),
-        };
+        let part = around.part.as_ref().map(|part| part.calls.clone());
+        let part = part.unwrap_or_else(|| around.pools.join());
         Ok(Self {
             metrics: find_metrics(&config, &around),
             id: ServerId {
@@ -221,7 +210,6 @@ impl Shared {
             wanted: WantedTopics::default(),
             session_topics: SessionTopics::default(),
             interactive: InteractiveState::default(),
-            memory,
             kept_at: AtomicU64::new(0),
             woken: Notify::new(),
             gives_way: Notify::new(),
@@ -338,10 +326,7 @@ impl Shared {
             identification.add(&mut headers, None);
         }
         let values = headers.values().filter_map(|value| value.to_str().ok());
-        match Credentials::new(values) {
-            Some(credentials) => credentials.hide(words),
-            None => words.to_owned(),
-        }
+        Credentials::new(values).map_or_else(|| words.to_owned(), |known| known.hide(words))
     }
 
     /// Returns the headers made for each request on a connection of this owner, or of the gateway.

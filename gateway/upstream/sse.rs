@@ -18,12 +18,12 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use url::{Position, Url};
 
+use crate::call::Identification;
 use crate::duplex::{
     Bounds, Duplex, Exchange, MessageQueue, Outgoing, QueuedMessage, count_outgoing,
 };
-use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 use crate::http::{HTTP_STATUS, is_event_stream};
-use crate::identity_assertion::{Identification, IdentityAssertion};
 use crate::incoming::{EventReader, Inbox, Intake};
 
 /// Longest wait for the `endpoint` event on an open stream.
@@ -45,7 +45,7 @@ pub(crate) async fn connect(
     inbox: Arc<dyn Inbox>,
     intake: Intake,
     identification: Option<Identification>,
-) -> Result<Arc<Duplex>, UpstreamError> {
+) -> Result<Arc<Duplex>> {
     let mut get = make_request(Method::GET, place(url)?, headers, Bytes::new());
     get.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     get.headers_mut().remove(CONTENT_TYPE);
@@ -102,7 +102,7 @@ fn refuse<B>(
 }
 
 /// Parses the endpoint named by the first event.
-fn endpoint(url: &Url, event: &Event) -> Result<Uri, UpstreamError> {
+fn endpoint(url: &Url, event: &Event) -> Result<Uri> {
     let is_endpoint = event.event.as_deref() == Some("endpoint");
     let text = std::str::from_utf8(&event.data).unwrap_or("").trim();
     let words = match url.join(text) {
@@ -123,7 +123,7 @@ fn endpoint(url: &Url, event: &Event) -> Result<Uri, UpstreamError> {
 }
 
 /// Returns the path and query, the only parts of a URL in a request line.
-fn place(url: &Url) -> Result<Uri, UpstreamError> {
+fn place(url: &Url) -> Result<Uri> {
     let text = &url[Position::BeforePath..Position::AfterQuery];
     text.parse().map_err(|_| {
         UpstreamError::new(UpstreamErrorKind::Garbage, "the URL is not valid in a request")
@@ -131,7 +131,7 @@ fn place(url: &Url) -> Result<Uri, UpstreamError> {
 }
 
 /// Returns the next event with data.
-async fn next_event(stream: &mut EventReader) -> Result<Option<Event>, UpstreamError> {
+async fn next_event(stream: &mut EventReader) -> Result<Option<Event>> {
     loop {
         match stream.next().await? {
             Some(event) if event.data.is_empty() => {}
@@ -209,18 +209,13 @@ impl Posts {
 }
 
 impl Outgoing for Posts {
-    fn send(
-        &self,
-        id: Option<u64>,
-        text: Bytes,
-        assertion: Option<Arc<dyn IdentityAssertion>>,
-    ) -> Result<(), UpstreamError> {
-        let text = count_outgoing(text, &self.budget)?;
+    fn send(&self, mut message: QueuedMessage) -> Result<()> {
+        message.text = count_outgoing(message.text, &self.budget)?;
         let mut state = self.state.lock();
         if state.closing {
             return Err(UpstreamError::closed());
         }
-        if !state.queue.push(QueuedMessage { id, text, assertion }, self.capacity) {
+        if !state.queue.push(message, self.capacity) {
             return Err(UpstreamError::new(
                 UpstreamErrorKind::Overloaded,
                 "the server accepts messages too slowly",
@@ -290,22 +285,14 @@ async fn run(
     exchange.end("the gateway closed the connection");
 }
 
-async fn deliver_within(
-    wait: Duration,
-    origin: &Origin,
-    message: Request<Payload>,
-) -> Result<(), UpstreamError> {
-    match timeout(wait, deliver(origin, message)).await {
-        Ok(delivered) => delivered,
-        Err(_) => {
-            let words = "the server did not accept the message in time";
-            Err(UpstreamError::timeout(words))
-        }
-    }
+async fn deliver_within(wait: Duration, origin: &Origin, message: Request<Payload>) -> Result<()> {
+    let delivered = timeout(wait, deliver(origin, message)).await;
+    let words = "the server did not accept the message in time";
+    delivered.map_err(|_| UpstreamError::timeout(words))?
 }
 
 /// Posts a message; any 2xx status means accepted.
-async fn deliver(origin: &Origin, message: Request<Payload>) -> Result<(), UpstreamError> {
+async fn deliver(origin: &Origin, message: Request<Payload>) -> Result<()> {
     let response = origin.send(message).await?;
     let status = response.status();
     // Read to its end, so that the connection can be reused.

@@ -18,7 +18,7 @@ use crate::call::Subscription;
 use crate::catalog::Catalog;
 use crate::config::Transport;
 use crate::connection::{Ask, Connection, ServerTransport};
-use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::failure::{Result, UpstreamErrorKind};
 use crate::handshake::HandshakeError;
 use crate::interactive_catalog;
 use crate::lists::NO_LIST_MEMORY;
@@ -198,8 +198,8 @@ fn describe_peer(connection: &Connection) -> status::Peer {
         era: connection.era(),
         revision: connection.peer.revision,
         transport: connection.peer.transport_name,
-        name: connection.peer.name.clone(),
-        version: connection.peer.version.clone(),
+        name: connection.peer.server.name.clone(),
+        version: connection.peer.server.version.clone(),
     }
 }
 
@@ -380,7 +380,7 @@ async fn hold(
     id: u64,
     uris: Vec<String>,
     tasks: Vec<String>,
-) -> Result<bool, UpstreamError> {
+) -> Result<bool> {
     let mut filter = json!({
         "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
         "resourceSubscriptions": uris,

@@ -35,11 +35,8 @@ impl WantedTopics {
     }
 
     fn list(&self, name: impl Fn(&Topic) -> Option<&String>) -> Vec<String> {
-        let mut names = Vec::new();
-        for topic in self.counts.lock().keys() {
-            names.extend(name(topic).cloned());
-        }
-        names
+        let counts = self.counts.lock();
+        counts.keys().filter_map(|topic| name(topic).cloned()).collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

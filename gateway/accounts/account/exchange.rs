@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::Account;
 use crate::config::Method;
 use crate::discovery::Discovered;
-use crate::error::AccountError;
+use crate::error::{AccountError, Result};
 use crate::grant::Grant;
 use crate::holder::SubjectToken;
 use crate::token_endpoint::{
@@ -28,7 +28,7 @@ const ID_JAG_TYPE: &str = "oauth-id-jag+jwt";
 
 impl Account {
     /// Obtains a token for the holder, valid no longer than the holder's own.
-    pub(super) async fn exchange(&self) -> Result<bool, AccountError> {
+    pub(super) async fn exchange(&self) -> Result<bool> {
         let subject = self.holder.as_ref().and_then(|holder| holder.token.as_deref());
         // The gateway allows for clocks that differ, which issuers need not.
         let subject = subject.filter(|subject| subject.expires_at > SystemTime::now());
@@ -70,7 +70,7 @@ impl Account {
         found: &Discovered,
         client: &ClientIdentity,
         scopes: &[String],
-    ) -> Result<String, AccountError> {
+    ) -> Result<String> {
         let Some((provider, own)) = self.server.provider().await? else {
             return Err(AccountError::Setup("`auth.provider` is not set".into()));
         };
@@ -107,7 +107,7 @@ fn subject_parameters(
 }
 
 /// Checks that the answer has the kind of token that was requested.
-fn check_kind(answer: &Value, kind: &str) -> Result<(), AccountError> {
+fn check_kind(answer: &Value, kind: &str) -> Result<()> {
     if answer["issued_token_type"] == kind {
         return Ok(());
     }
@@ -115,11 +115,7 @@ fn check_kind(answer: &Value, kind: &str) -> Result<(), AccountError> {
 }
 
 /// Checks what an identity assertion is for. Its signature is checked by its receiver.
-fn check_assertion(
-    assertion: &str,
-    found: &Discovered,
-    client: &ClientIdentity,
-) -> Result<(), AccountError> {
+fn check_assertion(assertion: &str, found: &Discovered, client: &ClientIdentity) -> Result<()> {
     let mut parts = assertion.split('.').map(|part| {
         let bytes = URL_SAFE_NO_PAD.decode(part).unwrap_or_default();
         serde_json::from_slice::<Value>(&bytes).unwrap_or(Value::Null)

@@ -9,7 +9,7 @@ use lockgate_text::date::to_ms;
 
 use super::{Account, Needs, Refusal};
 use crate::config::Method;
-use crate::error::AccountError;
+use crate::error::{AccountError, Result};
 use crate::grant::AccountState;
 use crate::grant::{About, Grant};
 use crate::holder::{DISCONNECTED, Holder, new_record, record_holder};
@@ -50,13 +50,13 @@ impl Account {
     }
 
     /// Reads the stored grant on first use.
-    pub(crate) async fn load(&self) -> Result<(), AccountError> {
+    pub(crate) async fn load(&self) -> Result<()> {
         self.loaded.get_or_try_init(async || self.reload().await.map(drop)).await?;
         Ok(())
     }
 
     /// Reads the stored grant. Returns whether there is one that was not disconnected.
-    pub(crate) async fn reload(&self) -> Result<bool, AccountError> {
+    pub(crate) async fn reload(&self) -> Result<bool> {
         let Some((storage, _)) = self.storage() else { return Ok(self.is_connected()) };
         let before = self.needs.lock().revision;
         let Some(record) = storage.store.find_grant(&self.id).await? else {
@@ -96,10 +96,8 @@ impl Account {
     /// they hear of stored changes from the store.
     pub(super) fn tell(&self, failure: Option<&AccountError>) {
         let Some(holder) = self.holder.as_ref().filter(|_| self.is_connectable()) else { return };
-        let mut record = match self.describe() {
-            Some(record) => record,
-            None => new_record(&self.id, holder, &self.server.slug),
-        };
+        let record = self.describe();
+        let mut record = record.unwrap_or_else(|| new_record(&self.id, holder, &self.server.slug));
         let mut about: About = serde_json::from_str(&record.about).unwrap_or_default();
         about.failure = failure.map(ToString::to_string);
         record.about = serde_json::to_string(&about).unwrap_or_default();
@@ -193,7 +191,7 @@ impl Account {
     /// # Errors
     /// The store cannot be written, or the integration or organisation was deleted meanwhile. The
     /// grant is revoked.
-    pub(crate) async fn connect(self: &Arc<Self>, grant: Grant) -> Result<(), AccountError> {
+    pub(crate) async fn connect(self: &Arc<Self>, grant: Grant) -> Result<()> {
         let written = self.write(Some(grant.clone()), None, None).await;
         if !matches!(written, Ok(true)) {
             self.revoke_in_background(Arc::new(grant));
@@ -214,7 +212,7 @@ impl Account {
         grant: Option<Grant>,
         over: Option<i64>,
         failure: Option<&AccountError>,
-    ) -> Result<bool, AccountError> {
+    ) -> Result<bool> {
         let Some((storage, holder)) = self.storage() else {
             let mut needs = self.needs.lock();
             if over.is_some_and(|over| over != needs.revision) {
@@ -263,7 +261,7 @@ impl Account {
         }
     }
 
-    async fn store_needs(&self) -> Result<(), AccountError> {
+    async fn store_needs(&self) -> Result<()> {
         let Some((storage, _)) = self.storage() else {
             let mut needs = self.needs.lock();
             let is_new = needs.is_waiting() && !std::mem::replace(&mut needs.is_shared, true);
@@ -301,7 +299,7 @@ impl Account {
         new: Grant,
         over: i64,
         unwritten: &mut Option<(Grant, i64)>,
-    ) -> Result<bool, AccountError> {
+    ) -> Result<bool> {
         let is_written = match self.write(Some(new.clone()), Some(over), None).await {
             Ok(is_written) => is_written,
             Err(error) => {
@@ -322,7 +320,7 @@ impl Account {
 
     /// Takes the lease for a refresh. Returns `false` when another gateway has changed the grant,
     /// which is adopted.
-    pub(super) async fn take_lease(&self, revision: i64) -> Result<bool, AccountError> {
+    pub(super) async fn take_lease(&self, revision: i64) -> Result<bool> {
         let Some((storage, _)) = self.storage() else { return Ok(true) };
         let began = Instant::now();
         loop {
@@ -350,7 +348,7 @@ impl Account {
     }
 
     /// Wipes the grant, and revokes it in the background. Returns `false` if there is none.
-    pub(crate) async fn disconnect(self: Arc<Self>) -> Result<bool, AccountError> {
+    pub(crate) async fn disconnect(self: Arc<Self>) -> Result<bool> {
         for _ in 0..MAX_ATTEMPTS {
             if !self.reload().await? {
                 return Ok(false);

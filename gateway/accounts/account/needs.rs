@@ -80,10 +80,8 @@ impl Account {
         scopes.sort_unstable();
         let at = now_ms();
         let wanted = Upgrade { at, scopes, step_up: needs.step_up.clone() };
-        let mut recent = match &*self.grant.load() {
-            Some(grant) => grant.upgrades.clone(),
-            None => Vec::new(),
-        };
+        let grant = self.grant.load();
+        let mut recent = grant.as_ref().map(|grant| grant.upgrades.clone()).unwrap_or_default();
         recent.retain(|upgrade| upgrade.at > at - UPGRADE_PERIOD);
         (wanted, recent)
     }

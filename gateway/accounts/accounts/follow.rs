@@ -8,7 +8,7 @@ use lockgate_store::GrantRecord;
 
 use super::{Accounts, ServerAccounts};
 use crate::account::Account;
-use crate::error::AccountError;
+use crate::error::Result;
 use crate::grant::About;
 use crate::holder::record_holder;
 use crate::records::{MAX_CHANGES, Storage};
@@ -64,11 +64,7 @@ impl Accounts {
 
     /// Adopts the changes since the revision `known`. Without it, and after the store was replaced,
     /// all accounts in memory are read again.
-    async fn read_changes(
-        &self,
-        storage: &Storage,
-        known: &mut Option<i64>,
-    ) -> Result<(), AccountError> {
+    async fn read_changes(&self, storage: &Storage, known: &mut Option<i64>) -> Result<()> {
         let newest = storage.store.grant_revision().await?;
         let Some(since) = known.filter(|known| *known <= newest) else {
             for account in self.all() {

@@ -2,7 +2,7 @@
 //! organisation. Their servers are in `agent_servers`.
 
 use lockgate_proxy::{ItemMistake, Items};
-use lockgate_registry::{Agent as Stored, AgentPatch, AgentQuery, Changed, NewAgent};
+use lockgate_registry::{Agent as Stored, AgentPatch, Changed, NewAgent, PageQuery};
 use serde::Deserializer;
 
 use super::body::segment_of;
@@ -168,7 +168,7 @@ pub(crate) async fn list_agents(
     let actor = make_actor(&caller);
     let part = part.read()?;
     let Part { offset, limit } = part;
-    let asked = AgentQuery {
+    let asked = PageQuery {
         search: filter.search,
         sort: filter.sort.unwrap_or_default().into(),
         is_descending: SortOrder::is_descending(filter.order),

@@ -48,11 +48,12 @@ pub(crate) fn list_unserved(By { state, caller, .. }: &By<Admin>) -> Vec<Integra
     let actor = make_actor(caller);
     let states = States::of(state, &actor.organisation);
     let mut unserved = Vec::new();
-    let mut query = IntegrationQuery { limit: Some(200), ..IntegrationQuery::default() };
+    let mut query = IntegrationQuery::default();
+    query.page.limit = Some(200);
     loop {
         let found = registry.list_integrations(&actor, &query);
-        query.offset += found.items.len();
-        let is_last = found.items.is_empty() || query.offset >= found.total;
+        query.page.offset += found.items.len();
+        let is_last = found.items.is_empty() || query.page.offset >= found.total;
         let found = found.items.into_iter();
         unserved.extend(found.map(|stored| Integration::new(&states, stored, caller.role)));
         if is_last {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use crate::caller_id::CallerId;
-use crate::pool::{Freed, Membership, PoolWaiter};
+use crate::pool::{Membership, PoolWaiter, Queue};
 
 #[derive(Default)]
 pub(super) struct Callers {
@@ -122,10 +122,8 @@ impl Callers {
     }
 
     fn turn_of_organisation(&self, caller: CallerId) -> f64 {
-        match self.organisations.get(&caller.organisation) {
-            Some(organisation) => organisation.had.max(self.clock),
-            None => self.clock,
-        }
+        let organisation = self.organisations.get(&caller.organisation);
+        organisation.map_or(self.clock, |organisation| organisation.had.max(self.clock))
     }
 
     /// Returns the matching waiting caller with the least service; ties go to the longest waiting.
@@ -357,7 +355,7 @@ impl Rules {
     }
 
     /// Returns a permit or queue entry to the pool, and which part was freed.
-    pub(super) fn unlend(&self, what: usize) -> Option<Freed> {
+    pub(super) fn unlend(&self, what: usize) -> Option<Queue> {
         let part = self.part.as_ref()?;
         let member = if what == RUNNING { &part.running } else { &part.waiting };
         Some(member.give_back())

@@ -88,3 +88,116 @@ async fn the_way_out_names_the_client_and_no_token() {
     let (away, _) = provider("http://127.0.0.1:1", |_| {});
     assert_eq!((away.end().await, away.ends_sessions()), (None, false));
 }
+
+const ISSUER: &str = "https://as.test";
+
+fn document(edit: impl FnOnce(&mut Value)) -> Value {
+    let mut document = json!({
+        "issuer": ISSUER,
+        "authorization_endpoint": "https://as.test/auth?tenant=1",
+        "token_endpoint": "https://token.test/",
+    });
+    edit(&mut document);
+    document
+}
+
+#[test]
+fn what_is_missing_or_weaker_than_it_has_to_be_is_named() {
+    for (member, value, words) in [
+        ("authorization_endpoint", Value::Null, "no `authorization_endpoint`"),
+        ("authorization_endpoint", json!("http://as.test/auth"), "is not https"),
+        ("authorization_endpoint", json!("javascript:alert(1)"), "is not https"),
+        ("token_endpoint", json!("/token"), "no `token_endpoint`"),
+        ("token_endpoint", json!("http://as.test/token"), "is not https"),
+        ("code_challenge_methods_supported", json!(["plain"]), "PKCE"),
+        ("response_types_supported", json!(["id_token"]), "response type `code`"),
+    ] {
+        let document = document(|document| document[member] = value.clone());
+        let fault = Metadata::read(&document, ISSUER).err().unwrap_or_default();
+        assert!(fault.contains(words), "{member} {value}: {fault}");
+    }
+    assert!(Metadata::read(&document(|_| {}), ISSUER).is_ok());
+}
+
+#[test]
+fn the_secret_goes_where_the_provider_wants_it() {
+    for (methods, expected) in [
+        (Value::Null, SecretPlace::Header),
+        (json!(["client_secret_post", "client_secret_basic"]), SecretPlace::Header),
+        (json!(["client_secret_post", "none"]), SecretPlace::Body),
+        (json!(["private_key_jwt"]), SecretPlace::Nowhere),
+        (json!([]), SecretPlace::Nowhere),
+    ] {
+        let document =
+            document(|document| document["token_endpoint_auth_methods_supported"] = methods);
+        assert_eq!(Metadata::read(&document, ISSUER).unwrap().secret_place, expected);
+    }
+}
+
+#[test]
+fn a_provider_says_whether_its_answers_name_it() {
+    for (value, expected) in [(json!(true), true), (json!(false), false), (json!("true"), false)] {
+        let name = "authorization_response_iss_parameter_supported";
+        let document = document(|document| document[name] = value);
+        assert_eq!(Metadata::read(&document, ISSUER).unwrap().announces_issuer, expected);
+    }
+}
+
+#[test]
+fn where_people_are_signed_out_is_known_where_it_is_said_and_safe() {
+    for (value, expected) in [
+        (Value::Null, None),
+        (json!("https://as.test/end?tenant=1"), Some("https://as.test/end?tenant=1")),
+        (json!("http://as.test/end"), None),
+        (json!("javascript:alert(1)"), None),
+        (json!(7), None),
+    ] {
+        let document = document(|document| document["end_session_endpoint"] = value);
+        let metadata = Metadata::read(&document, ISSUER).unwrap();
+        assert_eq!(metadata.end_session.as_ref().map(Url::as_str), expected);
+    }
+}
+
+fn written(secret: Option<&str>, place: SecretPlace) -> (HeaderMap, String) {
+    let (provider, _) = provider("https://as.test", |to| {
+        to.client_id = "con sole:1".into();
+        to.client_secret = secret.map(str::to_owned);
+    });
+    provider.write(place, "c&d", "verifier").unwrap()
+}
+
+#[tokio::test]
+async fn the_secret_is_where_it_belongs_and_nowhere_else() {
+    let base = "grant_type=authorization_code&code=c%26d&redirect_uri=https%3A%2F%2Fconsole.test%2F\
+        console%2Fsign-in%2Fcallback&code_verifier=verifier";
+    let (headers, body) = written(Some("p%:ä"), SecretPlace::Header);
+    assert_eq!(body, base);
+    // con+sole%3A1:p%25%3A%C3%A4
+    assert_eq!(headers[AUTHORIZATION], "Basic Y29uK3NvbGUlM0ExOnAlMjUlM0ElQzMlQTQ=");
+    assert!(headers[AUTHORIZATION].is_sensitive());
+    let (headers, body) = written(Some("secret"), SecretPlace::Body);
+    assert_eq!(body, format!("{base}&client_id=con+sole%3A1&client_secret=secret"));
+    assert!(!headers.contains_key(AUTHORIZATION));
+    for place in [SecretPlace::Header, SecretPlace::Body, SecretPlace::Nowhere] {
+        let (headers, body) = written(None, place);
+        assert_eq!(body, format!("{base}&client_id=con+sole%3A1"));
+        assert!(!headers.contains_key(AUTHORIZATION));
+    }
+}
+
+#[test]
+fn an_answer_is_read_narrowly() {
+    let ok = StatusCode::OK;
+    let granted = read(ok, &json!({"id_token": "t", "access_token": "a", "scope": "x"})).unwrap();
+    assert_eq!((&*granted.id_token, granted.scopes.as_deref()), ("t", Some("x")));
+    for (status, answer, expected) in [
+        (ok, json!({"access_token": "a"}), SignInError::Token),
+        (ok, json!([]), SignInError::Token),
+        (StatusCode::BAD_REQUEST, json!({"error": "invalid_grant"}), SignInError::Code),
+        (StatusCode::UNAUTHORIZED, json!({"error": "invalid_client"}), SignInError::Client),
+        (StatusCode::FOUND, json!({"id_token": "t"}), SignInError::Malformed),
+        (StatusCode::BAD_REQUEST, json!({"error": "a b\r\n"}), SignInError::Malformed),
+    ] {
+        assert_eq!(read(status, &answer).err(), Some(expected), "{status} {answer}");
+    }
+}

@@ -5,8 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::audiences;
-use super::fault::TokenFault;
-use super::parts::{Parts, TimeFault};
+use super::parts::{Parts, TimeFault, TokenFault};
 use crate::claims;
 use crate::identity::Identity;
 use crate::jwks::Issuer;

@@ -1,14 +1,17 @@
-//! The parts of a token, and the checks common to tokens of every use: form, signature and times.
+//! The parts of a token, the checks common to tokens of every use (form, signature and times), and
+//! the reasons to reject a token, for the log and the audit trail. The response to the sender
+//! states only that the token is invalid, or that its issuer's keys are unavailable.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::Algorithm;
+use lockgate_text::date::now;
 use lockgate_text::json::{self, Reader};
 use serde_json::{Map, Value};
 
-use super::fault::TokenFault;
-use crate::jwks::{self, Issuer};
-use lockgate_text::date::now;
+use crate::jwks;
+use crate::jwks::Issuer;
+use crate::principal::{AuthnError, RefusedCaller, RefusedToken};
 
 /// Maximum length of a token, in bytes.
 pub(super) const MAX_TOKEN: usize = 16 * 1024;
@@ -124,17 +127,13 @@ impl<'a> Parts<'a> {
     pub(super) fn check_times(&self, issuer: &Issuer) -> Result<u64, TimeFault> {
         let now = now();
         let skew = issuer.config.skew.as_secs();
-        let Some(expires) = seconds(self.claims.get("exp")) else {
-            return Err(TimeFault::Unreadable("exp"));
-        };
+        let expires = seconds(self.claims.get("exp")).ok_or(TimeFault::Unreadable("exp"))?;
         if expires.saturating_add(skew) <= now {
             return Err(TimeFault::Over);
         }
         for later in ["nbf", "iat"] {
             if let Some(value) = self.claims.get(later) {
-                let Some(begins) = seconds(Some(value)) else {
-                    return Err(TimeFault::Unreadable(later));
-                };
+                let begins = seconds(Some(value)).ok_or(TimeFault::Unreadable(later))?;
                 if begins > now.saturating_add(skew) {
                     return Err(TimeFault::Early(later));
                 }
@@ -176,3 +175,78 @@ fn seconds(value: Option<&Value>) -> Option<u64> {
     let whole = real as u64;
     Some(whole)
 }
+
+/// Maximum length of a text copied from a token, in characters.
+const MAX_TEXT: usize = 128;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TokenFault {
+    /// Not three parts, not JSON, a duplicate member, or too long.
+    Form,
+    /// A header member that changes the meaning of the others.
+    Header,
+    Type,
+    /// The algorithm is unknown, or not accepted for the issuer.
+    Algorithm,
+    Issuer,
+    Key,
+    NoKeys,
+    Signature,
+    Claim(&'static str),
+    /// This claim has a future time.
+    Early(&'static str),
+    /// The sender does not hold the certificate that the token is bound to.
+    Binding,
+}
+
+impl TokenFault {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Form => "form",
+            Self::Header => "header",
+            Self::Type => "typ",
+            Self::Algorithm => "alg",
+            Self::Issuer => "issuer",
+            Self::Key => "kid",
+            Self::NoKeys => "no_keys",
+            Self::Signature => "signature",
+            Self::Claim(_) => "claim",
+            Self::Early(_) => "early",
+            Self::Binding => "binding",
+        }
+    }
+
+    fn claim(self) -> Option<&'static str> {
+        match self {
+            Self::Issuer => Some("iss"),
+            Self::Claim(claim) | Self::Early(claim) => Some(claim),
+            Self::Binding => Some("cnf"),
+            _ => None,
+        }
+    }
+
+    /// Returns the refusal of a token, with its unverified key id and issuer if they are readable.
+    pub(super) fn refuse(self, token: &str) -> RefusedCaller {
+        let why = match self {
+            Self::NoKeys => AuthnError::Unavailable,
+            _ => AuthnError::Invalid,
+        };
+        let mut parts = token.split('.');
+        let token = RefusedToken {
+            fault: self.as_str(),
+            claim: self.claim(),
+            kid: read_text(parts.next(), "kid"),
+            issuer: read_text(parts.next(), "iss"),
+        };
+        RefusedCaller { why, who: None, token: Some(Box::new(token)) }
+    }
+}
+
+fn read_text(part: Option<&str>, name: &str) -> Option<Box<str>> {
+    let bytes = URL_SAFE_NO_PAD.decode(part?).ok()?;
+    let members: Value = Reader::exact(json::MAX_DEPTH).read(&bytes).ok()?;
+    Some(members.get(name)?.as_str()?.chars().take(MAX_TEXT).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::resolve::{Addresses, System};
 use crate::scripted::{config, serve};
+use crate::target::{Addresses, System};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 

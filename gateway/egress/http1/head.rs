@@ -237,10 +237,7 @@ fn read_chunk_size(line: &[u8]) -> Option<u64> {
     let (digits, rest) = line.split_at(end);
     let has_extension = matches!(rest.trim_ascii_start(), [] | [b';', ..]);
     let digits = std::str::from_utf8(digits).ok()?;
-    if digits.len() > 15 || !has_extension {
-        return None;
-    }
-    u64::from_str_radix(digits, 16).ok()
+    if digits.len() > 15 || !has_extension { None } else { u64::from_str_radix(digits, 16).ok() }
 }
 
 /// Why an exchange failed.

@@ -21,10 +21,9 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::{Audience, Limits};
 use crate::connection::{CloseReason, ConnectionState, HttpIo, MeteredSocket, Registration};
-use crate::context::{ConnectionContext, ListenerState};
+use crate::context::{ConnectionContext, Fallback, ListenerState};
 use crate::exchange::{Answer, Arrival, answer_request};
 use crate::exchange_handler::Handler;
-use crate::fallback::Fallback;
 use crate::incoming_body::connection_waker;
 use crate::slots::Slot;
 use crate::tls::ServerCertificate;

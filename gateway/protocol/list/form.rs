@@ -204,12 +204,7 @@ impl Form {
     }
 
     fn shape(&self, name: &str) -> Option<Shape> {
-        for &(known, shape) in self.members {
-            if known == name {
-                return Some(shape);
-            }
-        }
-        None
+        self.members.iter().find(|(known, _)| *known == name).map(|(_, shape)| *shape)
     }
 
     fn repaired(&self, item: &[u8]) -> Option<Vec<u8>> {

@@ -1,4 +1,4 @@
-//! Positions in a scanned text: values and members of objects.
+//! Positions in a scanned text, of values and members of objects, and errors of scanning.
 
 use std::borrow::Cow;
 
@@ -75,25 +75,61 @@ pub type Members = SmallVec<[Member; 8]>;
 /// Returns the value of a known member.
 #[inline]
 pub fn get(members: &[Member], key: Key) -> Option<Span> {
-    for member in members {
-        if member.known == key {
-            return Some(member.value);
-        }
-    }
-    None
+    members.iter().find(|member| member.known == key).map(|member| member.value)
 }
 
 /// Returns the value of the member called `name`.
 pub fn find(members: &[Member], text: &[u8], name: &str) -> Option<Span> {
-    for member in members {
-        if member.is(text, name) {
-            return Some(member.value);
-        }
-    }
-    None
+    members.iter().find(|member| member.is(text, name)).map(|member| member.value)
 }
 
 /// Returns the text of the member called `name`, as [`as_str`] does.
 pub fn find_str<'a>(members: &[Member], text: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
     as_str(find(members, text, name)?.of(text))
+}
+
+/// The error of a scan and its position. Small enough for results to be returned in registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} at byte {at}")]
+pub struct ScanError {
+    pub what: Fault,
+    /// Bytes from the start of the text.
+    pub at: u32,
+}
+
+/// The fault in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    #[error("not UTF-8")]
+    Utf8,
+    #[error("not JSON")]
+    Syntax,
+    #[error("text ends early")]
+    End,
+    #[error("nested too deeply")]
+    Depth,
+    #[error("text after the value")]
+    Trailing,
+    #[error("duplicate key")]
+    Duplicate,
+    #[error("keys that differ only in case")]
+    CaseVariant,
+    #[error("key with bytes outside printable ASCII")]
+    KeyBytes,
+    #[error("too many members")]
+    Members,
+    #[error("not an object")]
+    NotObject,
+    #[error("longer than 4 GiB")]
+    Length,
+}
+
+impl Fault {
+    /// Returns whether the text is not JSON, as opposed to JSON that is rejected.
+    pub fn is_syntax(self) -> bool {
+        matches!(
+            self,
+            Self::Utf8 | Self::Syntax | Self::End | Self::Trailing | Self::Depth | Self::Length
+        )
+    }
 }

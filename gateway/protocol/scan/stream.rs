@@ -2,7 +2,7 @@
 //! [`super::Scanner`] does, keeps a few bytes between two pieces, and passes the parts to a
 //! visitor. Does not compare keys; visitors do where necessary.
 
-use super::fault::Fault;
+use super::span::Fault;
 use super::text::{is_plain, plain_run};
 
 /// A receiver of the parts of a text. White space, commas and colons are left out.

@@ -216,7 +216,10 @@ fn sealers_are_shared_between_threads() {
 #[test]
 fn key_ids_and_labels_stay_the_same() {
     assert_eq!(sealer(1).newest.id, "40ed2bc1");
-    assert_eq!(ALL.map(Purpose::label), ["cursor", "request state", "task", "session", "approval"]);
+    assert_eq!(
+        ALL.map(Purpose::as_str),
+        ["cursor", "request state", "task", "session", "approval"]
+    );
     let minted = "lg1.40ed2bc1.AAECAwQFBgcICQoL7QCrWcmbgJT2WIpG9Sog0q5-HpLR9pWuIOW_YlSl";
     assert_eq!(sealer(1).open(Purpose::Cursor, BIND, NOW, minted).unwrap(), b"pinned");
 }

@@ -64,11 +64,8 @@ impl<'a> Expression<'a> {
     /// The first variable that cannot be parsed.
     pub fn parse(inside: &'a str) -> Result<Self, ExpressionError> {
         let (operator, list) = Operator::split(inside);
-        let mut variables = Vec::new();
-        for text in list.split(',') {
-            variables.push(Variable::parse(text)?);
-        }
-        Ok(Self { operator, variables })
+        let variables: Result<_, _> = list.split(',').map(Variable::parse).collect();
+        Ok(Self { operator, variables: variables? })
     }
 }
 

@@ -88,9 +88,7 @@ impl AskedCalls {
     /// # Errors
     /// The question is unknown or has expired.
     pub(crate) fn take(&self, nonce: &Nonce) -> Result<AskedCall, TakeError> {
-        let Some(asked) = self.tables.lock().asked.remove(nonce) else {
-            return Err(TakeError::Unknown);
-        };
+        let asked = self.tables.lock().asked.remove(nonce).ok_or(TakeError::Unknown)?;
         if asked.call.expires > Instant::now() { Ok(asked.call) } else { Err(TakeError::Expired) }
     }
 

@@ -151,11 +151,12 @@ impl WaitingCall {
         }
         let organisation = approver.principal.organisation();
         let is_member = approver.is_operator || organisation == self.requester.organisation();
-        let mut counts = Vec::new();
-        for rule in &self.rules {
-            // A rule accepts members of another organisation only if it names organisations.
-            counts.push(rule.accepts(&subject) && (is_member || rule.names_organisations()));
-        }
+        // A rule accepts members of another organisation only if it names organisations.
+        let accepts = self
+            .rules
+            .iter()
+            .map(|rule| rule.accepts(&subject) && (is_member || rule.names_organisations()));
+        let counts: Vec<bool> = accepts.collect();
         if counts.contains(&true) { Some(counts) } else { None }
     }
 
@@ -194,21 +195,16 @@ impl WaitingCall {
 
     /// Reports for each rule how many approvals it has and needs.
     fn progress(&self, votes: &Votes) -> Value {
-        let mut rules = Vec::new();
-        for (at, rule) in self.rules.iter().enumerate() {
+        let rules = self.rules.iter().enumerate().map(|(at, rule)| {
             let has = approvals_of(votes, at);
-            rules.push(json!({"policy": &*rule.rule, "approvals": has, "needed": rule.approvals}));
-        }
-        rules.into()
+            json!({"policy": &*rule.rule, "approvals": has, "needed": rule.approvals})
+        });
+        rules.collect()
     }
 
     fn has_enough(&self, votes: &Votes) -> bool {
-        for (at, rule) in self.rules.iter().enumerate() {
-            if approvals_of(votes, at) < rule.approvals {
-                return false;
-            }
-        }
-        true
+        let mut rules = self.rules.iter().enumerate();
+        rules.all(|(at, rule)| approvals_of(votes, at) >= rule.approvals)
     }
 
     fn vote(
@@ -271,11 +267,7 @@ fn is_same_person(one: &Principal, other: &Principal) -> bool {
 }
 
 fn approvals_of(votes: &Votes, rule: usize) -> usize {
-    let mut approvals = 0;
-    for (_, counts) in &votes.approved {
-        approvals += usize::from(counts.get(rule) == Some(&true));
-    }
-    approvals
+    votes.approved.iter().filter(|(_, counts)| counts.get(rule) == Some(&true)).count()
 }
 
 fn voters_of(votes: &Votes) -> Vec<Principal> {
@@ -306,16 +298,9 @@ impl WaitingCalls {
 
     /// Lists the calls that the approver may decide on, oldest first.
     pub(crate) fn list(&self, approver: Approver<'_>) -> Vec<Value> {
-        let mut calls = Vec::new();
-        for call in self.calls.waiting.lock().values() {
-            calls.push(Arc::clone(call));
-        }
+        let mut calls: Vec<_> = self.calls.waiting.lock().values().cloned().collect();
         calls.sort_by_key(|call| call.asked);
-        let mut all = Vec::new();
-        for call in calls {
-            all.extend(call.show_to(approver));
-        }
-        all
+        calls.iter().filter_map(|call| call.show_to(approver)).collect()
     }
 
     /// Returns the call with this id if the approver may decide on it.
@@ -357,16 +342,14 @@ impl WaitingCalls {
         let now = SystemTime::now();
         let mut ended = self.calls.ended.lock();
         ended.retain(|one| now.duration_since(one.at).unwrap_or_default() < ENDED_SHOWN);
-        let mut all = Vec::new();
-        for one in ended.iter().rev() {
-            if let Some(mut shown) = one.call.show_to(approver) {
-                shown["state"] = one.state.into();
-                shown["ended_at"] = date::of_time(one.at).into();
-                shown["by"] = one.call.deciders().into();
-                all.push(shown);
-            }
-        }
-        all
+        let shown = ended.iter().rev().filter_map(|one| {
+            let mut shown = one.call.show_to(approver)?;
+            shown["state"] = one.state.into();
+            shown["ended_at"] = date::of_time(one.at).into();
+            shown["by"] = one.call.deciders().into();
+            Some(shown)
+        });
+        shown.collect()
     }
 
     /// Subscribes to changes of all waiting calls.

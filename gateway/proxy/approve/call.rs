@@ -54,10 +54,8 @@ impl ApprovedCall {
             return Err(Refusal("its arguments have too many members".into()));
         }
         let name = context.request.param_str(Key::Name);
-        let definition = match context.view.tool(name.as_deref().unwrap_or("")) {
-            Some(seen) => &seen.entry.item.text,
-            None => b"".as_slice(),
-        };
+        let seen = context.view.tool(name.as_deref().unwrap_or(""));
+        let definition = seen.map_or(b"".as_slice(), |seen| &seen.entry.item.text);
         let mut hasher = blake3::Hasher::new();
         let [realm, subject, endpoint] = context.bind();
         let name = permitted.server().qualified_name();
@@ -82,10 +80,7 @@ impl ApprovedCall {
     pub(crate) fn show(&self, context: &RequestContext, permitted: &Permitted) -> Value {
         let principal = &context.principal;
         let tool = permitted.listed().unwrap_or("");
-        let mut needs = Vec::with_capacity(permitted.approvals().len());
-        for rule in permitted.approvals() {
-            needs.push(rule.needs());
-        }
+        let needs: Vec<_> = permitted.approvals().iter().map(|rule| rule.needs()).collect();
         json!({
             "caller": name_principal(principal),
             "caller_name": principal.key_name.as_deref(),

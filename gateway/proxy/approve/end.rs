@@ -36,13 +36,8 @@ impl Asking<'_> {
     pub(super) fn record(&self, state: &'static str, by: &[Principal]) -> Result<(), RequestError> {
         let Self { gateway, context, permitted, call, .. } = self;
         let rule = join_names(permitted.approvals());
-        let mut people = Vec::with_capacity(by.len());
-        let mut names = Vec::with_capacity(by.len());
-        for one in by {
-            people.push(name_principal(one));
-            names.push(name_of(one));
-        }
-        let people = people.join(", ");
+        let names: Vec<_> = by.iter().map(name_of).collect();
+        let people = by.iter().map(name_principal).collect::<Vec<_>>().join(", ");
         let who = name_principal(&context.principal);
         let tool = permitted.listed().unwrap_or("");
         tracing::info!(target: "audit", approval = state, who, tool, rule, by = people, "approval");

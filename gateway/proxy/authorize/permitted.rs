@@ -314,9 +314,7 @@ impl Permitted {
             approval: self.approval.clone(),
         }
     }
-}
 
-impl Permitted {
     /// Returns a copy that renders the response elsewhere.
     pub(crate) fn for_response(&self) -> Self {
         Self { resumption: self.resumption.clone(), ..self.next_round(None, None) }
@@ -377,10 +375,8 @@ fn evaluate_target(
     let question = rights.question(&subject, target);
     let arguments =
         if verdict.reads_arguments() { context.request.param(Key::Arguments) } else { None };
-    let passed = match policy.evaluate(verdict, &question, arguments) {
-        Ok(passed) => passed,
-        Err(denied) => return Err(write_denial(target, denied)),
-    };
+    let passed = policy.evaluate(verdict, &question, arguments);
+    let passed = passed.map_err(|denied| write_denial(target, denied))?;
     if let Some(denied) = &passed.dry_run {
         let who = subject.principal();
         let reason = describe_reason(&denied.reason);

@@ -79,9 +79,7 @@ impl CatalogEntry {
             annotations: self.annotations,
         }
     }
-}
 
-impl CatalogEntry {
     /// Returns whether a resource is this skill, its folder, or below it. Ignores case, because a
     /// server may.
     pub(crate) fn covers(&self, server: &dyn Upstream, own: &str) -> bool {
@@ -143,10 +141,9 @@ pub(crate) fn index(kind: ListKind) -> usize {
 
 /// Returns the category of a built-in server, which is its slug.
 pub(crate) fn category(server: &dyn Upstream) -> Option<Arc<str>> {
-    match &server.status().peer {
-        Some(peer) if peer.transport == "builtin" => Some(server.slug().into()),
-        _ => None,
-    }
+    let status = server.status();
+    let peer = status.peer.as_ref().filter(|peer| peer.transport == "builtin");
+    peer.map(|_| server.slug().into())
 }
 
 /// Returns whether the server is connected with a legacy revision.

@@ -124,12 +124,9 @@ fn join(
     entry.exposed = Arc::clone(exposed);
     entry.listed = Some(Arc::clone(exposed));
     entry.item = Item { text: Bytes::from(text), headers: None, ..entry.item };
-    let mut by_slug = BTreeMap::new();
-    for member in members {
-        by_slug.insert(member.slug.clone(), Arc::clone(&member.exposed));
-    }
+    let members = members.iter().map(|one| (one.slug.clone(), Arc::clone(&one.exposed))).collect();
     let argument = group.argument.clone();
-    Ok(GroupedTool { entry: Arc::new(entry), argument, group: name.into(), members: by_slug })
+    Ok(GroupedTool { entry: Arc::new(entry), argument, group: name.into(), members })
 }
 
 fn fingerprint(tool: &CatalogEntry) -> &str {

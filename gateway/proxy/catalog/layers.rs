@@ -1,11 +1,13 @@
 //! Builds views from two catalogs: that of the operator's servers, and that of the caller's
-//! organisation. Where slugs, names or URIs collide, the operator's take precedence.
+//! organisation. Where slugs, names or URIs collide, the operator's take precedence. An agent may
+//! use a part of both.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use ahash::AHashMap;
+use lockgate_authn::{Principal, Role};
 use lockgate_policy::{Policy, TargetKind};
 use lockgate_protocol::capabilities::{Offers, ServerExtensions};
 use lockgate_protocol::name::{Naming, Slug};
@@ -17,7 +19,6 @@ use super::entry::{CatalogEntry, Rendered, ViewEntry, index};
 use super::groups::Groups;
 use super::view::{Degraded, View};
 use super::{Catalog, Declared};
-use crate::agent_servers::AgentServers;
 use crate::catalog::merge;
 use crate::catalog::merge::{INCOMPLETE_KEEP_MS, KEEP_MS};
 use crate::catalog::tool_index::ViewSearch;
@@ -159,12 +160,9 @@ impl<'a> Layers<'a> {
         chosen: &ChosenServers<'_>,
         viewing: Viewing<'_>,
     ) -> Vec<ViewEntry> {
-        let mut visible = Vec::new();
-        for entry in self.shared.items(kind) {
-            if is_chosen(chosen, kind, entry) {
-                visible.extend(judge_entry(viewing, kind, entry));
-            }
-        }
+        let entries = self.shared.items(kind).iter().filter(|entry| is_chosen(chosen, kind, entry));
+        let mut visible: Vec<_> =
+            entries.filter_map(|entry| judge_entry(viewing, kind, entry)).collect();
         let own = self.own.map_or(&[][..], |own| own.items(kind));
         if own.is_empty() {
             return visible;
@@ -206,14 +204,10 @@ impl<'a> Layers<'a> {
         chosen: ChosenServers<'a>,
         viewing: Viewing<'_>,
     ) -> ChosenServers<'a> {
-        let mut with_visible: HashSet<&str> = HashSet::new();
-        for seen in seen.iter().flatten() {
-            with_visible.insert(seen.entry.slug.as_str());
-        }
-        let mut with_items: HashSet<&str> = HashSet::new();
-        for catalog in self.catalogs() {
-            with_items.extend(catalog.items.iter().flatten().map(|entry| entry.slug.as_str()));
-        }
+        let seen = seen.iter().flatten();
+        let with_visible: HashSet<&str> = seen.map(|seen| seen.entry.slug.as_str()).collect();
+        let all = self.catalogs().flat_map(|catalog| catalog.items.iter().flatten());
+        let with_items: HashSet<&str> = all.map(|entry| entry.slug.as_str()).collect();
         let mut servers = chosen;
         servers.retain(|slug, _| {
             let is_empty = !with_items.contains(slug);
@@ -417,4 +411,35 @@ fn names_of(all: &[ViewEntry], namespaced: bool, naming: Naming) -> AHashMap<Box
         }
     }
     table
+}
+
+/// The servers that are assigned to an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentServers {
+    pub id: String,
+    pub owner: AgentOwner,
+    /// May include servers that do not exist.
+    pub servers: BTreeSet<ServerId>,
+    /// The own names of tools that the agent cannot list or call.
+    pub hidden: BTreeMap<ServerId, BTreeSet<String>>,
+    /// JSON text of [`Items`](crate::Items); `None` for all items of the servers.
+    pub items: Option<Arc<str>>,
+    /// The form of its list of tools; `None` for the operator's setting.
+    pub mode: Option<ToolsMode>,
+}
+
+/// The principal, in the agent's organisation, that owns the agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentOwner {
+    pub issuer: String,
+    pub subject: String,
+}
+
+impl AgentServers {
+    /// Returns whether a member of the organisation may use the agent.
+    pub(crate) fn is_for(&self, principal: &Principal, role: Role) -> bool {
+        let is_owner =
+            *self.owner.issuer == *principal.issuer && *self.owner.subject == *principal.subject;
+        is_owner || role >= Role::Admin
+    }
 }

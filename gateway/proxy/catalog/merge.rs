@@ -58,14 +58,13 @@ impl Merger<'_> {
             }
         }
         let exposed = self.expose(kind, &offered);
-        let mut entries = Vec::with_capacity(offered.len());
-        for (offered, exposed) in offered.iter().zip(exposed) {
+        let entries = offered.iter().zip(exposed).map(|(offered, exposed)| {
             let organisation = organisation_of(&**offered.server);
-            entries.push(self.make_entry(kind, offered, exposed.into(), || {
+            self.make_entry(kind, offered, exposed.into(), || {
                 self.metrics.tool(organisation, offered.slug, &offered.item.key)
-            }));
-        }
-        entries
+            })
+        });
+        entries.collect()
     }
 
     fn expose(&self, kind: ListKind, offered: &[Offered<'_>]) -> Vec<String> {

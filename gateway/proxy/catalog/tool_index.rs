@@ -1,4 +1,5 @@
-//! The tools of a catalog as they are found: their index of words, and their vectors.
+//! The tools of a catalog as they are found: their index of words, their vectors, and the tools
+//! with which clients find and call them, in place of a long list.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -11,6 +12,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::catalog::entry::{CatalogEntry, RenderedList};
+use crate::items::{CALL, DESCRIBE, FIND};
 
 /// Bytes of a text for a vector.
 pub(crate) const MAX_TEXT: usize = 1024;
@@ -64,13 +66,12 @@ impl ToolIndex {
 
     /// Returns the text of each tool for its vector, with its hash.
     pub(crate) fn describe_tools(&self) -> Vec<(Hash, String)> {
-        let mut texts = Vec::with_capacity(self.tools.len());
-        for entry in &self.tools {
+        let texts = self.tools.iter().map(|entry| {
             let definition = serde_json::from_slice(&entry.item.text).unwrap_or(Value::Null);
             let text = describe(&make_document(entry, &definition));
-            texts.push((blake3::hash(text.as_bytes()), text));
-        }
-        texts
+            (blake3::hash(text.as_bytes()), text)
+        });
+        texts.collect()
     }
 
     /// Returns whether the caller is to compute the vectors.
@@ -203,10 +204,8 @@ impl ViewSearch {
         }
         let mut sources = Vec::new();
         for index in indexes {
-            let mut of_index = Vec::with_capacity(index.tools.len());
-            for tool in &index.tools {
-                of_index.push(positions.remove(&Arc::as_ptr(tool)));
-            }
+            let of_index = index.tools.iter().map(|tool| positions.remove(&Arc::as_ptr(tool)));
+            let of_index: Vec<_> = of_index.collect();
             if of_index.iter().any(Option::is_some) {
                 sources.push(Source { index: Arc::clone(index), positions: of_index });
             }
@@ -258,10 +257,9 @@ impl ViewSearch {
                 position.is_some_and(|position| includes(&tools[position]))
             });
         }
-        let mut parts = Vec::new();
-        for (source, includes) in self.sources.iter().zip(&filters) {
-            parts.push(Part { index: source.index.get(), includes });
-        }
+        let parts = self.sources.iter().zip(&filters);
+        let parts: Vec<_> =
+            parts.map(|(source, includes)| Part { index: source.index.get(), includes }).collect();
         let vectors = similar.map(|similar| self.vectors(similar.source)).unwrap_or_default();
         let hits = match similar {
             Some(similar) if vectors.len() == parts.len() => {
@@ -269,12 +267,10 @@ impl ViewSearch {
             }
             _ => find(&parts, query, limit),
         };
-        let mut found = Vec::new();
-        for hit in hits {
-            let position = self.sources[hit.part].positions[hit.document as usize];
-            found.extend(position.map(|position| &tools[position]));
-        }
-        found
+        let hits = hits.into_iter();
+        let positions =
+            hits.filter_map(|hit| self.sources[hit.part].positions[hit.document as usize]);
+        positions.map(|position| &tools[position]).collect()
     }
 
     /// Returns the vectors of the tools of each source, without those that are not known.
@@ -292,4 +288,56 @@ fn is_for_hosts(definition: &[u8]) -> bool {
     let meta: Value = serde_json::from_slice(meta).unwrap_or(Value::Null);
     let Some(visibility) = meta["ui"]["visibility"].as_array() else { return false };
     !visibility.iter().any(|reader| reader == "model")
+}
+
+/// Tools returned by a search: at most, and by default.
+pub(crate) const MAX_FOUND: u64 = 25;
+pub(crate) const FOUND: u64 = 5;
+/// Tools described at once.
+pub(crate) const MAX_DESCRIBED: usize = 20;
+
+/// Definitions by name. The limits above stand in them as well.
+pub(crate) const DEFINITIONS: [(&str, &str); 3] = [
+    (
+        FIND,
+        concat!(
+            r#"{"name":"find_tools","description":"Finds tools by their purpose. Returns "#,
+            r#"names, arguments and a line about each. Call a tool that you find with "#,
+            r#"call_tool.","inputSchema":{"type":"object","#,
+            r#""properties":{"query":{"type":"string","maxLength":4096,"#,
+            r#""description":"The task, in a few words"},"server":{"type":"string","#,
+            r#""description":"Only tools of this server"},"limit":{"type":"integer","#,
+            r#""minimum":1,"maximum":25,"default":5}},"required":["query"],"#,
+            r#""additionalProperties":false},"annotations":{"readOnlyHint":true}}"#,
+        ),
+    ),
+    (
+        DESCRIBE,
+        concat!(
+            r#"{"name":"describe_tools","description":"Returns the full definitions of "#,
+            r#"tools.","inputSchema":{"type":"object","#,
+            r#""properties":{"names":{"type":"array","items":{"type":"string"},"#,
+            r#""minItems":1,"maxItems":20}},"required":["names"],"#,
+            r#""additionalProperties":false},"annotations":{"readOnlyHint":true}}"#,
+        ),
+    ),
+    (
+        CALL,
+        concat!(
+            r#"{"name":"call_tool","description":"Calls a tool that find_tools "#,
+            r#"returned.","inputSchema":{"type":"object","#,
+            r#""properties":{"name":{"type":"string"},"arguments":{"type":"object","#,
+            r#""description":"The tool's arguments"}},"required":["name"],"#,
+            r#""additionalProperties":false}}"#,
+        ),
+    ),
+];
+
+/// Returns the first sentence of a text on one line, of at most so many bytes.
+pub(crate) fn first_sentence(text: &str, most: usize) -> String {
+    let line = text.trim().lines().next().unwrap_or("");
+    let end = line.find(". ").map_or(line.len(), |at| at + 1);
+    let sentence = &line[..end];
+    let cut = sentence.floor_char_boundary(most);
+    if cut < sentence.len() { format!("{}…", &sentence[..cut]) } else { sentence.to_owned() }
 }

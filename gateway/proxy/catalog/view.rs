@@ -117,10 +117,7 @@ impl View {
 
     /// Returns the tools as listed: those of a group are one.
     pub(crate) fn listed_tools(&self) -> &[Arc<CatalogEntry>] {
-        match &self.groups {
-            Some(groups) => &groups.listed,
-            None => &self.items[index(ListKind::Tools)],
-        }
+        self.groups.as_ref().map_or(&self.items[index(ListKind::Tools)], |groups| &groups.listed)
     }
 
     /// Returns a list's entries for clients of an audience.

@@ -81,9 +81,6 @@ impl Directory {
     }
 
     fn version_of(&self, own: Option<&Organisation>) -> u64 {
-        match own {
-            None => self.catalog.load().version,
-            Some(own) => own.state().catalog.version,
-        }
+        own.map_or_else(|| self.catalog.load().version, |own| own.state().catalog.version)
     }
 }

@@ -15,7 +15,7 @@ use lockgate_upstream::{Item, ListKind};
 use serde_json::{Value, json};
 
 use crate::catalog::entry::Pages;
-use crate::catalog::{Audience, CatalogEntry, View, ViewSearch, index, management};
+use crate::catalog::{Audience, CatalogEntry, View, ViewSearch, index, tool_index};
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
 use crate::snapshot::Snapshot;
@@ -71,10 +71,7 @@ fn find_page<'a>(context: &RequestContext, list: &'a Pages) -> Option<(usize, &'
 fn read_cursor(context: &RequestContext, mark: &str, cursor: &[u8]) -> Option<usize> {
     let plain = tokens::open_cursor(context, &[context.request.method.as_str()], cursor)?;
     let (of, number) = std::str::from_utf8(&plain).ok()?.split_once(' ')?;
-    if of != mark {
-        return None;
-    }
-    number.parse().ok()
+    if of != mark { None } else { number.parse().ok() }
 }
 
 fn write_cache_hints(object: &mut Object<'_>, view: &View) {
@@ -101,16 +98,15 @@ fn write_list_meta(object: &mut Object<'_>, context: &RequestContext) {
 }
 
 fn list_degraded(view: &View) -> Value {
-    let mut all = Vec::with_capacity(view.degraded.len());
-    for one in &view.degraded {
-        all.push(json!({
+    let all = view.degraded.iter().map(|one| {
+        json!({
             "server": one.server,
             "state": one.state,
             "since": one.since,
             "reason": one.reason,
-        }));
-    }
-    all.into()
+        })
+    });
+    all.collect()
 }
 
 pub(super) fn write_discovery(context: &RequestContext) -> Text {
@@ -177,7 +173,7 @@ fn introduce_search(all: &mut String, view: &View) {
     for slug in view.servers.keys() {
         let text = view.instructions.iter().find(|(other, _)| other == slug);
         let purpose =
-            text.map_or(String::new(), |(_, text)| management::first_sentence(text, MAX_PURPOSE));
+            text.map_or(String::new(), |(_, text)| tool_index::first_sentence(text, MAX_PURPOSE));
         let line = format!("\n- {slug}{}{purpose}", if purpose.is_empty() { "" } else { ": " });
         if all.len() - start + line.len() > MAX_INTRODUCTION {
             all.push_str("\n- …");
@@ -250,11 +246,8 @@ fn render(
     if entries.is_empty() {
         return vec![Bytes::from_static(b"[]")];
     }
-    let mut pages = Vec::new();
-    for entries in entries.chunks(page_items.max(1)) {
-        pages.push(render_page(view, kind, revision, entries));
-    }
-    pages
+    let pages = entries.chunks(page_items.max(1));
+    pages.map(|entries| render_page(view, kind, revision, entries)).collect()
 }
 
 /// Renders the management tools, and the tools that stay listed beside them.
@@ -269,7 +262,7 @@ fn render_short(
         search.listed.iter().filter(|entry| entry.audience.includes(client)).collect();
     let mut pages = render(view, ListKind::Tools, revision, &entries, page_items);
     let mut first = vec![b'['];
-    for (name, definition) in management::DEFINITIONS {
+    for (name, definition) in tool_index::DEFINITIONS {
         if first.len() > 1 {
             first.push(b',');
         }

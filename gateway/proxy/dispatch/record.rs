@@ -151,10 +151,7 @@ pub fn audit_allow<'a>(
 
 /// Returns the listed name of the item, or else the requested name.
 fn name_of<'a>(context: &'a RequestContext, permitted: &'a Permitted) -> Option<Cow<'a, str>> {
-    match permitted.listed() {
-        Some(listed) => Some(Cow::Borrowed(listed)),
-        None => find_name(context),
-    }
+    permitted.listed().map(Cow::Borrowed).or_else(|| find_name(context))
 }
 
 fn describe_request<'a>(

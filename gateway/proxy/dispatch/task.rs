@@ -55,9 +55,9 @@ pub(super) async fn follow(
         Some(task) => lockgate_protocol::list::member(task, "taskId"),
         None => answer.member(Key::TaskId),
     };
-    let Some(own) = id.and_then(scan::as_str) else {
-        return Err(permitted.broken("returned a task without an id"));
-    };
+    let own = id
+        .and_then(scan::as_str)
+        .ok_or_else(|| permitted.broken("returned a task without an id"))?;
     let mut task = FollowedTask::new(context, permitted, own.into_owned());
     let ended = if is_modern {
         task.follow_modern(channel).await
@@ -202,12 +202,9 @@ impl<'a> FollowedTask<'a> {
         let asks = read_response(self.permitted, write::result(b"0", asks.as_bytes()))?;
         let channel = channel.map(|channel| &**channel);
         let next = interact::ask_client(self.permitted, &asks, channel).await?;
-        let mut answers = None;
-        for (name, value) in next.replaced() {
-            if *name == Key::InputResponses {
-                answers = value.as_deref();
-            }
-        }
+        let mut replaced = next.replaced().iter();
+        let answers = replaced.rfind(|(name, _)| *name == Key::InputResponses);
+        let answers = answers.and_then(|(_, value)| value.as_deref());
         let answers = serde_json::from_slice(answers.unwrap_or(b"{}")).unwrap_or(Value::Null);
         let params = json!({"taskId": self.own, "inputResponses": answers});
         let taken = self.ask(Method::TasksUpdate, &params, None).await?;

@@ -55,10 +55,7 @@ impl Tasks {
     ) -> Result<Self, RequestError> {
         let Some(ids) = filter.get("taskIds") else { return Ok(Self::default()) };
         require_tasks(context)?;
-        let ids = match ids {
-            Value::Array(ids) => ids.as_slice(),
-            _ => &[],
-        };
+        let ids = ids.as_array().map_or(&[][..], Vec::as_slice);
         if ids.len() > context.snapshot.config.limits.subscriptions {
             return Err(RequestError::invalid(
                 "too many tasks in one listen (limits.subscriptions)",

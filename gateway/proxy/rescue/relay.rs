@@ -145,10 +145,7 @@ fn short_message(error: ErrorObject, text: &[u8]) -> String {
 
 fn read_data(error: ErrorObject, text: &[u8]) -> Option<Value> {
     let data = error.data(text)?;
-    if data.len() > MAX_DATA {
-        return None;
-    }
-    serde_json::from_slice(data).ok()
+    if data.len() > MAX_DATA { None } else { serde_json::from_slice(data).ok() }
 }
 
 /// Returns whether the client's revision has the error code for URL elicitation.
@@ -163,10 +160,9 @@ fn missing_capabilities(context: &RequestContext, data: Option<&Value>) -> Optio
     if context.session.is_some() {
         return None;
     }
-    let mut declared = match context.request.meta(Key::MetaClientCapabilities) {
-        Some(raw) => serde_json::from_slice(raw).unwrap_or(Value::Null),
-        None => Value::Null,
-    };
+    let declared = context.request.meta(Key::MetaClientCapabilities);
+    let declared = declared.and_then(|raw| serde_json::from_slice(raw).ok());
+    let mut declared: Value = declared.unwrap_or_default();
     // An elicitation without modes supports forms.
     if let Some(Value::Object(modes)) = declared.get_mut("elicitation")
         && modes.is_empty()

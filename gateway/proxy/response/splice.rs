@@ -22,10 +22,7 @@ pub(super) fn splice(
     mut changed: Vec<(&[u8], Vec<u8>)>,
 ) -> Text {
     let is_run = is_run(answer.members(), kept);
-    let mut stays = 0;
-    for member in kept {
-        stays += member.value.of(text).len();
-    }
+    let stays: usize = kept.iter().map(|member| member.value.of(text).len()).sum();
     // If the largest changed member exceeds all unchanged members, it is the part that is not
     // copied.
     let middle = take_larger(&mut changed, stays);
@@ -91,10 +88,7 @@ fn is_run(all: &[Member], kept: &[&Member]) -> bool {
 
 /// Writes how long a result may be cached: as long as its server says.
 pub(crate) fn write_cache_hints(object: &mut Object<'_>, ttl: Option<&[u8]>) {
-    let ttl = match ttl {
-        Some(ttl) if ttl.iter().all(u8::is_ascii_digit) => ttl,
-        _ => b"0",
-    };
+    let ttl = ttl.filter(|ttl| ttl.iter().all(u8::is_ascii_digit)).unwrap_or(b"0");
     object.raw("ttlMs", ttl);
     object.raw("cacheScope", b"\"private\"");
 }
@@ -107,10 +101,7 @@ pub(crate) fn write_meta(
     task: Option<&str>,
 ) {
     let raw = own.unwrap_or(b"{}");
-    let members = match own {
-        Some(_) => meta::members(raw, scan::MAX_DEPTH).unwrap_or_default(),
-        None => scan::Members::new(),
-    };
+    let members = own.and_then(|_| meta::members(raw, scan::MAX_DEPTH).ok()).unwrap_or_default();
     if info.is_none() && task.is_none() && !meta::has_end_to_end(raw, &members) {
         return;
     }

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::{first_sentence, write_summary};
+use super::write_summary;
+use crate::catalog::tool_index::first_sentence;
 
 #[test]
 fn a_line_has_arguments_and_the_first_sentence() {

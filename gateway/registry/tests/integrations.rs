@@ -165,23 +165,20 @@ async fn lists_are_filtered_sorted_and_paged() {
         let page = rig.registry.list_integrations(&acme, query);
         (page.items.into_iter().map(|one| one.name).collect::<Vec<_>>().join(" "), page.total)
     };
-    let all = IntegrationQuery::default();
-    assert_eq!(names(&all), ("Alpha Bravo charlie delta Echo".to_owned(), 5));
-    let down = IntegrationQuery {
-        is_descending: true,
-        limit: Some(2),
-        offset: 1,
-        ..IntegrationQuery::default()
-    };
-    assert_eq!(names(&down), ("delta charlie".to_owned(), 5));
     let disabled = IntegrationQuery { enabled: Some(false), ..IntegrationQuery::default() };
     assert_eq!(names(&disabled), ("Echo".to_owned(), 1));
-    let search = IntegrationQuery { search: Some("AL".to_owned()), ..IntegrationQuery::default() };
-    assert_eq!(names(&search), ("Alpha".to_owned(), 1));
-    let made =
-        IntegrationQuery { sort: Sort::CreatedAt, limit: Some(1), ..IntegrationQuery::default() };
-    assert_eq!(names(&made), ("delta".to_owned(), 5));
-    let beyond =
-        IntegrationQuery { offset: 99, limit: Some(usize::MAX), ..IntegrationQuery::default() };
-    assert_eq!(names(&beyond), (String::new(), 5));
+    let all = PageQuery::default();
+    for (page, expected) in [
+        (all.clone(), ("Alpha Bravo charlie delta Echo", 5)),
+        (
+            PageQuery { is_descending: true, limit: Some(2), offset: 1, ..all.clone() },
+            ("delta charlie", 5),
+        ),
+        (PageQuery { search: Some("AL".to_owned()), ..all.clone() }, ("Alpha", 1)),
+        (PageQuery { sort: Sort::CreatedAt, limit: Some(1), ..all.clone() }, ("delta", 5)),
+        (PageQuery { offset: 99, limit: Some(usize::MAX), ..all }, ("", 5)),
+    ] {
+        let query = IntegrationQuery { page, ..IntegrationQuery::default() };
+        assert_eq!(names(&query), (expected.0.to_owned(), expected.1));
+    }
 }

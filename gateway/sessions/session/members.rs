@@ -28,10 +28,7 @@ impl<T> Members<T> {
     }
 
     pub(super) fn of(&self, organisation: &str) -> Vec<Arc<T>> {
-        match self.0.get(organisation) {
-            Some(own) => own.values().cloned().collect(),
-            None => Vec::new(),
-        }
+        self.0.get(organisation).map(|own| own.values().cloned().collect()).unwrap_or_default()
     }
 }
 

@@ -1,25 +1,35 @@
 //! Questions to a session's client: a request on one of its streams, answered by POST. A form is
 //! sent again once if its answer is unusable. A question has a timeout, and ends with its call and
-//! its session. A client is sent a cancellation for questions that end without an answer.
+//! its session. A client is sent a cancellation for questions that end without an answer. Below:
+//! the session as seen by its requests and by servers, which ask and log.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use lockgate_protocol::jsonrpc::{Outcome, Response};
+use lockgate_protocol::jsonrpc::{Outcome, Request, Response};
 use lockgate_protocol::method::Method;
-use lockgate_protocol::outbound;
 use lockgate_protocol::question::{adapt_form, may_ask, write_request};
-use lockgate_protocol::scan;
+use lockgate_protocol::revision::Era;
 use lockgate_protocol::write::{self, Object};
-use lockgate_upstream::QuestionError;
+use lockgate_protocol::{outbound, question, scan};
+use lockgate_proxy::Gateway;
+use lockgate_proxy::answers::Question;
+use lockgate_proxy::catalog::View;
+use lockgate_proxy::context::LegacySession;
+use lockgate_proxy::own_lists::{OwnClient, OwnClients};
+use lockgate_proxy::pace::write_log_message;
+use lockgate_proxy::random::random_id;
+use lockgate_proxy::rights::CallerRights;
+use lockgate_proxy::snapshot::{Seeing, Snapshot};
+use lockgate_upstream::{
+    BoxFuture, Caller, ClientSession, IdentityAssertion, QuestionError, ServerId,
+};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::asked::{Asked, Elicitation};
-use super::{Log, Session, SessionState};
-use lockgate_proxy::answers::Question;
-use lockgate_proxy::random::random_id;
+use super::{Asked, Elicitation, Log, Session, SessionState, SessionTask};
 
 /// Pending questions of a session, and remembered cancelled questions.
 const MAX_QUESTIONS: usize = 64;
@@ -65,10 +75,8 @@ impl Session {
 
     /// Returns the id of a question as JSON text. With several gateways, the id names this gateway.
     fn question_id(&self, number: u64) -> Vec<u8> {
-        match self.holder.get() {
-            None => number.to_string().into_bytes(),
-            Some(holder) => write::quoted(&format!("{number}{holder}")),
-        }
+        let holder = self.holder.get().map(|holder| write::quoted(&format!("{number}{holder}")));
+        holder.unwrap_or_else(|| number.to_string().into_bytes())
     }
 
     /// Returns the number of the question that a response answers.
@@ -100,9 +108,7 @@ impl Session {
             return Err(QuestionError::Undeclared);
         }
         let asked = serde_json::from_slice(params).unwrap_or(Value::Null);
-        let Some(question) = Question::of(method, &asked) else {
-            return Err(QuestionError::Undeclared);
-        };
+        let question = Question::of(method, &asked).ok_or(QuestionError::Undeclared)?;
         let marked = self.mark_elicitation(slug, method, params);
         let params = marked.as_deref().unwrap_or(params);
         let adapted = adapt_form(method, params, self.revision);
@@ -186,18 +192,7 @@ impl Session {
             let _ = log.push_awaited(note.into());
         }
     }
-}
 
-/// Adds the reason for the repetition to a form.
-fn explain(params: &[u8], words: &str) -> Vec<u8> {
-    let mut params = serde_json::from_slice(params).unwrap_or(Value::Null);
-    if let Some(Value::String(message)) = params.get_mut("message") {
-        message.push_str(&format!("\n\nPlease answer again: {words}."));
-    }
-    params.to_string().into_bytes()
-}
-
-impl Session {
     /// Replaces the id of a URL elicitation by an id of ours. Returns `None` if nothing changes.
     fn mark_elicitation(&self, slug: &str, method: Method, params: &[u8]) -> Option<Vec<u8>> {
         if method != Method::Elicit {
@@ -228,6 +223,39 @@ impl Session {
         object.close();
         log.push(write::notification(Method::ElicitationComplete.as_str(), &params).into());
     }
+
+    /// Returns the client's description for servers, with its identity assertion.
+    pub(crate) fn caller(&self, assertion: Option<Arc<dyn IdentityAssertion>>) -> Caller {
+        Caller {
+            id: self.principal.read().caller_id(),
+            assertion,
+            capabilities: self.capabilities.clone(),
+            interactive: self.interactive,
+            log_level: self.level(),
+            session: self.this.upgrade().map(|s| s as Arc<dyn ClientSession>),
+            era: Era::Legacy,
+        }
+    }
+
+    /// Returns the view of the client under these rules.
+    pub(crate) fn view(
+        &self,
+        gateway: &Gateway,
+        snapshot: &Snapshot,
+        rights: &CallerRights,
+    ) -> Option<Arc<View>> {
+        let seeing = Seeing { endpoint: &self.endpoint, snapshot, rights };
+        gateway.view_with(&self.own_clients(), seeing)
+    }
+}
+
+/// Adds the reason for the repetition to a form.
+fn explain(params: &[u8], words: &str) -> Vec<u8> {
+    let mut params = serde_json::from_slice(params).unwrap_or(Value::Null);
+    if let Some(Value::String(message)) = params.get_mut("message") {
+        message.push_str(&format!("\n\nPlease answer again: {words}."));
+    }
+    params.to_string().into_bytes()
 }
 
 /// A question that is cancelled on drop, unless it was answered.
@@ -240,5 +268,65 @@ struct OpenQuestion<'a> {
 impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
         self.session.cancel_question(self.log, self.id);
+    }
+}
+
+impl LegacySession for Session {
+    fn own_clients(&self) -> OwnClients {
+        if self.own_servers.is_any() {
+            vec![OwnClient { servers: Arc::clone(&self.own_servers), is_first: true }]
+        } else {
+            OwnClients::new()
+        }
+    }
+
+    fn defers_loading(&self) -> bool {
+        self.defers_loading
+    }
+
+    fn remember_task(&self, token: &str, server: ServerId, own: &str) {
+        self.add_task(SessionTask::new(token.to_owned(), server, own));
+    }
+}
+
+impl ClientSession for Session {
+    fn key(&self) -> u64 {
+        self.key
+    }
+
+    fn tells_roots_changes(&self) -> bool {
+        self.roots_changes
+    }
+
+    fn note_own_lists(&self, server: &ServerId) {
+        self.own_servers.note(server);
+    }
+
+    fn complete_elicitation(&self, server: &ServerId, id: &str) {
+        self.tell_elicitation_complete(&server.slug, id);
+    }
+
+    fn log(&self, server: &ServerId, note: &Request) {
+        if let Some(log) = self.log(0)
+            && let Some(text) =
+                write_log_message(&server.slug, note, self.wanted_level(), &log.pace)
+        {
+            log.push(text.into());
+        }
+    }
+
+    fn ask<'a>(
+        &'a self,
+        server: &'a ServerId,
+        method: Method,
+        params: Bytes,
+    ) -> BoxFuture<'a, Result<Bytes, QuestionError>> {
+        Box::pin(async move {
+            let Some(log) = self.log(0) else { return Err(QuestionError::Gone) };
+            let slug = &*server.slug;
+            let label = if self.endpoint.is_namespaced() { Some(slug) } else { None };
+            let params = question::label(label, method, &params);
+            self.question(&log, slug, method, &params, None).await
+        })
     }
 }

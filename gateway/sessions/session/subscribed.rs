@@ -152,13 +152,8 @@ impl Session {
     pub(crate) fn retain_subscriptions(&self, wanted: impl Fn(&str) -> bool) -> Vec<AtServer> {
         // `wanted` evaluates policy, so it must not run under the lock.
         let all: Vec<String> = self.state(|state| state.subscriptions.keys().cloned().collect());
-        let mut ended = Vec::new();
-        for exposed in all {
-            if !wanted(&exposed) {
-                ended.extend(self.unsubscribe(&exposed));
-            }
-        }
-        ended
+        let unwanted = all.into_iter().filter(|exposed| !wanted(exposed));
+        unwanted.filter_map(|exposed| self.unsubscribe(&exposed)).collect()
     }
 
     pub(crate) fn take_subscriptions(&self) -> Vec<AtServer> {

@@ -2,7 +2,7 @@
 
 use super::{Change, Owner};
 use crate::database::within;
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::value::{AgentRecord, IntegrationRecord};
 use crate::value::{Record, Row, Value, from_rows};
 
@@ -14,9 +14,11 @@ const COUNT_ASSIGNED: &str = "SELECT (SELECT COUNT(*) FROM assignments WHERE age
     + (SELECT COUNT(*) FROM agent_servers WHERE agent = $1)";
 const HIDE_TOOL: &str = "INSERT INTO agent_hidden_tools (agent, server, tool, organisation) \
     VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+const CARRY_LISTS: &str = "UPDATE known_lists SET version = $4 WHERE version = $3 AND \
+    integration IN (SELECT id FROM integrations WHERE id = $1 AND organisation = $2)";
 
 impl Change<'_> {
-    pub async fn find_agent(&mut self, id: &str) -> Result<Option<AgentRecord>, StoreError> {
+    pub async fn find_agent(&mut self, id: &str) -> Result<Option<AgentRecord>> {
         let sql = "SELECT * FROM agents WHERE organisation = $1 AND id = $2";
         let row = self.find(sql, &[(&self.organisation).into(), id.into()]).await?;
         row.as_ref().map(AgentRecord::from_row).transpose()
@@ -28,7 +30,7 @@ impl Change<'_> {
         owner: Owner<'_>,
         name_key: &str,
         but: &str,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let sql = "SELECT COUNT(*) FROM agents WHERE organisation = $1 AND owner_issuer = $2 \
             AND owner_subject = $3 AND name_key = $4 AND id <> $5";
         let Owner { issuer, subject } = owner;
@@ -39,7 +41,7 @@ impl Change<'_> {
     }
 
     /// Returns the number of agents of an owner, and of the organisation.
-    pub async fn count_agents(&mut self, owner: Owner<'_>) -> Result<(usize, usize), StoreError> {
+    pub async fn count_agents(&mut self, owner: Owner<'_>) -> Result<(usize, usize)> {
         let own = "SELECT COUNT(*) FROM agents WHERE organisation = $1 AND owner_issuer = $2 \
             AND owner_subject = $3";
         let organisation = Value::from(&self.organisation);
@@ -50,39 +52,38 @@ impl Change<'_> {
         Ok((as_size(own), as_size(all)))
     }
 
-    pub async fn insert_agent(&mut self, record: &AgentRecord) -> Result<(), StoreError> {
+    pub async fn insert_agent(&mut self, record: &AgentRecord) -> Result<()> {
         self.insert("agents", record).await
     }
 
     /// Writes all columns of a record that was read in this change. Callers keep
     /// the owner and the time of creation.
-    pub async fn update_agent(&mut self, record: &AgentRecord) -> Result<(), StoreError> {
+    pub async fn update_agent(&mut self, record: &AgentRecord) -> Result<()> {
         self.update("agents", record).await
     }
 
     /// Deletes an agent and its assignments.
-    pub async fn delete_agent(&mut self, id: &str) -> Result<(), StoreError> {
+    pub async fn delete_agent(&mut self, id: &str) -> Result<()> {
         let sql = "DELETE FROM agents WHERE organisation = $1 AND id = $2";
         let values = [(&self.organisation).into(), id.into()];
-        self.run(sql, &values).await?;
-        Ok(())
+        self.run(sql, &values).await.map(drop)
     }
 
     /// Returns the number of servers assigned to an agent.
-    pub async fn count_assigned(&mut self, agent: &str) -> Result<usize, StoreError> {
+    pub async fn count_assigned(&mut self, agent: &str) -> Result<usize> {
         Ok(as_size(self.count(COUNT_ASSIGNED, &[agent.into()]).await?))
     }
 
     /// Assigns an integration, or a server of the operator, to an agent. Returns `false` if it was
     /// assigned already.
-    pub async fn assign(&mut self, agent: &str, server: &str) -> Result<bool, StoreError> {
+    pub async fn assign(&mut self, agent: &str, server: &str) -> Result<bool> {
         let sql = if is_integration(server) { ASSIGN } else { ASSIGN_SERVER };
         let values = [agent.into(), server.into(), (&self.organisation).into(), self.now.into()];
         Ok(self.run(sql, &values).await? > 0)
     }
 
     /// Deletes an assignment. Returns `false` if there was none.
-    pub async fn unassign(&mut self, agent: &str, server: &str) -> Result<bool, StoreError> {
+    pub async fn unassign(&mut self, agent: &str, server: &str) -> Result<bool> {
         let sql = if is_integration(server) {
             "DELETE FROM assignments WHERE organisation = $1 AND agent = $2 AND integration = $3"
         } else {
@@ -93,7 +94,7 @@ impl Change<'_> {
     }
 
     /// Returns whether an integration, or a server of the operator, is assigned to an agent.
-    pub async fn is_assigned(&mut self, agent: &str, server: &str) -> Result<bool, StoreError> {
+    pub async fn is_assigned(&mut self, agent: &str, server: &str) -> Result<bool> {
         let sql = "SELECT (SELECT COUNT(*) FROM assignments WHERE agent = $1 AND integration = $2) \
             + (SELECT COUNT(*) FROM agent_servers WHERE agent = $1 AND server = $2)";
         Ok(self.count(sql, &[agent.into(), server.into()]).await? > 0)
@@ -106,7 +107,7 @@ impl Change<'_> {
         server: &str,
         tool: &str,
         is_hidden: bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let sql = if is_hidden {
             HIDE_TOOL
         } else {
@@ -115,16 +116,11 @@ impl Change<'_> {
         };
         let organisation = &self.organisation;
         let values = [agent.into(), server.into(), tool.into(), organisation.into()];
-        self.run(sql, &values).await?;
-        Ok(())
+        self.run(sql, &values).await.map(drop)
     }
 
     /// Returns the tools of a server that are hidden from an agent, sorted.
-    pub async fn list_hidden_tools(
-        &mut self,
-        agent: &str,
-        server: &str,
-    ) -> Result<Vec<String>, StoreError> {
+    pub async fn list_hidden_tools(&mut self, agent: &str, server: &str) -> Result<Vec<String>> {
         let sql = "SELECT tool FROM agent_hidden_tools WHERE agent = $1 AND server = $2 \
             ORDER BY tool";
         let values = [agent.into(), server.into()];
@@ -133,9 +129,69 @@ impl Change<'_> {
     }
 
     /// Returns the number of tools hidden from an agent.
-    pub async fn count_hidden_tools(&mut self, agent: &str) -> Result<usize, StoreError> {
+    pub async fn count_hidden_tools(&mut self, agent: &str) -> Result<usize> {
         let sql = "SELECT COUNT(*) FROM agent_hidden_tools WHERE agent = $1";
         Ok(as_size(self.count(sql, &[agent.into()]).await?))
+    }
+
+    pub async fn find_integration(&mut self, id: &str) -> Result<Option<IntegrationRecord>> {
+        let sql = "SELECT * FROM integrations WHERE organisation = $1 AND id = $2";
+        let row = self.find(sql, &[(&self.organisation).into(), id.into()]).await?;
+        row.as_ref().map(IntegrationRecord::from_row).transpose()
+    }
+
+    pub async fn list_integrations(&mut self) -> Result<Vec<IntegrationRecord>> {
+        let sql = "SELECT * FROM integrations WHERE organisation = $1 ORDER BY id";
+        from_rows(&self.rows(sql).await?)
+    }
+
+    /// Returns whether an integration of any organisation has this id.
+    pub async fn is_integration_anywhere(&mut self, id: &str) -> Result<bool> {
+        let sql = "SELECT COUNT(*) FROM integrations WHERE id = $1";
+        Ok(self.count(sql, &[id.into()]).await? > 0)
+    }
+
+    /// Returns whether another integration of the organisation has this name.
+    pub async fn is_integration_name_taken(&mut self, name_key: &str, but: &str) -> Result<bool> {
+        let sql = "SELECT COUNT(*) FROM integrations WHERE organisation = $1 AND name_key = $2 \
+            AND id <> $3";
+        let values = [(&self.organisation).into(), name_key.into(), but.into()];
+        Ok(self.count(sql, &values).await? > 0)
+    }
+
+    pub async fn list_slugs(&mut self) -> Result<Vec<String>> {
+        let sql = "SELECT slug FROM integrations WHERE organisation = $1";
+        self.rows(sql).await?.iter().map(Row::first).collect()
+    }
+
+    /// Runs a statement with the organisation as its parameter.
+    async fn rows(&mut self, sql: &str) -> Result<Vec<Row>> {
+        within(self.transaction.list(sql, &[(&self.organisation).into()])).await
+    }
+
+    pub async fn insert_integration(&mut self, record: &IntegrationRecord) -> Result<()> {
+        self.insert("integrations", record).await
+    }
+
+    /// Writes all columns of a record that was read in this change. Callers keep
+    /// the slug, the kind, the entry of the catalogue and the time of creation.
+    pub async fn update_integration(&mut self, record: &IntegrationRecord) -> Result<()> {
+        self.update("integrations", record).await
+    }
+
+    /// Transfers the lists of an old version to a new version for the same server.
+    pub async fn carry_lists(&mut self, id: &str, old: i64, new: i64) -> Result<()> {
+        let values = [id.into(), (&self.organisation).into(), old.into(), new.into()];
+        self.run(CARRY_LISTS, &values).await.map(drop)
+    }
+
+    /// Deletes an integration and its assignments.
+    pub async fn delete_integration(&mut self, id: &str) -> Result<()> {
+        let sql = "DELETE FROM agent_hidden_tools WHERE organisation = $1 AND server = $2";
+        let values = [(&self.organisation).into(), id.into()];
+        self.run(sql, &values).await?;
+        let sql = "DELETE FROM integrations WHERE organisation = $1 AND id = $2";
+        self.run(sql, &values).await.map(drop)
     }
 }
 
@@ -146,84 +202,4 @@ pub fn is_integration(server: &str) -> bool {
 
 fn as_size(count: i64) -> usize {
     usize::try_from(count).unwrap_or(0)
-}
-
-const CARRY_LISTS: &str = "UPDATE known_lists SET version = $4 WHERE version = $3 AND \
-    integration IN (SELECT id FROM integrations WHERE id = $1 AND organisation = $2)";
-
-impl Change<'_> {
-    pub async fn find_integration(
-        &mut self,
-        id: &str,
-    ) -> Result<Option<IntegrationRecord>, StoreError> {
-        let sql = "SELECT * FROM integrations WHERE organisation = $1 AND id = $2";
-        let row = self.find(sql, &[(&self.organisation).into(), id.into()]).await?;
-        row.as_ref().map(IntegrationRecord::from_row).transpose()
-    }
-
-    pub async fn list_integrations(&mut self) -> Result<Vec<IntegrationRecord>, StoreError> {
-        let sql = "SELECT * FROM integrations WHERE organisation = $1 ORDER BY id";
-        from_rows(&self.rows(sql).await?)
-    }
-
-    /// Returns whether an integration of any organisation has this id.
-    pub async fn is_integration_anywhere(&mut self, id: &str) -> Result<bool, StoreError> {
-        let sql = "SELECT COUNT(*) FROM integrations WHERE id = $1";
-        Ok(self.count(sql, &[id.into()]).await? > 0)
-    }
-
-    /// Returns whether another integration of the organisation has this name.
-    pub async fn is_integration_name_taken(
-        &mut self,
-        name_key: &str,
-        but: &str,
-    ) -> Result<bool, StoreError> {
-        let sql = "SELECT COUNT(*) FROM integrations WHERE organisation = $1 AND name_key = $2 \
-            AND id <> $3";
-        let values = [(&self.organisation).into(), name_key.into(), but.into()];
-        Ok(self.count(sql, &values).await? > 0)
-    }
-
-    pub async fn list_slugs(&mut self) -> Result<Vec<String>, StoreError> {
-        let sql = "SELECT slug FROM integrations WHERE organisation = $1";
-        self.rows(sql).await?.iter().map(Row::first).collect()
-    }
-
-    /// Runs a statement with the organisation as its parameter.
-    async fn rows(&mut self, sql: &str) -> Result<Vec<Row>, StoreError> {
-        within(self.transaction.list(sql, &[(&self.organisation).into()])).await
-    }
-
-    pub async fn insert_integration(
-        &mut self,
-        record: &IntegrationRecord,
-    ) -> Result<(), StoreError> {
-        self.insert("integrations", record).await
-    }
-
-    /// Writes all columns of a record that was read in this change. Callers keep
-    /// the slug, the kind, the entry of the catalogue and the time of creation.
-    pub async fn update_integration(
-        &mut self,
-        record: &IntegrationRecord,
-    ) -> Result<(), StoreError> {
-        self.update("integrations", record).await
-    }
-
-    /// Transfers the lists of an old version to a new version for the same server.
-    pub async fn carry_lists(&mut self, id: &str, old: i64, new: i64) -> Result<(), StoreError> {
-        let values = [id.into(), (&self.organisation).into(), old.into(), new.into()];
-        self.run(CARRY_LISTS, &values).await?;
-        Ok(())
-    }
-
-    /// Deletes an integration and its assignments.
-    pub async fn delete_integration(&mut self, id: &str) -> Result<(), StoreError> {
-        let sql = "DELETE FROM agent_hidden_tools WHERE organisation = $1 AND server = $2";
-        let values = [(&self.organisation).into(), id.into()];
-        self.run(sql, &values).await?;
-        let sql = "DELETE FROM integrations WHERE organisation = $1 AND id = $2";
-        self.run(sql, &values).await?;
-        Ok(())
-    }
 }

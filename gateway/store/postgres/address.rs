@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use lockgate_text::percent;
 use url::Url;
 
-use crate::error::StoreError;
+use crate::error::{Result, StoreError};
 
 const PORT: u16 = 5432;
 
@@ -45,7 +45,7 @@ impl Address {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] with the invalid part.
-    pub(super) fn parse(text: &str) -> Result<Self, StoreError> {
+    pub(super) fn parse(text: &str) -> Result<Self> {
         let Ok(url) = Url::parse(text) else { return Err(invalid("is not a URL")) };
         let mut address = Self {
             host: decode(url.host_str().unwrap_or("localhost"))?,
@@ -76,17 +76,14 @@ impl Address {
         Ok(address)
     }
 
-    fn set(&mut self, name: &str, value: String) -> Result<(), StoreError> {
+    fn set(&mut self, name: &str, value: String) -> Result<()> {
         match name {
             "sslmode" | "ssl-mode" => self.ssl_mode = parse_ssl_mode(&value)?,
             "sslrootcert" | "ssl-root-cert" | "ssl-ca" => self.root_cert = Some(value.into()),
             "sslcert" | "ssl-cert" => self.client_cert = Some(value.into()),
             "sslkey" | "ssl-key" => self.client_key = Some(value.into()),
             "host" | "hostaddr" => self.host = value,
-            "port" => match value.parse() {
-                Ok(port) => self.port = port,
-                Err(_) => return Err(invalid("has an invalid port")),
-            },
+            "port" => self.port = value.parse().map_err(|_| invalid("has an invalid port"))?,
             "dbname" => self.database = value,
             "user" => self.user = value,
             "password" => self.password = value,
@@ -103,7 +100,7 @@ impl Address {
     }
 }
 
-fn parse_ssl_mode(text: &str) -> Result<SslMode, StoreError> {
+fn parse_ssl_mode(text: &str) -> Result<SslMode> {
     match text {
         "disable" | "allow" => Ok(SslMode::Disable),
         "prefer" => Ok(SslMode::Prefer),
@@ -114,7 +111,7 @@ fn parse_ssl_mode(text: &str) -> Result<SslMode, StoreError> {
     }
 }
 
-fn decode(part: &str) -> Result<String, StoreError> {
+fn decode(part: &str) -> Result<String> {
     let bytes = percent::decode_strictly(part);
     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
     text.ok_or_else(|| invalid("has an invalid percent encoding"))

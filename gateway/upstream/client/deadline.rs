@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::BoxFuture;
 use crate::call::{Call, ClientChannel, QuestionError, ResponseSink};
-use crate::failure::UpstreamError;
+use crate::failure::{Result, UpstreamError};
 use crate::shared::Shared;
 
 /// A running call: the channel to its client, and the clock that holds its permit.
@@ -48,12 +48,12 @@ const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 const CANCELLATION_GRACE_PERIOD: Duration = Duration::from_secs(1);
 
 /// Runs `work` for at most `limit`, excluding the time in which questions are open.
-pub(super) async fn within<T, F: Future<Output = Result<T, UpstreamError>>>(
+pub(super) async fn within<T, F: Future<Output = Result<T>>>(
     shared: &Arc<Shared>,
     limit: Duration,
     call: &Call<'_>,
     work: impl FnOnce(Turn) -> F,
-) -> Result<T, UpstreamError> {
+) -> Result<T> {
     let sink = call.sink.as_deref();
     if let Some(channel) = call.channel.clone().filter(|_| call.caller.interactive) {
         let clock = Arc::new(QuestionClock::new(limit));
@@ -99,8 +99,8 @@ fn client_wait(sink: Option<&dyn ResponseSink>) -> Duration {
 async fn beside_questions<T>(
     watched: Arc<WatchedCall>,
     sink: Option<&dyn ResponseSink>,
-    work: impl Future<Output = Result<T, UpstreamError>>,
-) -> Result<T, UpstreamError> {
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
     let clock = &watched.clock;
     let _vacate = guard(clock, |clock| clock.end());
     let mut work = std::pin::pin!(work);

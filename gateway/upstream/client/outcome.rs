@@ -10,18 +10,17 @@ use lockgate_protocol::{code, scan};
 use lockgate_telemetry::{CallTrace, Network, Note, OperationSpan, Target, TraceContext};
 
 use crate::breaker::Breaker;
-use crate::call::{Answer, AnswerKind, Call};
+use crate::call::{Answer, AnswerKind, Call, ServerId};
 use crate::config::Transport;
 use crate::connection::{Connection, ServerTransport};
-use crate::failure::{UpstreamError, UpstreamErrorKind};
-use crate::server_id::ServerId;
+use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 use crate::shared::Shared;
 
 pub(super) fn is_header_mismatch(answer: &Answer) -> bool {
     matches!(answer.outcome, Outcome::Error(error) if error.code == code::HEADER_MISMATCH)
 }
 
-pub(super) fn no_header_mismatch(answer: Answer) -> Result<Answer, UpstreamError> {
+pub(super) fn no_header_mismatch(answer: Answer) -> Result<Answer> {
     if is_header_mismatch(&answer) {
         return Err(UpstreamError::new(
             UpstreamErrorKind::Garbage,
@@ -32,7 +31,7 @@ pub(super) fn no_header_mismatch(answer: Answer) -> Result<Answer, UpstreamError
 }
 
 /// Classifies a response by its `resultType`.
-pub(super) fn read(response: Response, modern: bool) -> Result<Answer, UpstreamError> {
+pub(super) fn read(response: Response, modern: bool) -> Result<Answer> {
     let kind = match &response.outcome {
         Outcome::Error(_) => AnswerKind::Error,
         Outcome::Result(..) if !modern => AnswerKind::Complete,
@@ -57,7 +56,7 @@ pub(super) fn read(response: Response, modern: bool) -> Result<Answer, UpstreamE
 pub(super) struct Verdict<'a>(pub(super) Option<&'a Breaker>);
 
 impl Verdict<'_> {
-    pub(super) fn pass(mut self, result: &Result<Answer, UpstreamError>, server: &ServerId) {
+    pub(super) fn pass(mut self, result: &Result<Answer>, server: &ServerId) {
         let Some(breaker) = self.0.take() else { return };
         match result {
             Err(failure) if failure.is_transport() => {
@@ -103,7 +102,7 @@ pub(super) fn begin_trace(
     })
 }
 
-pub(super) fn end_trace(trace: &CallTrace, result: &Result<Answer, UpstreamError>) {
+pub(super) fn end_trace(trace: &CallTrace, result: &Result<Answer>) {
     trace.end(|span| match result {
         Ok(answer) => match &answer.outcome {
             Outcome::Error(error) => {

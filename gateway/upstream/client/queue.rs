@@ -9,23 +9,27 @@ use std::time::{Duration, Instant};
 use lockgate_admission::{CallerId, ConcurrencyError, Permit};
 
 use crate::connection::Connection;
-use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 use crate::shared::Shared;
 use crate::status::{Stage, Stats, UpstreamState};
 
 /// Minimum interval between log lines about rejected calls, in milliseconds.
 const QUIET_MS: u64 = 10_000;
+/// Longest wait for a server that is starting or reconnecting.
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest wait for a server that has failed and is retried.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Shared {
     /// Acquires a permit for a call, waiting in the queue if all are taken.
-    pub(super) async fn enter(&self, caller: CallerId) -> Result<Permit, UpstreamError> {
+    pub(super) async fn enter(&self, caller: CallerId) -> Result<Permit> {
         match self.calls.try_acquire(caller) {
             Some(permit) => Ok(permit),
             None => Box::pin(self.queue(caller)).await,
         }
     }
 
-    async fn queue(&self, caller: CallerId) -> Result<Permit, UpstreamError> {
+    async fn queue(&self, caller: CallerId) -> Result<Permit> {
         let mut turn = pin!(self.calls.acquire(caller));
         loop {
             let stalled = self.stalled_for();
@@ -113,14 +117,8 @@ impl Shared {
         };
         UpstreamError::new(kind, words).retry_after(self.calls.expected_wait())
     }
-}
 
-/// Longest wait for a server that is starting or reconnecting.
-const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest wait for a server that has failed and is retried.
-const RETRY_TIMEOUT: Duration = Duration::from_secs(2);
-impl Shared {
-    pub(super) async fn coming_up(&self) -> Result<Arc<Connection>, UpstreamError> {
+    pub(super) async fn coming_up(&self) -> Result<Arc<Connection>> {
         self.called.notify_one();
         let failed = self.recovery.failed();
         let status = self.status.load_full();
@@ -156,9 +154,7 @@ impl Shared {
             }
         }
     }
-}
 
-impl Shared {
     pub(super) fn unavailable(&self) -> UpstreamError {
         let status = self.status.load();
         let words = match (&status.trouble, status.state) {

@@ -12,20 +12,19 @@ use http::HeaderValue;
 
 use super::outcome::no_header_mismatch;
 use super::{Client, Shared};
-use crate::call::{Answer, Call, ClientChannel};
+use crate::call::{Answer, Authorization, Call, ClientChannel};
 use crate::connection::Connection;
-use crate::failure::{UpstreamError, UpstreamErrorKind};
-use crate::identity_assertion::Authorization;
+use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 
 impl Shared {
     /// Retries the call if permitted, or returns the error of the first attempt.
     pub(super) async fn retry(
         self: &Arc<Self>,
-        first: Result<Answer, UpstreamError>,
+        first: Result<Answer>,
         connection: &Arc<Connection>,
         call: &Call<'_>,
         channel: Option<Arc<dyn ClientChannel>>,
-    ) -> Result<Answer, UpstreamError> {
+    ) -> Result<Answer> {
         let Err(failure) = first else {
             // The server refused headers made from an outdated tool definition, so nothing ran.
             self.stale.notify_one();
@@ -70,8 +69,8 @@ impl Client {
         authorization: &dyn Authorization,
         used: Option<HeaderValue>,
         call: &Call<'_>,
-        mut answered: Result<Answer, UpstreamError>,
-    ) -> Result<Answer, UpstreamError> {
+        mut answered: Result<Answer>,
+    ) -> Result<Answer> {
         if authorization.renew(used).await {
             answered = self.run_until_closed(call).await;
         }
@@ -84,7 +83,7 @@ impl Client {
     }
 
     /// Runs a call. One with a credential that may end is ended with the client.
-    pub(super) async fn run_until_closed(&self, call: &Call<'_>) -> Result<Answer, UpstreamError> {
+    pub(super) async fn run_until_closed(&self, call: &Call<'_>) -> Result<Answer> {
         let may_end = self.shared.around.authorization.is_some();
         let mut running = pin!(self.shared.run(call));
         let mut closing = pin!(may_end.then(|| self.shared.closing.cancelled()));
@@ -108,7 +107,7 @@ impl Client {
     pub(super) async fn prepare(
         &self,
         authorization: &dyn Authorization,
-    ) -> Result<Option<HeaderValue>, UpstreamError> {
+    ) -> Result<Option<HeaderValue>> {
         match authorization.prepare().await {
             Ok(()) => Ok(authorization.header()),
             Err(words) => {

@@ -12,7 +12,7 @@ use crate::call::{Call, Caller, ClientSession};
 use crate::catalog::ListKind;
 use crate::config::Settings;
 use crate::connection::Connection;
-use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 use crate::health::SilentEnds;
 use crate::open::{Role, SessionRole, follow_session, open};
 use crate::session_connections::{CLOSE_GRACE_PERIOD, Owner, SlotLimits, SlotUse};
@@ -32,7 +32,7 @@ impl Shared {
         self: &Arc<Self>,
         caller: &Caller,
         about: (Method, &str),
-    ) -> Result<Route<'_>, UpstreamError> {
+    ) -> Result<Route<'_>> {
         match self.own_connection_for(caller, about).await? {
             Some(own) => Ok(own),
             None => Ok(Route { connection: self.shared_connection().await?, _used: None }),
@@ -44,7 +44,7 @@ impl Shared {
         self: &Arc<Self>,
         caller: &Caller,
         about: (Method, &str),
-    ) -> Result<Option<Route<'_>>, UpstreamError> {
+    ) -> Result<Option<Route<'_>>> {
         let Some(session) = &caller.session else { return Ok(None) };
         let live = self.live.load();
         let wants_own = match &*live {
@@ -52,10 +52,7 @@ impl Shared {
             None => self.wants_own(&*Box::pin(self.shared_connection()).await?, caller, about),
         };
         drop(live);
-        if !wants_own {
-            return Ok(None);
-        }
-        self.own_connection(session, caller).await.map(Some)
+        if !wants_own { Ok(None) } else { self.own_connection(session, caller).await.map(Some) }
     }
 
     /// Reports whether the shared connection already serves this caller alone.
@@ -107,7 +104,7 @@ impl Shared {
         self: &'a Arc<Self>,
         session: &'b Arc<dyn ClientSession>,
         caller: &'b Caller,
-    ) -> BoxFuture<'b, Result<Route<'a>, UpstreamError>> {
+    ) -> BoxFuture<'b, Result<Route<'a>>> {
         Box::pin(async move {
             let key = session.key();
             let is_modern = caller.era == Era::Modern;
@@ -164,7 +161,7 @@ impl Shared {
         self: &Arc<Self>,
         session: &Arc<dyn ClientSession>,
         caller: &Caller,
-    ) -> Result<Arc<Connection>, UpstreamError> {
+    ) -> Result<Arc<Connection>> {
         let mut capabilities: Value =
             serde_json::from_slice(&caller.capabilities).unwrap_or(Value::Null);
         if let Some(Value::Object(roots)) = capabilities.get_mut("roots")

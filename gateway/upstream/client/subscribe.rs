@@ -16,7 +16,7 @@ use scopeguard::{ScopeGuard, guard};
 
 use crate::call::{Caller, Subscription};
 use crate::connection::{Ask, Connection, refused};
-use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 use crate::shared::Shared;
 use crate::topics::Topic;
 
@@ -35,23 +35,16 @@ impl Shared {
         self: &Arc<Self>,
         uri: &str,
         caller: &Caller,
-    ) -> Result<Subscription, UpstreamError> {
+    ) -> Result<Subscription> {
         let subscribing = self.subscribe_there(uri, caller);
         let limit = self.config.load().call_timeout;
-        match tokio::time::timeout(limit, subscribing).await {
-            Ok(subscribed) => subscribed,
-            Err(_) => Err(not_confirmed()),
-        }
+        tokio::time::timeout(limit, subscribing).await.map_err(|_| not_confirmed())?
     }
 
-    async fn subscribe_there(
-        self: &Arc<Self>,
-        uri: &str,
-        caller: &Caller,
-    ) -> Result<Subscription, UpstreamError> {
+    async fn subscribe_there(self: &Arc<Self>, uri: &str, caller: &Caller) -> Result<Subscription> {
         let route = self.connection_for(caller, (Method::Subscribe, uri)).await?;
         let connection = Arc::clone(&route.connection);
-        if !connection.peer.offers.subscribe {
+        if !connection.peer.server.offers.subscribe {
             return Err(UpstreamError::new(
                 UpstreamErrorKind::Garbage,
                 "the server does not offer subscriptions",
@@ -69,11 +62,7 @@ impl Shared {
         }
     }
 
-    async fn subscribe_shared(
-        &self,
-        uri: &str,
-        connection: &Connection,
-    ) -> Result<(), UpstreamError> {
+    async fn subscribe_shared(&self, uri: &str, connection: &Connection) -> Result<()> {
         let topic = Topic::Resource(uri.to_owned());
         let is_first = self.wanted.add(&topic);
         // A subscription that is not confirmed is withdrawn.
@@ -94,7 +83,7 @@ impl Shared {
         caller: &Caller,
         connection: &Arc<Connection>,
         session: u64,
-    ) -> Result<(), UpstreamError> {
+    ) -> Result<()> {
         let added = self.session_topics.add(session, uri);
         let claim = guard(session, |session| {
             self.session_topics.remove(session, uri);
@@ -122,9 +111,9 @@ impl Shared {
         connection.tell_updated();
     }
 
-    pub(super) async fn watch_task(&self, id: &str) -> Result<(), UpstreamError> {
+    pub(super) async fn watch_task(&self, id: &str) -> Result<()> {
         let connection = self.shared_connection().await?;
-        let offers = &connection.peer.offers;
+        let offers = &connection.peer.server.offers;
         match connection.era() {
             // The server sends task updates without a subscription.
             Era::Legacy if offers.legacy_tasks => return Ok(()),
@@ -154,7 +143,7 @@ impl Shared {
         }
     }
 
-    async fn acknowledged(&self, topic: &Topic, first: bool) -> Result<(), UpstreamError> {
+    async fn acknowledged(&self, topic: &Topic, first: bool) -> Result<()> {
         if first {
             self.wanted.changed.notify_one();
         }
@@ -244,11 +233,7 @@ async fn keep_connection(shared: Arc<Shared>, caller: Caller, first: Arc<Connect
 }
 
 /// Subscribes, unless the server has already confirmed the URI on this connection.
-async fn subscribe_confirmed(
-    connection: &Connection,
-    uri: &str,
-    is_first: bool,
-) -> Result<(), UpstreamError> {
+async fn subscribe_confirmed(connection: &Connection, uri: &str, is_first: bool) -> Result<()> {
     if !is_first && connection.subscribed.lock().contains(uri) {
         return Ok(());
     }
@@ -259,12 +244,11 @@ fn not_confirmed() -> UpstreamError {
     UpstreamError::new(UpstreamErrorKind::Timeout, "the server did not confirm the subscription")
 }
 
-async fn subscribe_legacy(connection: &Connection, uri: &str) -> Result<(), UpstreamError> {
+async fn subscribe_legacy(connection: &Connection, uri: &str) -> Result<()> {
     let params = [(Key::Uri, Some(write::quoted(uri)))];
     let asking = connection.ask(Ask::own(Method::Subscribe, &params));
-    let Ok(answered) = tokio::time::timeout(ACKNOWLEDGE_TIMEOUT, asking).await else {
-        return Err(not_confirmed());
-    };
+    let answered =
+        tokio::time::timeout(ACKNOWLEDGE_TIMEOUT, asking).await.map_err(|_| not_confirmed())?;
     let response = answered?;
     if let Outcome::Error(error) = &response.outcome {
         let mut failure = refused(Method::Subscribe, *error, &response.text);

@@ -11,8 +11,7 @@ use lockgate_protocol::outbound::Outbound;
 use lockgate_protocol::{header, meta, modern};
 use lockgate_telemetry::ToolMetrics;
 
-use crate::call::{ClientChannel, ResponseSink};
-use crate::identity_assertion::IdentityAssertion;
+use crate::call::{ClientChannel, IdentityAssertion, ResponseSink};
 
 /// Longest silent processing of one of the gateway's own requests.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);

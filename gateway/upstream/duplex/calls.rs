@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::call::ClientChannel;
-use crate::failure::UpstreamError;
+use crate::failure::{Result, UpstreamError};
 
-type Answer = oneshot::Sender<Result<Response, UpstreamError>>;
+type Answer = oneshot::Sender<Result<Response>>;
 
 pub(super) enum Role {
     /// A call, with the channel to its client.
@@ -86,11 +86,7 @@ impl CallsState {
 
 impl Calls {
     /// Registers a call and returns the receiver of its response.
-    pub(super) fn enter(
-        &self,
-        id: u64,
-        role: Role,
-    ) -> Result<oneshot::Receiver<Result<Response, UpstreamError>>, UpstreamError> {
+    pub(super) fn enter(&self, id: u64, role: Role) -> Result<oneshot::Receiver<Result<Response>>> {
         let (answer, receiver) = oneshot::channel();
         let mut state = self.0.lock();
         if state.over || state.pending.contains_key(&id) {
@@ -117,7 +113,7 @@ impl Calls {
     }
 
     /// Completes a call with a response or an error.
-    pub(super) fn settle(&self, id: u64, answer: Result<Response, UpstreamError>) -> FoundCall {
+    pub(super) fn settle(&self, id: u64, answer: Result<Response>) -> FoundCall {
         let mut state = self.0.lock();
         let Some((waiting, _role)) = state.take(id) else {
             return if state.highest >= Some(id) { FoundCall::Late } else { FoundCall::Never };

@@ -21,8 +21,8 @@ use tokio::task::AbortHandle;
 
 use super::calls::{Calls, FoundCall};
 use super::line::{Addressee, Ends, Line, number};
-use crate::failure::{UpstreamError, UpstreamErrorKind};
-use crate::identity_assertion::IdentityAssertion;
+use crate::call::IdentityAssertion;
+use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 use crate::incoming::{Inbox, Intake};
 use crate::outstanding::OpenQuestions;
 
@@ -43,14 +43,8 @@ const MAX_WARNINGS: u64 = 3;
 
 /// The sending side of a connection. None of its methods waits.
 pub(crate) trait Outgoing: Send + Sync + 'static {
-    /// Queues a message, on behalf of the caller, or of the connection's owner; `id` if it is a
-    /// request.
-    fn send(
-        &self,
-        id: Option<u64>,
-        text: Bytes,
-        assertion: Option<Arc<dyn IdentityAssertion>>,
-    ) -> Result<(), UpstreamError>;
+    /// Queues a message.
+    fn send(&self, message: QueuedMessage) -> Result<()>;
     /// Withdraws a request. Returns true if no byte of it was or will be sent.
     fn withdraw(&self, id: u64) -> bool;
     /// Accepts no further messages; the queue is still sent.
@@ -118,18 +112,18 @@ impl MessageQueue {
 ///
 /// # Errors
 /// There is no memory for it; nothing was sent.
-pub(crate) fn count_outgoing(text: Bytes, budget: &Arc<Budget>) -> Result<Bytes, UpstreamError> {
+pub(crate) fn count_outgoing(text: Bytes, budget: &Arc<Budget>) -> Result<Bytes> {
     if text.len() <= UNBUDGETED_BYTES {
         return Ok(text);
     }
     let mut hold = Hold::none(Arc::clone(budget));
-    match hold.admit(text.len()) {
-        Ok(()) => Ok(counted(text, hold)),
-        Err(Full) => Err(UpstreamError::new(
+    hold.admit(text.len()).map_err(|Full| {
+        UpstreamError::new(
             UpstreamErrorKind::Overloaded,
             "not enough memory for the request (limits.bytes_in_flight)",
-        )),
-    }
+        )
+    })?;
+    Ok(counted(text, hold))
 }
 
 pub(crate) struct Exchange {
@@ -362,7 +356,8 @@ impl Exchange {
     }
 
     fn reply(&self, text: Bytes) {
-        if let Err(failure) = self.outgoing.send(None, text, None) {
+        let reply = QueuedMessage { id: None, text, assertion: None };
+        if let Err(failure) = self.outgoing.send(reply) {
             tracing::debug!(parent: &self.span, %failure, "an answer to the server was not sent");
         }
     }

@@ -15,8 +15,7 @@ use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 
 use super::exchange::{Exchange, MessageQueue, Outgoing, QueuedMessage, count_outgoing};
-use crate::failure::{UpstreamError, UpstreamErrorKind};
-use crate::identity_assertion::IdentityAssertion;
+use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 
 /// Number of messages per write.
 const MAX_BATCH: usize = 32;
@@ -139,19 +138,14 @@ impl<W: AsyncWrite + Unpin> PipeState<W> {
 }
 
 impl<W: AsyncWrite + Unpin + Send + 'static> Outgoing for Pipe<W> {
-    fn send(
-        &self,
-        id: Option<u64>,
-        text: Bytes,
-        assertion: Option<Arc<dyn IdentityAssertion>>,
-    ) -> Result<(), UpstreamError> {
-        let text = one_line(count_outgoing(text, &self.budget)?);
+    fn send(&self, mut message: QueuedMessage) -> Result<()> {
+        message.text = one_line(count_outgoing(message.text, &self.budget)?);
         let mut state = self.state.lock();
         if state.closing || state.writer.is_none() {
             return Err(UpstreamError::closed());
         }
         let idle = state.queue.messages.is_empty();
-        if !state.queue.push(QueuedMessage { id, text, assertion }, self.capacity) {
+        if !state.queue.push(message, self.capacity) {
             return Err(UpstreamError::new(
                 UpstreamErrorKind::Overloaded,
                 "the server does not read its input",

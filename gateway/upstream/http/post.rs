@@ -13,9 +13,8 @@ use lockgate_protocol::jsonrpc::Response;
 use lockgate_protocol::modern::SESSION_HEADER;
 
 use super::HttpTransport;
-use crate::call::{ClientChannel, ResponseSink};
+use crate::call::{ClientChannel, IdentityAssertion, ResponseSink};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
-use crate::identity_assertion::IdentityAssertion;
 
 pub(crate) struct Post<'a> {
     /// The id of the request in `message`; `None` for notifications and responses.

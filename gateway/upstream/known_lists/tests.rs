@@ -1,7 +1,7 @@
 //! Tests of `known_lists`.
 
 use super::*;
-use crate::list_memory::ListMemory;
+use crate::catalog::ListMemory;
 
 fn item(kind: ListKind, key: &str, more: &str) -> Item {
     let rest = match kind {

@@ -275,20 +275,14 @@ impl Plan {
         for (name, value) in &self.environment {
             fields.extend([name.as_bytes(), value.as_bytes()]);
         }
-        if fields.iter().any(|field| field.contains(&0)) {
-            return None;
-        }
-        Some(fields.join(&0))
+        if fields.iter().any(|field| field.contains(&0)) { None } else { Some(fields.join(&0)) }
     }
 
     pub(super) fn decode(text: &[u8]) -> Option<Self> {
         let mut fields =
             text.split(|byte| *byte == 0).map(|field| OsString::from_vec(field.to_vec()));
         let command = fields.next()?;
-        let cwd = match fields.next() {
-            Some(cwd) if !cwd.is_empty() => Some(PathBuf::from(cwd)),
-            _ => None,
-        };
+        let cwd = fields.next().filter(|cwd| !cwd.is_empty()).map(PathBuf::from);
         let count: usize = fields.next()?.to_str()?.parse().ok()?;
         let arguments: Vec<OsString> = fields.by_ref().take(count).collect();
         if arguments.len() < count {

@@ -118,8 +118,13 @@ fn around() -> Surroundings {
         info: Arc::from(br#"{"name":"gate","version":"1"}"#.as_slice()),
         assertion: None,
         authorization: None,
+        memory: None,
         guard: "/nowhere".into(),
     }
+}
+
+fn remembering(kept: &Arc<Kept>) -> Surroundings {
+    Surroundings { memory: Some(Arc::clone(kept) as _), ..around() }
 }
 
 fn config(url: url::Url) -> Config {
@@ -360,7 +365,7 @@ impl CatalogMemory for Kept {
 async fn lists_of_an_earlier_process_are_there_until_the_server_is() {
     let kept = Arc::new(Kept::default());
     let (url, _) = serve().await;
-    let known = Client::with_memory(config(url.clone()), around(), kept.clone()).unwrap();
+    let known = Client::new(config(url.clone()), remembering(&kept)).unwrap();
     known.start();
     known.touch();
     reach(&known, UpstreamState::Connected).await;
@@ -369,7 +374,7 @@ async fn lists_of_an_earlier_process_are_there_until_the_server_is() {
 
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let away = format!("http://{}/mcp", silent.local_addr().unwrap()).parse().unwrap();
-    let later = Client::with_memory(config(away), around(), kept.clone()).unwrap();
+    let later = Client::new(config(away), remembering(&kept)).unwrap();
     later.start();
     assert_eq!(later.catalog().tools.len(), 0, "nothing is read that nobody wants");
     later.touch();
@@ -384,7 +389,7 @@ async fn lists_of_an_earlier_process_are_there_until_the_server_is() {
     assert_eq!(later.status().state, UpstreamState::Pending);
     later.close().await;
 
-    let back = Client::with_memory(config(url), around(), kept.clone()).unwrap();
+    let back = Client::new(config(url), remembering(&kept)).unwrap();
     back.shared.restore(Catalog::clone(&restored));
     back.start();
     assert_eq!(back.catalog().read_at, Some(UNIX_EPOCH));

@@ -18,10 +18,9 @@ use url::Url;
 
 use super::connect;
 use crate::BoxFuture;
-use crate::call::ClientChannel;
+use crate::call::{ClientChannel, Identification, IdentityAssertion, OwnIdentity};
 use crate::duplex::{Bounds, Duplex};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
-use crate::identity_assertion::{Identification, IdentityAssertion, OwnIdentity};
 use crate::incoming::{Inbox, Intake};
 
 const EVENT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -133,15 +133,14 @@ impl ListQuery {
             IntegrationType::Custom => IntegrationKind::Custom,
             IntegrationType::Predefined => IntegrationKind::Predefined,
         });
-        IntegrationQuery {
+        let page = lockgate_registry::PageQuery {
             search: self.search.clone(),
-            enabled: self.enabled,
-            kind,
             sort: self.sort.unwrap_or_default().into(),
             is_descending: SortOrder::is_descending(self.order),
             offset: part.offset,
             limit: part.limit,
-        }
+        };
+        IntegrationQuery { enabled: self.enabled, kind, page }
     }
 }
 

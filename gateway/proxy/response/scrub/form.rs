@@ -197,10 +197,7 @@ pub(crate) fn texts(rule: &Response, of: &str, text: &[u8]) -> Option<Vec<u8>> {
 
 fn redact_member(rule: &Response, key: &str, text: &str) -> Option<String> {
     let redacted = rule.redact_member(key, text);
-    if redacted.is_none() && ENCODED.contains(&key) {
-        return decoded(rule, text);
-    }
-    redacted
+    if redacted.is_none() && ENCODED.contains(&key) { decoded(rule, text) } else { redacted }
 }
 
 /// Redacts base64 text, such as a file sent as a blob.

@@ -118,9 +118,7 @@ impl Named {
                 "ttlMs": 60000}),
         }
     }
-}
 
-impl Named {
     pub(in crate::tests) fn rests(&self) -> bool {
         self.rests.lock().is_some()
     }

@@ -1,4 +1,4 @@
-//! Tests of `list_memory`.
+//! Tests of the memory of lists in `catalog`.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Tests of `fault`: each fault is recorded with its own code.
+//! Tests of `parts`: each fault is recorded with its own code.
 
 use serde_json::json;
 
