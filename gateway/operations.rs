@@ -15,6 +15,7 @@ use lockgate_config::{Setting, ValuePlace};
 use lockgate_egress::Policy;
 use lockgate_registry::Registry;
 use lockgate_upstream::{BoxFuture, Config, Upstream, UpstreamState};
+use serde_json::Value;
 use url::Url;
 
 use crate::app::App;
