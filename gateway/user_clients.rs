@@ -120,7 +120,8 @@ impl UserClients {
         around: &Surroundings,
         accounts: &Arc<Accounts>,
     ) -> Arc<Self> {
-        let around = Surroundings { single_client: None, ..around.clone() };
+        // Lists of a user are stored for no other.
+        let around = Surroundings { single_client: None, memory: None, ..around.clone() };
         let accounts = Arc::clone(accounts);
         Arc::new_cyclic(|this| Self {
             listing,

@@ -143,8 +143,9 @@ impl Registry {
     pub fn list_available(&self, actor: &Actor, agent: &str) -> Result<Vec<Integration>> {
         let state = self.state(&actor.organisation);
         let assigned = &state.find_agent(actor, agent)?.servers;
-        let mut available = state.integrations.clone();
-        available.retain(|integration| integration.enabled && !assigned.contains(&integration.id));
+        let integrations = state.integrations.iter().filter(|one| one.enabled);
+        let unassigned = integrations.filter(|one| !assigned.contains(&one.id));
+        let mut available: Vec<_> = unassigned.cloned().collect();
         available.sort_by_cached_key(|integration| field::name_key(&integration.name));
         Ok(available)
     }
