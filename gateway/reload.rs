@@ -309,5 +309,6 @@ fn what_waits(old: &Config, new: &Config) -> Vec<&'static str> {
             "log.format, telemetry",
         ),
     ];
-    waits.into_iter().filter_map(|(has_changed, names)| has_changed.then_some(names)).collect()
+    let changed = waits.into_iter().filter_map(|(has_changed, names)| has_changed.then_some(names));
+    changed.collect()
 }

@@ -438,8 +438,9 @@ fn is_reached_alike(old: &IntegrationSnapshot, new: &IntegrationSnapshot) -> boo
 fn describe_agent(known: &AgentSnapshot, integrations: &Integrations) -> AgentServers {
     let agent = &known.agent;
     let hidden = known.hidden.iter();
-    let hidden =
-        hidden.filter_map(|(id, tools)| Some((find_server_id(id, integrations)?, tools.clone())));
+    let hidden = hidden
+        .filter_map(|(id, tools)| Some((find_server_id(id, integrations)?, tools.clone())))
+        .collect();
     let items = if agent.items.is_empty() { None } else { Some(agent.items.as_str().into()) };
     AgentServers {
         id: agent.id.clone(),
@@ -448,7 +449,7 @@ fn describe_agent(known: &AgentSnapshot, integrations: &Integrations) -> AgentSe
             subject: agent.owner.subject.clone(),
         },
         servers: known.servers.iter().filter_map(|id| find_server_id(id, integrations)).collect(),
-        hidden: hidden.collect(),
+        hidden,
         items,
         mode: match agent.tools.as_str() {
             "full" => Some(ToolsMode::Full),

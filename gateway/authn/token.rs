@@ -249,7 +249,8 @@ fn audiences(value: Option<&Value>) -> Option<Vec<String>> {
         Value::Array(many) if (1..=MAX_AUDIENCES).contains(&many.len()) => many,
         _ => return None,
     };
-    many.iter().map(|one| one.as_str().map(str::to_owned)).collect()
+    let texts = many.iter().map(|one| one.as_str().map(str::to_owned));
+    texts.collect()
 }
 
 /// Evicts a token when it expires, or after [`MAX_CACHE_LIFETIME`].

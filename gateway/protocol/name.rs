@@ -180,7 +180,8 @@ impl Naming {
             order.push(index);
         }
         let distinct_names = self.settle(&mut distinct);
-        order.into_iter().filter_map(|index| distinct_names.get(index).cloned()).collect()
+        let ordered = order.into_iter().filter_map(|index| distinct_names.get(index).cloned());
+        ordered.collect()
     }
 
     /// Returns the name with the longest suffix, for an entry with a name that collides with a

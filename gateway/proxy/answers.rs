@@ -353,7 +353,8 @@ fn field_of_item(schema: &Value) -> Value {
 /// Returns the constants of titled choices: `oneOf` or `anyOf` with a `const` each.
 fn constants(schema: &Value) -> Option<Value> {
     let choices = schema.get("oneOf").or(schema.get("anyOf"))?.as_array()?;
-    choices.iter().map(|choice| choice.get("const").cloned()).collect()
+    let constants = choices.iter().map(|choice| choice.get("const").cloned());
+    constants.collect()
 }
 
 fn is_flat(value: &Value) -> bool {

@@ -129,7 +129,8 @@ impl Directory {
 
     pub(crate) fn servers_of(&self, organisation: &str) -> Vec<Arc<dyn Upstream>> {
         let own = self.organisation(organisation);
-        own.map(|own| own.set.get().into_values().collect()).unwrap_or_default()
+        let servers = own.map(|own| own.set.get().into_values().collect());
+        servers.unwrap_or_default()
     }
 
     /// Returns all servers that members of an organisation may have used.

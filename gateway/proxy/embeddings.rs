@@ -178,7 +178,8 @@ impl Embeddings {
         if !missing.is_empty() {
             tracing::info!(tools = texts.len(), asked = missing.len(), "tools have vectors");
         }
-        Ok(Some(texts.iter().filter_map(|(hash, _)| found.get(hash).cloned()).collect()))
+        let vectors = texts.iter().filter_map(|(hash, _)| found.get(hash).cloned());
+        Ok(Some(vectors.collect()))
     }
 
     fn is_paused(&self) -> bool {

@@ -375,7 +375,8 @@ impl Gateway {
     /// Returns the token issuers without loaded keys.
     pub fn issuers_without_keys(&self) -> Vec<String> {
         let sets = self.snapshot.load().authenticator.key_sets().into_iter();
-        sets.filter(|set| set.keys == 0).map(|set| set.issuer).collect()
+        let issuers = sets.filter(|set| set.keys == 0).map(|set| set.issuer);
+        issuers.collect()
     }
 
     fn observe_key_sets(&self) {

@@ -119,9 +119,9 @@ impl Registry {
         let found = state.find_agent(actor, agent)?;
         let mut hidden = found.hidden.clone();
         let assigned = found.servers.iter();
-        let mut servers: Vec<_> = assigned
-            .map(|server| describe(agent, server, true, hidden.remove(server).unwrap_or_default()))
-            .collect();
+        let assigned = assigned
+            .map(|server| describe(agent, server, true, hidden.remove(server).unwrap_or_default()));
+        let mut servers: Vec<_> = assigned.collect();
         servers.extend(hidden.into_iter().map(|(at, tools)| describe(agent, &at, false, tools)));
         Ok(servers)
     }

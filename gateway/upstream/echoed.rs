@@ -108,8 +108,8 @@ impl Credentials {
 
     /// Builds all forms of the given values; `None` if there is nothing to search for.
     pub(crate) fn new<'a>(values: impl Iterator<Item = &'a str>) -> Option<Self> {
-        let mut forms: Vec<_> =
-            values.flat_map(secrets).flat_map(|secret| forms_of(&secret)).collect();
+        let secrets = values.flat_map(secrets);
+        let mut forms: Vec<_> = secrets.flat_map(|secret| forms_of(&secret)).collect();
         // Longer forms first, because a form may be a prefix of another.
         forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         forms.dedup();

@@ -35,7 +35,8 @@ impl Announced {
     pub(crate) fn take(&self) -> Vec<ListKind> {
         let announced = std::mem::take(&mut *self.0.lock());
         let kinds = ANNOUNCED.into_iter().zip(announced);
-        kinds.filter_map(|(kind, is_announced)| is_announced.then_some(kind)).collect()
+        let announced_kinds = kinds.filter_map(|(kind, is_announced)| is_announced.then_some(kind));
+        announced_kinds.collect()
     }
 }
 

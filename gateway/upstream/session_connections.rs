@@ -183,7 +183,8 @@ impl Sessions {
 }
 
 fn connections<'a>(all: impl Iterator<Item = &'a HeldConnection>) -> Vec<Arc<Connection>> {
-    all.filter_map(|held| held.slot.get().cloned()).collect()
+    let open = all.filter_map(|held| held.slot.get().cloned());
+    open.collect()
 }
 
 /// Returns the key of the longest idle connection among those that match. A connection with

@@ -36,7 +36,8 @@ impl WantedTopics {
 
     fn list(&self, name: impl Fn(&Topic) -> Option<&String>) -> Vec<String> {
         let counts = self.counts.lock();
-        counts.keys().filter_map(|topic| name(topic).cloned()).collect()
+        let names = counts.keys().filter_map(|topic| name(topic).cloned());
+        names.collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -28,7 +28,10 @@ impl<T> Members<T> {
     }
 
     pub(super) fn of(&self, organisation: &str) -> Vec<Arc<T>> {
-        self.0.get(organisation).map(|own| own.values().cloned().collect()).unwrap_or_default()
+        match self.0.get(organisation) {
+            Some(own) => own.values().cloned().collect(),
+            None => Vec::new(),
+        }
     }
 }
 
