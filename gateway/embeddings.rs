@@ -14,6 +14,7 @@ use lockgate_config::Config;
 use lockgate_egress::{Origin, Payload, Policy};
 use lockgate_proxy::{Embedder, EmbeddingError, EmbeddingServer, Vector, normalize};
 use lockgate_telemetry::Metrics;
+use lockgate_text::json;
 use lockgate_upstream::{BoxFuture, header_map};
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -126,7 +127,7 @@ impl Embedder for EmbeddingClient {
 /// Returns the vectors in a response, in the order of the texts.
 fn read(body: &[u8], texts: usize) -> Result<Vec<Vector>, String> {
     // The message of serde_json would quote the response.
-    let Ok(Answer { data }) = serde_json::from_slice(body) else {
+    let Ok(Answer { data }) = json::from_slice(body) else {
         return Err("the response is not a list of embeddings".into());
     };
     if data.len() != texts {

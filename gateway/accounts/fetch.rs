@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use lockgate_egress::{Config, Connector, Origin, Payload, Policy};
+use lockgate_text::json;
 use serde_json::Value;
 use url::{Host, Url};
 
@@ -96,7 +97,7 @@ impl Fetcher {
         *request.method_mut() = Method::POST;
         *request.headers_mut() = headers;
         let response = self.send(url, request).await?;
-        let answer = serde_json::from_slice(response.body()).unwrap_or(Value::Null);
+        let answer = json::from_slice(response.body()).unwrap_or(Value::Null);
         Ok((response.status(), answer))
     }
 
@@ -162,7 +163,7 @@ fn unreachable(url: &Url, why: &str) -> AccountError {
 }
 
 fn read(url: &Url, body: &[u8]) -> Result<Value> {
-    let object = serde_json::from_slice(body).ok().filter(Value::is_object);
+    let object = json::from_slice(body).ok().filter(Value::is_object);
     object.ok_or_else(|| AccountError::Invalid(format!("{} is not a JSON object", shown(url))))
 }
 

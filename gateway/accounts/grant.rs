@@ -8,6 +8,7 @@ use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use lockgate_store::{GrantFilter, GrantRecord, Secret};
 use lockgate_text::date::{from_ms, to_ms};
+use lockgate_text::json;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -189,7 +190,7 @@ impl Grant {
 
     /// Reads a grant that [`Self::write`] returned.
     pub(crate) fn read(text: &Secret, config: &ServerConfig) -> Option<Self> {
-        let stored: StoredGrant = serde_json::from_str(text.expose()).ok()?;
+        let stored: StoredGrant = json::from_str(text.expose()).ok()?;
         let header = write_value(&stored.access, config).ok()?;
         let times = stored.due.zip(stored.end);
         Some(Self {
@@ -207,7 +208,7 @@ impl Grant {
 
     /// Returns the address of the server of a grant that [`Self::write`] returned.
     pub(crate) fn resource_of(text: &Secret) -> Option<Url> {
-        let stored: StoredGrant = serde_json::from_str(text.expose()).ok()?;
+        let stored: StoredGrant = json::from_str(text.expose()).ok()?;
         Url::parse(&stored.resource).ok()
     }
 
@@ -312,7 +313,7 @@ impl ConnectionChanges {
 
 impl Connection {
     pub(crate) fn new(record: &GrantRecord) -> Self {
-        let about: About = serde_json::from_str(&record.about).unwrap_or_default();
+        let about: About = json::from_str(&record.about).unwrap_or_default();
         let connected_at = about.connected_at.map(from_ms);
         Self {
             id: record.id.clone(),

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use lockgate_store::{AccountRecord, GrantRecord, Secret, Store, StoreError, Vault, VaultError};
 use lockgate_text::date::{now_ms, to_ms};
+use lockgate_text::json;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -151,7 +152,7 @@ impl Records {
                 _ => return Ok(None),
             },
         };
-        Ok(serde_json::from_str(content.expose()).ok())
+        Ok(json::from_str(content.expose()).ok())
     }
 
     /// Deletes a record. Returns `false` if it is gone already.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
 use lockgate_egress::{Config, Connector, Origin, Payload, Policy, metadata_urls};
+use lockgate_text::json;
 use serde_json::Value;
 use url::Url;
 
@@ -112,7 +113,7 @@ impl Outside {
 }
 
 fn read(bytes: &[u8]) -> Result<Value, String> {
-    serde_json::from_slice(bytes).map_err(|error| format!("the response is not JSON: {error}"))
+    json::from_slice(bytes).map_err(|error| format!("the response is not JSON: {error}"))
 }
 
 #[cfg(test)]

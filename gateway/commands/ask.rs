@@ -12,6 +12,7 @@ use lockgate_config::Loaded;
 use lockgate_protocol::method::Method;
 use lockgate_proxy::transport::{Endpoint, ReplyBody, Transport};
 use lockgate_proxy::{Gateway, ToolSearch};
+use lockgate_text::json;
 use lockgate_upstream::UpstreamState;
 use serde_json::{Value, json};
 
@@ -65,7 +66,7 @@ pub(crate) fn arguments(text: &str) -> anyhow::Result<Value> {
         "-" => std::io::read_to_string(std::io::stdin()).context("stdin")?,
         text => text.to_owned(),
     };
-    let value: Value = serde_json::from_str(&text).context("the arguments are not JSON")?;
+    let value: Value = json::from_str(&text).context("the arguments are not JSON")?;
     if !value.is_object() {
         bail!("the arguments must be a JSON object, such as '{{\"text\":\"hi\"}}'");
     }
@@ -106,7 +107,7 @@ async fn ask(
     let Ok(principal) = gateway.identify(at, &credentials).await else {
         bail!("the local user is not admitted")
     };
-    let params: Params = serde_json::from_str(&params.to_string())?;
+    let params: Params = json::from_str(&params.to_string())?;
     let place = (at.clone(), Transport::Mcp);
     let exchange = compose_request(place, principal, method, params, HeaderMap::new(), false);
     let exchange = exchange.context("the request cannot be written")?;
@@ -114,7 +115,7 @@ async fn ask(
         bail!("the gateway did not respond")
     };
     let mut answer: Value =
-        serde_json::from_slice(&text.into_bytes()).context("the response is not JSON")?;
+        json::from_slice(&text.into_bytes()).context("the response is not JSON")?;
     if let Some(error) = answer.get("error") {
         let message = error["message"].as_str().unwrap_or("unknown error");
         let hint =

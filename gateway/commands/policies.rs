@@ -16,6 +16,7 @@ use lockgate_policy::{
     Annotations, Config, DEFAULT, Explanation, Overlap, Policy, Question, Target, TargetKind,
 };
 use lockgate_text::count::count;
+use lockgate_text::json;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
@@ -290,7 +291,7 @@ pub(crate) struct Explain {
 /// Checks that the text is a JSON object, and returns it as it is: policies also judge JSON that no
 /// writer produces.
 fn read_arguments(text: &str) -> Result<String, String> {
-    let is_json = serde_json::from_str::<IgnoredAny>(text).is_ok();
+    let is_json = json::from_str::<IgnoredAny>(text).is_ok();
     if is_json && text.trim_start().starts_with('{') {
         return Ok(text.to_owned());
     }

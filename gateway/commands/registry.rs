@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use http::Method;
+use lockgate_text::json;
 use serde_json::{Value, json};
 
 use crate::commands::remote::{INTEGRATIONS, Question};
@@ -243,7 +244,7 @@ impl Agents {
             }
             Self::Items { id, file, .. } => {
                 let items = match file {
-                    Some(file) => serde_json::from_str(&read_file(file)?)
+                    Some(file) => json::from_str(&read_file(file)?)
                         .with_context(|| format!("{} is not JSON", file.display()))?,
                     None => Value::Null,
                 };

@@ -17,6 +17,7 @@ use lockgate_egress::{Config, Connector, Origin, Payload, Policy};
 use lockgate_proxy::Gateway;
 use lockgate_proxy::transport::Endpoint;
 use lockgate_text::count::count;
+use lockgate_text::json;
 use lockgate_upstream::UpstreamState;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
@@ -276,7 +277,7 @@ impl GatewayClient {
         })?;
         let status = response.status();
         let body = response.into_body().collect_limited(MAX_ANSWER).await?;
-        let answer = serde_json::from_slice(&body);
+        let answer = json::from_slice(&body);
         if status.is_success() && !body.is_empty() {
             return answer.context(self.describe("returned no JSON: check the address"));
         }

@@ -1,11 +1,12 @@
 //! The JSON Schema (draft 2020-12) of the configuration, for editors. The file beside this one is
 //! generated from the raw types by the tests, so that no program contains the generator.
 
+use lockgate_text::json;
 use serde_json::Value;
 
 /// Returns the schema of a configuration file.
 pub fn schema() -> Value {
-    serde_json::from_str(include_str!("schema.json")).unwrap_or_default()
+    json::from_str(include_str!("schema.json")).unwrap_or_default()
 }
 
 /// Resolves a property's reference, including the reference in an optional property.

@@ -4,6 +4,7 @@
 use std::io::Write as _;
 
 use lockgate_telemetry::audit::Facility;
+use lockgate_text::json;
 use serde::Deserialize;
 
 /// Maximum bytes of a host name (RFC 5424, section 6).
@@ -59,7 +60,7 @@ impl Sender {
     }
 
     fn write_head(&self, line: &[u8]) -> String {
-        let head = serde_json::from_slice::<Head<'_>>(line).ok();
+        let head = json::from_slice::<Head<'_>>(line).ok();
         let head = head.unwrap_or(Head { time: "-", kind: "-", decision: None });
         let severity = match (head.kind, head.decision) {
             ("decision", Some("deny")) | ("refusal" | "gap", _) => WARNING,

@@ -9,6 +9,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use lockgate_authn::Outside;
 use lockgate_telemetry::audit::{Records, Webhook};
+use lockgate_text::json;
 use serde_json::Value;
 
 use super::backlog::Backlog;
@@ -89,7 +90,7 @@ impl Body {
     fn new(records: Records) -> Self {
         let Records { first, last, lines, .. } = records;
         let line = lines.trim_ascii_end().rsplit(|byte| *byte == b'\n').next();
-        let record: Value = serde_json::from_slice(line.unwrap_or(&[])).unwrap_or(Value::Null);
+        let record: Value = json::from_slice(line.unwrap_or(&[])).unwrap_or(Value::Null);
         let hash = record["hash"].as_str().and_then(|hash| hash.get(..ID_DIGITS)).unwrap_or("");
         let id = format!("{first}-{last}-{hash}");
         Self { id, lines: lines.into() }

@@ -192,14 +192,13 @@ fn locate(path: &str, folder: Option<&str>, roots: &[String]) -> Result<String, 
             "{shown} has `..` after a name, which may be a link: write the resolved path"
         ));
     }
-    let advice = advice(roots);
     let Some(full) = join(folder.unwrap_or("/"), path) else {
-        return no(format!("{shown} goes up beyond the root folder; {advice}"));
+        return no(format!("{shown} goes up beyond the root folder; {}", advice(roots)));
     };
     if roots.iter().any(|root| Path::new(&full).starts_with(root)) {
         return Ok(full);
     }
-    no(format!("{shown} is outside of the folders that may be used; {advice}"))
+    no(format!("{shown} is outside of the folders that may be used; {}", advice(roots)))
 }
 
 fn advice(roots: &[String]) -> String {

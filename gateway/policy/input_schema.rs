@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 
 use jsonschema::{PatternOptions, Validator};
+use lockgate_text::json;
 use lockgate_text::json::Reader;
 use serde_json::Value;
 
@@ -32,7 +33,7 @@ impl InputSchema {
     /// # Errors
     /// Returns why the schema cannot be used.
     pub fn compile(schema: &[u8]) -> Result<Self, String> {
-        let Ok(schema) = serde_json::from_slice::<Value>(schema) else {
+        let Ok(schema) = json::from_slice::<Value>(schema) else {
             return Err("it is not JSON".to_owned());
         };
         let draft = schema.get("$schema").and_then(Value::as_str).unwrap_or("");

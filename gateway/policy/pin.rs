@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use lockgate_text::setting::Text;
-use lockgate_text::settings;
+use lockgate_text::{json, settings};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -93,7 +93,7 @@ impl Pin {
     /// # Errors
     /// The definition is not a JSON object.
     pub fn of(tool: &[u8]) -> Result<Self, String> {
-        let Ok(mut definition @ Value::Object(_)) = serde_json::from_slice::<Value>(tool) else {
+        let Ok(mut definition @ Value::Object(_)) = json::from_slice::<Value>(tool) else {
             return Err("the definition is not a JSON object".into());
         };
         definition.sort_all_objects();
@@ -118,7 +118,7 @@ impl Lock {
     /// # Errors
     /// Returns a description of the mistake.
     pub fn read(text: &str) -> Result<Self, String> {
-        let mut lock: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let mut lock: Self = json::from_str(text).map_err(|error| error.to_string())?;
         if lock.version != PIN_VERSION {
             return Err(format!("it has version {}, not {PIN_VERSION}", lock.version));
         }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use lockgate_text::percent;
+use lockgate_text::{json, percent};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -91,7 +91,7 @@ impl Annotations {
             open_world_hint: Option<bool>,
         }
         let default = Self::default();
-        let Ok(Definition { annotations: claims }) = serde_json::from_slice(definition) else {
+        let Ok(Definition { annotations: claims }) = json::from_slice(definition) else {
             return default;
         };
         let read_only = claims.read_only_hint.unwrap_or(default.read_only);

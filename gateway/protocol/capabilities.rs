@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use lockgate_text::json;
 use serde_json::{Map, Value, json};
 
 use crate::revision::Revision;
@@ -181,7 +182,7 @@ pub fn declares(capabilities: &[u8], path: &[&str]) -> bool {
 /// `roots.listChanged`.
 pub fn carried_of(declared: &[u8], revision: Revision) -> Bytes {
     let carried = carried(declared);
-    let Ok(Value::Object(mut all)) = serde_json::from_slice::<Value>(&carried) else { return NONE };
+    let Ok(Value::Object(mut all)) = json::from_slice::<Value>(&carried) else { return NONE };
     if let Some(Value::Object(roots)) = all.get_mut("roots")
         && declares(declared, &["roots", "listChanged"])
     {
@@ -214,7 +215,7 @@ pub fn with_tasks(carried: &[u8]) -> Cow<'static, [u8]> {
         let extension = TASKS_ALONE.trim_start_matches('{').as_bytes();
         return [others, b",", extension].concat().into();
     }
-    let mut all: Map<String, Value> = serde_json::from_slice(carried).unwrap_or(Map::new());
+    let mut all: Map<String, Value> = json::from_slice(carried).unwrap_or(Map::new());
     let extensions = all.entry("extensions").or_insert_with(|| json!({}));
     if let Value::Object(extensions) = extensions {
         extensions.insert(TASKS.to_owned(), json!({}));
@@ -249,7 +250,7 @@ pub fn carried(declared: &[u8]) -> Bytes {
 }
 
 fn read_carried(declared: &[u8]) -> Bytes {
-    let Ok(Value::Object(mut all)) = serde_json::from_slice::<Value>(declared) else { return NONE };
+    let Ok(Value::Object(mut all)) = json::from_slice::<Value>(declared) else { return NONE };
     all.retain(|name, _| {
         matches!(name.as_str(), "elicitation" | "sampling" | "roots" | "extensions")
     });
@@ -291,7 +292,7 @@ fn is_plain(part: &str) -> bool {
 
 /// Removes unknown extensions from capabilities that are too long to keep.
 fn without_unknown(text: &str) -> Bytes {
-    let mut all: Map<String, Value> = serde_json::from_str(text).unwrap_or(Map::new());
+    let mut all: Map<String, Value> = json::from_str(text).unwrap_or(Map::new());
     if let Some(Value::Object(extensions)) = all.get_mut("extensions") {
         extensions.retain(|name, _| matches!(name.as_str(), TASKS | UI));
     }
@@ -316,7 +317,7 @@ impl ServerExtensions {
         if declared.len() > MAX_CAPABILITIES {
             return;
         }
-        let Ok(Value::Object(mut declared)) = serde_json::from_slice(declared) else { return };
+        let Ok(Value::Object(mut declared)) = json::from_slice(declared) else { return };
         retain_carried(&mut declared);
         declared.retain(|name, _| {
             let is_own = matches!(name.as_str(), TASKS | SKILLS);

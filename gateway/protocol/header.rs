@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use lockgate_text::json;
 use serde_json::Value;
 
 use self::annotation::{Reach, Reader, Walk};
@@ -233,7 +234,7 @@ impl ParamHeader {
 
 /// Returns the annotation's header name; `None` if it is not a valid name.
 fn annotated_name(text: &str, annotation: Range<usize>) -> Option<String> {
-    let name: String = serde_json::from_str(text.get(annotation)?).ok()?;
+    let name: String = json::from_str(text.get(annotation)?).ok()?;
     if !is_token(&name) { None } else { Some([PREFIX, &name].concat()) }
 }
 
@@ -288,7 +289,7 @@ fn may_have_annotations(schema: &[u8]) -> bool {
 /// Returns the text if it is JSON, which the readers below require.
 fn checked(json: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(json).ok()?;
-    serde_json::from_str::<serde::de::IgnoredAny>(text).ok().map(|_| text)
+    json::from_str::<serde::de::IgnoredAny>(text).ok().map(|_| text)
 }
 
 /// Checks for RFC 9110 `1*tchar`.
@@ -307,7 +308,7 @@ fn refuse<T>(fault: AnnotationFault, path: &[String]) -> Result<T, AnnotationErr
 
 /// Returns whether a `type` is primitive, alone or with `null`.
 fn is_primitive(kind: &str) -> bool {
-    match serde_json::from_str::<Value>(kind) {
+    match json::from_str::<Value>(kind) {
         Ok(Value::String(name)) => is_primitive_name(&name),
         Ok(Value::Array(names)) => {
             let mut primitive = 0;
@@ -333,7 +334,7 @@ fn render(raw: &str) -> Option<String> {
         return Some(raw.to_owned());
     }
     if raw.starts_with('"') {
-        let text: String = serde_json::from_str(raw).ok()?;
+        let text: String = json::from_str(raw).ok()?;
         return Some(encode_value(&text).into_owned());
     }
     let integer = match raw.parse::<i64>() {

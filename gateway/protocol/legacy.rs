@@ -1,6 +1,7 @@
 //! The handshake of the legacy era: `initialize`, both ways. Page: basic/lifecycle.mdx
 //! (2025-11-25).
 
+use lockgate_text::json;
 use serde_json::{Value, json};
 
 use crate::capabilities::Offers;
@@ -51,7 +52,7 @@ pub fn initialize_params(revision: Revision, capabilities: &Value, info: &Value)
 /// # Errors
 /// [`WelcomeError`]; the caller disconnects.
 pub fn read_welcome(result: &[u8]) -> Result<(Revision, ServerDescription), WelcomeError> {
-    let result = serde_json::from_slice::<Value>(result).map_err(|_| WelcomeError::Json)?;
+    let result = json::from_slice::<Value>(result).map_err(|_| WelcomeError::Json)?;
     let Some(Value::String(version)) = result.get("protocolVersion") else {
         return Err(WelcomeError::NoVersion);
     };

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use bytes::Bytes;
+use lockgate_text::json;
 use memchr::memmem::{self, Finder};
 use serde_json::Value;
 
@@ -203,7 +204,7 @@ fn show_meta(object: &mut Object<'_>, raw: &[u8], shown: &Shown<'_>) {
     if memmem::find(raw, b"resourceUri").is_none() {
         return object.raw("_meta", raw);
     }
-    let Ok(mut meta) = serde_json::from_slice::<Value>(raw) else {
+    let Ok(mut meta) = json::from_slice::<Value>(raw) else {
         return object.raw("_meta", raw);
     };
     if let Some(Value::String(text)) = meta.get_mut("ui/resourceUri") {

@@ -1,6 +1,7 @@
 //! The pieces of the modern era: `server/discover`, the version error, standard headers. Pages:
 //! server/discover.mdx, basic/versioning.mdx, basic/transports/streamable-http.mdx (2026-07-28).
 
+use lockgate_text::json;
 use serde_json::{Value, json};
 
 use crate::legacy::ServerDescription;
@@ -23,7 +24,7 @@ pub enum Common {
 /// Parses a `server/discover` result: the versions, and the server. Returns `None` if it has no
 /// list of versions.
 pub fn read_discovery(result: &[u8]) -> Option<(Vec<String>, ServerDescription)> {
-    let result: Value = serde_json::from_slice(result).ok()?;
+    let result: Value = json::from_slice(result).ok()?;
     let versions = strings(result.get("supportedVersions")?)?;
     let info = server_info(&result).or_else(|| result.get("serverInfo"));
     Some((versions, ServerDescription::read(&result, info)))
@@ -51,7 +52,7 @@ pub fn common(versions: &[String]) -> Common {
 
 /// Returns `data.supported` of a -32022 error (JSON text of `data`).
 pub fn supported(data: Option<&[u8]>) -> Vec<String> {
-    let data = data.and_then(|data| serde_json::from_slice::<Value>(data).ok());
+    let data = data.and_then(|data| json::from_slice::<Value>(data).ok());
     data.and_then(|data| strings(data.get("supported")?)).unwrap_or_default()
 }
 

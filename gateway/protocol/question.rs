@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use lockgate_text::json;
 use serde_json::{Map, Value};
 
 use crate::capabilities;
@@ -30,14 +31,14 @@ pub fn may_ask(declared: &[u8], method: Method, params: &[u8], revision: Revisio
 
 /// Returns whether an elicitation sends the user to a URL.
 fn is_url(params: &[u8]) -> bool {
-    let Ok(params) = serde_json::from_slice::<Value>(params) else { return false };
+    let Ok(params) = json::from_slice::<Value>(params) else { return false };
     params["mode"] == "url"
 }
 
 /// Returns whether a form requires a multiple choice, which no form could contain before
 /// 2025-11-25.
 fn requires_several(params: &[u8]) -> bool {
-    let Ok(params) = serde_json::from_slice::<Value>(params) else { return false };
+    let Ok(params) = json::from_slice::<Value>(params) else { return false };
     let schema = &params["requestedSchema"];
     let Value::Array(required) = &schema["required"] else { return false };
     for name in required {
@@ -67,7 +68,7 @@ pub fn adapt_form(method: Method, params: &[u8], revision: Revision) -> Option<V
     if method != Method::Elicit || revision >= Revision::V2025_11_25 {
         return None;
     }
-    let Ok(mut params) = serde_json::from_slice::<Value>(params) else { return None };
+    let Ok(mut params) = json::from_slice::<Value>(params) else { return None };
     let fields = params.pointer_mut("/requestedSchema/properties")?.as_object_mut()?;
     let before = fields.len();
     fields.retain(|_, field| !takes_several(field));
@@ -114,7 +115,7 @@ pub fn label<'a>(label: Option<&str>, method: Method, params: &'a [u8]) -> Cow<'
     if method != Method::Elicit {
         return Cow::Borrowed(params);
     }
-    let Ok(Value::Object(mut all)) = serde_json::from_slice(params) else {
+    let Ok(Value::Object(mut all)) = json::from_slice(params) else {
         return Cow::Borrowed(params);
     };
     if let Some(Value::String(message)) = all.get_mut("message") {

@@ -10,6 +10,7 @@ use lockgate_protocol::list;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::scan::{self, Keys, Members, ScanError, Scanner, Span};
 use lockgate_protocol::write::Object;
+use lockgate_text::json;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -82,7 +83,7 @@ impl Question {
             return Ok(());
         }
         let Some(raw) = answer.member("content") else { return form.check(&Map::new()) };
-        let Ok(Value::Object(content)) = serde_json::from_slice(raw) else {
+        let Ok(Value::Object(content)) = json::from_slice(raw) else {
             return Err("`content` must be an object".into());
         };
         form.check(&content)?;
@@ -102,7 +103,7 @@ impl Questions {
     /// Parses an `inputRequests`. Returns `None` if it is not an object, is too long for a sealed
     /// state, or has a method that clients cannot be asked.
     pub(crate) fn of(requests: &[u8]) -> Option<Self> {
-        let Ok(Value::Object(all)) = serde_json::from_slice(requests) else { return None };
+        let Ok(Value::Object(all)) = json::from_slice(requests) else { return None };
         let mut questions = BTreeMap::new();
         for (key, request) in all {
             let method = Method::parse(request["method"].as_str().unwrap_or(""));
@@ -177,7 +178,7 @@ fn take_sampled(answer: &Answer<'_>, object: &mut Object<'_>) -> Result<(), Stri
         return Err("`role` must be user or assistant".into());
     }
     let content = answer.require("content")?;
-    let is_content = match serde_json::from_slice(content) {
+    let is_content = match json::from_slice(content) {
         Ok(Value::Array(blocks)) => blocks.iter().all(is_block),
         Ok(block) => is_block(&block),
         Err(_) => false,
@@ -200,7 +201,7 @@ fn is_block(block: &Value) -> bool {
 
 fn take_roots(answer: &Answer<'_>, object: &mut Object<'_>) -> Result<(), String> {
     let roots = answer.require("roots")?;
-    let Ok(Value::Array(roots)) = serde_json::from_slice(roots) else {
+    let Ok(Value::Array(roots)) = json::from_slice(roots) else {
         return Err("`roots` must be an array".into());
     };
     let mut known = Vec::with_capacity(roots.len());

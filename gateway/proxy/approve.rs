@@ -16,7 +16,7 @@ use lockgate_protocol::sealed::{Purpose, Reason};
 use lockgate_protocol::write::{self, Object};
 use lockgate_protocol::{meta, question, scan};
 use lockgate_telemetry::Notification;
-use lockgate_text::hex;
+use lockgate_text::{hex, json};
 use lockgate_upstream::{QuestionError, Upstream};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::error::TrySendError;
@@ -270,7 +270,7 @@ impl Asking<'_> {
         gone.disarm();
         match answer {
             Ok(result) => {
-                if is_approval(&serde_json::from_slice(&result).unwrap_or(Value::Null)) {
+                if is_approval(&json::from_slice(&result).unwrap_or(Value::Null)) {
                     Ok(())
                 } else {
                     self.deny(&self.context.principal)
@@ -429,7 +429,7 @@ fn read_decision(context: &RequestContext, responses: &[u8]) -> Result<Option<bo
             "decision": {"type": "string", "enum": ["approve", "deny"]}}}}}});
     let questions = Questions::of(asked.to_string().as_bytes()).unwrap_or_default();
     let taken = tokens::take_answers(context, responses, |raw| questions.take(raw))?;
-    let answers = serde_json::from_slice(&taken).unwrap_or(Value::Null);
+    let answers = json::from_slice(&taken).unwrap_or(Value::Null);
     Ok(answers.get(KEY).map(is_approval))
 }
 

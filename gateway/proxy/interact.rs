@@ -3,6 +3,7 @@
 
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
+use lockgate_text::json;
 use lockgate_upstream::{Answer, AnswerKind, ClientChannel, QuestionError};
 use serde_json::{Map, Value, json};
 
@@ -43,7 +44,7 @@ pub(crate) async fn ask_client(
 ) -> Result<Permitted, RequestError> {
     let state = answer.member(Key::RequestState).map(<[u8]>::to_vec);
     let asked = answer.member(Key::InputRequests).unwrap_or(b"{}");
-    let questions: Map<String, Value> = serde_json::from_slice(asked)
+    let questions: Map<String, Value> = json::from_slice(asked)
         .map_err(|_| permitted.broken("sent questions that are not valid"))?;
     if questions.is_empty() {
         // Without questions, the server expects the call to be repeated later.
@@ -62,7 +63,7 @@ pub(crate) async fn ask_client(
             Ok(result) if result.len() > MAX_TREE => {
                 return Err(permitted.broken("has a question, but the answer is too long"));
             }
-            Ok(result) => serde_json::from_slice(&result).unwrap_or(Value::Null),
+            Ok(result) => json::from_slice(&result).unwrap_or(Value::Null),
             Err(QuestionError::Undeclared) => {
                 let words = "has a question, but this client did not declare the capability to \
                     answer it";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lockgate_policy::{Patterns, pin};
 use lockgate_text::setting::{List, Text};
-use lockgate_text::settings;
+use lockgate_text::{json, settings};
 use serde::Serialize;
 
 /// Names of the tools of the gateway (`catalog/tool_index`), which no item may have.
@@ -159,7 +159,7 @@ impl Items {
 impl Compose {
     /// Reads the stored items of an agent. Those that cannot be read select nothing.
     pub(crate) fn read(stored: &str) -> Arc<Self> {
-        let items: Option<Items> = serde_json::from_str(stored).ok();
+        let items: Option<Items> = json::from_str(stored).ok();
         let checked = items.and_then(|items| items.check_agent().ok());
         if checked.is_none() {
             tracing::error!("the stored items of an agent cannot be read; it has none");

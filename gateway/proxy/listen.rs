@@ -17,6 +17,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::write::{self, Object};
 use lockgate_protocol::{meta, uri};
+use lockgate_text::json;
 use lockgate_upstream::{Announcement, Caller, ListKind, ServerId, Subscription};
 use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
@@ -162,7 +163,7 @@ fn listener(
 }
 
 fn read_filter(context: &RequestContext) -> Option<Map<String, Value>> {
-    serde_json::from_slice(context.request.param(Key::Notifications)?).ok()
+    json::from_slice(context.request.param(Key::Notifications)?).ok()
 }
 
 fn asks_for(filter: &Map<String, Value>, list: &str) -> bool {
@@ -364,8 +365,8 @@ impl Listener {
 
     /// Queues the final result, after which the stream ends.
     fn finish(&mut self) {
-        let info = serde_json::from_slice(&self.info).unwrap_or(Value::Null);
-        let id = serde_json::from_slice(&self.id).unwrap_or(Value::Null);
+        let info = json::from_slice(&self.info).unwrap_or(Value::Null);
+        let id = json::from_slice(&self.id).unwrap_or(Value::Null);
         let meta = json!({meta::SUBSCRIPTION_ID: id, meta::SERVER_INFO: info});
         let result = json!({"resultType": "complete", "_meta": meta});
         self.ready.push_back(write::result(&self.id, result.to_string().as_bytes()).into());

@@ -15,6 +15,7 @@ use lockgate_protocol::revision::Revision;
 use lockgate_protocol::scan::{self, Member};
 use lockgate_protocol::write::{self, Object};
 use lockgate_protocol::{list, question};
+use lockgate_text::json;
 use lockgate_upstream::{Answer, AnswerKind, ServerId};
 use serde_json::{Value, json};
 use smallvec::SmallVec;
@@ -331,7 +332,7 @@ fn questions(
     value: &[u8],
     slug: Option<&str>,
 ) -> Result<Change, RequestError> {
-    let Ok(Value::Object(mut all)) = serde_json::from_slice::<Value>(value) else {
+    let Ok(Value::Object(mut all)) = json::from_slice::<Value>(value) else {
         return Err(permitted.broken("sent questions that are not an object"));
     };
     if all.len() > MAX_QUESTIONS {
@@ -353,7 +354,7 @@ fn questions(
         if method == Method::Elicit && slug.is_some() {
             let labelled = question::label(slug, method, params.as_bytes());
             if let (Some(params), Ok(new)) =
-                (question.get_mut("params"), serde_json::from_slice(&labelled))
+                (question.get_mut("params"), json::from_slice(&labelled))
             {
                 *params = new;
                 changed = true;
@@ -368,7 +369,7 @@ fn completion(value: &[u8]) -> Change {
     if value.len() > MAX_TREE {
         return Change::To(b"{\"values\":[]}".to_vec());
     }
-    let Ok(mut whole) = serde_json::from_slice::<Value>(value) else { return Change::Keep };
+    let Ok(mut whole) = json::from_slice::<Value>(value) else { return Change::Keep };
     match whole.get_mut("values") {
         Some(Value::Array(values)) if values.len() > MAX_VALUES => values.truncate(MAX_VALUES),
         _ => return Change::Keep,
@@ -386,7 +387,7 @@ fn write_task(
     permitted: &Permitted,
     value: &[u8],
 ) -> Result<Vec<u8>, &'static str> {
-    let mut task = serde_json::from_slice(value).unwrap_or(Value::Null);
+    let mut task = json::from_slice(value).unwrap_or(Value::Null);
     let Some(own) = task["taskId"].as_str() else { return Err("sent a task without an id") };
     let server = &**permitted.server();
     let token = tokens::seal_task(context, server, own).ok_or("sent a task id that is too long")?;

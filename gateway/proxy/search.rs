@@ -13,6 +13,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::scan::{self, Keys, Scanner};
 use lockgate_protocol::write::{self, Object};
 use lockgate_search::{Query, Vector};
+use lockgate_text::json;
 use lockgate_upstream::ListKind;
 use serde_json::{Map, Value, json};
 
@@ -239,7 +240,7 @@ fn read_arguments(
     if raw.len() > MAX_ARGUMENTS {
         return Err(format!("the arguments are longer than {MAX_ARGUMENTS} bytes").into());
     }
-    let Ok(Value::Object(arguments)) = serde_json::from_slice(raw) else {
+    let Ok(Value::Object(arguments)) = json::from_slice(raw) else {
         return Err("the arguments must be an object".into());
     };
     let unknown = arguments.keys().find(|name| !known.contains(&name.as_str()));
@@ -263,9 +264,9 @@ fn write_summary(out: &mut String, name: &str, definition: &[u8]) {
     }
     out.push_str(name);
     let schema = list::member(definition, "inputSchema").unwrap_or(b"{}");
-    write_arguments(out, &serde_json::from_slice(schema).unwrap_or(Value::Null));
+    write_arguments(out, &json::from_slice(schema).unwrap_or(Value::Null));
     let description = list::member(definition, "description").unwrap_or(b"\"\"");
-    let description: String = serde_json::from_slice(description).unwrap_or_default();
+    let description: String = json::from_slice(description).unwrap_or_default();
     let sentence = first_sentence(&description, MAX_SENTENCE);
     if !sentence.is_empty() {
         out.push_str(" – ");

@@ -7,6 +7,7 @@ use lockgate_protocol::key::Key;
 use lockgate_protocol::sealed::{Purpose, Reason};
 use lockgate_protocol::write::Object;
 use lockgate_protocol::{list, scan};
+use lockgate_text::json;
 use lockgate_upstream::Upstream;
 
 use crate::answers::Questions;
@@ -134,7 +135,7 @@ fn mark_caller(context: &RequestContext) -> [u8; 32] {
 
 fn read(plain: &[u8]) -> Option<Round> {
     let inner = list::member(plain, "state").map(<[u8]>::to_vec);
-    let questions = serde_json::from_slice(list::member(plain, "asked")?).ok()?;
+    let questions = json::from_slice(list::member(plain, "asked")?).ok()?;
     let parked = list::member(plain, "parked").and_then(scan::as_str);
     let resumption = match parked {
         Some(handle) => Resumption::Parked(handle.into(), None),

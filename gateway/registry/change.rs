@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_admission::{CallerId, Permit, Role};
 use lockgate_store::{Change, IntegrationRecord, Owner, Reservation, StoreError, Vault};
-use lockgate_text::hex;
+use lockgate_text::{hex, json};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -153,7 +153,7 @@ impl Registry {
         if !digests.contains(&kept.digest) {
             return Err(RegistryError::IdempotencyKeyReused);
         }
-        let Ok(mut changed) = serde_json::from_str::<Changed<T>>(&kept.outcome) else {
+        let Ok(mut changed) = json::from_str::<Changed<T>>(&kept.outcome) else {
             return Err(RegistryError::IdempotencyKeyReused);
         };
         changed.is_replayed = true;

@@ -20,6 +20,7 @@ use lockgate_proxy::rights::CallerRights;
 use lockgate_proxy::server_operation::ServerOperation;
 use lockgate_proxy::snapshot::Snapshot;
 use lockgate_proxy::transport::{Exchange, Reply, session_header};
+use lockgate_text::json;
 use lockgate_upstream::ClientSession;
 use serde_json::{Value, json};
 
@@ -135,7 +136,7 @@ fn write_initialize_result(
             json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
     }
     capabilities::add_extensions(&mut capabilities, &view.extensions);
-    let info = serde_json::from_slice(&snapshot.info).unwrap_or(Value::Null);
+    let info = json::from_slice(&snapshot.info).unwrap_or(Value::Null);
     let mut result = json!({
         "protocolVersion": revision.as_str(),
         "capabilities": capabilities,

@@ -21,6 +21,7 @@ use lockgate_proxy::search;
 use lockgate_proxy::server_operation::{self, ServerOperation, trace_of_exchange};
 use lockgate_proxy::snapshot::{Seeing, Snapshot};
 use lockgate_proxy::transport::{Exchange, Reply, Text};
+use lockgate_text::json;
 use lockgate_upstream::{ClientSession, LogLevel};
 use serde_json::{Value, json};
 
@@ -116,7 +117,7 @@ async fn list_tasks(
         let request = make_request(Method::TasksGet, &params)?;
         let answer = dispatch::forward_nested(gateway, Box::new(context.instead(request))).await;
         let text = answer.ok()?.into_bytes();
-        let mut whole: Value = serde_json::from_slice(&text).ok()?;
+        let mut whole: Value = json::from_slice(&text).ok()?;
         match whole.get_mut("result") {
             Some(described) => Some(described.take()),
             None => {

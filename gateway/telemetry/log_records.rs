@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use lockgate_text::json;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{
@@ -244,8 +245,7 @@ pub(crate) fn write_lists(line: &[u8]) -> Option<Vec<u8>> {
     if !line.windows(LIST_START.len()).any(|part| part == LIST_START) {
         return None;
     }
-    let mut fields: serde_json::Map<String, serde_json::Value> =
-        serde_json::from_slice(line).ok()?;
+    let mut fields: serde_json::Map<String, serde_json::Value> = json::from_slice(line).ok()?;
     for name in LISTS {
         if let Some(value) = fields.get_mut(name)
             && let Some(list) = value.as_str().and_then(read_list)
@@ -260,7 +260,7 @@ pub(crate) fn write_lists(line: &[u8]) -> Option<Vec<u8>> {
 
 /// Parses the text of a field that contains a list.
 fn read_list(text: &str) -> Option<Vec<String>> {
-    serde_json::from_str(text).ok()
+    json::from_str(text).ok()
 }
 
 #[cfg(test)]

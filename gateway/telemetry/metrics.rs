@@ -155,8 +155,12 @@ impl Metrics {
 
     /// Ends a step of the recent calls of all servers.
     pub fn end_step(&self) {
-        for entry in self.0.servers.lock().by_label.values() {
-            entry.server.end_step();
+        let servers = self.0.servers.lock();
+        let all: Vec<_> =
+            servers.by_label.values().map(|entry| Arc::clone(&entry.server)).collect();
+        drop(servers);
+        for server in all {
+            server.end_step();
         }
     }
 

@@ -1,9 +1,12 @@
 //! JSON as a tree, with an unambiguous interpretation: a duplicate key, at any depth, makes the
-//! text invalid, because some parsers use its first value and some its last.
+//! text invalid, because some parsers use its first value and some its last. Also the entry to
+//! serde_json for all other JSON ([`from_slice`]).
 
 use std::collections::HashSet;
 use std::fmt;
 
+use memchr::{memchr, memmem};
+use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
@@ -11,6 +14,77 @@ use serde_json::{Map, Number, Value};
 pub const MAX_DEPTH: usize = 127;
 /// Characters of a key shown in errors.
 const MAX_SHOWN: usize = 64;
+/// The key that marks serde_json's own `RawValue`. A `Value` with this key parses its text again,
+/// with a fresh limit of depth, so that texts within texts overflow the stack.
+const RESERVED_KEY: &str = "$serde_json::private::RawValue";
+/// The error for [`RESERVED_KEY`].
+const RESERVED: &str = "the key `$serde_json::private::RawValue` is reserved";
+
+/// Parses JSON like [`serde_json::from_slice`], and rejects objects with the reserved key of
+/// serde_json.
+///
+/// # Errors
+/// The text is invalid, has the reserved key, or does not match the type.
+#[allow(clippy::disallowed_methods, reason = "the entry for JSON from outside")]
+pub fn from_slice<'a, T: Deserialize<'a>>(text: &'a [u8]) -> serde_json::Result<T> {
+    if has_reserved_key(text) {
+        return Err(serde_json::Error::custom(RESERVED));
+    }
+    serde_json::from_slice(text)
+}
+
+/// Parses JSON like [`serde_json::from_str`]; see [`from_slice`].
+///
+/// # Errors
+/// As [`from_slice`].
+#[allow(clippy::disallowed_methods, reason = "the entry for JSON from outside")]
+pub fn from_str<'a, T: Deserialize<'a>>(text: &'a str) -> serde_json::Result<T> {
+    if has_reserved_key(text.as_bytes()) {
+        return Err(serde_json::Error::custom(RESERVED));
+    }
+    serde_json::from_str(text)
+}
+
+/// Returns whether a JSON text has the reserved key, however it is escaped.
+fn has_reserved_key(text: &[u8]) -> bool {
+    // Letters of the key are either written as they are or as `\u` with digits.
+    let is_possible = memmem::find(text, b"RawValue").is_some();
+    (is_possible || memmem::find(text, b"\\u").is_some()) && finds_reserved_key(text)
+}
+
+#[cold]
+fn finds_reserved_key(text: &[u8]) -> bool {
+    let mut rest = text;
+    while let Some(start) = memchr(b'"', rest) {
+        let Some(end) = string_end(rest, start + 1) else { return false };
+        let (string, after) = (&rest[start..=end], &rest[end + 1..]);
+        if after.trim_ascii_start().starts_with(b":") && is_reserved(string) {
+            return true;
+        }
+        rest = after;
+    }
+    false
+}
+
+/// Returns the position of the quote that ends a string.
+fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        match text.get(at)? {
+            b'"' => return Some(at),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+}
+
+/// Returns whether a string in quotes is the reserved key.
+#[allow(clippy::disallowed_methods, reason = "the entry for JSON from outside")]
+fn is_reserved(string: &[u8]) -> bool {
+    // An escaped character takes six bytes.
+    let possible = RESERVED_KEY.len() + 2..=RESERVED_KEY.len() * 6 + 2;
+    possible.contains(&string.len())
+        && serde_json::from_slice::<String>(string).is_ok_and(|key| key == RESERVED_KEY)
+}
 
 /// The rules for reading a text.
 #[derive(Clone, Copy, Debug)]
@@ -149,6 +223,10 @@ impl<'de> Visitor<'de> for Level {
         let mut seen = HashSet::new();
         let mut object = Map::new();
         while let Some(key) = members.next_key::<String>()? {
+            // Its reader may pass the value to serde_json again.
+            if key == RESERVED_KEY {
+                return Err(A::Error::custom(RESERVED));
+            }
             let compared = match (self.rules.key)(&key, outermost) {
                 Ok(compared) => compared,
                 Err(reason) => return Err(A::Error::custom(reason)),

@@ -16,6 +16,7 @@ mod remote;
 mod sqlite;
 
 pub use config::{Config, Connection, ConnectionSettings, DatabasePlace, Network, Settings};
+use lockgate_text::json;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -203,9 +204,7 @@ impl Tool for Explain {
         let plan = match connection.dialect {
             Dialect::Sqlite => answer.objects().into(),
             Dialect::Postgres | Dialect::Mysql => match answer.rows.into_iter().flatten().next() {
-                Some(Value::String(text)) => {
-                    serde_json::from_str(&text).unwrap_or(Value::String(text))
-                }
+                Some(Value::String(text)) => json::from_str(&text).unwrap_or(Value::String(text)),
                 other => other.unwrap_or(Value::Null),
             },
         };

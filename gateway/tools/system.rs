@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use lockgate_protocol::revision::Revision;
+use lockgate_text::json;
 use lockgate_upstream::{CallerView, ListKind, UNREADABLE_LISTS, Upstream, UpstreamState};
 use serde_json::{Value, json};
 
@@ -237,7 +238,7 @@ impl Tool for List {
         }
         let mut page = Vec::new();
         for (kind, seen) in all.iter().skip(offset).take(limit) {
-            let Ok(mut item) = serde_json::from_slice::<Value>(&seen.text) else { continue };
+            let Ok(mut item) = json::from_slice::<Value>(&seen.text) else { continue };
             let mut entry = json!({"server": &*seen.slug, kind.key(): &*seen.exposed});
             for key in ["name", "title", "description", "mimeType", "size"] {
                 if let Some(value) = item.get_mut(key) {
@@ -399,7 +400,7 @@ fn visible(registry: &Registry, caller_view: &dyn CallerView) -> Vec<Arc<Registe
         if !servers.iter().any(|server| *server.slug() == *seen.slug) {
             continue;
         }
-        let Ok(item) = serde_json::from_slice::<Value>(&seen.text) else { continue };
+        let Ok(item) = json::from_slice::<Value>(&seen.text) else { continue };
         if let Some(Value::String(own)) = item.get("name") {
             names.insert(format!("{}/{own}", seen.slug));
         }

@@ -16,6 +16,7 @@ use lockgate_protocol::modern::{self, Common};
 use lockgate_protocol::outbound::Outbound;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::{code, write};
+use lockgate_text::json;
 use serde_json::Value;
 
 use crate::config::EraChoice;
@@ -256,7 +257,7 @@ async fn initialize(
     transport: &ServerTransport,
     intro: &Introduction,
 ) -> Result<(Revision, ServerDescription), HandshakeError> {
-    let info = serde_json::from_slice(&intro.info).unwrap_or(Value::Null);
+    let info = json::from_slice(&intro.info).unwrap_or(Value::Null);
     let params = legacy::initialize_params(Revision::NEWEST_LEGACY, &intro.capabilities, &info);
     let mut text = b"{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"initialize\",\"params\":".to_vec();
     text.extend_from_slice(params.to_string().as_bytes());

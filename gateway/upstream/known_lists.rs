@@ -10,6 +10,7 @@ use lockgate_protocol::jsonrpc::{self, Message, Outcome, SentBy};
 use lockgate_protocol::list;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan::{self, Member};
+use lockgate_text::json;
 use serde_json::{Value, json};
 
 use crate::catalog::{Catalog, Item, ListKind};
@@ -71,7 +72,7 @@ impl Catalog {
         let Outcome::Result(_, members) = &response.outcome else { return None };
         let text = &response.text;
         let about = scan::find(members, text, "about")?;
-        let about: Value = serde_json::from_slice(about.of(text)).ok()?;
+        let about: Value = json::from_slice(about.of(text)).ok()?;
         if about["form"] != STORED_FORM {
             return None;
         }

@@ -14,6 +14,7 @@ use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan::{self, Keys, Member, Scanner, Span};
 use lockgate_protocol::strings::{self, StringRole};
 use lockgate_protocol::write::Object;
+use lockgate_text::json;
 use url::{Host, Url};
 
 use crate::catalog::{Catalog, Item, ListHold, ListKind, NoRoom};
@@ -350,7 +351,7 @@ fn has(text: &[u8], part: &[u8]) -> bool {
 }
 
 fn source(icon: &[u8]) -> Option<String> {
-    let icon: serde_json::Value = serde_json::from_slice(icon).ok()?;
+    let icon: serde_json::Value = json::from_slice(icon).ok()?;
     Some(icon.get("src")?.as_str()?.to_owned())
 }
 

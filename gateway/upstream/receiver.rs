@@ -13,6 +13,7 @@ use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::{code, write};
 use lockgate_telemetry::ServerMetrics;
+use lockgate_text::json;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, SetOnce, oneshot};
@@ -308,7 +309,7 @@ impl Receiver {
         let Some(id) = subscription_id(note) else { return };
         let Some(waiting) = self.acknowledgements.lock().remove(&id) else { return };
         let filter = note.param(Key::Notifications).unwrap_or(b"null");
-        let filter: Value = serde_json::from_slice(filter).unwrap_or(Value::Null);
+        let filter: Value = json::from_slice(filter).unwrap_or(Value::Null);
         let mut topics = BTreeSet::new();
         topics.extend(texts_of(&filter, "resourceSubscriptions").map(Topic::Resource));
         topics.extend(texts_of(&filter, "taskIds").map(Topic::Task));

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
+use lockgate_text::json;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -66,6 +67,6 @@ impl SingleClient {
         self.declare(&Bytes::from_static(b"{}"));
         let declared = self.declared.borrow();
         let text = declared.as_deref().unwrap_or(b"{}");
-        serde_json::from_slice(text).unwrap_or_else(|_| json!({}))
+        json::from_slice(text).unwrap_or_else(|_| json!({}))
     }
 }

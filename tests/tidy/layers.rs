@@ -27,7 +27,10 @@ const TABLE: [(&str, &[&str]); 20] = [
         "proxy",
         &["text", "admission", "protocol", "search", "authn", "policy", "upstream", "telemetry"],
     ),
-    ("sessions", &["admission", "protocol", "authn", "policy", "upstream", "proxy", "telemetry"]),
+    (
+        "sessions",
+        &["text", "admission", "protocol", "authn", "policy", "upstream", "proxy", "telemetry"],
+    ),
     ("listener", &["text", "admission", "protocol", "authn", "proxy", "sessions", "telemetry"]),
     (
         "admin",

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use lockgate_text::date;
+use lockgate_text::{date, json};
 use serde_json::Value;
 
 use super::Account;
@@ -118,7 +118,7 @@ fn check_kind(answer: &Value, kind: &str) -> Result<()> {
 fn check_assertion(assertion: &str, found: &Discovered, client: &ClientIdentity) -> Result<()> {
     let mut parts = assertion.split('.').map(|part| {
         let bytes = URL_SAFE_NO_PAD.decode(part).unwrap_or_default();
-        serde_json::from_slice::<Value>(&bytes).unwrap_or(Value::Null)
+        json::from_slice::<Value>(&bytes).unwrap_or(Value::Null)
     });
     let header = parts.next().unwrap_or(Value::Null);
     let claims = parts.next().unwrap_or(Value::Null);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_store::GrantRecord;
 use lockgate_text::date::to_ms;
+use lockgate_text::json;
 
 use super::{Account, Needs, Refusal};
 use crate::config::Method;
@@ -98,7 +99,7 @@ impl Account {
         let Some(holder) = self.holder.as_ref().filter(|_| self.is_connectable()) else { return };
         let record = self.describe();
         let mut record = record.unwrap_or_else(|| new_record(&self.id, holder, &self.server.slug));
-        let mut about: About = serde_json::from_str(&record.about).unwrap_or_default();
+        let mut about: About = json::from_str(&record.about).unwrap_or_default();
         about.failure = failure.map(ToString::to_string);
         record.about = serde_json::to_string(&about).unwrap_or_default();
         let _ = self.records.changes.send(record);
@@ -129,7 +130,7 @@ impl Account {
         };
         // The server's settings may have changed since.
         let grant = grant.filter(|grant| grant.is_for(config));
-        let about: About = serde_json::from_str(&record.about).unwrap_or_default();
+        let about: About = json::from_str(&record.about).unwrap_or_default();
         let mut needs = self.needs.lock();
         if record.revision > needs.revision {
             let change = self.install(&mut needs, grant, record.revision);

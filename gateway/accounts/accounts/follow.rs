@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_store::GrantRecord;
+use lockgate_text::json;
 
 use super::{Accounts, ServerAccounts};
 use crate::account::Account;
@@ -85,7 +86,7 @@ impl Accounts {
                 if let Some(account) = self.find(&record.server, &record_holder(record)) {
                     account.adopt(record);
                 }
-                let about: About = serde_json::from_str(&record.about).unwrap_or_default();
+                let about: About = json::from_str(&record.about).unwrap_or_default();
                 if !about.is_renewed {
                     let record = GrantRecord { sealed: None, ..record.clone() };
                     self.tell_change(record).await;

@@ -3,6 +3,7 @@
 
 use lockgate_proxy::{ItemMistake, Items};
 use lockgate_registry::{Agent as Stored, AgentPatch, Changed, NewAgent, PageQuery};
+use lockgate_text::json;
 use serde::Deserializer;
 
 use super::body::segment_of;
@@ -125,7 +126,7 @@ impl Agent {
         Self {
             endpoint: format!("{}/agents/{}/mcp", caller.base, stored.id),
             tools: AgentTools::parse(&stored.tools).unwrap_or(AgentTools::Default),
-            items: serde_json::from_str(&stored.items).ok(),
+            items: json::from_str(&stored.items).ok(),
             id: stored.id,
             name: stored.name,
             organization_id: stored.organisation,

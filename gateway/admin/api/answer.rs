@@ -15,6 +15,7 @@ use lockgate_admission::budget::{DROPPED, MAX_MEDIUM_MESSAGE};
 use lockgate_admission::reader::Reader;
 use lockgate_proxy::Gateway;
 use lockgate_proxy::transport::Text;
+use lockgate_text::json;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -88,16 +89,16 @@ pub(crate) async fn read_answer(
 }
 
 fn parse(text: &Bytes) -> Option<GatewayAnswer> {
-    let envelope: Envelope<'_> = serde_json::from_slice(text).ok()?;
+    let envelope: Envelope<'_> = json::from_slice(text).ok()?;
     let Some(result) = envelope.result else {
         return Some(Err(parse_error(envelope.error?)?));
     };
     let mut input_requests = None;
-    if let Ok(outcome) = serde_json::from_str::<Outcome<'_>>(result.get())
+    if let Ok(outcome) = json::from_str::<Outcome<'_>>(result.get())
         && outcome.result_type.as_deref() == Some("input_required")
     {
         input_requests = match outcome.input_requests {
-            Some(asked) => Some(serde_json::from_str(asked.get()).unwrap_or(Value::Null)),
+            Some(asked) => Some(json::from_str(asked.get()).unwrap_or(Value::Null)),
             None => Some(Value::Null),
         };
     }
@@ -106,9 +107,9 @@ fn parse(text: &Bytes) -> Option<GatewayAnswer> {
 
 fn parse_error(error: &RawValue) -> Option<Value> {
     if error.get().len() <= MAX_MEDIUM_MESSAGE {
-        return serde_json::from_str(error.get()).ok();
+        return json::from_str(error.get()).ok();
     }
-    let short: ShortError<'_> = serde_json::from_str(error.get()).ok()?;
+    let short: ShortError<'_> = json::from_str(error.get()).ok()?;
     let message: String = short.message.chars().take(MAX_MEDIUM_MESSAGE).collect();
     Some(serde_json::json!({"code": short.code, "message": message}))
 }

@@ -21,6 +21,7 @@ use lockgate_proxy::classify_failure;
 use lockgate_proxy::transport::{
     Endpoint, Events, Exchange, ExchangeKind, ReplyBody, Text, Transport,
 };
+use lockgate_text::json;
 use lockgate_upstream::LogLevel;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::watch;
@@ -214,7 +215,7 @@ fn name_integration(state: &ApiState, caller: &Caller, problem: Problem, slug: &
 /// Returns the target of a request, such as a tool's name, if its method has one.
 fn read_target(method: Method, params: &Params) -> Option<String> {
     let target = params.get(method.target()?.as_str())?;
-    serde_json::from_str(target.get()).ok()
+    json::from_str(target.get()).ok()
 }
 
 /// Returns the last message of a stream, the response. Earlier ones are for readers of messages.
@@ -400,7 +401,7 @@ impl CallMessages {
         if text.len() > MAX_MESSAGE {
             return;
         }
-        let Ok(Notification { method, params }) = serde_json::from_slice(text) else { return };
+        let Ok(Notification { method, params }) = json::from_slice(text) else { return };
         match Method::parse(&method) {
             Method::Progress => {
                 let Ok(mut progress) = serde_json::from_value::<CallProgress>(params) else {

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use askama::Template;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::IntoResponse;
+use lockgate_text::json;
 use serde_json::Value;
 
 /// The page may load nothing but its own style.
@@ -13,7 +14,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ances
 
 /// Reads the document. Its paths are those of the router.
 pub(crate) fn read() -> Value {
-    let mut document = serde_json::from_str(include_str!("openapi.json")).unwrap_or(Value::Null);
+    let mut document = json::from_str(include_str!("openapi.json")).unwrap_or(Value::Null);
     document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
     document
 }

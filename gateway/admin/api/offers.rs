@@ -2,6 +2,7 @@
 //! clients.
 
 use lockgate_proxy::VisibleItem;
+use lockgate_text::json;
 use lockgate_upstream::ListKind;
 use serde_json::Map;
 
@@ -148,7 +149,7 @@ pub(crate) async fn find_offer<T>(
 
 /// Returns `None` if the definition of the item cannot be read.
 fn show_item<T>(item: &VisibleItem, show: Show<T>) -> Option<T> {
-    match serde_json::from_slice(&item.text) {
+    match json::from_slice(&item.text) {
         Ok(Value::Object(definition)) => Some(show(item, definition)),
         _ => None,
     }

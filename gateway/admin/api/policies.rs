@@ -146,8 +146,8 @@ fn find_subject(
         }
         // The default issuer has a single subject.
         let local = Subject::default();
-        let has_no_issuer = subject.issuer.is_empty() || subject.issuer == local.issuer;
-        if has_no_issuer && subject.subject != local.subject {
+        let is_local = subject.issuer == local.issuer;
+        if subject.issuer.is_empty() || is_local && subject.subject != local.subject {
             let detail = "a caller is identified by `issuer` and `subject`: add the issuer of its \
                 token, or `key` for a key";
             return Err(Problem::in_body("/as/issuer", detail));

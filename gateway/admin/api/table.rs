@@ -13,6 +13,7 @@ use axum::middleware::{Next, from_fn};
 use axum::response::IntoResponse;
 use axum::routing::{MethodFilter, on};
 use axum::{Extension, Router};
+use lockgate_text::json;
 use serde_json::Value;
 
 use super::access::{Caller, Permission, check_permission};
@@ -197,7 +198,7 @@ pub(crate) fn is_of_other_origin(uri: &Uri, headers: &HeaderMap) -> bool {
 
 /// Converts a refusal by the listener or the request path to a problem.
 pub(crate) fn describe_refusal(answer: &Response<Bytes>) -> Problem {
-    let error: Value = serde_json::from_slice(answer.body()).unwrap_or(Value::Null);
+    let error: Value = json::from_slice(answer.body()).unwrap_or(Value::Null);
     if matches!(error.pointer("/error/data/reason"), Some(reason) if reason == "origin") {
         return cross_origin();
     }

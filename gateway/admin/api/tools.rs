@@ -3,6 +3,7 @@
 
 use lockgate_protocol::method::Method;
 use lockgate_proxy::VisibleItem;
+use lockgate_text::json;
 use lockgate_upstream::{ListKind, Upstream};
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -154,7 +155,7 @@ impl Tool {
     /// Returns `None` if the definition cannot be parsed.
     pub(crate) fn new(seen: SeenTool) -> Option<Self> {
         let SeenTool { tool, metrics } = seen;
-        let Ok(Value::Object(mut definition)) = serde_json::from_slice(&tool.text) else {
+        let Ok(Value::Object(mut definition)) = json::from_slice(&tool.text) else {
             return None;
         };
         let own = OwnWords::read(&*tool.server, definition.get("_meta"));
@@ -359,7 +360,7 @@ pub(crate) fn rename_arguments(
     if !is_builtin || names.is_empty() {
         return Ok(given);
     }
-    let Ok(mut arguments) = serde_json::from_str::<Params>(given.get()) else { return Ok(given) };
+    let Ok(mut arguments) = json::from_str::<Params>(given.get()) else { return Ok(given) };
     for (spelling, own) in names {
         let Some(value) = arguments.remove(*spelling) else { continue };
         if arguments.insert((*own).to_owned(), value).is_some() {

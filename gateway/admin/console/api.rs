@@ -13,6 +13,7 @@ use lockgate_admission::budget::Budget;
 use lockgate_admission::reader::{NoMemory, Reader};
 use lockgate_admission::{CallerId, CpuPool};
 use lockgate_proxy::Gateway;
+use lockgate_text::json;
 use serde_json::Value;
 
 use super::assets::{accepts_gzip, compress};
@@ -81,10 +82,10 @@ impl PageAccount {
         let mut held = Reader::new(&self.budget);
         held.hold(estimate_tree(&text)).await.map_err(|NoMemory| busy())?;
         let read = if text.len() <= LARGE {
-            serde_json::from_slice(&text)
+            json::from_slice(&text)
         } else {
             let turn = self.cpu_pool.turn(caller).await.map_err(|_| busy())?;
-            turn.run(move || serde_json::from_slice(&text)).await
+            turn.run(move || json::from_slice(&text)).await
         };
         read.map(|value| (held, value)).map_err(|_| {
             let detail = "the page cannot read an answer of the gateway; the log of the gateway \

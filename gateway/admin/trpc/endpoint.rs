@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 use lockgate_text::json::Reader;
-use lockgate_text::percent;
+use lockgate_text::{json, percent};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -320,7 +320,7 @@ impl Envelope {
         if !value.is_object() {
             return Err(TrpcError::bad_request(words));
         }
-        let Ok(all) = serde_json::from_str::<BTreeMap<String, &RawValue>>(text) else {
+        let Ok(all) = json::from_str::<BTreeMap<String, &RawValue>>(text) else {
             return Err(TrpcError::bad_request(words));
         };
         let given = (0..self.calls.len()).filter_map(|at| {

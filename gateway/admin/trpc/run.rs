@@ -10,6 +10,7 @@ use lockgate_authn::Role;
 use lockgate_policy::pin;
 use lockgate_protocol::method::Method;
 use lockgate_proxy::transport::Transport;
+use lockgate_text::json;
 use lockgate_upstream::ListKind;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -66,7 +67,7 @@ pub(crate) async fn run(
 }
 
 pub(super) fn parse_input(input: Option<&RawValue>) -> Result<Option<Value>, TrpcError> {
-    let parsed = input.map(|input| serde_json::from_str(input.get())).transpose();
+    let parsed = input.map(|input| json::from_str(input.get())).transpose();
     parsed.map_err(|error| TrpcError::bad_request(error.to_string()))
 }
 
@@ -169,7 +170,7 @@ fn find_arguments(input: Option<&RawValue>) -> Result<Box<RawValue>, TrpcError> 
         arguments: Option<Box<RawValue>>,
     }
     let given = input.map_or("{}", RawValue::get);
-    match serde_json::from_str(given) {
+    match json::from_str(given) {
         Ok(Execution { arguments: Some(arguments) }) => Ok(arguments),
         Ok(Execution { arguments: None }) => Ok(param(&json!({}))?),
         Err(error) => Err(TrpcError::bad_request(error.to_string())),

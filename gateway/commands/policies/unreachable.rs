@@ -9,6 +9,7 @@ use lockgate_authn::key::is_id;
 use lockgate_config::{Config, Problem, ValuePlace};
 use lockgate_policy::file::Policy;
 use lockgate_policy::{Document, TargetKind};
+use lockgate_text::json;
 use serde_json::Value;
 
 use super::lint_context::{LintContext, split_name};
@@ -226,7 +227,7 @@ fn first_part(pointer: &str) -> Option<String> {
 
 /// Returns the arguments of a tool, if its schema lists all of them.
 fn properties(definition: &[u8]) -> Option<BTreeSet<String>> {
-    let definition: Value = serde_json::from_slice(definition).ok()?;
+    let definition: Value = json::from_slice(definition).ok()?;
     let schema = definition.get("inputSchema")?.as_object()?;
     let open = [
         "$ref",

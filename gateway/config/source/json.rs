@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use lockgate_text::json;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -17,7 +18,7 @@ pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
     let text = strip(text);
     let lines = Lines::new(path, &text);
     let reader = Reader { text: &text, place: &|at| lines.place(at) };
-    match serde_json::from_str::<&RawValue>(&text) {
+    match json::from_str::<&RawValue>(&text) {
         Ok(root) => reader.node(root, 0),
         Err(error) => {
             let place = lines.at(error.line(), error.column());
@@ -30,7 +31,7 @@ pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
 /// Parses a JSON value from an environment variable; all of it has the same `place`.
 pub fn read_value(text: &str, place: &ValuePlace) -> Option<Node> {
     let reader = Reader { text, place: &|_| place.clone() };
-    let root: &RawValue = serde_json::from_str(text).ok()?;
+    let root: &RawValue = json::from_str(text).ok()?;
     reader.node(root, 0).ok()
 }
 
@@ -98,7 +99,7 @@ impl Reader<'_> {
 
 /// Parses a part of a text at this place.
 fn parse<'t, T: Deserialize<'t>>(text: &'t str, place: &ValuePlace) -> Result<T, Problem> {
-    serde_json::from_str(text).map_err(|error| {
+    json::from_str(text).map_err(|error| {
         Problem::error(place.clone(), "", format!("not valid JSON: {}", plain(&error)))
     })
 }

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use lockgate_text::json;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 /// A value to put at a position.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +57,7 @@ fn written(text: &str, edits: &[Step<'_>]) -> Option<String> {
         return Some(text.to_owned());
     }
     if text.trim_start().starts_with('[') {
-        let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+        let items: Vec<&RawValue> = json::from_str(text).ok()?;
         let mut out = Vec::with_capacity(items.len());
         for (at, item) in items.iter().enumerate() {
             out.push(inner.written(&at.to_string(), item.get())?);
@@ -66,13 +67,10 @@ fn written(text: &str, edits: &[Step<'_>]) -> Option<String> {
         }
         return Some(format!("[{}]", out.join(",")));
     }
-    // The tree has the order of the members, the other map their text.
-    let order: Map<String, Value> = serde_json::from_str(text).ok()?;
-    let members: HashMap<String, &RawValue> = serde_json::from_str(text).ok()?;
-    let mut out = Vec::with_capacity(members.len() + 1);
-    for key in order.keys() {
-        let value = inner.written(key, members.get(key)?.get())?;
-        out.push(format!("{}:{value}", Value::from(key.as_str())));
+    let Members(members) = json::from_str(text).ok()?;
+    let mut out: Vec<String> = Vec::with_capacity(members.len() + 1);
+    for (key, value) in &members {
+        out.push(format!("{}:{}", Value::from(key.as_str()), inner.written(key, value.get())?));
     }
     for key in std::mem::take(&mut inner.order) {
         if let Some(edits) = inner.edits.remove(key) {
@@ -113,6 +111,36 @@ impl<'a> Inner<'a> {
             Some(edits) => written(text, &edits),
             None => Some(text.to_owned()),
         }
+    }
+}
+
+/// The members of an object in order, with the values as written.
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> serde::Deserialize<'de> for Members<'de> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct All;
+
+        impl<'de> serde::de::Visitor<'de> for All {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> Result<Members<'de>, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(All)
     }
 }
 

@@ -181,7 +181,7 @@ impl<'t> Reader<'t> {
         let raw = self.text.get(start..self.at)?;
         let key = match raw.get(1..raw.len().checked_sub(1)?) {
             Some(key) if !key.contains('\\') => Cow::Borrowed(key),
-            _ => match serde_json::from_str(raw) {
+            _ => match lockgate_text::json::from_str(raw) {
                 Ok(key) => Cow::Owned(key),
                 // A key with lone surrogates is not text and matches no name.
                 Err(_) => Cow::Borrowed(raw),

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use lockgate_text::json;
 use serde_json::{Map, Value};
 
 use crate::scan;
@@ -180,7 +181,7 @@ impl Form {
     /// # Errors
     /// A description of the fault.
     pub(super) fn check(&self, item: &[u8]) -> Result<Option<Vec<u8>>, String> {
-        let Ok(Value::Object(value)) = serde_json::from_slice(item) else {
+        let Ok(Value::Object(value)) = json::from_slice(item) else {
             return Err("is not an object".into());
         };
         let mut repair = false;

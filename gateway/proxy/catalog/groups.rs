@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lockgate_protocol::list;
 use lockgate_protocol::name::{Naming, Slug};
+use lockgate_text::json;
 use lockgate_upstream::Item;
 use serde_json::{Map, Value, json};
 
@@ -143,7 +144,7 @@ fn add_argument(definition: &[u8], argument: &str, slugs: &[&str]) -> Result<Vec
         return Err("it has a page (MCP Apps), which is of a single server".into());
     }
     let schema = list::member(&plain, "inputSchema").unwrap_or(b"{}");
-    let Ok(mut schema) = serde_json::from_slice::<Map<String, Value>>(schema) else {
+    let Ok(mut schema) = json::from_slice::<Map<String, Value>>(schema) else {
         return Err("its `inputSchema` is not an object".into());
     };
     let properties = schema.entry("properties").or_insert_with(|| json!({}));

@@ -8,6 +8,7 @@ use std::time::Instant;
 use blake3::Hash;
 use lockgate_protocol::list;
 use lockgate_search::{Builder, Document, Index, Part, Query, Vector, find, find_similar};
+use lockgate_text::json;
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -52,7 +53,7 @@ impl ToolIndex {
         self.index.get_or_init(|| {
             let mut builder = Builder::default();
             for entry in &self.tools {
-                let definition = serde_json::from_slice(&entry.item.text).unwrap_or(Value::Null);
+                let definition = json::from_slice(&entry.item.text).unwrap_or(Value::Null);
                 builder.add(&make_document(entry, &definition));
             }
             builder.finish()
@@ -67,7 +68,7 @@ impl ToolIndex {
     /// Returns the text of each tool for its vector, with its hash.
     pub(crate) fn describe_tools(&self) -> Vec<(Hash, String)> {
         let texts = self.tools.iter().map(|entry| {
-            let definition = serde_json::from_slice(&entry.item.text).unwrap_or(Value::Null);
+            let definition = json::from_slice(&entry.item.text).unwrap_or(Value::Null);
             let text = describe(&make_document(entry, &definition));
             (blake3::hash(text.as_bytes()), text)
         });
@@ -285,7 +286,7 @@ fn is_for_hosts(definition: &[u8]) -> bool {
         return false;
     }
     let Some(meta) = list::member(definition, "_meta") else { return false };
-    let meta: Value = serde_json::from_slice(meta).unwrap_or(Value::Null);
+    let meta: Value = json::from_slice(meta).unwrap_or(Value::Null);
     let Some(visibility) = meta["ui"]["visibility"].as_array() else { return false };
     !visibility.iter().any(|reader| reader == "model")
 }

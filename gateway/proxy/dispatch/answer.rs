@@ -11,6 +11,7 @@ use lockgate_protocol::revision::Revision;
 use lockgate_protocol::scan::{self, Keys, Scanner, Span};
 use lockgate_protocol::write::{self, Object};
 use lockgate_protocol::{header, meta};
+use lockgate_text::json;
 use lockgate_upstream::{Item, ListKind};
 use serde_json::{Value, json};
 
@@ -114,7 +115,7 @@ pub(super) fn write_discovery(context: &RequestContext) -> Text {
         Revision::OFFERED.into_iter().map(|revision| revision.as_str()).collect();
     let mut capabilities = Offers::modern(context.view.offers);
     add_extensions(&mut capabilities, &context.view.extensions);
-    let info = serde_json::from_slice(&context.snapshot.info).unwrap_or(Value::Null);
+    let info = json::from_slice(&context.snapshot.info).unwrap_or(Value::Null);
     let mut result = json!({
         "resultType": "complete",
         "supportedVersions": versions,

@@ -12,6 +12,7 @@ use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::scan;
 use lockgate_telemetry::{CallTrace, ToolMetrics};
+use lockgate_text::json;
 use lockgate_upstream::{
     Answer, AnswerKind, BackChannel, Call, Caller, ClientChannel, ListKind, ServerId, Upstream,
     UpstreamError,
@@ -181,7 +182,7 @@ fn resume(
     };
     call.bridge.attach(channel);
     let answers = parked.answers.as_deref().unwrap_or(b"{}");
-    let answers: Map<String, Value> = serde_json::from_slice(answers).unwrap_or_default();
+    let answers: Map<String, Value> = json::from_slice(answers).unwrap_or_default();
     for (key, answer) in answers {
         call.bridge.answer(&key, answer.to_string().into());
     }
@@ -195,7 +196,7 @@ fn write_questions(
 ) -> Result<Answer, RequestError> {
     let mut requests = Map::new();
     for (key, method, params) in questions {
-        let mut params = serde_json::from_slice(&params).unwrap_or(Value::Null);
+        let mut params = json::from_slice(&params).unwrap_or(Value::Null);
         remove_hop_members(&mut params);
         requests.insert(key, json!({"method": method.as_str(), "params": params}));
     }
@@ -248,7 +249,7 @@ pub(super) fn ask_to_open(
     if data.len() > MAX_DATA {
         return None;
     }
-    let data: Value = serde_json::from_slice(data).ok()?;
+    let data: Value = json::from_slice(data).ok()?;
     let wanted = data.get("elicitations")?.as_array()?;
     let mut requests = Map::new();
     for (number, elicitation) in wanted.iter().take(MAX_ELICITATIONS).enumerate() {

@@ -10,6 +10,7 @@ use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::write::{self, Object};
 use lockgate_protocol::{code, jsonrpc, list, question, scan};
 use lockgate_telemetry::Outcome;
+use lockgate_text::json;
 use lockgate_upstream::{
     Answer, AnswerKind, Call, ClientChannel, ConnectPrompt, ResponseSink, Upstream, UpstreamError,
 };
@@ -296,7 +297,7 @@ async fn ask_to_connect(
         },
         Some(channel) if !prompt.waits.is_zero() => {
             let answer = channel.ask_own(text.as_bytes(), prompt.waits).await;
-            let answer = answer.ok().and_then(|text| serde_json::from_slice::<Value>(&text).ok());
+            let answer = answer.ok().and_then(|text| json::from_slice::<Value>(&text).ok());
             answer.is_some_and(|answer| answer["action"] == ACCEPT)
         }
         _ => return Err(url_elicitation_error(plain, params)),

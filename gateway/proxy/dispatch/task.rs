@@ -14,6 +14,7 @@ use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::scan::{self, MAX_DEPTH};
 use lockgate_protocol::write;
+use lockgate_text::json;
 use lockgate_upstream::{
     Answer, AnswerKind, Call, Caller, ClientChannel, Upstream, UpstreamError, UpstreamErrorKind,
 };
@@ -205,7 +206,7 @@ impl<'a> FollowedTask<'a> {
         let mut replaced = next.replaced().iter();
         let answers = replaced.rfind(|(name, _)| *name == Key::InputResponses);
         let answers = answers.and_then(|(_, value)| value.as_deref());
-        let answers = serde_json::from_slice(answers.unwrap_or(b"{}")).unwrap_or(Value::Null);
+        let answers = json::from_slice(answers.unwrap_or(b"{}")).unwrap_or(Value::Null);
         let params = json!({"taskId": self.own, "inputResponses": answers});
         let taken = self.ask(Method::TasksUpdate, &params, None).await?;
         match &taken.outcome {
@@ -241,13 +242,13 @@ fn text_of<'a>(answer: &'a Answer, key: Key) -> Option<Cow<'a, str>> {
 
 fn wanted_pause(answer: &Answer) -> Option<Duration> {
     let ms = answer.member(Key::PollIntervalMs).or(answer.member(Key::PollInterval))?;
-    Some(Duration::from_millis(serde_json::from_slice(ms).ok()?))
+    Some(Duration::from_millis(json::from_slice(ms).ok()?))
 }
 
 /// Returns the questions that are not in `asked` yet, and adds them there.
 fn unasked(answer: &Answer, asked: &mut HashSet<String>) -> Map<String, Value> {
     let all = answer.member(Key::InputRequests).unwrap_or(b"{}");
-    let mut new: Map<String, Value> = serde_json::from_slice(all).unwrap_or_default();
+    let mut new: Map<String, Value> = json::from_slice(all).unwrap_or_default();
     new.retain(|key, _| asked.insert(key.clone()));
     new
 }

@@ -9,7 +9,7 @@ use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
 use lockgate_telemetry::Outcome;
-use lockgate_text::date;
+use lockgate_text::{date, json};
 use lockgate_upstream::{ConnectPrompt, Upstream, UpstreamError};
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ impl RequestError {
         if let Some(raw) = uri
             && let Some(Value::Object(data)) = &mut self.data
             && let Some(named) = data.get_mut("uri")
-            && let Ok(uri) = serde_json::from_slice(raw)
+            && let Ok(uri) = json::from_slice(raw)
         {
             *named = uri;
         }
@@ -145,7 +145,7 @@ fn short_message(error: ErrorObject, text: &[u8]) -> String {
 
 fn read_data(error: ErrorObject, text: &[u8]) -> Option<Value> {
     let data = error.data(text)?;
-    if data.len() > MAX_DATA { None } else { serde_json::from_slice(data).ok() }
+    if data.len() > MAX_DATA { None } else { json::from_slice(data).ok() }
 }
 
 /// Returns whether the client's revision has the error code for URL elicitation.
@@ -161,7 +161,7 @@ fn missing_capabilities(context: &RequestContext, data: Option<&Value>) -> Optio
         return None;
     }
     let declared = context.request.meta(Key::MetaClientCapabilities);
-    let declared = declared.and_then(|raw| serde_json::from_slice(raw).ok());
+    let declared = declared.and_then(|raw| json::from_slice(raw).ok());
     let mut declared: Value = declared.unwrap_or_default();
     // An elicitation without modes supports forms.
     if let Some(Value::Object(modes)) = declared.get_mut("elicitation")
@@ -171,7 +171,7 @@ fn missing_capabilities(context: &RequestContext, data: Option<&Value>) -> Optio
     }
     let required = required_capabilities(data);
     let is_withheld = if required == json!({}) {
-        let carried: Value = serde_json::from_slice(&context.caller.capabilities).ok()?;
+        let carried: Value = json::from_slice(&context.caller.capabilities).ok()?;
         !covers(&carried, &declared, MAX_NESTING)
     } else {
         covers(&declared, &required, MAX_NESTING)

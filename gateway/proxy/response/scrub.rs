@@ -7,6 +7,7 @@ pub(crate) mod form;
 use lockgate_policy::response::Response;
 use lockgate_protocol::scan::{self, Keys, ScanError, Scanner};
 use lockgate_protocol::write::Object;
+use lockgate_text::json;
 use lockgate_upstream::AnswerKind;
 
 use crate::canonical::read_items;
@@ -50,7 +51,7 @@ pub(crate) fn problem(rule: &Response, problem: &mut RequestError) {
     if let Some(data) = &problem.data
         && let Some(clean) = texts(rule, "", data.to_string().as_bytes())
     {
-        problem.data = serde_json::from_slice(&clean).ok();
+        problem.data = json::from_slice(&clean).ok();
     }
 }
 

@@ -22,6 +22,7 @@ use lockgate_proxy::pace::write_log_message;
 use lockgate_proxy::random::random_id;
 use lockgate_proxy::rights::CallerRights;
 use lockgate_proxy::snapshot::{Seeing, Snapshot};
+use lockgate_text::json;
 use lockgate_upstream::{
     BoxFuture, Caller, ClientSession, IdentityAssertion, QuestionError, ServerId,
 };
@@ -107,7 +108,7 @@ impl Session {
         if !may_ask(&self.capabilities, method, params, self.revision) {
             return Err(QuestionError::Undeclared);
         }
-        let asked = serde_json::from_slice(params).unwrap_or(Value::Null);
+        let asked = json::from_slice(params).unwrap_or(Value::Null);
         let question = Question::of(method, &asked).ok_or(QuestionError::Undeclared)?;
         let marked = self.mark_elicitation(slug, method, params);
         let params = marked.as_deref().unwrap_or(params);
@@ -198,7 +199,7 @@ impl Session {
         if method != Method::Elicit {
             return None;
         }
-        let Ok(Value::Object(mut all)) = serde_json::from_slice(params) else { return None };
+        let Ok(Value::Object(mut all)) = json::from_slice(params) else { return None };
         if !matches!(all.get("mode"), Some(mode) if mode == "url") {
             return None;
         }
@@ -251,7 +252,7 @@ impl Session {
 
 /// Adds the reason for the repetition to a form.
 fn explain(params: &[u8], words: &str) -> Vec<u8> {
-    let mut params = serde_json::from_slice(params).unwrap_or(Value::Null);
+    let mut params = json::from_slice(params).unwrap_or(Value::Null);
     if let Some(Value::String(message)) = params.get_mut("message") {
         message.push_str(&format!("\n\nPlease answer again: {words}."));
     }

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::io::Write as _;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -231,8 +232,22 @@ pub(super) fn number(out: &mut Vec<u8>, name: &str, value: u64) {
 /// Writes the address of the current request's client, if the request arrived over HTTP.
 pub(super) fn client(out: &mut Vec<u8>) {
     if let Some(arrival) = request::arrival() {
-        // Writing to memory cannot fail, and addresses need no escapes.
-        let _ = write!(out, "{}\"{}\"", name!("client"), arrival.address);
+        out.extend_from_slice(name!("client").as_bytes());
+        out.push(b'"');
+        match arrival.address {
+            // Written on the path of a call: a formatter takes a thousand instructions.
+            IpAddr::V4(address) => {
+                let [first, rest @ ..] = address.octets();
+                out.extend_from_slice(itoa::Buffer::new().format(first).as_bytes());
+                for octet in rest {
+                    out.push(b'.');
+                    out.extend_from_slice(itoa::Buffer::new().format(octet).as_bytes());
+                }
+            }
+            // Writing to memory cannot fail, and addresses need no escapes.
+            IpAddr::V6(address) => drop(write!(out, "{address}")),
+        }
+        out.push(b'"');
     }
 }
 
@@ -307,7 +322,13 @@ impl Clock {
         if self.second.replace(second) != Some(second) {
             self.text = date::of_seconds(second);
         }
-        let text = self.text.trim_end_matches('Z');
-        let _ = write!(out, "{}\"{text}.{:06}Z\"", name!("time"), since.subsec_micros());
+        // Six digits behind a 1.
+        let mut micros = itoa::Buffer::new();
+        let micros = micros.format(1_000_000 + since.subsec_micros());
+        for part in [name!("time"), "\"", self.text.trim_end_matches('Z'), "."] {
+            out.extend_from_slice(part.as_bytes());
+        }
+        out.extend_from_slice(micros.as_bytes().get(1..).unwrap_or_default());
+        out.extend_from_slice(b"Z\"");
     }
 }

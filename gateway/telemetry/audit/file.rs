@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use lockgate_text::json;
 use serde_json::{Value, json};
 
 use super::chain::{Hex, MAX_LINE, Seal, Tip};
@@ -288,7 +289,7 @@ fn cut_first(file: &mut File) -> io::Result<u64> {
 
 /// Returns whether the bytes may be an incomplete first record.
 fn is_half_a_record(bytes: &[u8]) -> bool {
-    let whole = bytes.contains(&b'\n') || serde_json::from_slice::<Value>(bytes).is_ok();
+    let whole = bytes.contains(&b'\n') || json::from_slice::<Value>(bytes).is_ok();
     if whole || !begin_alike(bytes, BEGIN) {
         return false;
     }

@@ -7,6 +7,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use lockgate_text::json;
 use serde_json::{Map, Value};
 
 use super::chain::{Hex, MAX_LINE, Seal, Tip, claimed};
@@ -272,7 +273,7 @@ fn read_beginning(line: &[u8], is_first: bool) -> Option<Beginning> {
 }
 
 pub(super) fn parse(line: &[u8]) -> Option<Members> {
-    serde_json::from_slice(line).ok()
+    json::from_slice(line).ok()
 }
 
 pub(super) fn number(record: &Members, name: &str) -> Option<u64> {

@@ -83,3 +83,46 @@ fn what_is_checked_is_what_is_read_and_nothing_of_it_is_kept() {
     assert_eq!(reader.check(b"{\"a\": [1, \"b\"]}"), Ok(Value::Object(Map::new())));
     assert_eq!(reader.check(b"[1, 2]"), Ok(Value::Array(Vec::new())));
 }
+
+/// Returns a text in which each level is a text within the next.
+fn texts_within_texts(levels: usize) -> String {
+    let mut text = "1".to_owned();
+    for _ in 0..levels {
+        let escaped = text.replace('\\', r"\u005c").replace('"', r"\u0022");
+        text = format!(r#"{{"{RESERVED_KEY}":"{escaped}"}}"#);
+    }
+    text
+}
+
+#[test]
+fn texts_within_texts_are_refused() {
+    let text = texts_within_texts(3);
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), 1, "serde_json parses all of them");
+    for text in [
+        text.clone(),
+        texts_within_texts(40),
+        format!("[{{\"a\": {text}}}]"),
+        text.replacen("RawValue\":", "RawValue\" \n:", 1),
+        text.replacen('$', r"\u0024", 1),
+        text.replacen("RawValue", r"\u0052awValu\u0065", 1),
+        text.replacen("RawValue", r"RawValu\u0065", 1),
+    ] {
+        let error = from_str::<Value>(&text).unwrap_err().to_string();
+        assert!(error.contains("is reserved"), "{text}: {error}");
+        assert!(from_slice::<Value>(text.as_bytes()).is_err());
+        assert!(Reader::exact(64).read(text.as_bytes()).unwrap_err().contains("is reserved"));
+    }
+}
+
+#[test]
+fn the_reserved_key_is_a_text_like_any_other_elsewhere() {
+    for text in [
+        format!(r#"["{RESERVED_KEY}", "\u00e9\" :"]"#),
+        format!(r#"{{"a": "{RESERVED_KEY}", "\\": "\"{RESERVED_KEY}\":"}}"#),
+        r#"{"$serde_json::private::Number": "1", "RawValue": "\u0041"}"#.to_owned(),
+    ] {
+        let parsed: Value = from_str(&text).unwrap();
+        assert_eq!(parsed, serde_json::from_str::<Value>(&text).unwrap());
+        assert_eq!(Reader::exact(64).read(text.as_bytes()), Ok(parsed));
+    }
+}

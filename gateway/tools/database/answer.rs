@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use lockgate_text::json;
 use serde_json::{Number, Value, json};
 
 use crate::tool::ToolError;
@@ -137,7 +138,7 @@ pub(super) fn binary(bytes: &[u8]) -> Value {
 /// Parses JSON if that is lossless (same numbers, same keys in the same order). Otherwise returns
 /// its text.
 pub(super) fn document(text: &str) -> Value {
-    let Ok(value) = serde_json::from_str::<Value>(text) else { return text.into() };
+    let Ok(value) = json::from_str::<Value>(text) else { return text.into() };
     let again = value.to_string();
     if again == compact(text) { value } else { text.into() }
 }

@@ -15,6 +15,7 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
     Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
+use lockgate_text::json;
 use rustix::fs::{Mode, OFlags, fstat};
 use rustix::process::{Resource, Rlimit, Signal, setrlimit};
 use seccompiler::{
@@ -161,8 +162,8 @@ pub(super) fn read_plan(children: bool) -> Result<Plan, String> {
     let mut input = std::io::stdin().lock().take(MAX_PLAN);
     let read = input.read_until(b'\n', &mut text);
     read.map_err(|error| format!("the plan cannot be read: {error}"))?;
-    let plan: Plan = serde_json::from_slice(&text)
-        .map_err(|error| format!("the plan cannot be read: {error}"))?;
+    let plan: Plan =
+        json::from_slice(&text).map_err(|error| format!("the plan cannot be read: {error}"))?;
     if plan.children != children {
         return Err("the plan is for another filter".into());
     }

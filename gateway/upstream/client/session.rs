@@ -6,6 +6,7 @@ use std::sync::Arc;
 use lockgate_admission::spawn;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
+use lockgate_text::json;
 use serde_json::Value;
 
 use crate::call::{Call, Caller, ClientSession};
@@ -162,8 +163,7 @@ impl Shared {
         session: &Arc<dyn ClientSession>,
         caller: &Caller,
     ) -> Result<Arc<Connection>> {
-        let mut capabilities: Value =
-            serde_json::from_slice(&caller.capabilities).unwrap_or(Value::Null);
+        let mut capabilities: Value = json::from_slice(&caller.capabilities).unwrap_or(Value::Null);
         if let Some(Value::Object(roots)) = capabilities.get_mut("roots")
             && session.tells_roots_changes()
         {

@@ -2,6 +2,7 @@
 //! can be shared. Test cases of policies run against the current policies: nothing is called.
 
 use lockgate_authn::KEY;
+use lockgate_text::json;
 
 use super::*;
 use crate::api::keys::list_visible;
@@ -218,7 +219,7 @@ fn write_question(question: &Fields) -> Result<Value, FormError> {
     let mut asked = json!({"call": question.get("call")});
     question.write(&mut asked, &["at", "caller"]);
     if !question.get("arguments").is_empty() {
-        let arguments: Result<Value, _> = serde_json::from_str(question.get("arguments"));
+        let arguments: Result<Value, _> = json::from_str(question.get("arguments"));
         asked["arguments"] = arguments
             .map_err(|error| FormError::new("arguments", format!("This must be JSON: {error}.")))?;
     }
@@ -267,7 +268,7 @@ pub(crate) async fn show_form(visit: Visit) -> PageResult {
     let call = if visit.query.has("call") { visit.query.get("call") } else { "server/tool" };
     let mut case = json!({"name": format!("{call} as it should be"), "call": call});
     visit.query.write(&mut case, &["at"]);
-    if let Ok(arguments) = serde_json::from_str::<Value>(visit.query.get("arguments")) {
+    if let Ok(arguments) = json::from_str::<Value>(visit.query.get("arguments")) {
         case["arguments"] = arguments;
     }
     if !visit.query.get("subject").is_empty() {
@@ -284,7 +285,7 @@ pub(crate) async fn show_form(visit: Visit) -> PageResult {
 pub(crate) async fn try_cases(visit: Visit) -> PageResult {
     let typed = visit.form.get_exact("cases");
     let mut page = CasesPage { visit: &visit, typed, mistake: FormError::default(), tested: None };
-    match serde_json::from_str(typed) {
+    match json::from_str(typed) {
         Ok(cases) => match run_cases(&visit, cases).await {
             Ok(tested) => page.tested = Some(tested),
             Err(problem) => page.mistake = FormError::read(problem, &[])?,

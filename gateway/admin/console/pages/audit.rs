@@ -4,7 +4,7 @@
 use std::time::SystemTime;
 
 use lockgate_telemetry::audit::Members;
-use lockgate_text::date;
+use lockgate_text::{date, json};
 use serde::de::IgnoredAny;
 
 use super::agents::name_agent;
@@ -176,7 +176,7 @@ impl AuditRecord<'_> {
         }
         match recorded["redacted"].as_str() {
             // Truncated text is not JSON.
-            Some(text) if serde_json::from_str::<IgnoredAny>(text).is_ok() => (text, "secrets"),
+            Some(text) if json::from_str::<IgnoredAny>(text).is_ok() => (text, "secrets"),
             _ => ("", "arguments"),
         }
     }

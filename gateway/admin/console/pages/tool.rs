@@ -8,6 +8,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use lockgate_admission::reader::Reader;
 use lockgate_protocol::uri;
+use lockgate_text::json;
 use lockgate_text::unseen::is_unseen;
 use lockgate_upstream::ListKind;
 use serde_json::Map;
@@ -87,7 +88,7 @@ impl<'a> ToolPage<'a> {
         if self.json.is_empty() {
             return read_arguments(&mut self.fields);
         }
-        self.json_mistake = match serde_json::from_str(&self.json) {
+        self.json_mistake = match json::from_str(&self.json) {
             Ok(Value::Object(members)) => return Some(Value::Object(members)),
             Ok(_) => "This must be a JSON object.".to_owned(),
             Err(error) => format!("This must be JSON: {error}."),

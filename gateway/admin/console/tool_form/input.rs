@@ -1,5 +1,6 @@
 //! Input kinds of an argument, the validation of its text, and the conversion to a value.
 
+use lockgate_text::json;
 use regex::RegexBuilder;
 use serde_json::{Number, Value};
 
@@ -185,7 +186,7 @@ pub(super) fn read(kind: &FieldKind, rules: &Rules, text: &str) -> Result<Option
             Some(value) => Ok(Some(value.clone())),
             None => Err("This must be one of the choices.".into()),
         },
-        FieldKind::Json | FieldKind::Group | FieldKind::List => match serde_json::from_str(text) {
+        FieldKind::Json | FieldKind::Group | FieldKind::List => match json::from_str(text) {
             Ok(value) => Ok(Some(value)),
             Err(error) => Err(format!("This must be JSON: {error}.")),
         },
@@ -198,7 +199,7 @@ pub(super) fn read(kind: &FieldKind, rules: &Rules, text: &str) -> Result<Option
 }
 
 fn read_number(rules: &Rules, text: &str) -> Result<Value, String> {
-    let Ok(number) = serde_json::from_str::<Number>(text) else {
+    let Ok(number) = json::from_str::<Number>(text) else {
         return Err("This must be a number.".into());
     };
     rules.check_number(number.as_f64().unwrap_or(f64::NAN))?;

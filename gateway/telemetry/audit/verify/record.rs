@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufRead, Read};
 use std::str::FromStr;
 
+use lockgate_text::json;
 use lockgate_text::json::{MAX_DEPTH, Reader};
 use serde::Serialize;
 use serde_json::Value;
@@ -131,7 +132,7 @@ impl FromStr for Anchor {
 
     /// Parses `SEQ:HASH`, or the text of a `.head` file.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if let Ok(head) = serde_json::from_str::<Value>(text) {
+        if let Ok(head) = json::from_str::<Value>(text) {
             return match (head.get("seq").and_then(Value::as_u64), head.get("hash")) {
                 (Some(seq), Some(Value::String(hash))) => Ok(Self { seq, hash: hash.clone() }),
                 _ => Err("it has no `seq` and `hash`"),
