@@ -551,3 +551,29 @@ async fn a_lone_surrogate_names_nothing() {
     }
     assert_eq!(server.count("tools/call"), 0);
 }
+
+/// JSON within texts, behind a key that is reserved by serde_json, once ended the process.
+#[tokio::test]
+async fn texts_within_texts_end_no_gateway() {
+    let (gate, _server) = one().await;
+    let key = "$serde_json::private::RawValue";
+    let mut text = "1".to_owned();
+    for _ in 0..60 {
+        let escaped = text.replace('\\', r"\u005c").replace('"', r"\u0022");
+        text = format!(r#"{{"{key}":"{escaped}"}}"#);
+    }
+    let capabilities = format!(r#"{{"elicitation":{text},"sampling":{text},"extensions":{text}}}"#);
+    let client = format!(r#""capabilities":{capabilities},"clientInfo":{text}"#);
+    let legacy = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"2025-11-25",{client}}}}}"#
+    );
+    let meta = format!(
+        r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{capabilities}"#
+    );
+    let modern = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"a__echo","arguments":{{"a":{text}}},"_meta":{{{meta}}}}}}}"#
+    );
+    call().body(modern).send(gate.address).await;
+    Request::bare("POST", "/mcp", legacy).send(gate.address).await;
+    assert_eq!(call().send(gate.address).await.code(), 0, "the gateway still serves");
+}
