@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-#[cfg(test)]
 use lockgate_text::json;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;

@@ -25,7 +25,6 @@ const RESERVED: &str = "the key `$serde_json::private::RawValue` is reserved";
 ///
 /// # Errors
 /// The text is invalid, has the reserved key, or does not match the type.
-#[allow(clippy::disallowed_methods, reason = "the entry for JSON from outside")]
 pub fn from_slice<'a, T: Deserialize<'a>>(text: &'a [u8]) -> serde_json::Result<T> {
     if has_reserved_key(text) {
         return Err(serde_json::Error::custom(RESERVED));
@@ -37,7 +36,6 @@ pub fn from_slice<'a, T: Deserialize<'a>>(text: &'a [u8]) -> serde_json::Result<
 ///
 /// # Errors
 /// As [`from_slice`].
-#[allow(clippy::disallowed_methods, reason = "the entry for JSON from outside")]
 pub fn from_str<'a, T: Deserialize<'a>>(text: &'a str) -> serde_json::Result<T> {
     if has_reserved_key(text.as_bytes()) {
         return Err(serde_json::Error::custom(RESERVED));
@@ -78,7 +76,6 @@ fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
 }
 
 /// Returns whether a string in quotes is the reserved key.
-#[allow(clippy::disallowed_methods, reason = "the entry for JSON from outside")]
 fn is_reserved(string: &[u8]) -> bool {
     // An escaped character takes six bytes.
     let possible = RESERVED_KEY.len() + 2..=RESERVED_KEY.len() * 6 + 2;

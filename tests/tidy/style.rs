@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use syn::visit::{self, Visit};
 
-use crate::tree::files;
+use crate::tree::{File, files, hold};
 
 /// Combinators of iterators, options, results and futures, each a step for the reader to follow.
 const COMBINATORS: [&str; 46] = [
@@ -218,4 +218,20 @@ fn planted_statements_are_counted() {
     assert_eq!(counted("let (a, b) = c();").tuples, 0);
     assert_eq!(Counts::of(&format!("// {}", "x".repeat(97))).long_lines, 0);
     assert_eq!(Counts::of(&format!("// {}", "x".repeat(98))).long_lines, 1);
+}
+
+/// `lockgate_text::json` rejects a key that makes serde_json parse texts within texts without end.
+#[test]
+fn json_has_one_entry() {
+    let is_judged = |file: &File| {
+        let own = file.path == "gateway/text/json.rs" || file.path == "gateway/search/corpora.rs";
+        file.is_rust() && !file.is_test() && file.path.starts_with("gateway/") && !own
+    };
+    hold(is_judged, 300, |file| {
+        let found = ["from_slice", "from_str", "from_reader"]
+            .map(|name| format!("serde_json::{name}"))
+            .into_iter()
+            .filter(|call| file.text.contains(call));
+        found.map(|call| format!("use lockgate_text::json instead of {call}")).collect()
+    });
 }
