@@ -9,7 +9,7 @@ use crate::wire::Face;
 /// The endpoint of all servers; tools carry their server's name.
 pub const MERGED: Face = gateway_face(OPEN, "/mcp", "echo__echo");
 /// The endpoint of a single server; tools keep their names.
-const SINGLE: Face = gateway_face("gateway /servers", "/servers/echo/mcp", "echo");
+pub const SINGLE: Face = gateway_face("gateway /servers", "/servers/echo/mcp", "echo");
 /// The endpoint of all servers with keys, policies, limits and audit enabled.
 const GUARDED: Face = gateway_face(GUARD, "/mcp", "echo__echo");
 

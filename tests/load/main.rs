@@ -1,7 +1,8 @@
 //! `lockgate-load`: the cost of a forwarded call compared with a direct call and with a plain
 //! reverse proxy. `echo` serves a fast MCP server; `run` starts and measures everything and prints
 //! a table; `guarded`, `tools` and `scale` measure guarded calls, built-in tools and thousands of
-//! integrations; `order` finds the order of the gateway's functions. Connects only to loopback, and ends only its own processes.
+//! integrations; `order` finds the order of the gateway's functions, and `train` makes calls for the
+//! compiler's profile. Connects only to loopback, and ends only its own processes.
 
 mod allocations;
 mod body;
@@ -24,6 +25,7 @@ mod scale;
 mod scan;
 mod table;
 mod tools;
+mod train;
 mod wire;
 
 use std::io::Write;
@@ -46,6 +48,8 @@ enum Command {
     Tools(tools::Options),
     /// Write the order of functions for the linker, from counts of calls
     Order(order::Options),
+    /// Make calls for a program that records a profile
+    Train(train::Options),
     /// Measure a gateway with thousands of integrations beside one with few
     Scale(scale::Options),
 }
@@ -82,6 +86,7 @@ async fn work(command: Command) -> anyhow::Result<ExitCode> {
         Command::Guarded(options) => guarded::run(&options).await,
         Command::Order(options) => order::run(&options).await,
         Command::Tools(options) => tools::run(&options).await,
+        Command::Train(options) => train::run(&options).await,
         Command::Scale(options) => scale::run(&options).await,
     }
 }

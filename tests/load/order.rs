@@ -6,17 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 
 use crate::allocations;
-use crate::echo::Eras;
-use crate::faces::{MERGED, guarded};
-use crate::generate::{Fleet, Limit};
-use crate::guard;
+use crate::faces::MERGED;
 use crate::measure::BodySize;
 use crate::process::{Running, ended_well};
-use crate::proxy::{self, Gateway, Server, VALGRIND_READY_TIMEOUT};
+use crate::proxy::{self, Server, VALGRIND_READY_TIMEOUT};
 use crate::run::progress;
+use crate::train;
 use crate::wire::{Era, Face};
 
 /// Calls of each era at each gateway, half of them over several connections.
@@ -59,31 +57,21 @@ pub async fn run(options: &Options) -> anyhow::Result<ExitCode> {
 
 /// Counts calls of an open gateway and of one with policies, in both eras.
 async fn profile(program: &Path) -> anyhow::Result<Profile> {
-    let program = std::path::absolute(program).context("find the program")?;
-    let temporary = tempfile::Builder::new().prefix("lockgate-load-").tempdir();
-    let folder = temporary.context("make a folder")?;
-    let folder = folder.path();
-    let echo = proxy::start_echo("echo", 1, Eras::Both, folder).await?;
-    let guard = guard::prepare(&program, folder)?;
-    let open = Gateway { program, upstream: echo.address, more: String::new() };
-    let strict = Gateway { more: guard.config, ..open.clone() };
+    let stand = train::Stand::prepare(program).await?;
     let mut profile = Profile::default();
-    for (name, gateway) in [("open", open), ("guarded", strict)] {
+    for (name, gateway, key) in &stand.gateways {
         progress(&format!("calls of the {name} gateway under callgrind"));
         let address = proxy::free_address()?;
-        let face = match name {
-            "open" => Face { address, ..MERGED },
-            _ => guarded(address, guard.key.clone()),
-        };
-        let inner = gateway.command(name, address, folder)?;
-        let counts = folder.join(format!("{name}.callgrind"));
+        let face = Face { address, key: key.clone(), ..MERGED };
+        let inner = gateway.command(name, address, stand.folder.path())?;
+        let counts = stand.folder.path().join(format!("{name}.callgrind"));
         let mut command = Command::new("valgrind");
         command.args(["--tool=callgrind", "--instr-atstart=no", "--demangle=no"]);
         command
             .arg(format!("--callgrind-out-file={}", counts.display()))
             .arg(inner.get_program())
             .args(inner.get_args());
-        let process = Running::start(name, &mut command, folder)?;
+        let process = Running::start(name, &mut command, stand.folder.path())?;
         let ready = proxy::ready(process, address, Some("/readyz"), VALGRIND_READY_TIMEOUT);
         let mut server = ready.await?;
         // The first calls and the end of the program run code that others do not.
@@ -114,12 +102,7 @@ fn count(server: &Server, switch: &str) -> anyhow::Result<()> {
 }
 
 async fn call(face: &Face, era: Era, connections: usize) -> anyhow::Result<()> {
-    let mut fleet = Fleet::connect(face, era, connections, &BodySize::Small.text()).await?;
-    let limit = Limit { time: Duration::from_secs(120), calls: CALLS / 2 };
-    if let Some(fault) = fleet.drive(limit).await?.fault {
-        bail!("a wrong answer under callgrind: {fault}");
-    }
-    fleet.close().await
+    train::call(face, era, connections, BodySize::Small, CALLS / 2).await
 }
 
 /// Instructions of functions, and numbers of calls between them, by their symbols.
