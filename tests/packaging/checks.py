@@ -124,6 +124,20 @@ def signature(scene):
     assert "no secret key of minisign" in run(*build, folder / "lockgate.pub.missing", check=False)
 
 
+def profiled(scene):
+    """--profiled builds the program, so it excludes another; without llvm-profdata of rustc's LLVM it ends before the build."""
+    build = [ROOT / "packaging/build", "--profiled", "--out", scene.scratch / "profiled"]
+    assert "excludes --program" in run(*build, "--program", scene.source, check=False)
+    # A rustc of an LLVM version for which there is no tool.
+    folder = scene.scratch / "rustc"
+    folder.mkdir()
+    rustc = folder / "rustc"
+    rustc.write_text('#!/bin/sh\ncase $1 in -vV) echo "host: x86_64-unknown-linux-gnu\nLLVM version: 3.0" ;; *) echo /nowhere ;; esac\n')
+    rustc.chmod(0o755)
+    told = run(*build, check=False, env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
+    assert "llvm-profdata of LLVM 3 is not installed; `rustup component add llvm-tools` installs it" in told, told
+
+
 def glibc(scene):
     symbols = run("objdump", "-T", unpack(scene) / "lockgate")
     versions = {tuple(map(int, version.split("."))) for version in re.findall(r"GLIBC_([0-9.]+)", symbols)}
@@ -266,5 +280,5 @@ def same_bytes(scene):
         assert line in (scene.out / "SHA256SUMS").read_text(), line
 
 
-ALL = {"archive": archive, "documents": documents, "origin": origin, "signature": signature, "glibc": glibc, "sbom": sbom, "licences": licences, "deb, unpacked": deb, "npm, with real clients": npm,
+ALL = {"archive": archive, "documents": documents, "origin": origin, "signature": signature, "profiled": profiled, "glibc": glibc, "sbom": sbom, "licences": licences, "deb, unpacked": deb, "npm, with real clients": npm,
        "pypi, with real clients": pypi, "the same bytes again": same_bytes}
