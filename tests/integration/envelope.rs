@@ -559,11 +559,13 @@ async fn texts_within_texts_end_no_gateway() {
     let key = "$serde_json::private::RawValue";
     let mut text = "1".to_owned();
     for _ in 0..60 {
-        let escaped = text.replace('\\', r"\u005c").replace('"', r"\u0022");
+        let arrays = format!("{}{text}{}", "[".repeat(120), "]".repeat(120));
+        let escaped = arrays.replace('\\', r"\u005c").replace('"', r"\u0022");
         text = format!(r#"{{"{key}":"{escaped}"}}"#);
     }
     let capabilities = format!(r#"{{"elicitation":{text},"sampling":{text},"extensions":{text}}}"#);
-    let client = format!(r#""capabilities":{capabilities},"clientInfo":{text}"#);
+    let client =
+        format!(r#""capabilities":{capabilities},"clientInfo":{{"name":"a","version":"1"}}"#);
     let legacy = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"2025-11-25",{client}}}}}"#
     );
