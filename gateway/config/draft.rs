@@ -128,8 +128,8 @@ fn oauth_note(slug: &str, server: &Node, place: &ValuePlace) -> Option<Problem> 
         return None;
     }
     let what = format!("{host} requires OAuth");
-    let hint = "add auth: { type: user } for an account of each caller (docs/accounts.md), or a token: \
-        headers: { Authorization: \"Bearer ${TOKEN}\" }";
+    let hint = "add auth: { type: user } for an account of each caller (docs/accounts.md), \
+        or a token: headers: { Authorization: \"Bearer ${TOKEN}\" }";
     Some(Problem::warning(place.clone(), format!("servers.{slug}"), what).hint(hint))
 }
 

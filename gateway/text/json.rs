@@ -55,11 +55,11 @@ fn finds_reserved_key(text: &[u8]) -> bool {
     let mut rest = text;
     while let Some(start) = memchr(b'"', rest) {
         let Some(end) = string_end(rest, start + 1) else { return false };
-        let (string, after) = (&rest[start..=end], &rest[end + 1..]);
-        if after.trim_ascii_start().starts_with(b":") && is_reserved(string) {
+        let string = &rest[start..=end];
+        rest = &rest[end + 1..];
+        if rest.trim_ascii_start().starts_with(b":") && is_reserved(string) {
             return true;
         }
-        rest = after;
     }
     false
 }
