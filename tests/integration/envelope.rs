@@ -573,7 +573,7 @@ async fn texts_within_texts_end_no_gateway() {
         r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{capabilities}"#
     );
     let modern = format!(
-        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"a__echo","arguments":{{"a":{text}}},"_meta":{{{meta}}}}}}}"#
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"a__echo","arguments":{{}},"_meta":{{{meta}}}}}}}"#
     );
     call().body(modern).send(gate.address).await;
     Request::bare("POST", "/mcp", legacy).send(gate.address).await;
