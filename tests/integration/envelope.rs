@@ -563,7 +563,7 @@ async fn texts_within_texts_end_no_gateway() {
         let escaped = arrays.replace('\\', r"\u005c").replace('"', r"\u0022");
         text = format!(r#"{{"{key}":"{escaped}"}}"#);
     }
-    let capabilities = format!(r#"{{"elicitation":{text},"sampling":{text},"extensions":{text}}}"#);
+    let capabilities = format!(r#"{{"elicitation":{text}}}"#);
     let client =
         format!(r#""capabilities":{capabilities},"clientInfo":{{"name":"a","version":"1"}}"#);
     let legacy = format!(
