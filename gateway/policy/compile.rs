@@ -287,7 +287,7 @@ fn methods_there_are(methods: &[Glob], mistakes: &mut Vec<PolicyError>) {
     for (at, method) in methods.iter().enumerate() {
         if rate::methods(std::slice::from_ref(method)) == 0 {
             let path = ["what", "methods", &at.to_string()];
-            let hint = format!("the methods are {}", rate::METHODS.replace(' ', ", "));
+            let hint = format!("the methods are {}", rate::METHODS.join(", "));
             mistakes.push(mistake(&path, "matches no method", hint));
         }
     }

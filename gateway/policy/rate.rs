@@ -14,9 +14,23 @@ use crate::refusal::{Mistake, mistake};
 use crate::{Subject, Target};
 
 /// The methods that a policy can limit.
-pub(crate) const METHODS: &str = "initialize server/discover tools/list tools/call prompts/list \
-    prompts/get resources/list resources/templates/list resources/read resources/subscribe \
-    completion/complete subscriptions/listen tasks/get tasks/update tasks/cancel";
+pub(crate) const METHODS: [&str; 15] = [
+    "initialize",
+    "server/discover",
+    "tools/list",
+    "tools/call",
+    "prompts/list",
+    "prompts/get",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "resources/subscribe",
+    "completion/complete",
+    "subscriptions/listen",
+    "tasks/get",
+    "tasks/update",
+    "tasks/cancel",
+];
 const MAX_RATE: u32 = 1_000_000;
 
 /// Returns the methods that match one of the patterns, as bits by their index in [`METHODS`].
@@ -24,7 +38,7 @@ pub(crate) fn methods(patterns: &[Glob]) -> u32 {
     let mut bits = 0;
     for glob in patterns {
         let matcher = Matcher::new(glob);
-        for (at, method) in METHODS.split(' ').enumerate() {
+        for (at, method) in METHODS.iter().enumerate() {
             bits |= u32::from(matcher.fits(method)) << at;
         }
     }
@@ -86,7 +100,7 @@ impl Limit {
 
     /// Returns whether all requests of this method are limited.
     pub(crate) fn is_about(&self, method: &str) -> bool {
-        let bit = METHODS.split(' ').position(|known| known == method);
+        let bit = METHODS.iter().position(|known| *known == method);
         bit.is_some_and(|bit| self.methods & (1 << bit) != 0)
     }
 
