@@ -1,7 +1,7 @@
-//! Lets the linker place the functions of a forwarded call next to each other
-//! (`gateway/order.txt`): they are a hundredth of the program, and would otherwise be spread over
-//! all of it. Names that the program does not have are ignored, so that another compiler only loses
-//! the order. `lockgate-load order` writes the file.
+//! Lets the linker store equal functions once, and place those of a forwarded call next to each
+//! other (`gateway/order.txt`): they are a hundredth of the program, and would otherwise be spread
+//! over all of it. Names that the program does not have are ignored, so that another compiler only
+//! loses the order. `lockgate-load order` writes the file.
 
 #![expect(
     clippy::disallowed_methods,
@@ -21,6 +21,7 @@ fn main() {
     }
     let order = Path::new(&setting("CARGO_MANIFEST_DIR")).join("gateway/order.txt");
     let arguments = [
+        "-Wl,--icf=all".to_owned(),
         format!("-Wl,--symbol-ordering-file={}", order.display()),
         "-Wl,--no-warn-symbol-ordering".to_owned(),
     ];
