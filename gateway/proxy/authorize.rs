@@ -17,13 +17,14 @@ use lockgate_protocol::name::Slug;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::sealed::Purpose;
 use lockgate_protocol::{code, list, write};
+use lockgate_text::date;
 use lockgate_upstream::{Upstream, UpstreamState};
 
 use crate::authorize::permitted::{answer_missing, evaluate};
 use crate::catalog::{CatalogEntry, category, is_legacy, unlisted_target};
 use crate::context::{RequestContext, Resumption, read_reference};
 use crate::rescue::RequestError;
-use crate::{answers, approve, skills, tokens, unix_time};
+use crate::{answers, approve, skills, tokens};
 use permitted::{Judgement, TaskUse};
 
 pub use crate::authorize::permitted::admit;
@@ -304,7 +305,7 @@ pub(crate) fn find_task(context: &RequestContext, token: &str) -> Option<Task> {
     let plain = context
         .snapshot
         .sealer
-        .open(Purpose::Task, &context.bind(), unix_time::now(), token)
+        .open(Purpose::Task, &context.bind(), date::now(), token)
         .ok()?;
     let plain = String::from_utf8(plain).ok()?;
     let (server, rest) = plain.split_once('\0')?;

@@ -15,6 +15,7 @@ use lockgate_protocol::revision::Revision;
 use lockgate_protocol::sealed::Purpose;
 use lockgate_telemetry::audit::{ChangePlace, RecordError, Trail};
 use lockgate_telemetry::{Bounds, Ending, KeySet, Metrics, Network, OperationLabels, Tracer};
+use lockgate_text::date;
 use lockgate_upstream::{BreakerState, Events, ServerId, SingleClient, Upstream};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
@@ -34,7 +35,6 @@ use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::snapshot::{Seeing, Snapshot};
 use crate::transport::Endpoint;
-use crate::unix_time;
 use crate::usage::{Usage, UsageCount};
 
 /// Subscriptions in progress per principal, over all of its `subscriptions/listen` streams.
@@ -239,7 +239,7 @@ impl Gateway {
     pub fn seal_cursor(&self, list: &str, caller: &Principal, place: u64) -> Option<String> {
         let sealer = &self.snapshot().sealer;
         let bind = [list.as_bytes(), &caller.key().to_be_bytes()];
-        let expires = unix_time::now() + CURSOR_LIFE;
+        let expires = date::now() + CURSOR_LIFE;
         sealer.seal(Purpose::Cursor, &bind, expires, &place.to_be_bytes()).ok()
     }
 
@@ -247,7 +247,7 @@ impl Gateway {
     pub fn open_cursor(&self, list: &str, caller: &Principal, cursor: &str) -> Option<u64> {
         let sealer = &self.snapshot().sealer;
         let bind = [list.as_bytes(), &caller.key().to_be_bytes()];
-        let opened = sealer.open(Purpose::Cursor, &bind, unix_time::now(), cursor);
+        let opened = sealer.open(Purpose::Cursor, &bind, date::now(), cursor);
         Some(u64::from_be_bytes(opened.ok()?.try_into().ok()?))
     }
 

@@ -41,7 +41,6 @@ pub mod own_lists;
 pub mod pace;
 pub mod peers;
 pub mod quota;
-pub mod random;
 pub mod receive;
 pub mod relay;
 pub mod rescue;
@@ -51,7 +50,6 @@ pub mod send_on;
 pub mod server_operation;
 pub mod snapshot;
 pub mod transport;
-pub mod unix_time;
 
 pub use crate::approvals::{Announcement, WaitingApproval};
 pub use activity::{ActivityPosition, EndedCall, NamedTool, ToolChange};

@@ -10,7 +10,7 @@ use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::write::{self, Object};
 use lockgate_protocol::{code, jsonrpc, list, question, scan};
 use lockgate_telemetry::Outcome;
-use lockgate_text::json;
+use lockgate_text::{hex, json};
 use lockgate_upstream::{
     Answer, AnswerKind, Call, ClientChannel, ConnectPrompt, ResponseSink, Upstream, UpstreamError,
 };
@@ -28,7 +28,6 @@ use crate::dispatch::task::{FollowedTask, read_response};
 use crate::dispatch::{parking, task};
 use crate::gateway::Gateway;
 use crate::interact::is_pausable;
-use crate::random::random_id;
 use crate::relay::Relay;
 use crate::rescue::RequestError;
 use crate::response::missing_content;
@@ -321,8 +320,8 @@ fn find_action(context: &RequestContext) -> Option<String> {
 
 /// Returns the error that a client of 2025-11-25 with URL elicitation requires.
 fn url_elicitation_error(plain: RequestError, mut params: Value) -> RequestError {
-    let Some(id) = random_id() else { return plain };
-    params["elicitationId"] = (&*id).into();
+    let Some(id) = hex::random::<16>() else { return plain };
+    params["elicitationId"] = id.into();
     let mut problem = RequestError::new(code::URL_ELICITATION, plain.message.clone());
     problem.data = Some(json!({"elicitations": [params], "reason": "needs_account"}));
     problem.outcome = plain.outcome;
