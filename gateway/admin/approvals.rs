@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use lockgate_authn::Principal;
-use lockgate_proxy::Gateway;
+use lockgate_proxy::{ApproverError, Gateway};
 use serde_json::json;
 
 use crate::router::json_response;
@@ -99,7 +99,7 @@ async fn answer(
     };
     match gateway.answer_approval(&approver, &id, approve) {
         Ok(state) => json_response(StatusCode::OK, state.to_string()),
-        Err(error) if error.is_unknown => refuse(StatusCode::NOT_FOUND, &error.to_string()),
+        Err(error @ ApproverError::Unknown) => refuse(StatusCode::NOT_FOUND, &error.to_string()),
         Err(error) => refuse(StatusCode::CONFLICT, &error.to_string()),
     }
 }

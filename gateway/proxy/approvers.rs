@@ -8,25 +8,10 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
 use crate::approvals::Announcement;
-use crate::approvals::waiting::{Approver, VoteError, WaitingCall, join_names, name_of};
+use crate::approvals::waiting::{Approver, ApproverError, WaitingCall, join_names, name_of};
 use crate::gateway::Gateway;
 use crate::rights::name_principal;
 use crate::unix_time;
-
-/// The refusal of an approver's vote.
-#[derive(Debug, thiserror::Error)]
-#[error("{words}")]
-pub struct ApproverError {
-    words: String,
-    /// No call with this id waits for this approver.
-    pub is_unknown: bool,
-}
-
-impl From<VoteError> for ApproverError {
-    fn from(error: VoteError) -> Self {
-        Self { words: error.to_string(), is_unknown: error == VoteError::Unknown }
-    }
-}
 
 impl Gateway {
     /// Accepts approvers from now on. Until then, calls that need the approval of others are
@@ -101,7 +86,7 @@ impl Gateway {
     }
 
     /// Records in the audit trail an approval that does not suffice alone.
-    fn record_vote(&self, call: &WaitingCall, approver: &Principal) -> Result<(), VoteError> {
+    fn record_vote(&self, call: &WaitingCall, approver: &Principal) -> Result<(), ApproverError> {
         let Some(trail) = &self.audit else { return Ok(()) };
         let written = trail.approval(&audit::Approval {
             state: "counted",
@@ -116,6 +101,6 @@ impl Gateway {
             name: call.shown["tool"].as_str().unwrap_or(""),
             digest: call.shown["digest"].as_str().unwrap_or(""),
         });
-        if written.is_err() { Err(VoteError::Unrecorded) } else { Ok(()) }
+        written.map_err(|_| ApproverError::Unrecorded)
     }
 }

@@ -51,9 +51,9 @@ pub mod server_operation;
 pub mod snapshot;
 pub mod transport;
 
+pub use crate::approvals::waiting::ApproverError;
 pub use crate::approvals::{Announcement, WaitingApproval};
 pub use activity::{ActivityPosition, EndedCall, NamedTool, ToolChange};
-pub use approvers::ApproverError;
 pub use catalog::layers::{AgentOwner, AgentServers};
 pub use config::{
     Config, Discovery, EmbeddingServer, Group, Limits, Names, Registry, Replicas, ToolSearch,

@@ -429,6 +429,9 @@ pub(crate) enum ApprovalError {
     Stopping,
     #[error("too many calls are waiting for approval ({})", reason(*.0))]
     NoRoom(Exhausted),
+    /// An error of the audit trail, which is not that of an approval for the client.
+    #[error(transparent)]
+    Unrecorded(#[from] RecordError),
 }
 
 fn reason(limit: Exhausted) -> &'static str {

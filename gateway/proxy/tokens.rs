@@ -11,7 +11,7 @@ use lockgate_text::{date, json};
 use lockgate_upstream::Upstream;
 
 use crate::answers::Questions;
-use crate::canonical::write_canonical;
+use crate::canonical::write_json;
 use crate::context::{Replaced, RequestContext, Resumption};
 use crate::peers::{self, Waiting};
 use crate::rescue::RequestError;
@@ -255,7 +255,7 @@ pub(crate) fn digest(context: &RequestContext) -> [u8; 32] {
             continue;
         }
         let mut text = Vec::new();
-        if write_canonical(value, &mut text).is_err() {
+        if write_json(value, None, &mut text).is_err() {
             text = value.to_vec();
         }
         hasher.update(&[0]).update(name.as_bytes()).update(&[0]).update(&text);

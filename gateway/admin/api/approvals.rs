@@ -1,6 +1,8 @@
 //! Calls that are pending approval, as at `/approvals` beside MCP. Policies decide which callers
 //! may approve a call; roles of the API do not matter.
 
+use lockgate_proxy::ApproverError;
+
 use super::operation::*;
 use crate::approvals::UNKNOWN_CALL;
 
@@ -104,7 +106,7 @@ fn answer(
         Ok(answered) => return Ok(Json(answered)),
         Err(error) => error,
     };
-    let (status, code) = if error.is_unknown {
+    let (status, code) = if error == ApproverError::Unknown {
         (StatusCode::NOT_FOUND, "APPROVAL_NOT_FOUND")
     } else {
         (StatusCode::CONFLICT, "APPROVAL_NOT_COUNTED")

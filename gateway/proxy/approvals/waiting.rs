@@ -31,7 +31,7 @@ pub(crate) enum Ending {
 
 /// Why an approver's vote does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum VoteError {
+pub enum ApproverError {
     #[error("no call with this id is waiting for your approval")]
     Unknown,
     #[error("you made this call: another approver must approve it")]
@@ -48,7 +48,7 @@ pub(crate) fn join_names(rules: &[Arc<ApprovalRule>]) -> String {
 }
 
 /// Records a vote that counts while the call waits for more.
-pub(crate) type RecordVote<'a> = &'a dyn Fn(&WaitingCall) -> Result<(), VoteError>;
+pub(crate) type RecordVote<'a> = &'a dyn Fn(&WaitingCall) -> Result<(), ApproverError>;
 
 /// A principal that lists waiting calls or votes on them.
 #[derive(Clone, Copy)]
@@ -212,18 +212,18 @@ impl WaitingCall {
         approver: Approver<'_>,
         approve: bool,
         record: RecordVote<'_>,
-    ) -> Result<Value, VoteError> {
-        let Some(counts) = self.counts(approver) else { return Err(VoteError::Unknown) };
+    ) -> Result<Value, ApproverError> {
+        let Some(counts) = self.counts(approver) else { return Err(ApproverError::Unknown) };
         let voter = approver.principal;
         if is_same_person(voter, &self.requester) {
-            return Err(VoteError::Own);
+            return Err(ApproverError::Own);
         }
         let mut votes = self.votes.lock();
         if votes.sender.is_none() {
-            return Err(VoteError::Unknown);
+            return Err(ApproverError::Unknown);
         }
         if approve && votes.approved.iter().any(|(earlier, _)| is_same_person(earlier, voter)) {
-            return Err(VoteError::Twice);
+            return Err(ApproverError::Twice);
         }
         if approve {
             votes.approved.push((voter.clone(), counts));
@@ -235,14 +235,14 @@ impl WaitingCall {
         };
         let decided = ending.is_some();
         if let Some(ending) = ending {
-            let Some(sender) = votes.sender.take() else { return Err(VoteError::Unknown) };
+            let Some(sender) = votes.sender.take() else { return Err(ApproverError::Unknown) };
             votes.ending = Some(ending.clone());
             if sender.send(ending).is_err() {
                 votes.ending = None;
-                return Err(VoteError::Unknown);
+                return Err(ApproverError::Unknown);
             }
         } else if matches!(&votes.sender, Some(sender) if sender.is_closed()) {
-            return Err(VoteError::Unknown);
+            return Err(ApproverError::Unknown);
         } else if let Err(error) = record(self) {
             votes.approved.pop();
             return Err(error);
@@ -322,15 +322,15 @@ impl WaitingCalls {
     /// Counts a vote and returns the call's new state.
     ///
     /// # Errors
-    /// [`VoteError`].
+    /// [`ApproverError`].
     pub(crate) fn vote(
         &self,
         id: &str,
         approver: Approver<'_>,
         approve: bool,
         record: RecordVote<'_>,
-    ) -> Result<(Arc<WaitingCall>, Value), VoteError> {
-        let Some(call) = self.get(id) else { return Err(VoteError::Unknown) };
+    ) -> Result<(Arc<WaitingCall>, Value), ApproverError> {
+        let Some(call) = self.get(id) else { return Err(ApproverError::Unknown) };
         let state = call.vote(approver, approve, record)?;
         self.calls.changes.send_replace(());
         Ok((call, state))
