@@ -5,26 +5,13 @@ use lockgate_authn::{Principal, Role};
 use lockgate_protocol::sealed::Purpose;
 use lockgate_telemetry::audit;
 use serde_json::Value;
-use tokio::sync::{mpsc, watch};
 
-use crate::approvals::Announcement;
 use crate::approvals::waiting::{Approver, ApproverError, WaitingCall, join_names, name_of};
 use crate::gateway::Gateway;
 use crate::rights::name_principal;
 use crate::unix_time;
 
 impl Gateway {
-    /// Accepts approvers from now on. Until then, calls that need the approval of others are
-    /// refused at once.
-    pub fn admit_approvers(&self) {
-        self.approvals.open();
-    }
-
-    /// Sets the channel for announcements of waiting calls; only the first call has an effect.
-    pub fn announce_approvals(&self, sender: mpsc::Sender<Announcement>) {
-        self.approvals.announce_to(sender);
-    }
-
     /// Returns whether the token is that of the link to this call, and has not expired.
     #[must_use]
     pub fn opens_approval(&self, id: &str, token: &str) -> bool {
@@ -51,12 +38,6 @@ impl Gateway {
     /// Lists the recently completed calls that this approver could decide on, newest first.
     pub fn list_ended_approvals(&self, approver: &Principal) -> Vec<Value> {
         self.approvals.waiting.list_ended(self.approver(approver))
-    }
-
-    /// Subscribes to changes of the calls that wait for any approver.
-    #[must_use]
-    pub fn approval_changes(&self) -> watch::Receiver<()> {
-        self.approvals.waiting.changes()
     }
 
     /// Counts a vote and returns the call's new state.

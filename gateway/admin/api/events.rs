@@ -97,7 +97,7 @@ impl Position {
         state.journal.follow(&state.gateway, &state.operations.accounts());
         let mut count = None;
         if decisions {
-            let found = state.gateway.activity_position(decisions_scope(caller));
+            let found = state.gateway.activity.position(decisions_scope(caller));
             let told = found.told.is_some_and(|told| told.elapsed() < SETTLE_DELAY);
             if found.is_new || told {
                 tokio::time::sleep(SETTLE_DELAY).await;
@@ -233,9 +233,9 @@ impl Follower {
         Ok(Self {
             position,
             newest,
-            calls: state.gateway.ended_calls(organisation),
+            calls: state.gateway.directory.tools.calls(organisation),
             decisions: None,
-            approvals: state.gateway.approval_changes(),
+            approvals: state.gateway.approvals.waiting.changes(),
             waiting: list_waiting(&state, &caller),
             known: visible.iter().map(|server| ServerId::of(&**server)).collect(),
             next_look: Instant::now() + CREDENTIAL_CHECK_INTERVAL,
@@ -248,7 +248,7 @@ impl Follower {
     /// Subscribes an administrator to decisions. If there were some since `counted`, an event is
     /// due.
     fn listen_to_decisions(&mut self, counted: Option<u64>) {
-        let mut news = self.state.gateway.activity(decisions_scope(&self.caller));
+        let mut news = self.state.gateway.activity.listen(decisions_scope(&self.caller));
         if counted.is_some_and(|counted| counted != *news.borrow()) {
             news.mark_changed();
         }
@@ -258,7 +258,7 @@ impl Follower {
     /// Waits for the next event of this caller.
     pub(crate) async fn next(&mut self) -> ReaderEvent {
         let gateway = Arc::clone(&self.state.gateway);
-        let mut stopping = std::pin::pin!(gateway.stopping());
+        let mut stopping = std::pin::pin!(gateway.stopping.cancelled());
         loop {
             if !gateway.is_current(&self.caller.principal) {
                 return ReaderEvent::Revoked;

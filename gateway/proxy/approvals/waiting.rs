@@ -94,7 +94,7 @@ struct Calls {
 }
 
 #[derive(Default)]
-pub(crate) struct WaitingCalls {
+pub struct WaitingCalls {
     calls: Arc<Calls>,
     shares: Arc<Quotas>,
 }
@@ -352,8 +352,8 @@ impl WaitingCalls {
         shown.collect()
     }
 
-    /// Subscribes to changes of all waiting calls.
-    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+    /// Subscribes to changes of the calls that wait for any approver.
+    pub fn changes(&self) -> watch::Receiver<()> {
         self.calls.changes.subscribe()
     }
 

@@ -1,5 +1,5 @@
-//! The servers of a source, the operator's or an organisation's, and an organisation's catalog and
-//! agents. Catalog and agents are replaced as a single numbered state, so that a view never mixes
+//! The servers of a source, the operator's or an organisation's, with its catalog and, of an
+//! organisation, its agents. Catalog and agents are replaced as a single numbered state, so that a view never mixes
 //! two states.
 
 use std::borrow::Cow;
@@ -24,17 +24,19 @@ use crate::catalog::{Catalog, Servers};
 use crate::items::is_management;
 use crate::transport::Endpoint;
 
-pub(crate) struct Organisation {
+/// The operator's configuration, or an organisation.
+pub(crate) struct ServerSource {
+    /// The organisation's name; empty for the operator's.
     pub(crate) name: Arc<str>,
     pub(super) set: ServerSet,
-    state: ArcSwap<DirectoryState>,
+    pub(super) state: ArcSwap<DirectoryState>,
     changing: Mutex<()>,
     pub(crate) single_principal: SinglePrincipal,
 }
 
-/// The current catalog and agents of an organisation.
+/// The current catalog and agents of a source.
 pub(crate) struct DirectoryState {
-    /// Unique among the states of all organisations.
+    /// Unique among the states of all sources.
     pub(crate) number: u64,
     pub(crate) catalog: Arc<Catalog>,
     agents: Arc<HashMap<String, AgentServers>>,
@@ -67,7 +69,7 @@ impl DirectoryState {
     }
 }
 
-impl Organisation {
+impl ServerSource {
     pub(super) fn new(name: Arc<str>, catalog: Catalog) -> Self {
         Self {
             name,

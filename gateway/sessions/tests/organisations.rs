@@ -242,7 +242,7 @@ async fn a_list_connects_what_nothing_is_known_of_and_nobody_elses() {
 #[tokio::test]
 async fn servers_are_announced_when_they_are_added_or_removed_and_not_if_they_stay() {
     let rig = Rig::new();
-    let mut events = rig.gateway.events().subscribe();
+    let mut events = rig.gateway.directory.events.subscribe();
     let time = server(None, "time", &["now"]);
     rig.share(std::slice::from_ref(&time));
     assert!(matches!(events.try_recv(), Ok(Event::Changed { server }) if &*server.slug == "time"));
