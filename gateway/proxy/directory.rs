@@ -253,7 +253,7 @@ impl Directory {
                     let about = about();
                     let state = own.state();
                     let assigned = match about.endpoint {
-                        Endpoint::Agent(agent) => state.assigned_to(agent.id()),
+                        Endpoint::Agent(agent) => state.assigned_to(agent.name()),
                         _ => None,
                     };
                     tokio::join!(
@@ -352,7 +352,7 @@ pub(crate) fn select<'a>(
         }
         Endpoint::Agent(agent) => {
             let role = snapshot.authenticator.role_of(caller);
-            Selection::Assigned(state?.find_agent(agent.id(), caller, role)?)
+            Selection::Assigned(state?.find_agent(agent.name(), caller, role)?)
         }
     })
 }
