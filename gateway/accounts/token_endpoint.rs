@@ -14,7 +14,7 @@ use url::form_urlencoded::Serializer;
 use crate::config::{Authentication, PreRegistered};
 use crate::discovery::AuthorizationServer;
 use crate::error::{AccountError, Result, shown_code};
-use crate::fetch::Fetcher;
+use crate::fetch::{FORM, Fetcher};
 
 /// The grant type of assertions (RFC 7523).
 pub(crate) const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -59,7 +59,7 @@ pub(crate) async fn request_answer(
     parameters: &[(&str, impl AsRef<str>)],
 ) -> Result<Value> {
     let (headers, form) = write_form(client, server, parameters)?;
-    let (status, answer) = fetcher.post_form(&server.token, headers, form).await?;
+    let (status, answer) = fetcher.post(&server.token, FORM, headers, form).await?;
     if status == StatusCode::OK { Ok(answer) } else { Err(read_error(status, &answer)) }
 }
 
@@ -72,7 +72,7 @@ pub(crate) async fn revoke_token(
 ) -> Result<()> {
     let Some(endpoint) = &server.revocation else { return Ok(()) };
     let (headers, form) = write_form(client, server, parameters)?;
-    let (status, answer) = fetcher.post_form(endpoint, headers, form).await?;
+    let (status, answer) = fetcher.post(endpoint, FORM, headers, form).await?;
     if status.is_success() { Ok(()) } else { Err(read_error(status, &answer)) }
 }
 

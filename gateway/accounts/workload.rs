@@ -46,14 +46,9 @@ fn read_bounded(file: &Path) -> io::Result<Vec<u8>> {
 
 /// Returns whether a text has the form of a signed JWT (RFC 7515, section 7.1).
 fn is_jwt(token: &str) -> bool {
-    let mut parts = 0;
-    for part in token.split('.') {
-        parts += 1;
-        if part.is_empty() || !part.bytes().all(is_base64url) {
-            return false;
-        }
-    }
-    parts == 3
+    let mut parts = token.split('.');
+    parts.clone().count() == 3
+        && parts.all(|part| !part.is_empty() && part.bytes().all(is_base64url))
 }
 
 fn is_base64url(byte: u8) -> bool {
