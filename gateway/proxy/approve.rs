@@ -34,8 +34,8 @@ use crate::gateway::Gateway;
 use crate::peers::{Waiting, add_holder, without_holder};
 use crate::rescue::{ApprovalError, RequestError};
 use crate::rights::name_principal;
-use crate::transport::Text;
 use crate::tokens;
+use crate::transport::Text;
 use call::ApprovedCall;
 
 /// The outcome of the approval step.

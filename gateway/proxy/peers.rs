@@ -84,11 +84,12 @@ pub enum PeerError {
     Lost,
 }
 
-/// The kind of work that waits at a gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waiting {
-    Call,
-    Approval,
+lockgate_text::words! {
+    /// The kind of work that waits at a gateway.
+    pub(crate) enum Waiting {
+        Call = "call",
+        Approval = "approval",
+    }
 }
 
 /// Seals the address of the gateway that holds a call or approval. `bound` consists of the caller,
@@ -99,11 +100,7 @@ fn seal_holder(
     waiting: Waiting,
     address: SocketAddr,
 ) -> Option<String> {
-    let kind = match waiting {
-        Waiting::Call => "call",
-        Waiting::Approval => "approval",
-    };
-    let plain = format!("{kind} {address}");
+    let plain = format!("{} {address}", waiting.as_str());
     let expires = date::now() + HOLDER_LIFE;
     sealer.seal(Purpose::Holder, bound, expires, plain.as_bytes()).ok()
 }
@@ -112,8 +109,7 @@ fn open_holder(sealer: &Sealer, bound: &[&[u8]; 4], token: &str) -> Option<(Wait
     let plain = sealer.open(Purpose::Holder, bound, date::now(), token).ok()?;
     let plain = String::from_utf8(plain).ok()?;
     let (kind, address) = plain.split_once(' ')?;
-    let waiting = if kind == "approval" { Waiting::Approval } else { Waiting::Call };
-    Some((waiting, address.parse().ok()?))
+    Some((Waiting::parse(kind)?, address.parse().ok()?))
 }
 
 /// Appends the sealed address of the holding gateway to a request state.

@@ -231,12 +231,7 @@ pub(crate) fn seal_task(
     context
         .snapshot
         .sealer
-        .seal(
-            Purpose::Task,
-            &context.bind(),
-            date::now() + TASK_LIFE.as_secs(),
-            plain.as_bytes(),
-        )
+        .seal(Purpose::Task, &context.bind(), date::now() + TASK_LIFE.as_secs(), plain.as_bytes())
         .ok()
 }
 

@@ -9,9 +9,7 @@ use lockgate_store::{AgentRecord, Change, is_integration};
 use serde::{Deserialize, Serialize};
 
 use crate::actor::{Actor, ChangeOptions, Changed};
-use crate::change::{
-    Digest, begin, check_version, find_integration, new_id, owner,
-};
+use crate::change::{Digest, begin, check_version, find_integration, new_id, owner};
 use crate::error::{InvalidField, RegistryError, Result};
 use crate::field;
 use crate::objects::{Agent, AgentPatch, Integration, NewAgent};

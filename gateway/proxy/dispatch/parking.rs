@@ -20,7 +20,7 @@ use lockgate_upstream::{
 use serde_json::{Map, Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::authorize::{Parked, Permitted};
+use crate::authorize::{Parked, Permitted, TaskUse};
 use crate::client_channel::CallChannel;
 use crate::context::{Replaced, RequestContext, Resumption};
 use crate::gateway::Gateway;
@@ -76,7 +76,7 @@ pub(super) fn may_park(context: &RequestContext, permitted: &Permitted) -> bool 
         && context.protocol().asks_by_result
         && interact::is_pausable(permitted.method())
         // Tasks are followed on the shared connection.
-        && !permitted.runs_task()
+        && !matches!(permitted.task_use(), TaskUse::OfGateway | TaskUse::Converted)
         && permitted.server().back_channel() != BackChannel::None
 }
 

@@ -143,7 +143,7 @@ pub fn audit_allow<'a>(
     let name = name_of(context, permitted);
     let server = permitted.server().qualified_name();
     let about = describe_request(context, Some(&server), name, trace);
-    let decision = Decision::Allow(permitted.rule_name(), permitted.would());
+    let decision = Decision::Allow(permitted.rule().map(|rule| &**rule), permitted.would());
     let ticket = trail.decide(&about, find_arguments(context), decision);
     gateway.activity.tell(context.principal.organisation());
     Ok(Some(ticket?))

@@ -17,7 +17,7 @@ use lockgate_upstream::{
 use serde_json::{Map, Value, json};
 
 use crate::approvals::asked::Bounds;
-use crate::authorize::Permitted;
+use crate::authorize::{Permitted, TaskUse};
 use crate::caller_view::{Forward, RequestCallerView};
 use crate::catalog::is_legacy;
 use crate::client_channel::CallChannel;
@@ -80,7 +80,7 @@ pub(super) async fn run_rounds(
             make_call(gateway, context, permitted, paths, forward, record).await?
         };
         let is_final = is_plain && answer.kind == AnswerKind::Complete;
-        if permitted.converts_task() && answer.kind == AnswerKind::Complete {
+        if permitted.task_use() == TaskUse::Converted && answer.kind == AnswerKind::Complete {
             answer = convert_created(permitted, &answer)?;
         } else if !is_final && task::is_to_follow(context, permitted, &answer) {
             answer = Box::pin(task::follow(context, permitted, &answer, channel)).await?;

@@ -20,7 +20,7 @@ use lockgate_upstream::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::authorize::Permitted;
+use crate::authorize::{Permitted, TaskUse};
 use crate::client_channel::CallChannel;
 use crate::context::{RequestContext, identity_of, make_request};
 use crate::interact;
@@ -40,7 +40,7 @@ pub(super) fn is_to_follow(
     answer: &Answer,
 ) -> bool {
     answer.kind == AnswerKind::Task && !context.protocol().has_task_extension
-        || permitted.follows_task() && answer.member(Key::Task).is_some()
+        || permitted.task_use() == TaskUse::OfGateway && answer.member(Key::Task).is_some()
 }
 
 /// Follows the task in a server's response and returns its final result.
