@@ -22,18 +22,17 @@ use crate::caller_view::{Forward, RequestCallerView};
 use crate::catalog::is_legacy;
 use crate::client_channel::CallChannel;
 use crate::context::{RequestContext, Resumption, identity_of};
-use crate::dispatch::parking::write_input_required;
+use crate::dispatch::parking::{is_pausable, write_input_required};
 use crate::dispatch::record::CallRecord;
 use crate::dispatch::task::{FollowedTask, read_response};
 use crate::dispatch::{parking, task};
 use crate::gateway::Gateway;
-use crate::interact::is_pausable;
 use crate::relay::Relay;
 use crate::rescue::RequestError;
+use crate::response;
 use crate::response::missing_content;
 use crate::response::splice::write_meta;
 use crate::transport::Text;
-use crate::{interact, response};
 
 /// Size in bytes above which a response is rendered on the CPU pool.
 const LARGE_RESPONSE: usize = 1 << 20;
@@ -94,7 +93,7 @@ pub(super) async fn run_rounds(
         if is_final {
             break answer;
         }
-        interact::check_questions(permitted, &answer)?;
+        parking::check_questions(permitted, &answer)?;
         match (&answer.outcome, answer.kind) {
             (jsonrpc::Outcome::Error(_), _) => {
                 break parking::ask_to_open(context, permitted, &answer).unwrap_or(Ok(answer))?;
@@ -104,7 +103,7 @@ pub(super) async fn run_rounds(
                 if rounds > context.snapshot.config.limits.question_rounds {
                     return Err(RequestError::too_many_rounds(permitted.server().slug()));
                 }
-                let asked = interact::ask_client(permitted, &answer, paths.channel.as_deref());
+                let asked = parking::ask_client(permitted, &answer, paths.channel.as_deref());
                 let next = Box::pin(asked).await?;
                 *permitted = next;
             }

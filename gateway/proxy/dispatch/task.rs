@@ -23,7 +23,7 @@ use serde_json::{Map, Value, json};
 use crate::authorize::{Permitted, TaskUse};
 use crate::client_channel::CallChannel;
 use crate::context::{RequestContext, identity_of, make_request};
-use crate::interact;
+use crate::dispatch::parking::ask_client;
 use crate::rescue::RequestError;
 
 /// Limit on the time that a task is followed.
@@ -202,7 +202,7 @@ impl<'a> FollowedTask<'a> {
         let asks = json!({"inputRequests": questions}).to_string();
         let asks = read_response(self.permitted, write::result(b"0", asks.as_bytes()))?;
         let channel = channel.map(|channel| &**channel);
-        let next = interact::ask_client(self.permitted, &asks, channel).await?;
+        let next = ask_client(self.permitted, &asks, channel).await?;
         let mut replaced = next.replaced().iter();
         let answers = replaced.rfind(|(name, _)| *name == Key::InputResponses);
         let answers = answers.and_then(|(_, value)| value.as_deref());
