@@ -56,19 +56,11 @@ impl Approvals {
 /// An announcement, obsolete once the call no longer waits.
 pub struct Announcement {
     pub approval: WaitingApproval,
-    over: CancellationToken,
-    _share: QuotaPermit,
+    pub(crate) over: CancellationToken,
+    pub(crate) _share: QuotaPermit,
 }
 
 impl Announcement {
-    pub(crate) fn new(
-        approval: WaitingApproval,
-        over: CancellationToken,
-        share: QuotaPermit,
-    ) -> Self {
-        Self { approval, over, _share: share }
-    }
-
     /// Returns whether the call no longer waits, so that the announcement can be dropped.
     pub fn is_over(&self) -> bool {
         self.over.is_cancelled() || self.approval.expires <= SystemTime::now()

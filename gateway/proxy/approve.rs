@@ -313,7 +313,7 @@ impl Asking<'_> {
         let approvals = &self.gateway.approvals;
         let Some(sender) = approvals.announcements() else { return };
         let share = approvals.announced.take(&self.context.principal, self.bounds.of_principal);
-        let Some(share) = share else { return self.drop_announcement(id) };
+        let Some(_share) = share else { return self.drop_announcement(id) };
         let until = expires.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() + 1;
         let sealer = &self.context.snapshot.sealer;
         let Ok(token) = sealer.seal(Purpose::ApprovalLink, &[id.as_bytes()], until, b"") else {
@@ -323,7 +323,7 @@ impl Asking<'_> {
         let needs = self.rules(false).iter().map(|rule| rule.needs()).collect();
         let organisation = principal.named_organisation();
         let tool = self.permitted.listed().unwrap_or("");
-        let waiting = WaitingApproval {
+        let approval = WaitingApproval {
             id: id.to_owned(),
             caller: name_principal(principal),
             organisation: organisation.map(str::to_owned),
@@ -334,7 +334,7 @@ impl Asking<'_> {
             expires,
             token,
         };
-        let announcement = Announcement::new(waiting, over.clone(), share);
+        let announcement = Announcement { approval, over: over.clone(), _share };
         if let Err(TrySendError::Full(_)) = sender.try_send(announcement) {
             self.drop_announcement(id);
         }

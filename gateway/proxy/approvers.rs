@@ -4,19 +4,19 @@
 use lockgate_authn::{Principal, Role};
 use lockgate_protocol::sealed::Purpose;
 use lockgate_telemetry::audit;
+use lockgate_text::date;
 use serde_json::Value;
 
 use crate::approvals::waiting::{Approver, ApproverError, WaitingCall, join_names, name_of};
 use crate::gateway::Gateway;
 use crate::rights::name_principal;
-use crate::unix_time;
 
 impl Gateway {
     /// Returns whether the token is that of the link to this call, and has not expired.
     #[must_use]
     pub fn opens_approval(&self, id: &str, token: &str) -> bool {
         let sealer = &self.snapshot().sealer;
-        let opened = sealer.open(Purpose::ApprovalLink, &[id.as_bytes()], unix_time::now(), token);
+        let opened = sealer.open(Purpose::ApprovalLink, &[id.as_bytes()], date::now(), token);
         opened.is_ok()
     }
 

@@ -179,7 +179,7 @@ impl CallChannel {
             Some(Err(wait)) => wait,
             // The reserved slot stays free for the last progress; retry later.
             Some(Ok(text)) if self.outlet.is_full() => {
-                progress.hold(text);
+                progress.held = Some(text);
                 RETRY_INTERVAL
             }
             Some(Ok(text)) => return self.outlet.send_progress(self.clean(text)),
@@ -198,7 +198,7 @@ impl CallChannel {
 
     /// Sends the held progress at the end of the call, ahead of the response.
     pub(crate) fn finish(&self) {
-        let held = self.progress.lock().take_held();
+        let held = self.progress.lock().held.take();
         if let Some(text) = held {
             self.outlet.send_last(self.clean(text));
         }
@@ -261,7 +261,7 @@ impl ClientChannel for CallChannel {
             }
         }
         object.close();
-        self.progress.lock().hold(write::notification(Method::Progress.as_str(), &params));
+        self.progress.lock().held = Some(write::notification(Method::Progress.as_str(), &params));
         self.send_progress();
     }
 
@@ -325,15 +325,6 @@ impl Progress {
             self.last = Some(value);
         }
         grows
-    }
-
-    /// Holds the newest step in place of an earlier unsent step.
-    fn hold(&mut self, text: Vec<u8>) {
-        self.held = Some(text);
-    }
-
-    fn take_held(&mut self) -> Option<Vec<u8>> {
-        self.held.take()
     }
 
     /// Returns the step to send now, or the time to wait; `None` if no step is held.
@@ -441,7 +432,7 @@ mod tests {
         // 25,000 in five seconds.
         for step in 1..=25_000_u32 {
             assert!(progress.grows(f64::from(step)) && !progress.grows(f64::from(step)));
-            progress.hold(step.to_string().into_bytes());
+            progress.held = Some(step.to_string().into_bytes());
             latest = step;
             let now = begin + Duration::from_micros(200) * step;
             if let Some(Ok(text)) = progress.due(now) {
@@ -451,7 +442,7 @@ mod tests {
         assert!(told.len() > 60 && told.len() < 80, "{}", told.len());
         assert_eq!(told[..20], (1..=20).collect::<Vec<_>>(), "a few are told one by one");
         assert!(told.windows(2).all(|pair| pair[0] < pair[1]));
-        let held = progress.take_held().map(|text| String::from_utf8(text).unwrap());
+        let held = progress.held.take().map(|text| String::from_utf8(text).unwrap());
         assert_eq!(
             held,
             Some(latest.to_string()),

@@ -427,18 +427,21 @@ pub(crate) enum ApprovalError {
     Changed(&'static str),
     #[error("the gateway is shutting down before its approval")]
     Stopping,
-    #[error("too many calls are waiting for approval ({})", reason(*.0))]
+    #[error("too many calls are waiting for approval ({})", name_limit(*.0).0)]
     NoRoom(Exhausted),
     /// An error of the audit trail, which is not that of an approval for the client.
     #[error(transparent)]
     Unrecorded(#[from] RecordError),
 }
 
-fn reason(limit: Exhausted) -> &'static str {
+/// Returns a limit on approvals in words, and its name in an error's data.
+fn name_limit(limit: Exhausted) -> (&'static str, &'static str) {
     match limit {
-        Exhausted::All => "limits.approvals",
-        Exhausted::Organisation => "half of limits.approvals for one organisation",
-        Exhausted::Principal => "limits.approvals_per_principal",
+        Exhausted::All => ("limits.approvals", "approvals"),
+        Exhausted::Organisation => {
+            ("half of limits.approvals for one organisation", "approvals_of_organisation")
+        }
+        Exhausted::Principal => ("limits.approvals_per_principal", "approvals_per_principal"),
     }
 }
 
@@ -452,16 +455,9 @@ impl RequestError {
             ApprovalError::Unknown | ApprovalError::Other | ApprovalError::StateExpired => {
                 Self::invalid(words)
             }
-            ApprovalError::NoRoom(limit) => {
-                let name = match limit {
-                    Exhausted::All => "approvals",
-                    Exhausted::Organisation => "approvals_of_organisation",
-                    Exhausted::Principal => "approvals_per_principal",
-                };
-                Self::new(code::OVERLOADED, words)
-                    .status(StatusCode::SERVICE_UNAVAILABLE)
-                    .data(json!({"reason": name}))
-            }
+            ApprovalError::NoRoom(limit) => Self::new(code::OVERLOADED, words)
+                .status(StatusCode::SERVICE_UNAVAILABLE)
+                .data(json!({"reason": name_limit(*limit).1})),
             _ => Self::tool_error(words),
         };
         let rule = rule.map_or_else(|| "approval".into(), Arc::clone);

@@ -75,7 +75,7 @@ impl GoneRecord<'_> {
 impl Drop for GoneRecord<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            drop(self.asking.record("gone", &[]));
+            let _ = self.asking.record("gone", &[]);
         }
     }
 }

@@ -29,9 +29,8 @@ use crate::dispatch::{parking, task};
 use crate::gateway::Gateway;
 use crate::relay::Relay;
 use crate::rescue::RequestError;
-use crate::response;
-use crate::response::missing_content;
 use crate::response::splice::write_meta;
+use crate::response::{self, missing_content};
 use crate::transport::Text;
 
 /// Size in bytes above which a response is rendered on the CPU pool.
