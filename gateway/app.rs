@@ -19,7 +19,7 @@ use lockgate_egress::Connector;
 use lockgate_limits::Shared;
 use lockgate_listener::{CertificateWatch, GatewayHandler};
 use lockgate_policy::{Limiter, Local};
-use lockgate_proxy::{Gateway, GatewayAssertion, Rules};
+use lockgate_proxy::{Gateway, Rules, SignedAssertion};
 use lockgate_registry::Registry;
 use lockgate_sessions::Edge;
 use lockgate_telemetry::Metrics;
@@ -313,7 +313,7 @@ fn surround(
         budget: Arc::clone(gateway.budget()),
         cpu_pool: Arc::clone(gateway.cpu_pool()),
         info: info.to_string().into_bytes().into(),
-        assertion: Some(Arc::new(GatewayAssertion(Arc::clone(signer)))),
+        assertion: Some(Arc::new(SignedAssertion { signer: Arc::clone(signer), caller: None })),
         authorization: None,
         memory: None,
         guard: Shell::own_program(),

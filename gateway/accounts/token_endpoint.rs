@@ -1,7 +1,6 @@
 //! Requests to a token endpoint, and their responses (RFC 6749, section 5). A request is sent once.
 //! The gateway authenticates with a secret, `private_key_jwt` (RFC 7523), or not at all.
 
-use std::fmt;
 use std::time::Duration;
 
 use http::header::AUTHORIZATION;
@@ -34,12 +33,8 @@ pub(crate) struct Tokens {
     pub(crate) scopes: Option<Vec<String>>,
 }
 
-/// Shows no token.
-impl fmt::Debug for Tokens {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tokens").field("lifetime", &self.lifetime).finish_non_exhaustive()
-    }
-}
+// Shows no token.
+lockgate_text::debug_fields!(Tokens: lifetime);
 
 /// Requests tokens with the parameters of a grant type.
 pub(crate) async fn request_tokens(

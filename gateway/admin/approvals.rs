@@ -73,7 +73,7 @@ async fn find(
     Extension(approver): Extension<Principal>,
     Path(id): Path<String>,
 ) -> Response {
-    match gateway.find_approval(&approver, &id) {
+    match gateway.approvals.waiting.find(gateway.approver(&approver), &id) {
         Some(call) => json_response(StatusCode::OK, call.to_string()),
         None => refuse(StatusCode::NOT_FOUND, UNKNOWN_CALL),
     }
@@ -83,7 +83,7 @@ async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(approver): Extension<Principal>,
 ) -> Response {
-    let waiting = gateway.list_approvals(&approver);
+    let waiting = gateway.approvals.waiting.list(gateway.approver(&approver));
     json_response(StatusCode::OK, json!({"approvals": waiting}).to_string())
 }
 

@@ -13,8 +13,7 @@ use lockgate_policy::ApprovalRule;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::sealed::{Purpose, Reason};
-use lockgate_protocol::write::{self, Object};
-use lockgate_protocol::{meta, question, scan};
+use lockgate_protocol::{meta, question, scan, write};
 use lockgate_telemetry::Notification;
 use lockgate_text::{date, hex, json};
 use lockgate_upstream::{QuestionError, Upstream};
@@ -202,16 +201,15 @@ impl Asking<'_> {
         kept.map_err(ApprovalError::NoRoom)?;
         self.record("asked", &[])?;
         let requests = json!({KEY: {"method": Method::Elicit.as_str(), "params": params}});
-        let mut result = Vec::with_capacity(text.len() + state.len() + 256);
-        let mut object = Object::open(&mut result);
-        object.string("resultType", "input_required");
-        object.raw("inputRequests", requests.to_string().as_bytes());
-        object.string("requestState", &state);
-        let mut inner = Object::open(object.key("_meta"));
-        inner.raw(meta::SERVER_INFO, &context.snapshot.info);
-        inner.close();
-        object.close();
-        Ok(Step::Ask(write::result(context.request.id(), &result).into()))
+        let info: Value = json::from_slice(&context.snapshot.info).unwrap_or_default();
+        let result = json!({
+            "resultType": "input_required",
+            "inputRequests": requests,
+            "requestState": state,
+            "_meta": {meta::SERVER_INFO: info},
+        });
+        let result = write::result(context.request.id(), result.to_string().as_bytes());
+        Ok(Step::Ask(result.into()))
     }
 
     /// Takes the question of a modern caller's request, answered or not, and checks that it is

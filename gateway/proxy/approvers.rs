@@ -20,26 +20,6 @@ impl Gateway {
         opened.is_ok()
     }
 
-    /// Returns the call with this id if the approver may decide on it.
-    pub fn find_approval(&self, approver: &Principal, id: &str) -> Option<Value> {
-        self.approvals.waiting.find(self.approver(approver), id)
-    }
-
-    /// Lists the calls that the approver may decide on, oldest first.
-    pub fn list_approvals(&self, approver: &Principal) -> Vec<Value> {
-        self.approvals.waiting.list(self.approver(approver))
-    }
-
-    /// Lists the tools of the requester's own calls that wait for approval.
-    pub fn list_pending_tools(&self, requester: &Principal) -> Vec<String> {
-        self.approvals.waiting.list_tools_of(requester)
-    }
-
-    /// Lists the recently completed calls that this approver could decide on, newest first.
-    pub fn list_ended_approvals(&self, approver: &Principal) -> Vec<Value> {
-        self.approvals.waiting.list_ended(self.approver(approver))
-    }
-
     /// Counts a vote and returns the call's new state.
     ///
     /// # Errors
@@ -61,7 +41,8 @@ impl Gateway {
         Ok(state)
     }
 
-    fn approver<'a>(&self, principal: &'a Principal) -> Approver<'a> {
+    /// Returns a principal as one that lists waiting calls or votes on them.
+    pub fn approver<'a>(&self, principal: &'a Principal) -> Approver<'a> {
         let role = self.snapshot().authenticator.role_of(principal);
         Approver { principal, is_operator: role == Role::Operator }
     }

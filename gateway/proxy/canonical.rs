@@ -1,5 +1,5 @@
-//! JSON with uniform string escapes on one line: the canonical form for digests of requests, and the
-//! form shown to approvers. Numbers are copied verbatim, because parsers differ in precision.
+//! JSON with uniform string escapes on one line: the canonical form for digests of requests, and
+//! the form shown to approvers. Numbers are copied verbatim, because parsers differ in precision.
 
 use std::borrow::Cow;
 

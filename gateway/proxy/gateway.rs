@@ -30,7 +30,7 @@ use crate::flagged_tools::{self, FlaggedTool, PinChange};
 use crate::modern_clients::ModernClients;
 use crate::parked::ParkedCalls;
 use crate::peers::Peers;
-use crate::quota::{OpenStream, Quotas, Streams, TooManyStreams};
+use crate::quota::{Exhausted, OpenStream, Quotas, Streams};
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::snapshot::{Seeing, Snapshot};
@@ -188,7 +188,7 @@ impl Gateway {
     ///
     /// # Errors
     /// The limit of the caller or of its organisation is reached.
-    pub fn stream(&self, caller: &Principal) -> Result<OpenStream, TooManyStreams> {
+    pub fn stream(&self, caller: &Principal) -> Result<OpenStream, Exhausted> {
         let config = &self.snapshot().config;
         let own = config.limits.streams_per_principal;
         self.streams.open(caller, own, config.connections_per_address)

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 pub use failure::classify_failure;
 
 use crate::modern_clients::LaneError;
-use crate::quota::{Exhausted, TooManyStreams};
+use crate::quota::{Exhausted, name_stream_limit};
 use crate::transport::{ClientProtocol, LEGACY, Reply};
 
 /// Methods that an endpoint accepts without a session.
@@ -223,9 +223,9 @@ impl RequestError {
             .data(modern::version_error(requested))
     }
 
-    pub fn too_many_streams(too_many: TooManyStreams) -> Self {
-        let mut problem = Self::new(code::OVERLOADED, too_many.to_string())
-            .data(json!({"reason": too_many.reason()}));
+    pub fn too_many_streams(limit: Exhausted) -> Self {
+        let (words, reason) = name_stream_limit(limit);
+        let mut problem = Self::new(code::OVERLOADED, words).data(json!({"reason": reason}));
         problem.retry_after = Some(Duration::from_secs(5));
         problem
     }

@@ -57,8 +57,8 @@ async fn answer_along(
     let own = peers.address();
     let sender = peers::find_sender(&snapshot.sealer, own, exchange, Method::POST, text.clone());
     let sent = match (holder, sender) {
-        // The message was forwarded in error. A gateway forwards only messages of the caller that it
-        // authenticated, so this gateway has authenticated another caller and must not answer.
+        // The message was forwarded in error. A gateway forwards only messages of the caller that
+        // it authenticated, so this gateway has authenticated another caller and must not answer.
         (None, _) => Err(peers::refuse(Sender::Forger)),
         (Some(holder), Sender::Client | Sender::Peer) if holder.address == own => return None,
         (Some(holder), Sender::Client) => {

@@ -12,6 +12,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use lockgate_accounts::Holder;
+use lockgate_proxy::quota::name_stream_limit;
 use lockgate_proxy::{EndedCall, OpenStream, ToolChange};
 use lockgate_upstream::ServerId;
 use tokio::sync::broadcast::error::RecvError;
@@ -219,7 +220,7 @@ impl Follower {
     ) -> Result<Self, Problem> {
         let place = state.gateway.stream(&caller.principal).map_err(|too_many| {
             let status = StatusCode::SERVICE_UNAVAILABLE;
-            Problem::new(status, "OVERLOADED", too_many.to_string())
+            Problem::new(status, "OVERLOADED", name_stream_limit(too_many).0)
         })?;
         state.journal.follow(&state.gateway, &state.operations.accounts());
         let newest = state.journal.subscribe();
@@ -436,7 +437,8 @@ async fn hear(decisions: &mut Option<Decisions>) {
 
 /// Returns the ids of the calls that wait for a caller's approval.
 fn list_waiting(state: &ApiState, caller: &Caller) -> Vec<String> {
-    let calls = state.gateway.list_approvals(&caller.principal);
+    let gateway = &state.gateway;
+    let calls = gateway.approvals.waiting.list(gateway.approver(&caller.principal));
     calls.iter().map(|call| call["id"].as_str().unwrap_or("").to_owned()).collect()
 }
 

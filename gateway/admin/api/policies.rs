@@ -189,7 +189,7 @@ fn known_callers(state: &ApiState, caller: &Caller) -> Vec<(String, Subject)> {
             continue;
         }
         let roles = key.roles.iter().map(|role| role.as_str().into()).collect();
-        let scopes = state.gateway.expand_scopes(&key.scopes);
+        let scopes = state.gateway.snapshot().authenticator.expand_scopes(&key.scopes).into_vec();
         let subject = Subject {
             issuer: KEY.to_owned(),
             subject: key.id.clone(),

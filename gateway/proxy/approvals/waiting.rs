@@ -52,7 +52,7 @@ pub(crate) type RecordVote<'a> = &'a dyn Fn(&WaitingCall) -> Result<(), Approver
 
 /// A principal that lists waiting calls or votes on them.
 #[derive(Clone, Copy)]
-pub(crate) struct Approver<'a> {
+pub struct Approver<'a> {
     pub(crate) principal: &'a Principal,
     /// Operators are members of every organisation.
     pub(crate) is_operator: bool,
@@ -297,19 +297,19 @@ impl WaitingCalls {
     }
 
     /// Lists the calls that the approver may decide on, oldest first.
-    pub(crate) fn list(&self, approver: Approver<'_>) -> Vec<Value> {
+    pub fn list(&self, approver: Approver<'_>) -> Vec<Value> {
         let mut calls: Vec<_> = self.calls.waiting.lock().values().cloned().collect();
         calls.sort_by_key(|call| call.asked);
         calls.iter().filter_map(|call| call.show_to(approver)).collect()
     }
 
     /// Returns the call with this id if the approver may decide on it.
-    pub(crate) fn find(&self, approver: Approver<'_>, id: &str) -> Option<Value> {
+    pub fn find(&self, approver: Approver<'_>, id: &str) -> Option<Value> {
         self.get(id)?.show_to(approver)
     }
 
-    /// Lists the tools of the requester's calls.
-    pub(crate) fn list_tools_of(&self, requester: &Principal) -> Vec<String> {
+    /// Lists the tools of the requester's own calls that wait.
+    pub fn list_tools_of(&self, requester: &Principal) -> Vec<String> {
         let waiting = self.calls.waiting.lock();
         let own = waiting.values().filter(|call| is_same_person(&call.requester, requester));
         own.map(|call| call.shown["tool"].as_str().unwrap_or("").to_owned()).collect()
@@ -338,7 +338,7 @@ impl WaitingCalls {
 
     /// Lists the recently completed calls that the approver could decide on, newest first, with
     /// their final state, its time and the deciding approvers.
-    pub(crate) fn list_ended(&self, approver: Approver<'_>) -> Vec<Value> {
+    pub fn list_ended(&self, approver: Approver<'_>) -> Vec<Value> {
         let now = SystemTime::now();
         let mut ended = self.calls.ended.lock();
         ended.retain(|one| now.duration_since(one.at).unwrap_or_default() < ENDED_SHOWN);

@@ -12,6 +12,7 @@ use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::name::Slug;
 use lockgate_upstream::{Announcement, ListKind, ServerId, Upstream};
 use parking_lot::RwLock;
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::catalog::entry::{Audience, CatalogEntry, ListMarks, Rendered, ViewEntry, index};
@@ -29,7 +30,7 @@ const INDEX_WEIGHT: usize = 1200;
 const VIEW_WEIGHT: usize = 4 * 1024;
 
 /// A server with lists that may be missing or out of date.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Degraded {
     pub(crate) server: String,
     pub(crate) state: &'static str,
@@ -37,6 +38,7 @@ pub(crate) struct Degraded {
     pub(crate) since: String,
     pub(crate) reason: String,
     /// The offered features: all of them until the server has been listed.
+    #[serde(skip)]
     pub(super) offers: Offers,
 }
 
@@ -327,8 +329,8 @@ impl Views {
 }
 
 impl KeptViews {
-    /// Keeps a view of an owner. To make room, evicts views of the heaviest owner, so that all get a
-    /// share of the memory, unless the newcomer is the heaviest and has no view to evict.
+    /// Keeps a view of an owner. To make room, evicts views of the heaviest owner, so that all get
+    /// a share of the memory, unless the newcomer is the heaviest and has no view to evict.
     fn keep_owned(
         &mut self,
         max: usize,

@@ -70,13 +70,13 @@ impl Directory {
     ) -> bool {
         let set = &source.set;
         let before = source.state.load().catalog.version;
-        if set.interactive_known.load(Ordering::Acquire) == before {
+        if set.interactive_known.load(Ordering::Acquire) == before + 1 {
             return false;
         }
         // Boxed because it is rare, to keep the future of a request small.
         Box::pin(self.wait_for_interactive(organisation, &set.get(), Era::Modern, deadline)).await;
         let after = source.state.load().catalog.version;
-        set.interactive_known.store(after, Ordering::Release);
+        set.interactive_known.store(after + 1, Ordering::Release);
         before != after
     }
 }

@@ -1,6 +1,6 @@
 //! The servers of a source, the operator's or an organisation's, with its catalog and, of an
-//! organisation, its agents. Catalog and agents are replaced as a single numbered state, so that a view never mixes
-//! two states.
+//! organisation, its agents. Catalog and agents are replaced as a single numbered state, so that a
+//! view never mixes two states.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -113,27 +113,17 @@ impl ServerSource {
 
 /// The servers of a source. Tracks whether all have come up, and whether their offers to clients
 /// that can be asked questions are known.
+#[derive(Default)]
 pub(crate) struct ServerSet {
     servers: Mutex<Servers>,
     /// Servers with merged lists, with a failure, or with a request that has waited in vain.
     known: Mutex<HashSet<Instance>>,
-    /// Catalog version with the offers to modern clients that can be asked questions.
+    /// One more than the catalog version with the offers to modern clients that can be asked
+    /// questions.
     pub(super) interactive_known: AtomicU64,
     /// Whether all servers are in `known`.
     settled: AtomicBool,
     settling: Notify,
-}
-
-impl Default for ServerSet {
-    fn default() -> Self {
-        Self {
-            servers: Mutex::default(),
-            known: Mutex::default(),
-            interactive_known: AtomicU64::new(u64::MAX),
-            settled: AtomicBool::new(false),
-            settling: Notify::new(),
-        }
-    }
 }
 
 impl ServerSet {

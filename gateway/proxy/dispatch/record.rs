@@ -198,13 +198,7 @@ fn find_name(context: &RequestContext) -> Option<Cow<'_, str>> {
         method => request.param_str(method.target()?)?,
     };
     let end = name.floor_char_boundary(2 * audit::MAX_TEXT);
-    Some(match name {
-        Cow::Borrowed(name) => Cow::Borrowed(name.get(..end).unwrap_or("")),
-        Cow::Owned(mut name) => {
-            name.truncate(end);
-            Cow::Owned(name)
-        }
-    })
+    Some(if end < name.len() { name.get(..end).unwrap_or("").to_owned().into() } else { name })
 }
 
 /// Returns the name of a method in records. Unknown methods are recorded by name as targets.
