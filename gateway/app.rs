@@ -19,7 +19,7 @@ use lockgate_egress::Connector;
 use lockgate_limits::Shared;
 use lockgate_listener::{CertificateWatch, GatewayHandler};
 use lockgate_policy::{Limiter, Local};
-use lockgate_proxy::{Gateway, GatewayAssertion, Rules};
+use lockgate_proxy::{Gateway, Rules, SignedAssertion};
 use lockgate_registry::Registry;
 use lockgate_sessions::Edge;
 use lockgate_telemetry::Metrics;
@@ -106,7 +106,7 @@ impl App {
         let client = single_client.clone();
         let gateway = Gateway::start(rules, Arc::clone(&metrics), tracer, audit.clone(), client)?;
         if let Some(replicas) = &config.proxy.replicas {
-            gateway.set_peers(PeerGateways::new(replicas.clone(), &outside));
+            let _ = gateway.peers.set(PeerGateways::new(replicas.clone(), &outside));
         }
         let webhook = start_webhook(config, &outside, &metrics, &gateway)?;
         let around = surround(config, &outside, &gateway, single_client, &signer);
@@ -305,15 +305,15 @@ fn surround(
     Surroundings {
         connector: Arc::clone(&outside.connector),
         egress: outside.config.clone(),
-        events: gateway.events(),
-        metrics: Some(gateway.metrics()),
+        events: gateway.directory.events.clone(),
+        metrics: Some(Arc::clone(&gateway.metrics)),
         single_client,
         pools: pools(config),
         part: None,
         budget: Arc::clone(gateway.budget()),
         cpu_pool: Arc::clone(gateway.cpu_pool()),
         info: info.to_string().into_bytes().into(),
-        assertion: Some(Arc::new(GatewayAssertion(Arc::clone(signer)))),
+        assertion: Some(Arc::new(SignedAssertion { signer: Arc::clone(signer), caller: None })),
         authorization: None,
         memory: None,
         guard: Shell::own_program(),
@@ -347,7 +347,7 @@ fn start_webhook(
 ) -> anyhow::Result<Arc<Webhook>> {
     let (webhook, announcements) = Webhook::start(Arc::clone(metrics));
     webhook.adopt(target(config, outside)?);
-    gateway.announce_approvals(announcements);
+    gateway.approvals.announce_to(announcements);
     Ok(webhook)
 }
 

@@ -143,7 +143,7 @@ async fn count_steps(app: Arc<App>) {
     let mut ends = tokio::time::interval(RECENT_STEP);
     loop {
         ends.tick().await;
-        app.gateway.end_step();
+        app.gateway.metrics.end_step();
     }
 }
 
@@ -232,7 +232,7 @@ fn client_routes(
     applications: &Applications,
     has_metrics: bool,
 ) -> Router {
-    app.gateway.admit_approvers();
+    app.gateway.approvals.open();
     let mut other = lockgate_admin::health_router(Arc::clone(app));
     other = other.merge(routes::guarded_approvals(app));
     other = other.merge(routes::registry(app));

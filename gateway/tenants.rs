@@ -17,7 +17,7 @@ use lockgate_admission::spawn;
 use lockgate_authn::DEFAULT_ORGANISATION;
 use lockgate_config::Config;
 use lockgate_egress::{Policy, RefusedUrl};
-use lockgate_proxy::transport::{AgentPath, Endpoint};
+use lockgate_proxy::transport::Endpoint;
 use lockgate_proxy::{AgentOwner, AgentServers, Gateway, ToolsMode};
 use lockgate_registry::{
     AgentSnapshot, CredentialState, IntegrationSnapshot, InvalidField, OrganisationSnapshot,
@@ -153,7 +153,7 @@ fn refuse_url(refused: RefusedUrl) -> InvalidField {
 pub(crate) fn find_local_agent(registry: &Registry, id: &str) -> anyhow::Result<Endpoint> {
     let snapshot = registry.snapshot(DEFAULT_ORGANISATION);
     if snapshot.agents.iter().any(|known| known.agent.id == id) {
-        return Ok(Endpoint::Agent(AgentPath::new(id)));
+        return Ok(Endpoint::agent(id));
     }
     match registry.trouble() {
         Some(trouble) => bail!("the assignments of the agent `{id}` are unavailable: {trouble}"),

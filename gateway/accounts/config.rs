@@ -1,7 +1,6 @@
 //! The validated configuration of accounts. Reads no files and no environment.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -212,9 +211,5 @@ impl PartialEq for ClientKey {
 
 impl Eq for ClientKey {}
 
-/// Omits the private key.
-impl fmt::Debug for ClientKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientKey").field("key_id", &self.key_id).finish_non_exhaustive()
-    }
-}
+// Omits the private key.
+lockgate_text::debug_fields!(ClientKey: key_id);

@@ -17,6 +17,8 @@ use crate::error::{AccountError, Result};
 /// Maximum size of a response, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
 
+/// The content type of forms.
+pub(crate) const FORM: &str = "application/x-www-form-urlencoded";
 /// Lifetime of a document without `Cache-Control: max-age`.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(3600);
 /// Limits of `max-age`. The lower one also applies to documents that may not be cached, so that
@@ -64,38 +66,19 @@ impl Fetcher {
         }
     }
 
-    /// Posts a form and returns the status and the JSON response; `Null` for other responses.
-    pub(crate) async fn post_form(
+    /// Posts a form or a document, and returns the status and the JSON response; `Null` for other
+    /// responses.
+    pub(crate) async fn post(
         &self,
         url: &Url,
-        mut headers: HeaderMap,
-        form: String,
-    ) -> Result<(StatusCode, Value)> {
-        let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
-        headers.insert(CONTENT_TYPE, kind);
-        self.post(url, headers, form.into()).await
-    }
-
-    /// Posts a JSON document, as [`Self::post_form`].
-    pub(crate) async fn post_json(
-        &self,
-        url: &Url,
-        document: &Value,
-    ) -> Result<(StatusCode, Value)> {
-        let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        self.post(url, headers, document.to_string().into()).await
-    }
-
-    async fn post(
-        &self,
-        url: &Url,
+        kind: &'static str,
         headers: HeaderMap,
-        body: Bytes,
+        body: String,
     ) -> Result<(StatusCode, Value)> {
-        let mut request = Request::new(Payload::from(body));
+        let mut request = Request::new(Payload::from(Bytes::from(body)));
         *request.method_mut() = Method::POST;
         *request.headers_mut() = headers;
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
         let response = self.send(url, request).await?;
         let answer = json::from_slice(response.body()).unwrap_or(Value::Null);
         Ok((response.status(), answer))

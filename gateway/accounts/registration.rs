@@ -2,6 +2,7 @@
 //! Metadata Document, or registered dynamically (RFC 7591). Ids of one issuer are never used at
 //! another. Page: basic/authorization/client-registration.mdx (2026-07-28).
 
+use http::HeaderMap;
 use lockgate_store::Secret;
 use serde_json::{Value, json};
 use url::Url;
@@ -17,6 +18,7 @@ pub(crate) const DOCUMENT_PATH: &str = "oauth/client.json";
 /// Path of the redirect URI.
 pub(crate) const CALLBACK_PATH: &str = "oauth/callback";
 const CLIENT_NAME: &str = "Lockgate";
+const JSON: &str = "application/json";
 
 /// Returns a URL below the gateway's public address.
 pub(crate) fn below(public_url: &Url, path: &str) -> Url {
@@ -73,7 +75,8 @@ pub(crate) async fn register(
     // OpenID Connect Registration permits plain http and loopback only to native applications.
     let is_native = public_url.scheme() == "http" && check_scheme(public_url).is_ok();
     request["application_type"] = if is_native { "native" } else { "web" }.into();
-    let (status, answer) = fetcher.post_json(endpoint, &request).await?;
+    let sent = fetcher.post(endpoint, JSON, HeaderMap::new(), request.to_string());
+    let (status, answer) = sent.await?;
     if !status.is_success() {
         let code = answer["error"].as_str().unwrap_or("no error code");
         return Err(AccountError::Refused(format!(

@@ -1,7 +1,6 @@
 //! Requests to a token endpoint, and their responses (RFC 6749, section 5). A request is sent once.
 //! The gateway authenticates with a secret, `private_key_jwt` (RFC 7523), or not at all.
 
-use std::fmt;
 use std::time::Duration;
 
 use http::header::AUTHORIZATION;
@@ -14,7 +13,7 @@ use url::form_urlencoded::Serializer;
 use crate::config::{Authentication, PreRegistered};
 use crate::discovery::AuthorizationServer;
 use crate::error::{AccountError, Result, shown_code};
-use crate::fetch::Fetcher;
+use crate::fetch::{FORM, Fetcher};
 
 /// The grant type of assertions (RFC 7523).
 pub(crate) const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -34,12 +33,8 @@ pub(crate) struct Tokens {
     pub(crate) scopes: Option<Vec<String>>,
 }
 
-/// Shows no token.
-impl fmt::Debug for Tokens {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tokens").field("lifetime", &self.lifetime).finish_non_exhaustive()
-    }
-}
+// Shows no token.
+lockgate_text::debug_fields!(Tokens: lifetime);
 
 /// Requests tokens with the parameters of a grant type.
 pub(crate) async fn request_tokens(
@@ -59,7 +54,7 @@ pub(crate) async fn request_answer(
     parameters: &[(&str, impl AsRef<str>)],
 ) -> Result<Value> {
     let (headers, form) = write_form(client, server, parameters)?;
-    let (status, answer) = fetcher.post_form(&server.token, headers, form).await?;
+    let (status, answer) = fetcher.post(&server.token, FORM, headers, form).await?;
     if status == StatusCode::OK { Ok(answer) } else { Err(read_error(status, &answer)) }
 }
 
@@ -72,7 +67,7 @@ pub(crate) async fn revoke_token(
 ) -> Result<()> {
     let Some(endpoint) = &server.revocation else { return Ok(()) };
     let (headers, form) = write_form(client, server, parameters)?;
-    let (status, answer) = fetcher.post_form(endpoint, headers, form).await?;
+    let (status, answer) = fetcher.post(endpoint, FORM, headers, form).await?;
     if status.is_success() { Ok(()) } else { Err(read_error(status, &answer)) }
 }
 

@@ -46,18 +46,13 @@ fn read_bounded(file: &Path) -> io::Result<Vec<u8>> {
 
 /// Returns whether a text has the form of a signed JWT (RFC 7515, section 7.1).
 fn is_jwt(token: &str) -> bool {
-    let mut parts = 0;
-    for part in token.split('.') {
-        parts += 1;
-        if part.is_empty() || !part.bytes().all(is_base64url) {
-            return false;
-        }
-    }
-    parts == 3
+    let parts: Vec<&str> = token.split('.').collect();
+    parts.len() == 3 && parts.iter().all(|part| is_base64url(part))
 }
 
-fn is_base64url(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
+fn is_base64url(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    !text.is_empty() && bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
 }
 
 #[cfg(test)]

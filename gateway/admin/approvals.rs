@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use lockgate_authn::Principal;
-use lockgate_proxy::Gateway;
+use lockgate_proxy::{ApproverError, Gateway};
 use serde_json::json;
 
 use crate::router::json_response;
@@ -73,7 +73,7 @@ async fn find(
     Extension(approver): Extension<Principal>,
     Path(id): Path<String>,
 ) -> Response {
-    match gateway.find_approval(&approver, &id) {
+    match gateway.approvals.waiting.find(gateway.approver(&approver), &id) {
         Some(call) => json_response(StatusCode::OK, call.to_string()),
         None => refuse(StatusCode::NOT_FOUND, UNKNOWN_CALL),
     }
@@ -83,7 +83,7 @@ async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(approver): Extension<Principal>,
 ) -> Response {
-    let waiting = gateway.list_approvals(&approver);
+    let waiting = gateway.approvals.waiting.list(gateway.approver(&approver));
     json_response(StatusCode::OK, json!({"approvals": waiting}).to_string())
 }
 
@@ -99,7 +99,7 @@ async fn answer(
     };
     match gateway.answer_approval(&approver, &id, approve) {
         Ok(state) => json_response(StatusCode::OK, state.to_string()),
-        Err(error) if error.is_unknown => refuse(StatusCode::NOT_FOUND, &error.to_string()),
+        Err(error @ ApproverError::Unknown) => refuse(StatusCode::NOT_FOUND, &error.to_string()),
         Err(error) => refuse(StatusCode::CONFLICT, &error.to_string()),
     }
 }

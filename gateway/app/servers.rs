@@ -78,7 +78,7 @@ impl App {
                 .set_shared_slugs(slugs.chain(builtin.iter().map(|server| server.slug().into())));
         }
         let servers = self.serve_users(clients);
-        self.gateway.set_servers(servers.into_iter().chain(builtin));
+        self.gateway.directory.set_servers(servers.into_iter().chain(builtin));
     }
 
     /// Returns the servers, with a client for each user where callers have their own accounts.

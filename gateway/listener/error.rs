@@ -11,7 +11,8 @@ use http::{Response, StatusCode};
 use lockgate_admission::budget::DROPPED;
 use lockgate_admission::reader;
 use lockgate_protocol::{code, write};
-use lockgate_proxy::TooManyStreams;
+use lockgate_proxy::Exhausted;
+use lockgate_proxy::quota::name_stream_limit;
 use lockgate_telemetry::Rejection;
 
 use crate::exchange_handler::Handler;
@@ -81,7 +82,7 @@ pub(crate) enum ListenerError {
     /// The listener-wide limit on HTTP+SSE streams is reached.
     Streams,
     /// The caller's limit on event streams is reached.
-    CallersStreams(TooManyStreams),
+    CallersStreams(Exhausted),
     /// The limit on bytes in flight is reached.
     Memory,
     /// The memory for the response is occupied by responses that clients have not read.
@@ -155,7 +156,7 @@ impl ListenerError {
             Self::Broken => "the body is incomplete or badly framed",
             Self::Busy => "too many requests are waiting: try again",
             Self::Streams => ALL_STREAMS,
-            Self::CallersStreams(too_many) => return too_many.to_string().into(),
+            Self::CallersStreams(limit) => name_stream_limit(limit).0,
             Self::Memory => MEMORY,
             Self::Unread => DROPPED,
             Self::NoSession => "no such session",
@@ -203,7 +204,7 @@ impl ListenerError {
             Self::PrincipalBytes => "unfinished_bytes_per_principal",
             Self::Busy => "overloaded",
             Self::Streams => "streams",
-            Self::CallersStreams(too_many) => too_many.reason(),
+            Self::CallersStreams(limit) => name_stream_limit(limit).1,
             Self::Memory => "bytes_in_flight",
             Self::Unread => "answer_dropped",
             _ => return None,

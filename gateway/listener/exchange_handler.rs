@@ -8,7 +8,7 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 use lockgate_admission::budget::Budget;
 use lockgate_authn::{Credentials, Principal};
-use lockgate_proxy::TooManyStreams;
+use lockgate_proxy::Exhausted;
 use lockgate_proxy::transport::{Endpoint, Exchange, Reply};
 use lockgate_telemetry::Rejection;
 
@@ -33,7 +33,7 @@ pub trait Handler: Send + Sync + 'static {
     ///
     /// # Errors
     /// The limit of the caller or of its organisation is reached.
-    fn stream(&self, caller: &Principal) -> Result<Self::Place, TooManyStreams>;
+    fn stream(&self, caller: &Principal) -> Result<Self::Place, Exhausted>;
 
     /// Records an exchange that the listener rejected.
     fn record_rejection(&self, why: Rejection, words: Cow<'static, str>);

@@ -15,7 +15,7 @@ use futures_util::future::BoxFuture;
 use http::{Response, StatusCode};
 use lockgate_admission::budget::Budget;
 use lockgate_authn::{Credentials, Identity, Principal};
-use lockgate_proxy::TooManyStreams;
+use lockgate_proxy::Exhausted;
 use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply};
 use lockgate_telemetry::Rejection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -52,11 +52,11 @@ impl Handler for Fake {
         }
     }
 
-    fn stream(&self, _: &Principal) -> Result<Arc<()>, TooManyStreams> {
+    fn stream(&self, _: &Principal) -> Result<Arc<()>, Exhausted> {
         if Arc::strong_count(&self.streams) <= MAX_STREAMS {
             Ok(Arc::clone(&self.streams))
         } else {
-            Err(TooManyStreams::OfPrincipal)
+            Err(Exhausted::Principal)
         }
     }
 

@@ -19,7 +19,7 @@ use http::{Response, StatusCode};
 use lockgate_admission::budget::Budget;
 use lockgate_authn::{Credentials, Principal};
 use lockgate_proxy::transport::{Endpoint, Exchange, Reply};
-use lockgate_proxy::{OpenStream, TooManyStreams};
+use lockgate_proxy::{Exhausted, OpenStream};
 use lockgate_sessions::Edge;
 use lockgate_telemetry::Rejection;
 use tokio::io::{Stdin, Stdout};
@@ -57,7 +57,7 @@ impl Handler for GatewayHandler {
         self.edge.gateway().identify(endpoint, credentials)
     }
 
-    fn stream(&self, caller: &Principal) -> Result<OpenStream, TooManyStreams> {
+    fn stream(&self, caller: &Principal) -> Result<OpenStream, Exhausted> {
         self.edge.gateway().stream(caller)
     }
 

@@ -26,7 +26,7 @@ const POSITION_PERIOD: Duration = Duration::from_secs(60);
 /// or for the whole gateway. They carry no details of the requests, which the audit trail has.
 /// Without subscribers a report costs one atomic load.
 #[derive(Default)]
-pub(crate) struct Activity {
+pub struct Activity {
     /// By the callers' organisation, or [`EVERYWHERE`].
     channels: Mutex<HashMap<Arc<str>, Channel>>,
     /// Whether there are channels.
@@ -65,12 +65,12 @@ impl Channel {
 
 impl Activity {
     /// Subscribes to one organisation, or to all. Reports made in quick succession are coalesced.
-    pub(crate) fn listen(&self, organisation: Option<&str>) -> watch::Receiver<u64> {
+    pub fn listen(&self, organisation: Option<&str>) -> watch::Receiver<u64> {
         self.with_channel(organisation, |channel, _, _| channel.sender.subscribe())
     }
 
     /// Returns the current position, from which a subscriber can continue for a while.
-    pub(crate) fn position(&self, organisation: Option<&str>) -> ActivityPosition {
+    pub fn position(&self, organisation: Option<&str>) -> ActivityPosition {
         self.with_channel(organisation, |channel, is_new, now| {
             channel.until = now + POSITION_PERIOD;
             let count = *channel.sender.borrow();
@@ -177,7 +177,7 @@ pub struct EndedCall {
 
 /// Channels for added and removed tools, visible to every caller that sees the tool, and for ended
 /// calls, visible within the caller's organisation only.
-pub(crate) struct ToolNews {
+pub struct ToolNews {
     changes: broadcast::Sender<ToolChange>,
     /// Channels by the caller's organisation, for organisations with listeners.
     calls: Mutex<HashMap<Arc<str>, broadcast::Sender<Arc<EndedCall>>>>,
@@ -196,11 +196,14 @@ impl Default for ToolNews {
 }
 
 impl ToolNews {
-    pub(crate) fn changes(&self) -> broadcast::Receiver<ToolChange> {
+    /// Subscribes to added and removed tools of all organisations; filter with
+    /// [`Gateway::sees_tool`](crate::Gateway::sees_tool).
+    pub fn changes(&self) -> broadcast::Receiver<ToolChange> {
         self.changes.subscribe()
     }
 
-    pub(crate) fn calls(&self, organisation: &str) -> broadcast::Receiver<Arc<EndedCall>> {
+    /// Subscribes to ended calls of an organisation's members.
+    pub fn calls(&self, organisation: &str) -> broadcast::Receiver<Arc<EndedCall>> {
         let mut calls = self.calls.lock();
         calls.retain(|_, channel| channel.receiver_count() > 0);
         self.is_heard.store(true, Ordering::Relaxed);

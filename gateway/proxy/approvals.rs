@@ -18,9 +18,10 @@ use crate::quota::{QuotaPermit, Quotas};
 
 /// The tables of calls that await approval.
 #[derive(Default)]
-pub(crate) struct Approvals {
+pub struct Approvals {
     pub(crate) asked: AskedCalls,
-    pub(crate) waiting: WaitingCalls,
+    /// The calls that wait for approvers.
+    pub waiting: WaitingCalls,
     is_open: AtomicBool,
     announcements: OnceLock<mpsc::Sender<Announcement>>,
     /// Queued announcements per caller.
@@ -28,8 +29,9 @@ pub(crate) struct Approvals {
 }
 
 impl Approvals {
-    /// Records that approvers can reach this gateway from now on.
-    pub(crate) fn open(&self) {
+    /// Accepts approvers from now on. Until then, calls that need the approval of others are
+    /// refused at once.
+    pub fn open(&self) {
         self.is_open.store(true, Ordering::Relaxed);
     }
 
@@ -37,8 +39,8 @@ impl Approvals {
         self.is_open.load(Ordering::Relaxed)
     }
 
-    /// Sets the channel for announcements; only the first call has an effect.
-    pub(crate) fn announce_to(&self, sender: mpsc::Sender<Announcement>) {
+    /// Sets the channel for announcements of waiting calls; only the first call has an effect.
+    pub fn announce_to(&self, sender: mpsc::Sender<Announcement>) {
         let _ = self.announcements.set(sender);
     }
 
@@ -54,19 +56,11 @@ impl Approvals {
 /// An announcement, obsolete once the call no longer waits.
 pub struct Announcement {
     pub approval: WaitingApproval,
-    over: CancellationToken,
-    _share: QuotaPermit,
+    pub(crate) over: CancellationToken,
+    pub(crate) _share: QuotaPermit,
 }
 
 impl Announcement {
-    pub(crate) fn new(
-        approval: WaitingApproval,
-        over: CancellationToken,
-        share: QuotaPermit,
-    ) -> Self {
-        Self { approval, over, _share: share }
-    }
-
     /// Returns whether the call no longer waits, so that the announcement can be dropped.
     pub fn is_over(&self) -> bool {
         self.over.is_cancelled() || self.approval.expires <= SystemTime::now()

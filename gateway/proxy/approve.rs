@@ -13,17 +13,16 @@ use lockgate_policy::ApprovalRule;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::sealed::{Purpose, Reason};
-use lockgate_protocol::write::{self, Object};
-use lockgate_protocol::{meta, question, scan};
+use lockgate_protocol::{meta, question, scan, write};
 use lockgate_telemetry::Notification;
-use lockgate_text::{hex, json};
+use lockgate_text::{date, hex, json};
 use lockgate_upstream::{QuestionError, Upstream};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio_util::sync::CancellationToken;
 
 use crate::answers::Questions;
-use crate::approvals::asked::{AskedCall, Bounds, CallerAnswer, Nonce, TakeError};
+use crate::approvals::asked::{AskedCall, Bounds, CallerAnswer, Nonce};
 use crate::approvals::waiting::{Ending, WaitingCall};
 use crate::approvals::{Announcement, WaitingApproval};
 use crate::approve::call::show_text;
@@ -32,11 +31,10 @@ use crate::client_channel::CallChannel;
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
 use crate::peers::{Waiting, add_holder, without_holder};
-use crate::quota::Exhausted;
 use crate::rescue::{ApprovalError, RequestError};
 use crate::rights::name_principal;
+use crate::tokens;
 use crate::transport::Text;
-use crate::{tokens, unix_time};
 use call::ApprovedCall;
 
 /// The outcome of the approval step.
@@ -71,13 +69,11 @@ pub(crate) async fn obtain_approval(
             let bounds = Bounds::of(&context.snapshot.config.limits);
             Asking { gateway, context, permitted, call, bounds }.run(channel).await
         }
-        Err(refusal) => Err(ApprovalError::Unshowable(refusal.0).into()),
+        Err(refusal) => Err(ApprovalError::Unshowable(refusal.0)),
     };
-    step.map_err(|stop| match stop {
-        Stop::Approval(error) => {
-            RequestError::unapproved(&error, first.as_ref()).of_server(&server)
-        }
-        Stop::Request(problem) => problem,
+    step.map_err(|error| match error {
+        ApprovalError::Unrecorded(error) => error.into(),
+        error => RequestError::unapproved(&error, first.as_ref()).of_server(&server),
     })
 }
 
@@ -93,39 +89,15 @@ pub(crate) fn refuse_nested(permitted: Permitted) -> Result<Permitted, RequestEr
     }
 }
 
-/// Why a call is not made: a failed approval, or a failed request.
-enum Stop {
-    Approval(ApprovalError),
-    Request(RequestError),
-}
-
-impl From<ApprovalError> for Stop {
-    fn from(error: ApprovalError) -> Self {
-        Self::Approval(error)
-    }
-}
-
-impl From<Exhausted> for Stop {
-    fn from(limit: Exhausted) -> Self {
-        Self::Approval(ApprovalError::NoRoom(limit))
-    }
-}
-
-impl From<RequestError> for Stop {
-    fn from(problem: RequestError) -> Self {
-        Self::Request(problem)
-    }
-}
-
 impl Asking<'_> {
-    async fn run(self, channel: Option<&CallChannel>) -> Result<Step, Stop> {
+    async fn run(self, channel: Option<&CallChannel>) -> Result<Step, ApprovalError> {
         let answer = self.permitted.answer().copied();
         if answer.is_none() && self.context.request.param(Key::RequestState).is_some() {
             // The next round of an approved call, paused by its server's questions.
             return if self.gateway.approvals.asked.take_round(&self.call.digest) {
                 Ok(self.go())
             } else {
-                Err(ApprovalError::Unknown.into())
+                Err(ApprovalError::Unknown)
             };
         }
         let mut approvers = Vec::new();
@@ -133,7 +105,7 @@ impl Asking<'_> {
         let own = rules.iter().any(|rule| rule.is_for_caller());
         let others = rules.iter().any(|rule| !rule.is_for_caller());
         if others && !self.has_approvers() {
-            return Err(ApprovalError::NobodyToAsk.into());
+            return Err(ApprovalError::NobodyToAsk);
         }
         match (answer, own) {
             (Some(answer), _) => {
@@ -199,22 +171,22 @@ impl Asking<'_> {
     }
 
     /// Asks a caller that answers with its next request.
-    fn ask_by_result(&self) -> Result<Step, Stop> {
+    fn ask_by_result(&self) -> Result<Step, ApprovalError> {
         let Self { context, permitted, call, .. } = self;
         let params = self.question();
         let text = params.to_string();
         let declared = &context.caller.capabilities;
         if !question::may_ask(declared, Method::Elicit, text.as_bytes(), context.revision) {
-            return Err(ApprovalError::CannotAsk.into());
+            return Err(ApprovalError::CannotAsk);
         }
         let life = self.life(true);
         let mut nonce = Nonce::default();
         if getrandom::fill(&mut nonce).is_err() {
-            return Err(ApprovalError::Unknown.into());
+            return Err(ApprovalError::Unknown);
         }
         let server = &**permitted.server();
         let state = seal_question(context, server, permitted.target(), &nonce, life);
-        let Some(mut state) = state else { return Err(ApprovalError::Unknown.into()) };
+        let mut state = state.ok_or(ApprovalError::Unknown)?;
         if let Some(address) = self.gateway.own_address() {
             let sealer = &context.snapshot.sealer;
             state = add_holder(sealer, context.bind(), state, Waiting::Approval, address);
@@ -225,29 +197,29 @@ impl Asking<'_> {
             policies: context.snapshot.policy.fingerprint(),
             expires: Instant::now() + life,
         };
-        self.gateway.approvals.asked.ask(nonce, asked, self.bounds)?;
+        let kept = self.gateway.approvals.asked.ask(nonce, asked, self.bounds);
+        kept.map_err(ApprovalError::NoRoom)?;
         self.record("asked", &[])?;
         let requests = json!({KEY: {"method": Method::Elicit.as_str(), "params": params}});
-        let mut result = Vec::with_capacity(text.len() + state.len() + 256);
-        let mut object = Object::open(&mut result);
-        object.string("resultType", "input_required");
-        object.raw("inputRequests", requests.to_string().as_bytes());
-        object.string("requestState", &state);
-        let mut inner = Object::open(object.key("_meta"));
-        inner.raw(meta::SERVER_INFO, &context.snapshot.info);
-        inner.close();
-        object.close();
-        Ok(Step::Ask(write::result(context.request.id(), &result).into()))
+        let info: Value = json::from_slice(&context.snapshot.info).unwrap_or_default();
+        let result = json!({
+            "resultType": "input_required",
+            "inputRequests": requests,
+            "requestState": state,
+            "_meta": {meta::SERVER_INFO: info},
+        });
+        let result = write::result(context.request.id(), result.to_string().as_bytes());
+        Ok(Step::Ask(result.into()))
     }
 
     /// Takes the question of a modern caller's request, answered or not, and checks that it is
     /// about this call.
     fn take_question(&self, answer: &CallerAnswer) -> Result<(), ApprovalError> {
-        let asked = match self.gateway.approvals.asked.take(&answer.nonce) {
-            Ok(asked) => asked,
-            Err(TakeError::Expired) => return Err(ApprovalError::StateExpired),
-            Err(TakeError::Unknown) => return Err(ApprovalError::Unknown),
-        };
+        let asked = self.gateway.approvals.asked.take(&answer.nonce);
+        let asked = asked.ok_or(ApprovalError::Unknown)?;
+        if asked.expires <= Instant::now() {
+            return Err(ApprovalError::StateExpired);
+        }
         if asked.policies != self.context.snapshot.policy.fingerprint() {
             return Err(ApprovalError::Changed("the policies"));
         }
@@ -257,15 +229,15 @@ impl Asking<'_> {
         Ok(())
     }
 
-    async fn ask_in_session(&self, channel: Option<&CallChannel>) -> Result<(), Stop> {
-        let Some(channel) = channel else { return Err(ApprovalError::CannotAsk.into()) };
+    async fn ask_in_session(&self, channel: Option<&CallChannel>) -> Result<(), ApprovalError> {
+        let channel = channel.ok_or(ApprovalError::CannotAsk)?;
         let params = self.question().to_string();
         self.record("asked", &[])?;
         let gone = self.watch_departure();
         let answer = tokio::select! {
             answer = channel.ask_own(params.as_bytes(), self.life(true)) => answer,
-            () = self.gateway.stopping.cancelled() => return Err(ApprovalError::Stopping.into()),
-            () = channel.client_left() => return Err(ApprovalError::Left.into()),
+            () = self.gateway.stopping.cancelled() => return Err(ApprovalError::Stopping),
+            () = channel.client_left() => return Err(ApprovalError::Left),
         };
         gone.disarm();
         match answer {
@@ -276,7 +248,7 @@ impl Asking<'_> {
                     self.deny(&self.context.principal)
                 }
             }
-            Err(QuestionError::Undeclared) => Err(ApprovalError::CannotAsk.into()),
+            Err(QuestionError::Undeclared) => Err(ApprovalError::CannotAsk),
             Err(QuestionError::Refused { .. } | QuestionError::Unusable(_)) => {
                 self.deny(&self.context.principal)
             }
@@ -284,15 +256,19 @@ impl Asking<'_> {
         }
     }
 
-    async fn wait_for_others(&self, channel: Option<&CallChannel>) -> Result<Vec<Principal>, Stop> {
+    async fn wait_for_others(
+        &self,
+        channel: Option<&CallChannel>,
+    ) -> Result<Vec<Principal>, ApprovalError> {
         let life = self.life(false);
-        let Some(id) = hex::random::<8>() else { return Err(ApprovalError::Unknown.into()) };
+        let id = hex::random::<8>().ok_or(ApprovalError::Unknown)?;
         let rules = self.rules(false);
         let shown = self.call.show(self.context, &self.permitted);
         let requester = self.context.principal.clone();
         let expires = SystemTime::now() + life;
         let (call, mut receiver) = WaitingCall::new(id.clone(), requester, shown, rules, expires);
-        let _permit = self.gateway.approvals.waiting.hold(call, self.bounds)?;
+        let held = self.gateway.approvals.waiting.hold(call, self.bounds);
+        let _permit = held.map_err(ApprovalError::NoRoom)?;
         self.record("asked", &[])?;
         let over = CancellationToken::new();
         let _over = over.clone().drop_guard();
@@ -308,13 +284,13 @@ impl Asking<'_> {
         let ending = tokio::select! {
             biased;
             ending = &mut receiver => ending.ok(),
-            () = client_left => return Err(ApprovalError::Left.into()),
+            () = client_left => return Err(ApprovalError::Left),
             () = tokio::time::sleep(life) => {
                 // A vote that was confirmed in the meantime has to count.
                 receiver.close();
                 receiver.try_recv().ok()
             }
-            () = self.gateway.stopping.cancelled() => return Err(ApprovalError::Stopping.into()),
+            () = self.gateway.stopping.cancelled() => return Err(ApprovalError::Stopping),
         };
         gone.disarm();
         match ending {
@@ -335,7 +311,7 @@ impl Asking<'_> {
         let approvals = &self.gateway.approvals;
         let Some(sender) = approvals.announcements() else { return };
         let share = approvals.announced.take(&self.context.principal, self.bounds.of_principal);
-        let Some(share) = share else { return self.drop_announcement(id) };
+        let Some(_share) = share else { return self.drop_announcement(id) };
         let until = expires.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() + 1;
         let sealer = &self.context.snapshot.sealer;
         let Ok(token) = sealer.seal(Purpose::ApprovalLink, &[id.as_bytes()], until, b"") else {
@@ -345,7 +321,7 @@ impl Asking<'_> {
         let needs = self.rules(false).iter().map(|rule| rule.needs()).collect();
         let organisation = principal.named_organisation();
         let tool = self.permitted.listed().unwrap_or("");
-        let waiting = WaitingApproval {
+        let approval = WaitingApproval {
             id: id.to_owned(),
             caller: name_principal(principal),
             organisation: organisation.map(str::to_owned),
@@ -356,7 +332,7 @@ impl Asking<'_> {
             expires,
             token,
         };
-        let announcement = Announcement::new(waiting, over.clone(), share);
+        let announcement = Announcement { approval, over: over.clone(), _share };
         if let Err(TrySendError::Full(_)) = sender.try_send(announcement) {
             self.drop_announcement(id);
         }
@@ -385,7 +361,7 @@ fn seal_question(
     let server = server.qualified_name();
     let bound = [realm, subject, endpoint, server.as_bytes(), target.as_bytes(), &digest];
     // One second longer than the question is stored, so that a late answer is reported as expired.
-    let expires = unix_time::now() + life.as_secs() + 1;
+    let expires = date::now() + life.as_secs() + 1;
     context.snapshot.sealer.seal(Purpose::Approval, &bound, expires, nonce).ok()
 }
 
@@ -406,7 +382,7 @@ pub(crate) fn read_answer(
     let server = server.qualified_name();
     let bound = [realm, subject, endpoint, server.as_bytes(), target.as_bytes(), &digest];
     let token = without_holder(&token);
-    let opened = context.snapshot.sealer.open(Purpose::Approval, &bound, unix_time::now(), token);
+    let opened = context.snapshot.sealer.open(Purpose::Approval, &bound, date::now(), token);
     let plain = match opened {
         Ok(plain) => plain,
         Err(refused) if refused.reason() == Reason::Expired => {

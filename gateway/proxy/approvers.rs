@@ -4,74 +4,20 @@
 use lockgate_authn::{Principal, Role};
 use lockgate_protocol::sealed::Purpose;
 use lockgate_telemetry::audit;
+use lockgate_text::date;
 use serde_json::Value;
-use tokio::sync::{mpsc, watch};
 
-use crate::approvals::Announcement;
-use crate::approvals::waiting::{Approver, VoteError, WaitingCall, join_names, name_of};
+use crate::approvals::waiting::{Approver, ApproverError, WaitingCall, join_names, name_of};
 use crate::gateway::Gateway;
 use crate::rights::name_principal;
-use crate::unix_time;
-
-/// The refusal of an approver's vote.
-#[derive(Debug, thiserror::Error)]
-#[error("{words}")]
-pub struct ApproverError {
-    words: String,
-    /// No call with this id waits for this approver.
-    pub is_unknown: bool,
-}
-
-impl From<VoteError> for ApproverError {
-    fn from(error: VoteError) -> Self {
-        Self { words: error.to_string(), is_unknown: error == VoteError::Unknown }
-    }
-}
 
 impl Gateway {
-    /// Accepts approvers from now on. Until then, calls that need the approval of others are
-    /// refused at once.
-    pub fn admit_approvers(&self) {
-        self.approvals.open();
-    }
-
-    /// Sets the channel for announcements of waiting calls; only the first call has an effect.
-    pub fn announce_approvals(&self, sender: mpsc::Sender<Announcement>) {
-        self.approvals.announce_to(sender);
-    }
-
     /// Returns whether the token is that of the link to this call, and has not expired.
     #[must_use]
     pub fn opens_approval(&self, id: &str, token: &str) -> bool {
         let sealer = &self.snapshot().sealer;
-        let opened = sealer.open(Purpose::ApprovalLink, &[id.as_bytes()], unix_time::now(), token);
+        let opened = sealer.open(Purpose::ApprovalLink, &[id.as_bytes()], date::now(), token);
         opened.is_ok()
-    }
-
-    /// Returns the call with this id if the approver may decide on it.
-    pub fn find_approval(&self, approver: &Principal, id: &str) -> Option<Value> {
-        self.approvals.waiting.find(self.approver(approver), id)
-    }
-
-    /// Lists the calls that the approver may decide on, oldest first.
-    pub fn list_approvals(&self, approver: &Principal) -> Vec<Value> {
-        self.approvals.waiting.list(self.approver(approver))
-    }
-
-    /// Lists the tools of the requester's own calls that wait for approval.
-    pub fn list_pending_tools(&self, requester: &Principal) -> Vec<String> {
-        self.approvals.waiting.list_tools_of(requester)
-    }
-
-    /// Lists the recently completed calls that this approver could decide on, newest first.
-    pub fn list_ended_approvals(&self, approver: &Principal) -> Vec<Value> {
-        self.approvals.waiting.list_ended(self.approver(approver))
-    }
-
-    /// Subscribes to changes of the calls that wait for any approver.
-    #[must_use]
-    pub fn approval_changes(&self) -> watch::Receiver<()> {
-        self.approvals.waiting.changes()
     }
 
     /// Counts a vote and returns the call's new state.
@@ -95,13 +41,14 @@ impl Gateway {
         Ok(state)
     }
 
-    fn approver<'a>(&self, principal: &'a Principal) -> Approver<'a> {
+    /// Returns a principal as one that lists waiting calls or votes on them.
+    pub fn approver<'a>(&self, principal: &'a Principal) -> Approver<'a> {
         let role = self.snapshot().authenticator.role_of(principal);
         Approver { principal, is_operator: role == Role::Operator }
     }
 
     /// Records in the audit trail an approval that does not suffice alone.
-    fn record_vote(&self, call: &WaitingCall, approver: &Principal) -> Result<(), VoteError> {
+    fn record_vote(&self, call: &WaitingCall, approver: &Principal) -> Result<(), ApproverError> {
         let Some(trail) = &self.audit else { return Ok(()) };
         let written = trail.approval(&audit::Approval {
             state: "counted",
@@ -116,6 +63,6 @@ impl Gateway {
             name: call.shown["tool"].as_str().unwrap_or(""),
             digest: call.shown["digest"].as_str().unwrap_or(""),
         });
-        if written.is_err() { Err(VoteError::Unrecorded) } else { Ok(()) }
+        written.map_err(|_| ApproverError::Unrecorded)
     }
 }

@@ -17,18 +17,19 @@ use lockgate_protocol::name::Slug;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::sealed::Purpose;
 use lockgate_protocol::{code, list, write};
+use lockgate_text::date;
 use lockgate_upstream::{Upstream, UpstreamState};
 
 use crate::authorize::permitted::{answer_missing, evaluate};
 use crate::catalog::{CatalogEntry, category, is_legacy, unlisted_target};
 use crate::context::{RequestContext, Resumption, read_reference};
 use crate::rescue::RequestError;
-use crate::{answers, approve, skills, tokens, unix_time};
-use permitted::{Judgement, TaskUse};
+use crate::{answers, approve, skills, tokens};
+use permitted::Judgement;
 
 pub use crate::authorize::permitted::admit;
-pub(crate) use permitted::Parked;
 pub use permitted::Permitted;
+pub(crate) use permitted::{Parked, TaskUse};
 
 /// Decides on a request for a server. The result is the only key to that server.
 pub fn authorize(context: &RequestContext) -> Result<Permitted, RequestError> {
@@ -301,11 +302,8 @@ pub(crate) struct Task {
 /// Finds the task behind a token issued to this caller at this endpoint, unless policy now hides
 /// its tool.
 pub(crate) fn find_task(context: &RequestContext, token: &str) -> Option<Task> {
-    let plain = context
-        .snapshot
-        .sealer
-        .open(Purpose::Task, &context.bind(), unix_time::now(), token)
-        .ok()?;
+    let plain =
+        context.snapshot.sealer.open(Purpose::Task, &context.bind(), date::now(), token).ok()?;
     let plain = String::from_utf8(plain).ok()?;
     let (server, rest) = plain.split_once('\0')?;
     let (tool, own) = rest.split_once('\0')?;

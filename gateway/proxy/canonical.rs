@@ -1,41 +1,52 @@
-//! A canonical form of JSON for digests of requests. Numbers are copied verbatim, because parsers
-//! differ in precision.
+//! JSON with uniform string escapes on one line: the canonical form for digests of requests, and
+//! the form shown to approvers. Numbers are copied verbatim, because parsers differ in precision.
+
+use std::borrow::Cow;
 
 use lockgate_protocol::scan::{self, Keys, ScanError, Scanner, Span};
-use lockgate_protocol::write;
+use lockgate_protocol::write::{self, Object};
 
-/// Writes JSON with sorted members and uniform string escapes.
+/// Shortens a string that is not a name.
+pub(crate) type Shorten = fn(&str) -> Cow<'_, str>;
+
+/// Writes JSON in the canonical form, with sorted members, or else in order with short strings.
 ///
 /// # Errors
 /// An object has duplicate or too many members.
-pub(crate) fn write_canonical(raw: &[u8], out: &mut Vec<u8>) -> Result<(), ScanError> {
+pub(crate) fn write_json(
+    raw: &[u8],
+    shorten: Option<Shorten>,
+    out: &mut Vec<u8>,
+) -> Result<(), ScanError> {
     let mut scanner = Scanner::new(raw, scan::MAX_DEPTH)?;
     match scanner.peek() {
         Some(b'{') => {
             let (_, mut members) = scanner.members(Keys::Distinct)?;
-            members.sort_by(|a, b| a.name(raw).cmp(&b.name(raw)));
-            out.push(b'{');
-            for member in &members {
-                write::string(out, &member.name(raw));
-                out.push(b':');
-                write_canonical(member.value.of(raw), out)?;
-                out.push(b',');
+            if shorten.is_none() {
+                members.sort_by(|a, b| a.name(raw).cmp(&b.name(raw)));
             }
-            out.push(b'}');
+            let mut object = Object::open(out);
+            for member in &members {
+                write_json(member.value.of(raw), shorten, object.key(&member.name(raw)))?;
+            }
+            object.close();
         }
         Some(b'[') => {
             out.push(b'[');
-            for item in read_items(&mut scanner)? {
-                write_canonical(item.of(raw), out)?;
-                out.push(b',');
+            for (at, item) in read_items(&mut scanner)?.into_iter().enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                }
+                write_json(item.of(raw), shorten, out)?;
             }
             out.push(b']');
         }
         _ => {
             let scalar = scanner.value()?.of(raw);
-            match scan::as_str(scalar) {
-                Some(text) => write::string(out, &text),
-                None => out.extend_from_slice(scalar),
+            match (scan::as_str(scalar), shorten) {
+                (Some(text), Some(shorten)) => write::string(out, &shorten(&text)),
+                (Some(text), None) => write::string(out, &text),
+                (None, _) => out.extend_from_slice(scalar),
             }
         }
     }

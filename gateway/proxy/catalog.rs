@@ -11,9 +11,7 @@ mod view;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use bytes::Bytes;
 use lockgate_policy::pin::Pins;
 use lockgate_policy::{Policy, Target, TargetKind};
 use lockgate_protocol::capabilities::Offers;
@@ -22,21 +20,18 @@ use lockgate_protocol::uri;
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{ListKind, Status, Upstream, UpstreamState};
 
-use crate::catalog::merge::keep_ms;
-pub(crate) use crate::catalog::tool_index::{Similar, ViewSearch};
 pub(crate) use entry::{
     Audience, CatalogEntry, ViewEntry, category, index, is_legacy, organisation_of, unlisted_target,
 };
 pub(crate) use groups::Groups;
 pub(crate) use layers::{Layers, Selection, Viewing};
-use merge::{Merger, ServerLists};
-pub(crate) use tool_index::{MAX_TEXT, ToolIndex};
+use merge::{Merger, ServerLists, keep_ms};
+pub(crate) use tool_index::{MAX_TEXT, Similar, ToolIndex, ViewSearch};
 pub use view::View;
 pub(crate) use view::ViewLayer;
 use view::Views;
 
-use crate::inspect;
-use crate::inspect::KnownInspections;
+use crate::inspect::{self, KnownInspections};
 use crate::own_lists::OwnDelta;
 use crate::rights::CallerRights;
 use crate::transport::Endpoint;
@@ -63,14 +58,10 @@ pub struct Catalog {
 /// A server's declarations and status at the time of the merge.
 #[derive(Clone)]
 struct Declared {
-    offers: Offers,
-    /// JSON text of its extensions.
-    extensions: Option<Bytes>,
+    lists: Arc<lockgate_upstream::Catalog>,
+    /// As clients see them.
     instructions: Option<Arc<str>>,
     status: Arc<Status>,
-    version: u64,
-    /// When its lists were read, if an earlier process did so.
-    read_at: Option<SystemTime>,
     /// How long its lists may be cached, in milliseconds; `None` if there are none.
     keep_ms: Option<u64>,
 }
@@ -78,23 +69,19 @@ struct Declared {
 impl Declared {
     /// Returns the offered features: all of them until the server has been listed.
     fn offers(&self) -> Offers {
-        let unknown = self.version == 0 && self.status.state != UpstreamState::Disabled;
-        let all = Offers {
-            tools: true,
-            prompts: true,
-            resources: true,
-            completions: true,
-            ..self.offers
-        };
-        if unknown { all } else { self.offers }
+        let offers = self.lists.offers;
+        if self.lists.version > 0 || self.status.state == UpstreamState::Disabled {
+            return offers;
+        }
+        Offers { tools: true, prompts: true, resources: true, completions: true, ..offers }
     }
 
     /// Returns whether the server still has the same lists and visible status.
     fn is_still_said_by(&self, server: &dyn Upstream) -> bool {
         let status = server.status();
         let catalog = server.catalog();
-        self.version == catalog.version
-            && self.read_at == catalog.read_at
+        self.lists.version == catalog.version
+            && self.lists.read_at == catalog.read_at
             && self.keep_ms == keep_ms(&catalog, &status)
             && looks_the_same(&self.status, &status)
     }
@@ -119,21 +106,13 @@ fn is_quarantined(entry: &mut Arc<CatalogEntry>) -> bool {
 
 fn read_declared(
     server: &dyn Upstream,
-    catalog: &lockgate_upstream::Catalog,
+    lists: &Arc<lockgate_upstream::Catalog>,
     pins: &Pins,
 ) -> Declared {
-    let instructions = catalog.instructions.as_ref().map(|text| inspect::instructions(text, pins));
+    let instructions = lists.instructions.as_ref().map(|text| inspect::instructions(text, pins));
     let status = server.status();
-    let keep_ms = keep_ms(catalog, &status);
-    Declared {
-        offers: catalog.offers,
-        extensions: catalog.extensions.clone(),
-        instructions,
-        status,
-        version: catalog.version,
-        read_at: catalog.read_at,
-        keep_ms,
-    }
+    let keep_ms = keep_ms(lists, &status);
+    Declared { lists: Arc::clone(lists), instructions, status, keep_ms }
 }
 
 impl Catalog {
@@ -187,7 +166,7 @@ impl Catalog {
     }
 
     pub(crate) fn merged_version(&self, slug: &str) -> Option<u64> {
-        Some(self.declared.get(slug)?.version)
+        Some(self.declared.get(slug)?.lists.version)
     }
 
     /// Returns whether the catalog was merged from exactly these servers.

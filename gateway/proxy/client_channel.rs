@@ -18,7 +18,6 @@ use lockgate_upstream::{BoxFuture, ClientChannel, LogLevel, QuestionError};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use crate::pace::{LogPace, Pace, write_log_message};
 use crate::response::scrub;
 
 /// Messages queued for a slow modern client; further progress and log messages are dropped.
@@ -180,7 +179,7 @@ impl CallChannel {
             Some(Err(wait)) => wait,
             // The reserved slot stays free for the last progress; retry later.
             Some(Ok(text)) if self.outlet.is_full() => {
-                progress.hold(text);
+                progress.held = Some(text);
                 RETRY_INTERVAL
             }
             Some(Ok(text)) => return self.outlet.send_progress(self.clean(text)),
@@ -199,7 +198,7 @@ impl CallChannel {
 
     /// Sends the held progress at the end of the call, ahead of the response.
     pub(crate) fn finish(&self) {
-        let held = self.progress.lock().take_held();
+        let held = self.progress.lock().held.take();
         if let Some(text) = held {
             self.outlet.send_last(self.clean(text));
         }
@@ -262,7 +261,7 @@ impl ClientChannel for CallChannel {
             }
         }
         object.close();
-        self.progress.lock().hold(write::notification(Method::Progress.as_str(), &params));
+        self.progress.lock().held = Some(write::notification(Method::Progress.as_str(), &params));
         self.send_progress();
     }
 
@@ -328,15 +327,6 @@ impl Progress {
         grows
     }
 
-    /// Holds the newest step in place of an earlier unsent step.
-    fn hold(&mut self, text: Vec<u8>) {
-        self.held = Some(text);
-    }
-
-    fn take_held(&mut self) -> Option<Vec<u8>> {
-        self.held.take()
-    }
-
     /// Returns the step to send now, or the time to wait; `None` if no step is held.
     fn due(&mut self, now: Instant) -> Option<Result<Vec<u8>, Duration>> {
         self.held.as_ref()?;
@@ -345,6 +335,88 @@ impl Progress {
             Err(wait) => Some(Err(wait)),
         }
     }
+}
+
+// Rate limits for messages to a client: an initial burst, then a fixed rate; and log messages of
+// servers in the form sent to clients.
+
+/// A rate limit of one message per interval, with bursts.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    interval: Duration,
+    /// Maximum lead over the fixed rate.
+    most_ahead: Duration,
+    /// The instant at which the fixed rate catches up with the messages sent so far.
+    sent_until: Option<Instant>,
+}
+
+impl Pace {
+    const fn new(interval: Duration, burst: u32) -> Self {
+        Self { interval, most_ahead: interval.saturating_mul(burst - 1), sent_until: None }
+    }
+
+    /// Counts a message.
+    ///
+    /// # Errors
+    /// The time until the message would be admitted.
+    fn admit(&mut self, now: Instant) -> Result<(), Duration> {
+        let until = self.sent_until.map_or(now, |until| until.max(now));
+        let ahead = until.duration_since(now);
+        if ahead > self.most_ahead {
+            return Err(ahead - self.most_ahead);
+        }
+        self.sent_until = Some(until + self.interval);
+        Ok(())
+    }
+}
+
+/// Interval between log messages of a call or session once its burst is used up.
+const LOG_INTERVAL: Duration = Duration::from_millis(20);
+const LOG_BURST: u32 = 100;
+
+/// The rate limit for the log messages of a call or session. Warnings and above have a separate
+/// limit, so that a flood of minor messages cannot suppress them.
+pub struct LogPace(Mutex<[Pace; 2]>);
+
+impl Default for LogPace {
+    fn default() -> Self {
+        Self(Mutex::new([Pace::new(LOG_INTERVAL, LOG_BURST); 2]))
+    }
+}
+
+impl LogPace {
+    /// Returns whether a message of this severity may be sent now; otherwise it is dropped.
+    fn admits(&self, severity: LogLevel, now: Instant) -> bool {
+        let [minor, major] = &mut *self.0.lock();
+        let pace = if severity < LogLevel::Warning { minor } else { major };
+        pace.admit(now).is_ok()
+    }
+}
+
+/// Writes a log message for a client with this minimum level; the logger names the server. Returns
+/// `None` if the message is below the level or over the rate limit.
+pub fn write_log_message(
+    slug: &str,
+    note: &Request,
+    level: LogLevel,
+    pace: &LogPace,
+) -> Option<Vec<u8>> {
+    let severity = LogLevel::parse(&note.param_str(Key::Level)?)?;
+    if severity < level || !pace.admits(severity, Instant::now()) {
+        return None;
+    }
+    let mut params = Vec::with_capacity(note.text.len() + slug.len());
+    let mut object = Object::open(&mut params);
+    object.string("level", severity.as_str());
+    match note.param_str(Key::Logger) {
+        Some(logger) => object.string("logger", &format!("{slug}/{logger}")),
+        None => object.string("logger", slug),
+    }
+    if let Some(data) = note.param(Key::Data) {
+        object.raw("data", data);
+    }
+    object.close();
+    Some(write::notification(Method::Message.as_str(), &params))
 }
 
 #[cfg(test)]
@@ -360,7 +432,7 @@ mod tests {
         // 25,000 in five seconds.
         for step in 1..=25_000_u32 {
             assert!(progress.grows(f64::from(step)) && !progress.grows(f64::from(step)));
-            progress.hold(step.to_string().into_bytes());
+            progress.held = Some(step.to_string().into_bytes());
             latest = step;
             let now = begin + Duration::from_micros(200) * step;
             if let Some(Ok(text)) = progress.due(now) {
@@ -370,12 +442,26 @@ mod tests {
         assert!(told.len() > 60 && told.len() < 80, "{}", told.len());
         assert_eq!(told[..20], (1..=20).collect::<Vec<_>>(), "a few are told one by one");
         assert!(told.windows(2).all(|pair| pair[0] < pair[1]));
-        let held = progress.take_held().map(|text| String::from_utf8(text).unwrap());
+        let held = progress.held.take().map(|text| String::from_utf8(text).unwrap());
         assert_eq!(
             held,
             Some(latest.to_string()),
             "the last one waits to be told before the answer"
         );
         assert!(progress.due(begin).is_none());
+    }
+
+    #[test]
+    fn of_many_log_messages_a_few_pass_each_second_and_warnings_among_them() {
+        let pace = LogPace::default();
+        let began = Instant::now();
+        let mut passed = 0;
+        // 30,000 messages in five seconds.
+        for n in 0..30_000_u32 {
+            let now = began + Duration::from_secs(5) * n / 30_000;
+            passed += u32::from(pace.admits(LogLevel::Info, now));
+        }
+        assert!((340..=360).contains(&passed), "{passed}");
+        assert!(pace.admits(LogLevel::Error, began + Duration::from_secs(5)));
     }
 }

@@ -120,11 +120,6 @@ impl Gateway {
         Groups::find(tools, &snapshot.config.groups, snapshot.naming).1
     }
 
-    /// Returns the scopes of a key and the scopes that they imply.
-    pub fn expand_scopes(&self, granted: &[String]) -> Vec<Arc<str>> {
-        self.snapshot().authenticator.expand_scopes(granted).into_vec()
-    }
-
     /// Returns whether the tool with this name, or `server/tool`, waits for approval.
     fn is_quarantined(&self, organisation: &str, name: &str) -> bool {
         let mut flagged = self.flagged_tools(None);

@@ -22,8 +22,7 @@ use tokio::sync::{Notify, broadcast};
 
 pub use changes::{Change, ChangeReceiver, Changes, covers_resource};
 pub use organisation::About;
-use organisation::ServerSet;
-pub(crate) use organisation::{DirectoryState, Organisation, SinglePrincipal};
+pub(crate) use organisation::{DirectoryState, ServerSource};
 
 use crate::activity::ToolNews;
 use crate::catalog::layers::AgentServers;
@@ -38,17 +37,18 @@ const MAX_BACKLOG: usize = 1024;
 
 /// The servers of all sources, and their catalogs.
 pub struct Directory {
-    shared: ServerSet,
-    catalog: ArcSwap<Catalog>,
+    /// The operator's.
+    pub(crate) shared: Arc<ServerSource>,
     /// Organisations with servers or agents, by name.
-    organisations: ArcSwap<HashMap<Arc<str>, Arc<Organisation>>>,
+    organisations: ArcSwap<HashMap<Arc<str>, Arc<ServerSource>>>,
     changing: Mutex<()>,
     /// Whether a server of the operator has lists for each caller.
     has_private_lists: AtomicBool,
-    pub(crate) events: Events,
+    /// The servers' events.
+    pub events: Events,
     pub changes: Changes,
     pub(crate) wakes: Wakes,
-    pub(crate) tools: ToolNews,
+    pub tools: ToolNews,
 }
 
 fn merge_nothing(naming: Naming, metrics: &Metrics) -> Catalog {
@@ -58,8 +58,7 @@ fn merge_nothing(naming: Naming, metrics: &Metrics) -> Catalog {
 impl Directory {
     pub(crate) fn new(naming: Naming, metrics: &Metrics) -> Self {
         Self {
-            shared: ServerSet::default(),
-            catalog: ArcSwap::from_pointee(merge_nothing(naming, metrics)),
+            shared: Arc::new(ServerSource::new("".into(), merge_nothing(naming, metrics))),
             organisations: ArcSwap::default(),
             changing: Mutex::default(),
             has_private_lists: AtomicBool::new(false),
@@ -70,8 +69,9 @@ impl Directory {
         }
     }
 
-    pub(crate) fn set_servers(&self, servers: impl IntoIterator<Item = Arc<dyn Upstream>>) {
-        let others = self.shared.replace(servers);
+    /// Replaces the operator's servers; those in both sets stay connected.
+    pub fn set_servers(&self, servers: impl IntoIterator<Item = Arc<dyn Upstream>>) {
+        let others = self.shared.set.replace(servers);
         self.wakes.add(None, WantedWork::Merge);
         self.tell_replaced(others);
     }
@@ -98,11 +98,11 @@ impl Directory {
         let organisation = match all.get(name) {
             Some(known) => Arc::clone(known),
             None if is_nothing => return,
-            None => Arc::new(Organisation::new(name.into(), merge_nothing(naming, metrics))),
+            None => Arc::new(ServerSource::new(name.into(), merge_nothing(naming, metrics))),
         };
         let others = organisation.set.replace(servers);
         if let Some(over) = organisation.replace_agents(agents) {
-            self.catalog.load().views.forget(over);
+            self.forget_views(over);
         }
         if is_nothing || !all.contains_key(name) {
             let mut changed = HashMap::clone(&all);
@@ -115,7 +115,7 @@ impl Directory {
         }
         if is_nothing {
             let last = organisation.state();
-            self.catalog.load().views.forget(last.number);
+            self.forget_views(last.number);
             self.tools.tell_changes(&last.catalog, None);
         }
         // Changed servers cause a merge anyway; agents do not affect server lists.
@@ -123,21 +123,21 @@ impl Directory {
         self.tell_replaced(others);
     }
 
-    pub(crate) fn servers(&self) -> Vec<Arc<dyn Upstream>> {
-        self.shared.get().into_values().collect()
+    /// Drops the views that include an organisation's previous state.
+    fn forget_views(&self, number: u64) {
+        self.shared.state.load().catalog.views.forget(number);
     }
 
-    pub(crate) fn servers_of(&self, organisation: &str) -> Vec<Arc<dyn Upstream>> {
-        let own = self.organisation(organisation);
-        let servers = own.map(|own| own.set.get().into_values().collect());
+    /// Returns the operator's servers, or an organisation's.
+    pub fn servers_of(&self, organisation: Option<&str>) -> Vec<Arc<dyn Upstream>> {
+        let source = self.source(organisation);
+        let servers = source.map(|source| source.set.get().into_values().collect());
         servers.unwrap_or_default()
     }
 
     /// Returns all servers that members of an organisation may have used.
     pub fn servers_for(&self, organisation: &str) -> Vec<Arc<dyn Upstream>> {
-        let mut servers = self.servers();
-        servers.extend(self.servers_of(organisation));
-        servers
+        [self.servers_of(None), self.servers_of(Some(organisation))].concat()
     }
 
     /// Returns the servers of all organisations.
@@ -148,14 +148,18 @@ impl Directory {
 
     /// Returns a server, also if its lists are not merged yet.
     pub fn find_server(&self, id: &ServerId) -> Option<Arc<dyn Upstream>> {
-        let mut servers = match &id.organisation {
-            None => self.shared.get(),
-            Some(organisation) => self.organisation(organisation)?.set.get(),
-        };
-        servers.remove(&*id.slug)
+        self.source(id.organisation.as_deref())?.set.get().remove(&*id.slug)
     }
 
-    pub(crate) fn organisation(&self, name: &str) -> Option<Arc<Organisation>> {
+    /// Returns the operator's servers, or an organisation's.
+    pub(crate) fn source(&self, organisation: Option<&str>) -> Option<Arc<ServerSource>> {
+        match organisation {
+            None => Some(Arc::clone(&self.shared)),
+            Some(name) => self.organisation(name),
+        }
+    }
+
+    pub(crate) fn organisation(&self, name: &str) -> Option<Arc<ServerSource>> {
         let all = self.organisations.load();
         // Skip hashing the name in the common case without organisations.
         if all.is_empty() { None } else { all.get(name).cloned() }
@@ -168,22 +172,19 @@ impl Directory {
 
     /// Returns the servers with lists for each caller.
     pub(crate) fn private_servers(&self) -> Vec<Arc<dyn Upstream>> {
-        let catalog = self.catalog.load();
+        let catalog = self.catalog();
         let servers = catalog.servers.values().filter(|server| server.has_private_lists());
         servers.cloned().collect()
     }
 
     /// Returns the catalog of the operator's servers.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
-        self.catalog.load_full()
+        Arc::clone(&self.shared.state.load().catalog)
     }
 
     /// Returns the catalog of the operator's servers, or of an organisation's.
     pub fn catalog_of(&self, organisation: Option<&str>) -> Option<Arc<Catalog>> {
-        match organisation {
-            None => Some(self.catalog()),
-            Some(name) => Some(Arc::clone(&self.organisation(name)?.state().catalog)),
-        }
+        Some(Arc::clone(&self.source(organisation)?.state.load().catalog))
     }
 
     /// Returns a server from the catalog that includes it.
@@ -201,7 +202,7 @@ impl Directory {
         if !endpoint.is_open_to(&rights.principal) {
             return None;
         }
-        let shared = self.catalog.load();
+        let shared = &*self.shared.state.load().catalog;
         // Members of an organisation without servers share the views of the operator's.
         let own = self.organisation(rights.principal.organisation()).and_then(|organisation| {
             let state = organisation.state();
@@ -216,7 +217,7 @@ impl Directory {
             return Some(known);
         }
         let viewing = make_viewing(endpoint, selection, snapshot, rights);
-        let layers = Layers { shared: &shared, own: state.map(|state| &*state.catalog) };
+        let layers = Layers { shared, own: state.map(|state| &*state.catalog) };
         // Unknown endpoints are not cached: clients could make up any number of them.
         let view = layers.view(selection, viewing)?;
         let kept = shared.views.keep(
@@ -233,7 +234,7 @@ impl Directory {
 
     /// Waits until each of the operator's servers has connected or failed, or the deadline passes.
     pub(crate) async fn settle_shared(&self, deadline: Duration) {
-        self.shared.settle(|_| true, deadline).await;
+        self.shared.set.settle(|_| true, deadline).await;
     }
 
     /// Waits likewise for the operator's servers and for those of the organisation that the request
@@ -252,7 +253,7 @@ impl Directory {
                     let about = about();
                     let state = own.state();
                     let assigned = match about.endpoint {
-                        Endpoint::Agent(agent) => state.assigned_to(agent.id()),
+                        Endpoint::Agent(agent) => state.assigned_to(agent.name()),
                         _ => None,
                     };
                     tokio::join!(
@@ -265,10 +266,6 @@ impl Directory {
         }
     }
 
-    fn set_of<'a>(&'a self, own: Option<&'a Organisation>) -> &'a ServerSet {
-        own.map_or(&self.shared, |own| &own.set)
-    }
-
     /// Merges a source's servers again if the catalog would change or a merge is requested. Returns
     /// whether clients have to be notified.
     pub(crate) fn rebuild(
@@ -279,50 +276,37 @@ impl Directory {
         wanted: Option<WantedWork>,
         announced: &Arc<[Announcement]>,
     ) -> bool {
-        let own = match source {
-            None => None,
-            Some(name) => match self.organisation(name) {
-                Some(own) => Some(own),
-                // The organisation was removed, so its members' views change.
-                None => {
-                    self.changes.send(source.as_ref(), Change::Catalog(Arc::clone(announced)));
-                    return true;
-                }
-            },
+        let Some(own) = self.source(source.as_deref()) else {
+            // The organisation was removed, so its members' views change.
+            self.changes.send(source.as_ref(), Change::Catalog(Arc::clone(announced)));
+            return true;
         };
-        let set = self.set_of(own.as_deref());
-        let servers = set.get();
-        let before = own.as_ref().map(|own| Arc::clone(&own.state().catalog));
-        let before = before.unwrap_or_else(|| self.catalog());
+        let servers = own.set.get();
+        let before = &own.state().catalog;
         let changed = wanted == Some(WantedWork::Merge) || !before.reflects(&servers);
         if changed {
             let pins = &snapshot.config.pins;
             let merged = servers.clone();
-            let after = Catalog::merge(merged, snapshot.naming, pins, Some(&before), metrics);
-            log_new_flagged_tools(&before, &after, pins);
-            self.tools.tell_changes(&before, Some(&after));
-            match &own {
-                None => {
-                    let is_private = after.servers.values().any(|one| one.has_private_lists());
-                    self.catalog.store(Arc::new(after));
-                    self.has_private_lists.store(is_private, Ordering::Relaxed);
-                }
-                Some(own) => self.catalog.load().views.forget(own.replace_catalog(after)),
+            let after = Catalog::merge(merged, snapshot.naming, pins, Some(before), metrics);
+            log_new_flagged_tools(before, &after, pins);
+            self.tools.tell_changes(before, Some(&after));
+            let is_private = after.servers.values().any(|one| one.has_private_lists());
+            self.forget_views(own.replace_catalog(after));
+            if source.is_none() {
+                self.has_private_lists.store(is_private, Ordering::Relaxed);
             }
         }
         let tells = changed || wanted.is_some() || !announced.is_empty();
         if tells {
             self.changes.send(source.as_ref(), Change::Catalog(Arc::clone(announced)));
         }
-        if let Some(catalog) = self.catalog_of(source.as_deref()) {
-            set.merged(&servers, &catalog);
-        }
+        own.set.merged(&servers, &own.state().catalog);
         tells
     }
 
     /// Rebuilds all catalogs after a change of policy or naming.
     pub(crate) fn refresh(&self) {
-        self.catalog.load().views.clear();
+        self.shared.state.load().catalog.views.clear();
         self.wakes.add(None, WantedWork::Merge);
         for name in self.organisations.load().keys() {
             self.wakes.add(Some(Arc::clone(name)), WantedWork::Merge);
@@ -368,7 +352,7 @@ pub(crate) fn select<'a>(
         }
         Endpoint::Agent(agent) => {
             let role = snapshot.authenticator.role_of(caller);
-            Selection::Assigned(state?.find_agent(agent.id(), caller, role)?)
+            Selection::Assigned(state?.find_agent(agent.name(), caller, role)?)
         }
     })
 }

@@ -146,29 +146,24 @@ impl Discovery {
     }
 
     fn card(&self, listed: &ListedEndpoint) -> Value {
+        let mut card = self.describe(CARD_SCHEMA, listed);
         let versions = Revision::OFFERED.map(Revision::as_str);
-        json!({
-            "$schema": CARD_SCHEMA,
-            "name": self.name(listed),
-            "version": VERSION,
-            "description": listed.description,
-            "remotes": [{
-                "type": "streamable-http",
-                "url": self.url(&listed.path),
-                "supportedProtocolVersions": versions,
-            }],
-        })
+        card["remotes"][0]["supportedProtocolVersions"] = json!(versions);
+        card
     }
 
     fn entry(&self, listed: &ListedEndpoint) -> Value {
-        let server = json!({
-            "$schema": ENTRY_SCHEMA,
+        json!({"server": self.describe(ENTRY_SCHEMA, listed), "_meta": {}})
+    }
+
+    fn describe(&self, schema: &str, listed: &ListedEndpoint) -> Value {
+        json!({
+            "$schema": schema,
             "name": self.name(listed),
             "version": VERSION,
             "description": listed.description,
             "remotes": [{"type": "streamable-http", "url": self.url(&listed.path)}],
-        });
-        json!({"server": server, "_meta": {}})
+        })
     }
 
     fn page(&self, all: &[ListedEndpoint], query: &RegistryQuery) -> Result<Value, String> {

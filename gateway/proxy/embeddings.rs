@@ -135,7 +135,7 @@ impl Embeddings {
     }
 
     async fn fill_index(self: Arc<Self>, index: Arc<ToolIndex>) {
-        let Ok(_turn) = self.filling.acquire().await else { return };
+        let Ok(turn) = self.filling.acquire().await else { return };
         match self.embed_tools(&index).await {
             Ok(Some(vectors)) => index.set_vectors(self.source, vectors),
             Ok(None) => {}
@@ -144,7 +144,9 @@ impl Embeddings {
                 let is_final =
                     matches!(error, EmbeddingError::TooManyTools(..) | EmbeddingError::Full);
                 if !is_final {
-                    index.retry_filling(Instant::now() + PAUSE);
+                    drop(turn);
+                    tokio::time::sleep(PAUSE).await;
+                    index.retry_filling();
                 }
             }
         }

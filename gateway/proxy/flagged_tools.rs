@@ -107,22 +107,13 @@ pub(crate) fn log_new_flagged_tools(before: &Catalog, after: &Catalog, pins: &Pi
         };
         let standing = standing.map_or("not pinned", |standing| standing.as_str());
         let finding = findings.first().map(ToString::to_string);
-        if quarantined {
-            tracing::warn!(
-                server,
-                tool,
-                standing,
-                finding,
-                "tool quarantined; see `lockgate pins diff`"
-            );
-        } else if told || standing == "not pinned" {
-            tracing::warn!(
-                server,
-                tool,
-                standing,
-                finding,
-                "review this tool; see `lockgate tools` and `lockgate pins diff`"
-            );
+        let advice = if quarantined {
+            "tool quarantined; see `lockgate pins diff`"
+        } else {
+            "review this tool; see `lockgate tools` and `lockgate pins diff`"
+        };
+        if quarantined || told || standing == "not pinned" {
+            tracing::warn!(server, tool, standing, finding, "{advice}");
         }
     }
     let more = fresh.count();

@@ -15,7 +15,8 @@ use lockgate_protocol::revision::Revision;
 use lockgate_protocol::sealed::Purpose;
 use lockgate_telemetry::audit::{ChangePlace, RecordError, Trail};
 use lockgate_telemetry::{Bounds, Ending, KeySet, Metrics, Network, OperationLabels, Tracer};
-use lockgate_upstream::{BreakerState, Events, ServerId, SingleClient, Upstream};
+use lockgate_text::date;
+use lockgate_upstream::{BreakerState, ServerId, SingleClient, Upstream};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -24,18 +25,17 @@ use crate::activity::Activity;
 use crate::approvals::Approvals;
 use crate::catalog::layers::AgentServers;
 use crate::catalog::{View, organisation_of};
-use crate::directory::{Change, Directory, SinglePrincipal, Source};
+use crate::directory::{Change, Directory, Source};
 use crate::flagged_tools::{self, FlaggedTool, PinChange};
 use crate::modern_clients::ModernClients;
 use crate::parked::ParkedCalls;
 use crate::peers::Peers;
-use crate::quota::{OpenStream, Quotas, Streams, TooManyStreams};
+use crate::quota::{Exhausted, OpenStream, Quotas, Streams};
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::snapshot::{Seeing, Snapshot};
 use crate::transport::Endpoint;
-use crate::unix_time;
-use crate::usage::{Usage, UsageCount};
+use crate::usage::Usage;
 
 /// Subscriptions in progress per principal, over all of its `subscriptions/listen` streams.
 pub const MAX_SUBSCRIBING: usize = 1024;
@@ -70,7 +70,7 @@ pub struct Gateway {
     /// The client of a gateway that serves a single client.
     pub single_client: Option<Arc<SingleClient>>,
     pub(crate) parked: Arc<ParkedCalls>,
-    /// The other gateways with the same secret, if any.
+    /// The connection to the other gateways with the same secret, set at most once.
     pub peers: OnceLock<Arc<dyn Peers>>,
     /// Cancelled on shutdown: streams end, and new streams are refused.
     pub stopping: CancellationToken,
@@ -80,25 +80,19 @@ pub struct Gateway {
     pub streams: Arc<Streams>,
     /// Subscriptions in progress at servers, also of clients that have disconnected.
     pub subscribing: Arc<Quotas>,
-    pub(crate) approvals: Approvals,
-    pub(crate) single_principal: SinglePrincipal,
-    pub(crate) activity: Activity,
+    pub approvals: Approvals,
+    pub activity: Activity,
     /// Calls and denials that were not taken yet.
-    pub(crate) usage: Usage,
+    pub usage: Usage,
     pub(crate) budget: Arc<Budget>,
     /// Thread pool for work that would block request threads.
     pub(crate) cpu_pool: Arc<CpuPool>,
-    pub(crate) metrics: Arc<Metrics>,
+    pub metrics: Arc<Metrics>,
     pub(crate) tracer: Option<Tracer>,
     pub(crate) audit: Option<Trail>,
 }
 
 impl Gateway {
-    /// Replaces the set of servers; those in both sets stay connected.
-    pub fn set_servers(&self, servers: impl IntoIterator<Item = Arc<dyn Upstream>>) {
-        self.directory.set_servers(servers);
-    }
-
     /// Replaces an organisation's servers and agents. An organisation without either is removed.
     pub fn set_organisation(
         &self,
@@ -127,11 +121,6 @@ impl Gateway {
         let _ = tokio::time::timeout(deadline, merged).await;
     }
 
-    /// Returns the servers of an organisation.
-    pub fn servers_of(&self, organisation: &str) -> Vec<Arc<dyn Upstream>> {
-        self.directory.servers_of(organisation)
-    }
-
     /// Returns whether the operator has a server with this slug, which then takes precedence.
     pub fn has_shared(&self, slug: &str) -> bool {
         self.directory.find_server(&ServerId::shared(slug)).is_some()
@@ -139,7 +128,7 @@ impl Gateway {
 
     /// Returns the operator's servers, by slug.
     pub fn servers(&self) -> Vec<Arc<dyn Upstream>> {
-        self.directory.servers()
+        self.directory.servers_of(None)
     }
 
     /// Returns tools of the operator or an organisation that should be reviewed: new, changed, or
@@ -168,11 +157,6 @@ impl Gateway {
         &self.cpu_pool
     }
 
-    /// Returns the channel for servers' events.
-    pub fn events(&self) -> Events {
-        self.directory.events.clone()
-    }
-
     /// Waits for the caller's turn on the thread pool.
     ///
     /// # Errors
@@ -182,22 +166,6 @@ impl Gateway {
             .turn(caller.caller_id())
             .await
             .map_err(|_| RequestError::too_many_judgements(self.cpu_pool.limit().expected_wait()))
-    }
-
-    /// Returns the metrics.
-    pub fn metrics(&self) -> Arc<Metrics> {
-        Arc::clone(&self.metrics)
-    }
-
-    /// Takes the counts of calls and denials since the last take.
-    #[must_use]
-    pub fn take_usage(&self) -> Vec<UsageCount> {
-        self.usage.take()
-    }
-
-    /// Forgets series of calls and denials that are no longer used.
-    pub fn trim_usage(&self) {
-        self.usage.trim();
     }
 
     /// Waits until each of the operator's servers has connected or failed, or the deadline passes.
@@ -220,7 +188,7 @@ impl Gateway {
     ///
     /// # Errors
     /// The limit of the caller or of its organisation is reached.
-    pub fn stream(&self, caller: &Principal) -> Result<OpenStream, TooManyStreams> {
+    pub fn stream(&self, caller: &Principal) -> Result<OpenStream, Exhausted> {
         let config = &self.snapshot().config;
         let own = config.limits.streams_per_principal;
         self.streams.open(caller, own, config.connections_per_address)
@@ -239,7 +207,7 @@ impl Gateway {
     pub fn seal_cursor(&self, list: &str, caller: &Principal, place: u64) -> Option<String> {
         let sealer = &self.snapshot().sealer;
         let bind = [list.as_bytes(), &caller.key().to_be_bytes()];
-        let expires = unix_time::now() + CURSOR_LIFE;
+        let expires = date::now() + CURSOR_LIFE;
         sealer.seal(Purpose::Cursor, &bind, expires, &place.to_be_bytes()).ok()
     }
 
@@ -247,7 +215,7 @@ impl Gateway {
     pub fn open_cursor(&self, list: &str, caller: &Principal, cursor: &str) -> Option<u64> {
         let sealer = &self.snapshot().sealer;
         let bind = [list.as_bytes(), &caller.key().to_be_bytes()];
-        let opened = sealer.open(Purpose::Cursor, &bind, unix_time::now(), cursor);
+        let opened = sealer.open(Purpose::Cursor, &bind, date::now(), cursor);
         Some(u64::from_be_bytes(opened.ok()?.try_into().ok()?))
     }
 
@@ -284,11 +252,6 @@ impl Gateway {
         self.client_keys.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Sets the connection to the other gateways; only the first call has an effect.
-    pub fn set_peers(&self, peers: Arc<dyn Peers>) {
-        let _ = self.peers.set(peers);
-    }
-
     /// Returns the address at which other gateways reach this gateway.
     pub fn own_address(&self) -> Option<SocketAddr> {
         Some(self.peers.get()?.address())
@@ -305,7 +268,7 @@ impl Gateway {
     pub fn record_caller(&self, caller: &Principal, server: &dyn Upstream) {
         let caller = caller.key();
         match server.organisation() {
-            None => self.single_principal.record(caller),
+            None => self.directory.shared.single_principal.record(caller),
             Some(name) => {
                 if let Some(own) = self.directory.organisation(name) {
                     own.single_principal.record(caller);
@@ -317,13 +280,8 @@ impl Gateway {
     /// Returns whether this principal, by its key, is the only one that has used the servers of a
     /// server's source.
     pub fn is_only_caller(&self, caller: u64, server: &ServerId) -> bool {
-        match &server.organisation {
-            None => self.single_principal.is(caller),
-            Some(name) => {
-                let own = self.directory.organisation(name);
-                own.is_some_and(|own| own.single_principal.is(caller))
-            }
-        }
+        let source = self.directory.source(server.organisation.as_deref());
+        source.is_some_and(|source| source.single_principal.is(caller))
     }
 
     /// Records the duration of an ended session.

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::activity::Activity;
 use crate::approvals::Approvals;
-use crate::directory::{Change, Directory, SinglePrincipal};
+use crate::directory::{Change, Directory};
 use crate::follow::follow;
 use crate::gateway::Gateway;
 use crate::snapshot::{Rules, RulesError, Snapshot};
@@ -59,7 +59,6 @@ impl Gateway {
             streams: Arc::default(),
             subscribing: Arc::default(),
             approvals: Approvals::default(),
-            single_principal: SinglePrincipal::default(),
             activity: Activity::default(),
             usage: Default::default(),
             budget,

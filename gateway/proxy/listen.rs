@@ -4,6 +4,7 @@
 
 mod tasks;
 
+use std::array::from_fn;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -21,7 +22,6 @@ use lockgate_text::json;
 use lockgate_upstream::{Announcement, Caller, ListKind, ServerId, Subscription};
 use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
-use tokio_util::sync::CancellationToken;
 
 use crate::caller_view::{Forward, read_task, write_task};
 use crate::catalog::entry::{CHANGES, ListMarks, index_of_change};
@@ -43,6 +43,8 @@ use tasks::Tasks;
 
 /// Concurrent subscribe requests of a listen.
 const MAX_CONCURRENT_SUBSCRIBES: usize = 16;
+/// The members of a filter for lists.
+const LISTS: [&str; 3] = ["toolsListChanged", "promptsListChanged", "resourcesListChanged"];
 
 /// The client that listens.
 struct Listening {
@@ -73,7 +75,6 @@ struct Listener {
     changes: ChangeReceiver,
     ready: VecDeque<Bytes>,
     stage: Stage,
-    stopping: CancellationToken,
     info: Arc<[u8]>,
     _open: OpenStream,
 }
@@ -132,6 +133,7 @@ fn listener(
     audit_listen(gateway, context)?;
     let wanted = authorize_resources(gateway, context, uris);
     let offers = &context.view.offers;
+    let offered = [offers.tools, offers.prompts, offers.resources];
     Ok(Listener {
         client: Arc::new(Listening {
             gateway: Arc::clone(gateway),
@@ -143,11 +145,7 @@ fn listener(
         }),
         _held: held,
         id: context.request.id_bytes(),
-        lists: [
-            asks_for(&filter, "toolsListChanged") && offers.tools,
-            asks_for(&filter, "promptsListChanged") && offers.prompts,
-            asks_for(&filter, "resourcesListChanged") && offers.resources,
-        ],
+        lists: from_fn(|at| offered[at] && filter.get(LISTS[at]) == Some(&Value::Bool(true))),
         resources: Vec::new(),
         wanted,
         tasks,
@@ -156,7 +154,6 @@ fn listener(
         changes: gateway.directory.changes.subscribe(context.principal.organisation()),
         ready: VecDeque::new(),
         stage: Stage::Granting,
-        stopping: gateway.stopping.clone(),
         info: Arc::clone(&context.snapshot.info),
         _open: open,
     })
@@ -164,10 +161,6 @@ fn listener(
 
 fn read_filter(context: &RequestContext) -> Option<Map<String, Value>> {
     json::from_slice(context.request.param(Key::Notifications)?).ok()
-}
-
-fn asks_for(filter: &Map<String, Value>, list: &str) -> bool {
-    matches!(filter.get(list), Some(Value::Bool(true)))
 }
 
 /// Authorizes the requested resources. Denied and nonexistent resources are both omitted from the
@@ -214,7 +207,7 @@ impl Listener {
                             }
                             continue;
                         }
-                        () = self.stopping.cancelled() => {
+                        () = client.gateway.stopping.cancelled() => {
                             self.finish();
                             continue;
                         }
@@ -250,11 +243,7 @@ impl Listener {
             }
         }
         let mut filter = Map::new();
-        for (on, name) in self.lists.iter().zip([
-            "toolsListChanged",
-            "promptsListChanged",
-            "resourcesListChanged",
-        ]) {
+        for (on, name) in self.lists.iter().zip(LISTS) {
             if *on {
                 filter.insert(name.into(), true.into());
             }

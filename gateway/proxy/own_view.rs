@@ -55,13 +55,6 @@ impl Gateway {
             let OwnClient { servers, is_first } = client;
             servers.collect(*is_first, |id| self.directory.find_merged(id), &mut deltas);
         }
-        self.view_with_deltas(&deltas, seeing)
-    }
-
-    /// Returns the view of a caller with its own lists. Callers of a class with the same
-    /// differences share it.
-    fn view_with_deltas(&self, deltas: &[OwnDelta], seeing: Seeing<'_>) -> Option<Arc<View>> {
-        let Seeing { endpoint, snapshot, rights } = seeing;
         if deltas.is_empty() {
             return self.directory.view(endpoint, snapshot, rights);
         }
@@ -70,16 +63,17 @@ impl Gateway {
         let state = organisation.map(|organisation| organisation.state());
         let selection = select(endpoint, state.as_deref(), snapshot, &rights.principal)?;
         let number = state.as_ref().map(|state| state.number);
-        let mark = compute_mark(rights.class.mark(), number, deltas);
+        // Callers of a class with the same differences share the view.
+        let mark = compute_mark(rights.class.mark(), number, &deltas);
         if let Some(known) = shared.views.get(ViewLayer::OfClient(number), endpoint, mark) {
             return Some(known);
         }
         let pins = &snapshot.config.pins;
         let rules = OwnRules { naming: snapshot.naming, pins, metrics: &self.metrics };
-        let changed = shared.with_own(deltas, rules);
+        let changed = shared.with_own(&deltas, rules);
         log_new_flagged_tools(&shared, &changed, pins);
         let own = state.as_ref().map(|state| {
-            let changed = state.catalog.with_own(deltas, rules);
+            let changed = state.catalog.with_own(&deltas, rules);
             log_new_flagged_tools(&state.catalog, &changed, pins);
             changed
         });

@@ -15,6 +15,7 @@ use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::question;
 use lockgate_protocol::revision::Revision;
+use lockgate_text::hex;
 use lockgate_upstream::{Answer, BoxFuture, ClientChannel, QuestionError, ServerId, UpstreamError};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -26,7 +27,6 @@ use crate::client_channel::CallChannel;
 use crate::config::Limits;
 use crate::modern_clients::Lease;
 use crate::quota::{Exhausted, QuotaPermit, Quotas};
-use crate::random::random_id;
 use crate::rescue::RequestError;
 
 /// Time for a server to end an abandoned call after its questions were cancelled.
@@ -78,7 +78,8 @@ impl ParkedCalls {
         if self.calls.len() >= limits.parked_calls {
             return Err(RequestError::too_many_parked("parked_calls"));
         }
-        let Some(handle) = call.handle.clone().or_else(random_id) else {
+        let handle = call.handle.clone().or_else(|| hex::random::<16>().map(Into::into));
+        let Some(handle) = handle else {
             return Err(RequestError::too_many_parked("parked_calls"));
         };
         call.handle = Some(handle.clone());

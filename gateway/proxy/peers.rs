@@ -15,12 +15,12 @@ use lockgate_protocol::jsonrpc::Message;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::sealed::{Purpose, Sealer};
 use lockgate_protocol::{code, scan};
+use lockgate_text::date;
 use lockgate_upstream::BoxFuture;
 use serde_json::json;
 
 use crate::rescue::RequestError;
 use crate::transport::{Endpoint, Exchange, Reply, ReplyBody, SESSION, StreamedBody, header};
-use crate::unix_time;
 
 /// The header that authenticates a gateway to another.
 static PEER: HeaderName = HeaderName::from_static("lockgate-peer");
@@ -84,11 +84,12 @@ pub enum PeerError {
     Lost,
 }
 
-/// The kind of work that waits at a gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waiting {
-    Call,
-    Approval,
+lockgate_text::words! {
+    /// The kind of work that waits at a gateway.
+    pub(crate) enum Waiting {
+        Call = "call",
+        Approval = "approval",
+    }
 }
 
 /// Seals the address of the gateway that holds a call or approval. `bound` consists of the caller,
@@ -99,21 +100,16 @@ fn seal_holder(
     waiting: Waiting,
     address: SocketAddr,
 ) -> Option<String> {
-    let kind = match waiting {
-        Waiting::Call => "call",
-        Waiting::Approval => "approval",
-    };
-    let plain = format!("{kind} {address}");
-    let expires = unix_time::now() + HOLDER_LIFE;
+    let plain = format!("{} {address}", waiting.as_str());
+    let expires = date::now() + HOLDER_LIFE;
     sealer.seal(Purpose::Holder, bound, expires, plain.as_bytes()).ok()
 }
 
 fn open_holder(sealer: &Sealer, bound: &[&[u8]; 4], token: &str) -> Option<(Waiting, SocketAddr)> {
-    let plain = sealer.open(Purpose::Holder, bound, unix_time::now(), token).ok()?;
+    let plain = sealer.open(Purpose::Holder, bound, date::now(), token).ok()?;
     let plain = String::from_utf8(plain).ok()?;
     let (kind, address) = plain.split_once(' ')?;
-    let waiting = if kind == "approval" { Waiting::Approval } else { Waiting::Call };
-    Some((waiting, address.parse().ok()?))
+    Some((Waiting::parse(kind)?, address.parse().ok()?))
 }
 
 /// Appends the sealed address of the holding gateway to a request state.
@@ -274,7 +270,7 @@ pub(crate) fn sign(
 ) -> Option<PeerMessage> {
     let bound = bind_proof(to, &message);
     let bound = bound.each_ref().map(Vec::as_slice);
-    let expires = unix_time::now() + PROOF_LIFE;
+    let expires = date::now() + PROOF_LIFE;
     let proof = sealer.seal(Purpose::Peer, &bound, expires, b"").ok()?;
     message.headers.insert(PEER.clone(), HeaderValue::from_str(&proof).ok()?);
     Some(message)
@@ -307,7 +303,7 @@ pub fn find_sender(
     let bound = bind_proof(own, &message);
     let bound = bound.each_ref().map(Vec::as_slice);
     let Ok(proof) = proof.to_str() else { return Sender::Forger };
-    match sealer.open(Purpose::Peer, &bound, unix_time::now(), proof) {
+    match sealer.open(Purpose::Peer, &bound, date::now(), proof) {
         Ok(_) => Sender::Peer,
         Err(_) => Sender::Forger,
     }

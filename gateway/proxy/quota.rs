@@ -121,37 +121,19 @@ pub struct OpenStream {
     _share: Option<QuotaPermit>,
 }
 
-/// The limit that an additional stream would exceed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TooManyStreams {
-    #[error(
-        "too many open streams of this caller (limits.streams_per_principal): close one, or \
-            retry later"
-    )]
-    OfPrincipal,
-    #[error(
-        "too many open streams of this organisation (half of http.connections_per_address): \
-            close one, or retry later"
-    )]
-    OfOrganisation,
-}
-
-impl From<Exhausted> for TooManyStreams {
-    fn from(exhausted: Exhausted) -> Self {
-        match exhausted {
-            Exhausted::Principal => Self::OfPrincipal,
-            Exhausted::All | Exhausted::Organisation => Self::OfOrganisation,
-        }
-    }
-}
-
-impl TooManyStreams {
-    /// Returns the value of `data.reason`.
-    pub fn reason(self) -> &'static str {
-        match self {
-            Self::OfPrincipal => "streams_per_principal",
-            Self::OfOrganisation => "streams_of_organisation",
-        }
+/// Returns a limit on streams in words, and its name in an error's data.
+pub fn name_stream_limit(limit: Exhausted) -> (&'static str, &'static str) {
+    match limit {
+        Exhausted::Principal => (
+            "too many open streams of this caller (limits.streams_per_principal): close one, or \
+                retry later",
+            "streams_per_principal",
+        ),
+        Exhausted::All | Exhausted::Organisation => (
+            "too many open streams of this organisation (half of http.connections_per_address): \
+                close one, or retry later",
+            "streams_of_organisation",
+        ),
     }
 }
 
@@ -176,7 +158,7 @@ impl Streams {
         principal: &Principal,
         limit: usize,
         all: usize,
-    ) -> Result<OpenStream, TooManyStreams> {
+    ) -> Result<OpenStream, Exhausted> {
         let share = self.waiting.take_of_all(principal, limit, all)?;
         Ok(self.counted(Some(share)))
     }

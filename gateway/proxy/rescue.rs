@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 pub use failure::classify_failure;
 
 use crate::modern_clients::LaneError;
-use crate::quota::{Exhausted, TooManyStreams};
+use crate::quota::{Exhausted, name_stream_limit};
 use crate::transport::{ClientProtocol, LEGACY, Reply};
 
 /// Methods that an endpoint accepts without a session.
@@ -223,9 +223,9 @@ impl RequestError {
             .data(modern::version_error(requested))
     }
 
-    pub fn too_many_streams(too_many: TooManyStreams) -> Self {
-        let mut problem = Self::new(code::OVERLOADED, too_many.to_string())
-            .data(json!({"reason": too_many.reason()}));
+    pub fn too_many_streams(limit: Exhausted) -> Self {
+        let (words, reason) = name_stream_limit(limit);
+        let mut problem = Self::new(code::OVERLOADED, words).data(json!({"reason": reason}));
         problem.retry_after = Some(Duration::from_secs(5));
         problem
     }
@@ -427,15 +427,21 @@ pub(crate) enum ApprovalError {
     Changed(&'static str),
     #[error("the gateway is shutting down before its approval")]
     Stopping,
-    #[error("too many calls are waiting for approval ({})", reason(*.0))]
+    #[error("too many calls are waiting for approval ({})", name_limit(*.0).0)]
     NoRoom(Exhausted),
+    /// An error of the audit trail, which is not that of an approval for the client.
+    #[error(transparent)]
+    Unrecorded(#[from] RecordError),
 }
 
-fn reason(limit: Exhausted) -> &'static str {
+/// Returns a limit on approvals in words, and its name in an error's data.
+fn name_limit(limit: Exhausted) -> (&'static str, &'static str) {
     match limit {
-        Exhausted::All => "limits.approvals",
-        Exhausted::Organisation => "half of limits.approvals for one organisation",
-        Exhausted::Principal => "limits.approvals_per_principal",
+        Exhausted::All => ("limits.approvals", "approvals"),
+        Exhausted::Organisation => {
+            ("half of limits.approvals for one organisation", "approvals_of_organisation")
+        }
+        Exhausted::Principal => ("limits.approvals_per_principal", "approvals_per_principal"),
     }
 }
 
@@ -449,16 +455,9 @@ impl RequestError {
             ApprovalError::Unknown | ApprovalError::Other | ApprovalError::StateExpired => {
                 Self::invalid(words)
             }
-            ApprovalError::NoRoom(limit) => {
-                let name = match limit {
-                    Exhausted::All => "approvals",
-                    Exhausted::Organisation => "approvals_of_organisation",
-                    Exhausted::Principal => "approvals_per_principal",
-                };
-                Self::new(code::OVERLOADED, words)
-                    .status(StatusCode::SERVICE_UNAVAILABLE)
-                    .data(json!({"reason": name}))
-            }
+            ApprovalError::NoRoom(limit) => Self::new(code::OVERLOADED, words)
+                .status(StatusCode::SERVICE_UNAVAILABLE)
+                .data(json!({"reason": name_limit(*limit).1})),
             _ => Self::tool_error(words),
         };
         let rule = rule.map_or_else(|| "approval".into(), Arc::clone);

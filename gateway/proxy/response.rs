@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 use splice::{splice, write_cache_hints, write_meta};
 
 use crate::answers::{MAX_QUESTIONS, read_question};
-use crate::authorize::Permitted;
+use crate::authorize::{Permitted, TaskUse};
 use crate::context::RequestContext;
 use crate::rescue::RequestError;
 use crate::transport::Text;
@@ -253,7 +253,7 @@ fn rewrite(
             let token = context.request.param_str(Key::TaskId);
             Change::To(write::quoted(token.as_deref().unwrap_or("")))
         }
-        Key::Task if permitted.makes_task() => {
+        Key::Task if permitted.task_use() == TaskUse::OfClient => {
             let task = write_task(context, permitted, value);
             Change::To(task.map_err(|what| permitted.broken(what))?)
         }

@@ -19,24 +19,6 @@ use crate::transport::{Exchange, LEGACY, MODERN, Reply};
 /// Timeout for another gateway to accept an answer or the end of a session.
 const NOTE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The role of another gateway in the handling of a message.
-enum Way {
-    /// The message names a call held by that gateway.
-    To(Holder),
-    /// Another gateway forwarded the message, but the message names no call of this caller. A
-    /// gateway forwards only messages of the caller that it authenticated, so this gateway has
-    /// authenticated another caller and must not answer.
-    From,
-}
-
-/// Returns the way of a message, `None` for most messages.
-fn find_way(snapshot: &Snapshot, exchange: &Exchange, message: &Message) -> Option<Way> {
-    if let Some(holder) = Holder::of(&snapshot.sealer, exchange, message) {
-        return Some(Way::To(holder));
-    }
-    peers::is_sent_on(exchange).then_some(Way::From)
-}
-
 impl Gateway {
     /// Answers a message whose call is at another gateway, or that another gateway forwarded in
     /// error. Returns `None` for most messages.
@@ -47,20 +29,24 @@ impl Gateway {
         message: &Message,
     ) -> Option<Reply> {
         let peers = self.peers.get()?;
-        let way = find_way(snapshot, exchange, message)?;
+        let holder = Holder::of(&snapshot.sealer, exchange, message);
+        if holder.is_none() && !peers::is_sent_on(exchange) {
+            return None;
+        }
         // Boxed because it is rare, to keep the future of a request small.
-        Box::pin(answer_along(self, &**peers, snapshot, exchange, message, way)).await
+        Box::pin(answer_along(self, &**peers, snapshot, exchange, message, holder)).await
     }
 }
 
-/// Handles a message that names the gateway of its call. Returns `None` if that is this gateway.
+/// Handles a message that names the gateway of its call, or that another gateway forwarded. Returns
+/// `None` if the call is at this gateway.
 async fn answer_along(
     gateway: &Gateway,
     peers: &dyn Peers,
     snapshot: &Snapshot,
     exchange: &Exchange,
     message: &Message,
-    way: Way,
+    holder: Option<Holder>,
 ) -> Option<Reply> {
     let (text, id) = match message {
         Message::Request(request) => (&request.text, Some(request.id_bytes())),
@@ -68,20 +54,18 @@ async fn answer_along(
         Message::Notification(_) => return None,
     };
     let client = if id.is_some() { &MODERN } else { &LEGACY };
-    let Way::To(holder) = way else {
-        let problem = peers::refuse(Sender::Forger);
-        gateway.record_refused_request(&problem, exchange);
-        return Some(problem.reply_in(client, id.as_deref()));
-    };
     let own = peers.address();
     let sender = peers::find_sender(&snapshot.sealer, own, exchange, Method::POST, text.clone());
-    let sent = match (sender, holder.address == own) {
-        (Sender::Client | Sender::Peer, true) => return None,
-        (Sender::Client, false) => {
+    let sent = match (holder, sender) {
+        // The message was forwarded in error. A gateway forwards only messages of the caller that
+        // it authenticated, so this gateway has authenticated another caller and must not answer.
+        (None, _) => Err(peers::refuse(Sender::Forger)),
+        (Some(holder), Sender::Client | Sender::Peer) if holder.address == own => return None,
+        (Some(holder), Sender::Client) => {
             let limit = if id.is_some() { None } else { Some(NOTE_TIMEOUT) };
             send(peers, snapshot, exchange, (text.clone(), limit), &holder).await
         }
-        (sender, _) => Err(peers::refuse(sender)),
+        (_, sender) => Err(peers::refuse(sender)),
     };
     Some(match sent {
         Ok(answer) => peers::relay(answer, id.is_some()).await,

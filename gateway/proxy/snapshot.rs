@@ -131,30 +131,25 @@ fn compile(policy: &lockgate_policy::Config) -> Result<Policy, RulesError> {
 // credential, or for the gateway itself when it sends its own requests. They are signed with the
 // current keys, which may rotate.
 
-struct CallerAssertion {
-    signer: Arc<Signer>,
-    principal: Principal,
+/// Signs assertions for a caller, or for the gateway itself.
+pub struct SignedAssertion {
+    pub signer: Arc<Signer>,
+    pub caller: Option<Principal>,
 }
-
-/// Signs assertions for the gateway itself.
-pub struct GatewayAssertion(pub Arc<Signer>);
 
 impl Snapshot {
     /// Returns the identity assertion for a caller, if any server requires assertions.
     pub fn assertion(&self, principal: &Principal) -> Option<Arc<dyn IdentityAssertion>> {
         let signer = Arc::clone(self.signer.as_ref()?);
-        Some(Arc::new(CallerAssertion { signer, principal: principal.clone() }))
+        Some(Arc::new(SignedAssertion { signer, caller: Some(principal.clone()) }))
     }
 }
 
-impl IdentityAssertion for CallerAssertion {
+impl IdentityAssertion for SignedAssertion {
     fn sign_for(&self, audience: &Arc<str>) -> Option<HeaderValue> {
-        self.signer.sign_caller(&self.principal, audience)
-    }
-}
-
-impl IdentityAssertion for GatewayAssertion {
-    fn sign_for(&self, audience: &Arc<str>) -> Option<HeaderValue> {
-        self.0.sign_own(audience)
+        match &self.caller {
+            Some(caller) => self.signer.sign_caller(caller, audience),
+            None => self.signer.sign_own(audience),
+        }
     }
 }

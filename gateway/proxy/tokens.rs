@@ -7,15 +7,14 @@ use lockgate_protocol::key::Key;
 use lockgate_protocol::sealed::{Purpose, Reason};
 use lockgate_protocol::write::Object;
 use lockgate_protocol::{list, scan};
-use lockgate_text::json;
+use lockgate_text::{date, json};
 use lockgate_upstream::Upstream;
 
 use crate::answers::Questions;
-use crate::canonical::write_canonical;
+use crate::canonical::write_json;
 use crate::context::{Replaced, RequestContext, Resumption};
 use crate::peers::{self, Waiting};
 use crate::rescue::RequestError;
-use crate::unix_time;
 
 /// Time for a client to complete a round.
 const STATE_LIFE: Duration = Duration::from_secs(600);
@@ -83,7 +82,7 @@ pub(crate) fn seal(
     let sealed = context.snapshot.sealer.seal(
         Purpose::RequestState,
         &bound,
-        unix_time::now() + STATE_LIFE.as_secs(),
+        date::now() + STATE_LIFE.as_secs(),
         &plain,
     );
     let Ok(sealed) = sealed else { return Err("sent a request state that is too long") };
@@ -113,7 +112,7 @@ fn open(
     let bound = [context.endpoint.bound(), server.as_bytes(), target.as_bytes(), &digest];
     let sealer = &context.snapshot.sealer;
     let plain = sealer
-        .open(Purpose::RequestState, &bound, unix_time::now(), token)
+        .open(Purpose::RequestState, &bound, date::now(), token)
         .map_err(|refused| refused.reason().as_str())?;
     match plain.split_first_chunk() {
         Some((caller, round)) if *caller == mark_caller(context) => {
@@ -203,7 +202,7 @@ const CURSOR_LIFE: Duration = Duration::from_secs(3600);
 
 /// Seals a position in a list of the method, and of the URI if it has one, as a cursor.
 pub(crate) fn seal_cursor(context: &RequestContext, of: &[&str], plain: &[u8]) -> Option<String> {
-    let expires = unix_time::now() + CURSOR_LIFE.as_secs();
+    let expires = date::now() + CURSOR_LIFE.as_secs();
     let sealer = &context.snapshot.sealer;
     sealer.seal(Purpose::Cursor, &bind_cursor(context, of), expires, plain).ok()
 }
@@ -212,7 +211,7 @@ pub(crate) fn seal_cursor(context: &RequestContext, of: &[&str], plain: &[u8]) -
 pub(crate) fn open_cursor(context: &RequestContext, of: &[&str], cursor: &[u8]) -> Option<Vec<u8>> {
     let token = scan::as_str(cursor)?;
     let bound = bind_cursor(context, of);
-    context.snapshot.sealer.open(Purpose::Cursor, &bound, unix_time::now(), &token).ok()
+    context.snapshot.sealer.open(Purpose::Cursor, &bound, date::now(), &token).ok()
 }
 
 fn bind_cursor<'a>(context: &'a RequestContext, of: &[&'a str]) -> Vec<&'a [u8]> {
@@ -232,12 +231,7 @@ pub(crate) fn seal_task(
     context
         .snapshot
         .sealer
-        .seal(
-            Purpose::Task,
-            &context.bind(),
-            unix_time::now() + TASK_LIFE.as_secs(),
-            plain.as_bytes(),
-        )
+        .seal(Purpose::Task, &context.bind(), date::now() + TASK_LIFE.as_secs(), plain.as_bytes())
         .ok()
 }
 
@@ -256,7 +250,7 @@ pub(crate) fn digest(context: &RequestContext) -> [u8; 32] {
             continue;
         }
         let mut text = Vec::new();
-        if write_canonical(value, &mut text).is_err() {
+        if write_json(value, None, &mut text).is_err() {
             text = value.to_vec();
         }
         hasher.update(&[0]).update(name.as_bytes()).update(&[0]).update(&text);

@@ -20,47 +20,36 @@ pub enum Endpoint {
     /// `/servers/{slug}/mcp`: one server, its own names and URIs unchanged.
     Server(String),
     /// `/agents/{id}/mcp`: the servers assigned to an agent, names and URIs namespaced.
-    Agent(AgentPath),
+    Agent(NamedPath),
     /// `/endpoints/{name}/mcp`: chosen items of all servers, named by the operator.
-    Composed(ComposedPath),
+    Composed(NamedPath),
 }
 
-/// `endpoints/{name}`, which is never a valid slug.
+/// `agents/{id}` or `endpoints/{name}`, which is never a valid slug.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ComposedPath(String);
+pub struct NamedPath(String);
 
-impl ComposedPath {
-    const PREFIX: &'static str = "endpoints/";
-
+impl NamedPath {
+    /// Returns the id of the agent, or the name of the endpoint.
     pub fn name(&self) -> &str {
-        self.0.strip_prefix(Self::PREFIX).unwrap_or("")
-    }
-}
-
-/// `agents/{id}`: the path of an agent, which is never a valid slug.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct AgentPath(String);
-
-impl AgentPath {
-    const PREFIX: &'static str = "agents/";
-
-    pub fn new(id: &str) -> Self {
-        Self([Self::PREFIX, id].concat())
-    }
-
-    pub fn id(&self) -> &str {
-        self.0.strip_prefix(Self::PREFIX).unwrap_or("")
+        self.0.split_once('/').map_or("", |(_, name)| name)
     }
 }
 
 impl Endpoint {
+    /// Returns the endpoint of an agent, which may not exist.
+    pub fn agent(id: &str) -> Self {
+        Self::Agent(NamedPath(format!("agents/{id}")))
+    }
+
     /// Returns the path of the endpoint's URL.
     pub fn path(&self) -> Cow<'static, str> {
         match self {
             Self::All => Cow::Borrowed("/mcp"),
             Self::Server(slug) => Cow::Owned(format!("/servers/{slug}/mcp")),
-            Self::Agent(agent) => Cow::Owned(format!("/{}/mcp", agent.0)),
-            Self::Composed(composed) => Cow::Owned(format!("/{}/mcp", composed.0)),
+            Self::Agent(NamedPath(path)) | Self::Composed(NamedPath(path)) => {
+                Cow::Owned(format!("/{path}/mcp"))
+            }
         }
     }
 
@@ -82,8 +71,8 @@ impl Endpoint {
         }
         let endpoint = match kind {
             "servers" => Self::Server(name.to_owned()),
-            "agents" => Self::Agent(AgentPath::new(name)),
-            "endpoints" => Self::Composed(ComposedPath([ComposedPath::PREFIX, name].concat())),
+            "agents" => Self::agent(name),
+            "endpoints" => Self::Composed(NamedPath(format!("endpoints/{name}"))),
             _ => return None,
         };
         Some((endpoint, rest))
@@ -94,7 +83,7 @@ impl Endpoint {
         match self {
             Self::All => Resource::All,
             Self::Server(slug) => Resource::Server(slug),
-            Self::Agent(agent) => Resource::Agent(agent.id()),
+            Self::Agent(agent) => Resource::Agent(agent.name()),
             Self::Composed(composed) => Resource::Composed(composed.name()),
         }
     }
@@ -114,7 +103,7 @@ impl Endpoint {
     pub(crate) fn is_open_to(&self, caller: &Principal) -> bool {
         match (caller.only_agent(), self) {
             (None, _) => true,
-            (Some(only), Self::Agent(agent)) => agent.id() == only,
+            (Some(only), Self::Agent(agent)) => agent.name() == only,
             (Some(_), _) => false,
         }
     }
@@ -124,8 +113,7 @@ impl Endpoint {
         match self {
             Self::All => b"",
             Self::Server(slug) => slug.as_bytes(),
-            Self::Agent(agent) => agent.0.as_bytes(),
-            Self::Composed(composed) => composed.0.as_bytes(),
+            Self::Agent(NamedPath(path)) | Self::Composed(NamedPath(path)) => path.as_bytes(),
         }
     }
 }

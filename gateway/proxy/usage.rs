@@ -171,7 +171,7 @@ impl Table {
 
 /// All series since the last trim.
 #[derive(Default)]
-pub(crate) struct Usage {
+pub struct Usage {
     table: RwLock<Table>,
     hasher: RandomState,
 }
@@ -254,13 +254,13 @@ impl Usage {
     }
 
     /// Takes all counts.
-    pub(crate) fn take(&self) -> Vec<UsageCount> {
+    pub fn take(&self) -> Vec<UsageCount> {
         let all: Vec<Arc<Series>> = self.table.read().series.values().cloned().collect();
         all.into_iter().flat_map(|series| series.take()).collect()
     }
 
     /// Removes series that were not used since the last trim, unless a call is running.
-    pub(crate) fn trim(&self) {
+    pub fn trim(&self) {
         let mut table = self.table.write();
         table.series.retain(|_, series| {
             let is_used = series.is_used.swap(false, Relaxed);

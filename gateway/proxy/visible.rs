@@ -11,9 +11,8 @@ use lockgate_policy::TargetKind;
 use lockgate_protocol::method::Method;
 use lockgate_telemetry::{RECENT_STEP, RecentCalls, ServerFigures, ToolMetrics};
 use lockgate_upstream::{ListKind, Upstream};
-use tokio::sync::{broadcast, watch};
 
-use crate::activity::{ActivityPosition, EndedCall, NamedTool, ToolChange};
+use crate::activity::NamedTool;
 use crate::catalog::merge::{is_free, names_of};
 use crate::catalog::{Audience, View, index, organisation_of};
 use crate::directory::About;
@@ -116,11 +115,6 @@ impl Gateway {
         self.session_edge().map_or(0, |edge| edge.count(organisation))
     }
 
-    /// Ends a step of the recent call counts.
-    pub fn end_step(&self) {
-        self.metrics.end_step();
-    }
-
     /// Returns the servers visible to a caller.
     pub fn visible_servers(&self, caller: &Principal) -> Vec<Arc<dyn Upstream>> {
         let Some(view) = self.view_for(caller) else { return Vec::new() };
@@ -182,30 +176,6 @@ impl Gateway {
         Some((Arc::clone(&entry.server), Arc::clone(&entry.item.key)))
     }
 
-    /// Subscribes to added and removed tools of all organisations; filter with [`Self::sees_tool`].
-    #[must_use]
-    pub fn tool_changes(&self) -> broadcast::Receiver<ToolChange> {
-        self.directory.tools.changes()
-    }
-
-    /// Subscribes to ended tool calls of an organisation's members.
-    #[must_use]
-    pub fn ended_calls(&self, organisation: &str) -> broadcast::Receiver<Arc<EndedCall>> {
-        self.directory.tools.calls(organisation)
-    }
-
-    /// Subscribes to signals that requests of an organisation's members, or of all callers, were
-    /// decided or ended.
-    #[must_use]
-    pub fn activity(&self, organisation: Option<&str>) -> watch::Receiver<u64> {
-        self.activity.listen(organisation)
-    }
-
-    /// Returns the position in these signals, from which a later subscriber can continue.
-    pub fn activity_position(&self, organisation: Option<&str>) -> ActivityPosition {
-        self.activity.position(organisation)
-    }
-
     /// Returns whether a caller sees a tool, or would see the tool if it existed.
     pub fn sees_tool(&self, caller: &Principal, tool: &NamedTool) -> bool {
         if let Some(organisation) = &tool.server.organisation
@@ -247,11 +217,6 @@ impl Gateway {
     /// Returns whether an authenticated caller would still be authenticated now.
     pub fn is_current(&self, caller: &Principal) -> bool {
         self.snapshot().authenticator.current(caller).is_some()
-    }
-
-    /// Completes when the gateway is stopping.
-    pub async fn stopping(&self) {
-        self.stopping.cancelled().await;
     }
 
     fn view_for(&self, caller: &Principal) -> Option<Arc<View>> {

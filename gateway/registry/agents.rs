@@ -9,9 +9,7 @@ use lockgate_store::{AgentRecord, Change, is_integration};
 use serde::{Deserialize, Serialize};
 
 use crate::actor::{Actor, ChangeOptions, Changed};
-use crate::change::{
-    Digest, RequiredRecords, begin, check_version, find_integration, new_id, owner,
-};
+use crate::change::{Digest, begin, check_version, find_integration, new_id, owner};
 use crate::error::{InvalidField, RegistryError, Result};
 use crate::field;
 use crate::objects::{Agent, AgentPatch, Integration, NewAgent};
@@ -38,7 +36,7 @@ impl Registry {
     ) -> Result<Changed<Agent>> {
         let name = field::name(&new.name)?;
         let digest = Digest::new("create agent").part(new.name.as_bytes());
-        let mut pending = begin!(self, actor, options, digest, RequiredRecords::Nothing);
+        let mut pending = begin!(self, actor, options, digest, (None, None));
         let (own, all) = pending.change.count_agents(owner(&actor.principal)).await?;
         if own >= AGENTS_PER_OWNER {
             let most = AGENTS_PER_OWNER;
@@ -83,7 +81,7 @@ impl Registry {
             let message = format!("must not have more than {MAX_ITEMS} bytes as JSON");
             return Err(InvalidField::new("/items", message, "use wider patterns").into());
         }
-        let mut pending = begin!(self, actor, options, digest, RequiredRecords::Agent(id));
+        let mut pending = begin!(self, actor, options, digest, (Some(id), None));
         let mut record = find_agent(&mut pending.change, actor, id).await?;
         check_version(options, record.version)?;
         let before = Agent::from_record(&record);
@@ -109,7 +107,7 @@ impl Registry {
         options: &ChangeOptions,
     ) -> Result<Changed<Agent>> {
         let digest = Digest::new("delete agent").part(id.as_bytes());
-        let mut pending = begin!(self, actor, options, digest, RequiredRecords::Agent(id));
+        let mut pending = begin!(self, actor, options, digest, (Some(id), None));
         let record = find_agent(&mut pending.change, actor, id).await?;
         check_version(options, record.version)?;
         pending.change.delete_agent(id).await?;
@@ -126,7 +124,7 @@ impl Registry {
         options: &ChangeOptions,
     ) -> Result<Changed<Assignment>> {
         let digest = Digest::new("assign").part(agent.as_bytes()).part(integration.as_bytes());
-        let wanted = RequiredRecords::Both { agent, integration };
+        let wanted = (Some(agent), Some(integration));
         let mut pending = begin!(self, actor, options, digest, wanted);
         find_agent(&mut pending.change, actor, agent).await?;
         let Some(record) = pending.change.find_integration(integration).await? else {
@@ -161,7 +159,7 @@ impl Registry {
         let mut digest = Digest::new("agent server").part(agent.as_bytes());
         digest = digest.part(server.as_bytes());
         digest = digest.part(format!("{:?}", (wanted.is_assigned, &wanted.tools)).as_bytes());
-        let mut pending = begin!(self, actor, options, digest, RequiredRecords::Agent(agent));
+        let mut pending = begin!(self, actor, options, digest, (Some(agent), None));
         let change = &mut pending.change;
         find_agent(change, actor, agent).await?;
         let is_enabled = !is_integration(server) || find_integration(change, server).await?.enabled;
@@ -217,7 +215,7 @@ impl Registry {
         options: &ChangeOptions,
     ) -> Result<Changed<Assignment>> {
         let digest = Digest::new("unassign").part(agent.as_bytes()).part(integration.as_bytes());
-        let wanted = RequiredRecords::Both { agent, integration };
+        let wanted = (Some(agent), Some(integration));
         let mut pending = begin!(self, actor, options, digest, wanted);
         find_agent(&mut pending.change, actor, agent).await?;
         let record = find_integration(&mut pending.change, integration).await?;

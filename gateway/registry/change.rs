@@ -50,13 +50,8 @@ macro_rules! begin {
 
 pub(crate) use begin;
 
-/// The records that a change requires.
-pub(crate) enum RequiredRecords<'a> {
-    Nothing,
-    Agent(&'a str),
-    Integration(&'a str),
-    Both { agent: &'a str, integration: &'a str },
-}
+/// The ids of the agent and of the integration that a change requires.
+pub(crate) type RequiredRecords<'a> = (Option<&'a str>, Option<&'a str>);
 
 /// Digest of a change's parameters, each prefixed by its length. A secret yields a digest per key
 /// of the ring, the first key's before the others, so that a repeated change is still recognised
@@ -126,12 +121,12 @@ impl Registry {
         digest: Digest,
         wanted: RequiredRecords<'_>,
     ) -> Result<Begun<'_, T>> {
-        wanted.check_ids()?;
+        check_ids(wanted)?;
         if let Some(key) = &options.idempotency_key {
             field::idempotency_key(key)?;
         }
         let turn = self.take_turn(&actor.organisation).await?;
-        let beginning = self.begin_in_store(actor, options, &wanted);
+        let beginning = self.begin_in_store(actor, options, wanted);
         let mut change = match tokio::time::timeout(BEGIN_TIMEOUT, beginning).await {
             Ok(begun) => begun?,
             Err(_) => {
@@ -166,7 +161,7 @@ impl Registry {
         &self,
         actor: &Actor,
         options: &ChangeOptions,
-        wanted: &RequiredRecords<'_>,
+        wanted: RequiredRecords<'_>,
     ) -> Result<Change<'_>> {
         // A stored outcome may concern a record that has been deleted since.
         if options.idempotency_key.is_none() {
@@ -196,7 +191,7 @@ impl Registry {
         &self,
         actor: &Actor,
         options: &ChangeOptions,
-        wanted: &RequiredRecords<'_>,
+        wanted: RequiredRecords<'_>,
     ) -> Result<()> {
         if self.check_known(actor, options, wanted).is_ok() || self.refresh().await.is_err() {
             return Ok(());
@@ -208,13 +203,13 @@ impl Registry {
         &self,
         actor: &Actor,
         options: &ChangeOptions,
-        wanted: &RequiredRecords<'_>,
+        wanted: RequiredRecords<'_>,
     ) -> Result<()> {
         let version = match wanted {
-            RequiredRecords::Nothing => return Ok(()),
-            RequiredRecords::Agent(id) => self.agent(actor, id)?.version,
-            RequiredRecords::Integration(id) => self.integration(actor, id)?.version,
-            RequiredRecords::Both { agent, integration } => {
+            (None, None) => return Ok(()),
+            (Some(id), None) => self.agent(actor, id)?.version,
+            (None, Some(id)) => self.integration(actor, id)?.version,
+            (Some(agent), Some(integration)) => {
                 self.agent(actor, agent)?;
                 // The integration may be another organisation's, for which operators get their own
                 // error.
@@ -274,26 +269,14 @@ pub(crate) async fn find_integration(
     change.find_integration(id).await?.ok_or(RegistryError::IntegrationNotFound)
 }
 
-impl RequiredRecords<'_> {
-    fn check_ids(&self) -> Result<()> {
-        match self {
-            RequiredRecords::Nothing => Ok(()),
-            RequiredRecords::Agent(id) => check_agent_id(id),
-            RequiredRecords::Integration(id) => check_integration_id(id),
-            RequiredRecords::Both { agent, integration } => {
-                check_agent_id(agent)?;
-                check_integration_id(integration)
-            }
-        }
+fn check_ids((agent, integration): RequiredRecords<'_>) -> Result<()> {
+    if agent.is_some_and(|id| !is_id(id, "agt_")) {
+        return Err(RegistryError::AgentNotFound);
     }
-}
-
-fn check_agent_id(id: &str) -> Result<()> {
-    if is_id(id, "agt_") { Ok(()) } else { Err(RegistryError::AgentNotFound) }
-}
-
-fn check_integration_id(id: &str) -> Result<()> {
-    if is_id(id, "int_") { Ok(()) } else { Err(RegistryError::IntegrationNotFound) }
+    if integration.is_some_and(|id| !is_id(id, "int_")) {
+        return Err(RegistryError::IntegrationNotFound);
+    }
+    Ok(())
 }
 
 /// Returns whether an id has the form that [`new_id`] generates.

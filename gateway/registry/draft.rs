@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use lockgate_store::{Change, IntegrationRecord, Secret};
-use url::Url;
 
 use crate::actor::{Actor, Changed, Warning};
 use crate::change::new_id;
@@ -25,7 +24,7 @@ pub(crate) struct Draft {
     pub(crate) slug: Option<String>,
     /// The slug of the catalogue entry.
     pub(crate) catalogue: Option<String>,
-    pub(crate) url: Url,
+    pub(crate) url: String,
     pub(crate) auth: Auth,
     pub(crate) credentials: Option<Secret>,
     /// `None` keeps the current value; new integrations are enabled.
@@ -34,15 +33,8 @@ pub(crate) struct Draft {
     pub(crate) warnings: Vec<Warning>,
 }
 
-/// A validated patch.
-pub(crate) struct CheckedPatch {
-    pub(crate) name: Option<String>,
-    pub(crate) url: Option<Url>,
-    pub(crate) auth: Option<Auth>,
-    pub(crate) credentials: Option<Secret>,
-    pub(crate) enabled: Option<bool>,
-    pub(crate) warnings: Vec<Warning>,
-}
+/// A validated patch, and its warnings.
+pub(crate) type CheckedPatch = (IntegrationPatch, Vec<Warning>);
 
 impl Registry {
     /// Returns a record as callers may see it.
@@ -64,7 +56,7 @@ impl Registry {
                 let catalogue = self.catalogue();
                 let found = catalogue.get(&entry).ok_or(RegistryError::EntryNotFound)?;
                 let name = field::name(name.as_deref().unwrap_or(&found.title))?;
-                (name, Some(entry), found.url.clone(), found.auth.clone(), Vec::new())
+                (name, Some(entry), found.url.to_string(), found.auth.clone(), Vec::new())
             }
         };
         if credentials.is_some() {
@@ -77,13 +69,11 @@ impl Registry {
         let name = patch.name.as_deref().map(field::name).transpose()?;
         let checked = patch.url.as_deref().map(|given| self.check_url(given)).transpose()?;
         let (url, warnings) = checked.unzip();
-        let warnings = warnings.unwrap_or_default();
         let auth = patch.auth.map(|auth| auth.checked()).transpose()?;
         if let Some(secret) = &patch.credentials {
             field::credentials(secret)?;
         }
-        let IntegrationPatch { credentials, enabled, .. } = patch;
-        Ok(CheckedPatch { name, url, auth, credentials, enabled, warnings })
+        Ok((IntegrationPatch { name, url, auth, ..patch }, warnings.unwrap_or_default()))
     }
 
     pub(crate) async fn insert_draft(
@@ -108,7 +98,7 @@ impl Registry {
             kind: kind.as_str().to_owned(),
             catalogue: draft.catalogue,
             source: draft.source,
-            url: draft.url.to_string(),
+            url: draft.url,
             auth: draft.auth.method().to_owned(),
             auth_header: draft.auth.header().map(str::to_owned),
             sealed: None,
@@ -132,7 +122,7 @@ impl Registry {
         &self,
         change: &mut Change<'_>,
         mut record: IntegrationRecord,
-        patch: CheckedPatch,
+        (patch, warnings): CheckedPatch,
     ) -> Result<Changed<Integration>> {
         let before = record.clone();
         if let Some(name) = patch.name {
@@ -142,13 +132,11 @@ impl Registry {
         record.enabled = patch.enabled.unwrap_or(record.enabled);
         match record.catalogue {
             Some(_) => {
-                refuse_place(patch.url.as_ref(), patch.auth.as_ref())?;
+                refuse_place(patch.url.as_deref(), patch.auth.as_ref())?;
                 self.reseal_predefined(&mut record, patch.credentials.as_ref())?;
             }
             None => {
-                if let Some(url) = patch.url {
-                    record.url = url.to_string();
-                }
+                record.url = patch.url.unwrap_or(record.url);
                 let auth = patch.auth.unwrap_or_else(|| Auth::of_record(&before));
                 self.reseal(&mut record, &before, &auth, patch.credentials.as_ref())?;
             }
@@ -167,14 +155,14 @@ impl Registry {
             change.carry_lists(&record.id, before.version, record.version).await?;
         }
         let mut changed = Changed::new(Some(self.show(&before)), Some(self.show(&record)));
-        changed.warnings = patch.warnings;
+        changed.warnings = warnings;
         Ok(changed)
     }
 
-    fn check_url(&self, text: &str) -> Result<(Url, Vec<Warning>)> {
+    fn check_url(&self, text: &str) -> Result<(String, Vec<Warning>)> {
         let (url, warnings) = field::url(text)?;
         (self.check_url)(&url)?;
-        Ok((url, warnings))
+        Ok((url.into(), warnings))
     }
 
     /// Returns the requested slug if it is free, or a free slug derived from `base`.
@@ -250,14 +238,15 @@ async fn refuse_taken_name(change: &mut Change<'_>, record: &IntegrationRecord) 
 }
 
 /// Rejects an address or method for a predefined integration: the catalogue entry defines both.
-fn refuse_place(url: Option<&Url>, auth: Option<&Auth>) -> Result<(), InvalidField> {
+fn refuse_place(url: Option<&str>, auth: Option<&Auth>) -> Result<(), InvalidField> {
+    let pointer = match (url, auth) {
+        (Some(_), _) => "/url",
+        (None, Some(_)) => "/auth",
+        (None, None) => return Ok(()),
+    };
     let message = "is set by the operator's catalogue";
     let way_out = "leave it out, or add a server of your own by its address";
-    match (url, auth) {
-        (Some(_), _) => Err(InvalidField::new("/url", message, way_out)),
-        (None, Some(_)) => Err(InvalidField::new("/auth", message, way_out)),
-        (None, None) => Ok(()),
-    }
+    Err(InvalidField::new(pointer, message, way_out))
 }
 
 fn need_field(record: &IntegrationRecord) -> Result<String, InvalidField> {

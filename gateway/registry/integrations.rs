@@ -8,7 +8,7 @@ use lockgate_store::{IntegrationRecord, Resealed, StoreError, VaultError};
 use lockgate_text::organisation::find_mistake;
 
 use crate::actor::{Actor, ChangeOptions, Changed};
-use crate::change::{Digest, RequiredRecords, begin, check_version, find_integration};
+use crate::change::{Digest, begin, check_version, find_integration};
 use crate::draft::check_credentials;
 use crate::error::{InvalidField, RegistryError, Result};
 use crate::objects::{Integration, IntegrationPatch, NewIntegration};
@@ -29,7 +29,7 @@ impl Registry {
         let digest = digest.secret(new.credentials.as_ref(), &self.vault);
         let draft = self.draft(new)?;
         check_credentials(&draft.auth, draft.credentials.as_ref())?;
-        let mut pending = begin!(self, actor, options, digest, RequiredRecords::Nothing);
+        let mut pending = begin!(self, actor, options, digest, (None, None));
         let changed = self.insert_draft(&mut pending.change, actor, draft).await?;
         self.finish(pending, actor, options, changed).await
     }
@@ -44,7 +44,7 @@ impl Registry {
     ) -> Result<Changed<Integration>> {
         let digest = digest_patch(id, &patch, self);
         let patch = self.check_patch(patch)?;
-        let mut pending = begin!(self, actor, options, digest, RequiredRecords::Integration(id));
+        let mut pending = begin!(self, actor, options, digest, (None, Some(id)));
         let record = find_integration(&mut pending.change, id).await?;
         check_version(options, record.version)?;
         let changed = self.update_record(&mut pending.change, record, patch).await?;
@@ -71,7 +71,7 @@ impl Registry {
         options: &ChangeOptions,
     ) -> Result<Changed<Integration>> {
         let digest = Digest::new("delete integration").part(id.as_bytes());
-        let mut pending = begin!(self, actor, options, digest, RequiredRecords::Integration(id));
+        let mut pending = begin!(self, actor, options, digest, (None, Some(id)));
         let record = find_integration(&mut pending.change, id).await?;
         check_version(options, record.version)?;
         pending.change.delete_integration(id).await?;
@@ -150,7 +150,7 @@ impl Registry {
             return Err(InvalidField::new("/id", mistake, "choose another name").into());
         }
         let digest = Digest::new("create organisation");
-        let pending = begin!(self, actor, options, digest, RequiredRecords::Nothing);
+        let pending = begin!(self, actor, options, digest, (None, None));
         if !pending.change.is_first() {
             return Err(RegistryError::OrganisationExists);
         }
@@ -170,7 +170,7 @@ impl Registry {
             return Err(RegistryError::OrganisationNotFound);
         }
         let digest = Digest::new("delete organisation");
-        let mut pending = begin!(self, actor, options, digest, RequiredRecords::Nothing);
+        let mut pending = begin!(self, actor, options, digest, (None, None));
         if pending.change.is_first() {
             return Err(RegistryError::OrganisationNotFound);
         }

@@ -6,11 +6,11 @@ use lockgate_store::{Change, IntegrationRecord, Secret};
 use serde::{Deserialize, Serialize};
 
 use crate::actor::{Actor, ChangeOptions, Changed, Warning};
-use crate::change::{Digest, RequiredRecords, begin, check_version};
+use crate::change::{Digest, begin, check_version};
 use crate::draft::{CheckedPatch, Draft, MAX_INTEGRATIONS};
 use crate::error::{InvalidField, RegistryError, Result};
 use crate::field;
-use crate::objects::{Auth, Integration, NewIntegration};
+use crate::objects::{Auth, Integration, IntegrationPatch, NewIntegration};
 use crate::registry::Registry;
 use crate::state::open_sealed;
 
@@ -62,7 +62,7 @@ impl Registry {
         for (at, wanted) in wanted.into_iter().enumerate() {
             drafts.push(self.draft(wanted).map_err(|error| error.of_item(at))?);
         }
-        let mut pending = begin!(self, actor, options, digest, RequiredRecords::Nothing);
+        let mut pending = begin!(self, actor, options, digest, (None, None));
         let records = pending.change.list_integrations().await?;
         let parts: Vec<_> =
             records.iter().map(|record| (record.id.as_str(), record.version)).collect();
@@ -112,7 +112,7 @@ impl Registry {
 
     fn is_different(&self, record: &IntegrationRecord, draft: &Draft) -> bool {
         let is_elsewhere = draft.catalogue.is_none()
-            && (draft.url.as_str() != record.url || draft.auth != Auth::of_record(record));
+            && (draft.url != record.url || draft.auth != Auth::of_record(record));
         is_elsewhere
             || draft.name != record.name
             || matches!(draft.enabled, Some(enabled) if enabled != record.enabled)
@@ -155,14 +155,9 @@ impl Draft {
             Some(_) => (None, None),
             None => (Some(self.url), Some(self.auth)),
         };
-        CheckedPatch {
-            name: Some(self.name),
-            url,
-            auth,
-            credentials: self.credentials,
-            enabled: self.enabled,
-            warnings: self.warnings,
-        }
+        let Self { credentials, enabled, .. } = self;
+        let name = Some(self.name);
+        (IntegrationPatch { name, url, auth, credentials, enabled }, self.warnings)
     }
 }
 

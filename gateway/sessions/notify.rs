@@ -133,10 +133,7 @@ impl Edge {
 
     /// Returns the servers of a source that are not in a view.
     fn find_hidden_servers(&self, source: &Source, view: Option<&View>) -> Vec<Arc<dyn Upstream>> {
-        let mut servers = match source {
-            None => self.gateway.servers(),
-            Some(organisation) => self.gateway.servers_of(organisation),
-        };
+        let mut servers = self.gateway.directory.servers_of(source.as_deref());
         if let Some(view) = view {
             servers.retain(|server| view.server(&ServerId::of(&**server)).is_none());
         }

@@ -29,8 +29,8 @@ use lockgate_proxy::catalog::View;
 use lockgate_proxy::catalog::entry::{Audience, ListMarks};
 use lockgate_proxy::own_lists::OwnServers;
 use lockgate_proxy::quota::{Exhausted, QuotaPermit, Quotas};
-use lockgate_proxy::random::random_id;
 use lockgate_proxy::transport::Endpoint;
+use lockgate_text::hex;
 use lockgate_upstream::{LogLevel, QuestionError};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
@@ -155,7 +155,8 @@ impl Sessions {
         }
         let own = limits.of_principal();
         let share = self.shares.take_of_all(&principal, own, limits.sessions)?;
-        let Some(id) = id.or_else(random_id) else { return Err(Exhausted::All) };
+        let id = id.or_else(|| hex::random::<16>().map(Into::into));
+        let Some(id) = id else { return Err(Exhausted::All) };
         let Opening { revision, capabilities, defers_loading } = opening;
         let roots_changes = capabilities::declares(&capabilities, &["roots", "listChanged"]);
         // `carried` drops `roots.listChanged`, which applies only to the session's own connections.

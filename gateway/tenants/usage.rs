@@ -47,9 +47,9 @@ impl Tenants {
         let now = now();
         // The counts are of the time since the last take.
         let at = std::mem::replace(&mut *self.usage.taken.lock(), now);
-        let taken = self.gateway.take_usage();
+        let taken = self.gateway.usage.take();
         if at / HOUR != now / HOUR {
-            self.gateway.trim_usage();
+            self.gateway.usage.trim();
         }
         self.count_days(&taken, at / DAY);
         let mut counts: Vec<_> = taken.into_iter().map(convert).collect();

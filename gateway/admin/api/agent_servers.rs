@@ -89,7 +89,7 @@ impl Candidates {
             }
             servers.insert(server.slug().to_owned(), server);
         }
-        for server in state.gateway.servers_of(caller.organisation()) {
+        for server in state.gateway.directory.servers_of(Some(caller.organisation())) {
             if integrations.contains_key(server.slug()) {
                 servers.entry(server.slug().to_owned()).or_insert(server);
             }

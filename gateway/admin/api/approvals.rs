@@ -1,6 +1,8 @@
 //! Calls that are pending approval, as at `/approvals` beside MCP. Policies decide which callers
 //! may approve a call; roles of the API do not matter.
 
+use lockgate_proxy::ApproverError;
+
 use super::operation::*;
 use crate::approvals::UNKNOWN_CALL;
 
@@ -27,7 +29,8 @@ pub(crate) async fn list_approvals(
     By { state, caller, .. }: By<User>,
     Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<WaitingApproval>>, Problem> {
-    let waiting = state.gateway.list_approvals(&caller.principal);
+    let gateway = &state.gateway;
+    let waiting = gateway.approvals.waiting.list(gateway.approver(&caller.principal));
     let waiting = waiting.into_iter().map(WaitingApproval).collect();
     Ok(Json(query.cut(waiting, WaitingApproval::id)?))
 }
@@ -44,7 +47,8 @@ pub(crate) async fn list_ended_approvals(
     By { state, caller, .. }: By<User>,
     Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<WaitingApproval>>, Problem> {
-    let ended = state.gateway.list_ended_approvals(&caller.principal);
+    let gateway = &state.gateway;
+    let ended = gateway.approvals.waiting.list_ended(gateway.approver(&caller.principal));
     let ended = ended.into_iter().map(WaitingApproval).collect();
     Ok(Json(query.cut(ended, WaitingApproval::id)?))
 }
@@ -58,7 +62,8 @@ pub(crate) async fn show_approval(
     By { state, caller, .. }: By<User>,
     Path(id): Path<String>,
 ) -> Result<Json<WaitingApproval>, Problem> {
-    match state.gateway.find_approval(&caller.principal, &id) {
+    let gateway = &state.gateway;
+    match gateway.approvals.waiting.find(gateway.approver(&caller.principal), &id) {
         Some(call) => Ok(Json(WaitingApproval(call))),
         None => Err(Problem::not_found("APPROVAL_NOT_FOUND", UNKNOWN_CALL)),
     }
@@ -104,7 +109,7 @@ fn answer(
         Ok(answered) => return Ok(Json(answered)),
         Err(error) => error,
     };
-    let (status, code) = if error.is_unknown {
+    let (status, code) = if error == ApproverError::Unknown {
         (StatusCode::NOT_FOUND, "APPROVAL_NOT_FOUND")
     } else {
         (StatusCode::CONFLICT, "APPROVAL_NOT_COUNTED")

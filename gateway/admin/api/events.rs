@@ -12,6 +12,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use lockgate_accounts::Holder;
+use lockgate_proxy::quota::name_stream_limit;
 use lockgate_proxy::{EndedCall, OpenStream, ToolChange};
 use lockgate_upstream::ServerId;
 use tokio::sync::broadcast::error::RecvError;
@@ -97,7 +98,7 @@ impl Position {
         state.journal.follow(&state.gateway, &state.operations.accounts());
         let mut count = None;
         if decisions {
-            let found = state.gateway.activity_position(decisions_scope(caller));
+            let found = state.gateway.activity.position(decisions_scope(caller));
             let told = found.told.is_some_and(|told| told.elapsed() < SETTLE_DELAY);
             if found.is_new || told {
                 tokio::time::sleep(SETTLE_DELAY).await;
@@ -219,7 +220,7 @@ impl Follower {
     ) -> Result<Self, Problem> {
         let place = state.gateway.stream(&caller.principal).map_err(|too_many| {
             let status = StatusCode::SERVICE_UNAVAILABLE;
-            Problem::new(status, "OVERLOADED", too_many.to_string())
+            Problem::new(status, "OVERLOADED", name_stream_limit(too_many).0)
         })?;
         state.journal.follow(&state.gateway, &state.operations.accounts());
         let newest = state.journal.subscribe();
@@ -233,9 +234,9 @@ impl Follower {
         Ok(Self {
             position,
             newest,
-            calls: state.gateway.ended_calls(organisation),
+            calls: state.gateway.directory.tools.calls(organisation),
             decisions: None,
-            approvals: state.gateway.approval_changes(),
+            approvals: state.gateway.approvals.waiting.changes(),
             waiting: list_waiting(&state, &caller),
             known: visible.iter().map(|server| ServerId::of(&**server)).collect(),
             next_look: Instant::now() + CREDENTIAL_CHECK_INTERVAL,
@@ -248,7 +249,7 @@ impl Follower {
     /// Subscribes an administrator to decisions. If there were some since `counted`, an event is
     /// due.
     fn listen_to_decisions(&mut self, counted: Option<u64>) {
-        let mut news = self.state.gateway.activity(decisions_scope(&self.caller));
+        let mut news = self.state.gateway.activity.listen(decisions_scope(&self.caller));
         if counted.is_some_and(|counted| counted != *news.borrow()) {
             news.mark_changed();
         }
@@ -258,7 +259,7 @@ impl Follower {
     /// Waits for the next event of this caller.
     pub(crate) async fn next(&mut self) -> ReaderEvent {
         let gateway = Arc::clone(&self.state.gateway);
-        let mut stopping = std::pin::pin!(gateway.stopping());
+        let mut stopping = std::pin::pin!(gateway.stopping.cancelled());
         loop {
             if !gateway.is_current(&self.caller.principal) {
                 return ReaderEvent::Revoked;
@@ -436,7 +437,8 @@ async fn hear(decisions: &mut Option<Decisions>) {
 
 /// Returns the ids of the calls that wait for a caller's approval.
 fn list_waiting(state: &ApiState, caller: &Caller) -> Vec<String> {
-    let calls = state.gateway.list_approvals(&caller.principal);
+    let gateway = &state.gateway;
+    let calls = gateway.approvals.waiting.list(gateway.approver(&caller.principal));
     calls.iter().map(|call| call["id"].as_str().unwrap_or("").to_owned()).collect()
 }
 

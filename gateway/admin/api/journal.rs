@@ -89,8 +89,8 @@ impl Journal {
             return;
         }
         let heard = GatewayEvents {
-            events: gateway.events().subscribe(),
-            tools: gateway.tool_changes(),
+            events: gateway.directory.events.subscribe(),
+            tools: gateway.directory.tools.changes(),
             accounts: accounts.changes(),
             told: HashMap::new(),
         };
@@ -242,10 +242,7 @@ impl GatewayEvents {
             Event::Announced(announcement) => &announcement.server,
             _ => return None,
         };
-        let servers = match &id.organisation {
-            Some(organisation) => gateway.servers_of(organisation),
-            None => gateway.servers(),
-        };
+        let servers = gateway.directory.servers_of(id.organisation.as_deref());
         let Some(server) = servers.into_iter().find(|server| id.names(&**server)) else {
             self.told.remove(id);
             return Some(News::Server(id.clone(), describe_missing(&id.slug)));

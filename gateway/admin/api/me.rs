@@ -73,8 +73,8 @@ pub(crate) async fn show_me(
         roles,
         scopes,
         endpoint: format!("{}/mcp", caller.base),
-        approvals: state.gateway.list_approvals(principal).len(),
-        pending: state.gateway.list_pending_tools(principal),
+        approvals: state.gateway.approvals.waiting.list(state.gateway.approver(principal)).len(),
+        pending: state.gateway.approvals.waiting.list_tools_of(principal),
         has_keys_file: state.operations.has_keys_file(),
         position,
     })

@@ -4,7 +4,7 @@
 use lockgate_authn::{Identity, KEY, Principal};
 use lockgate_policy::cases::{Caller as Subject, Case};
 use lockgate_policy::{DEFAULT, Explanation as Explained, Step, TargetKind};
-use lockgate_proxy::transport::{AgentPath, Endpoint};
+use lockgate_proxy::transport::Endpoint;
 use lockgate_proxy::{DecisionQuestion, TargetState, TooManyJudgements};
 
 use super::keys::read_clock;
@@ -189,7 +189,7 @@ fn known_callers(state: &ApiState, caller: &Caller) -> Vec<(String, Subject)> {
             continue;
         }
         let roles = key.roles.iter().map(|role| role.as_str().into()).collect();
-        let scopes = state.gateway.expand_scopes(&key.scopes);
+        let scopes = state.gateway.snapshot().authenticator.expand_scopes(&key.scopes).into_vec();
         let subject = Subject {
             issuer: KEY.to_owned(),
             subject: key.id.clone(),
@@ -292,7 +292,7 @@ pub(crate) async fn explain_decision(
     let principal = make_principal(&subject);
     let at = match (&question.at, principal.only_agent()) {
         (Some(at), _) => at.clone(),
-        (None, Some(agent)) => Endpoint::Agent(AgentPath::new(agent)).path().into_owned(),
+        (None, Some(agent)) => Endpoint::agent(agent).path().into_owned(),
         (None, None) => Endpoint::All.path().into_owned(),
     };
     let target = match kind {

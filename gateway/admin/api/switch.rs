@@ -140,10 +140,7 @@ async fn make_switch(
 
 /// Describes a configured server, or a server of an organisation, for the record.
 fn describe_state(state: &ApiState, own: Option<&str>, name: &str) -> Option<String> {
-    let servers = match own {
-        None => state.gateway.servers(),
-        Some(organisation) => state.gateway.servers_of(organisation),
-    };
+    let servers = state.gateway.directory.servers_of(own);
     let server = servers.into_iter().find(|server| server.slug() == name)?;
     Some(json!({"server": name, "state": server.status().state.as_str()}).to_string())
 }

@@ -29,7 +29,7 @@ fn every_refusal_is_told_apart_by_its_words_and_carries_an_error_without_id() {
         (ListenerError::Busy, 503),
         (ListenerError::Memory, 503),
         (ListenerError::Streams, 503),
-        (ListenerError::CallersStreams(TooManyStreams::OfPrincipal), 503),
+        (ListenerError::CallersStreams(Exhausted::Principal), 503),
         (ListenerError::NoSession, 404),
     ];
     let words: HashSet<_> = all.iter().map(|(refusal, _)| refusal.describe().2).collect();

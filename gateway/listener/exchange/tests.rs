@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use lockgate_proxy::transport::{AgentPath, Outgoing, Text};
+use lockgate_proxy::transport::{Outgoing, Text};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 
@@ -34,8 +34,8 @@ fn paths_are_matched_by_hand() {
         ("/servers/git-hub.v2_~/mcp", server("git-hub.v2_~")),
         ("/sse", Route::Sse(Endpoint::All)),
         ("/servers/a/sse", Route::Sse(Endpoint::Server("a".into()))),
-        ("/agents/Ag_1/mcp", Route::Mcp(Endpoint::Agent(AgentPath::new("Ag_1")))),
-        ("/agents/a/sse", Route::Sse(Endpoint::Agent(AgentPath::new("a")))),
+        ("/agents/Ag_1/mcp", Route::Mcp(Endpoint::agent("Ag_1"))),
+        ("/agents/a/sse", Route::Sse(Endpoint::agent("a"))),
         ("/messages", Route::Messages),
     ];
     for (text, expected) in table {

@@ -36,13 +36,6 @@ pub(crate) struct CallerAnswer {
     pub(crate) approves: Option<bool>,
 }
 
-/// Why an answered question cannot be taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TakeError {
-    Unknown,
-    Expired,
-}
-
 #[derive(Default)]
 pub(crate) struct AskedCalls {
     tables: Mutex<Tables>,
@@ -83,13 +76,9 @@ impl AskedCalls {
         Ok(())
     }
 
-    /// Removes and returns an answered question, so that it counts only once.
-    ///
-    /// # Errors
-    /// The question is unknown or has expired.
-    pub(crate) fn take(&self, nonce: &Nonce) -> Result<AskedCall, TakeError> {
-        let asked = self.tables.lock().asked.remove(nonce).ok_or(TakeError::Unknown)?;
-        if asked.call.expires > Instant::now() { Ok(asked.call) } else { Err(TakeError::Expired) }
+    /// Removes and returns an answered question, so that it counts only once. It may have expired.
+    pub(crate) fn take(&self, nonce: &Nonce) -> Option<AskedCall> {
+        Some(self.tables.lock().asked.remove(nonce)?.call)
     }
 
     /// Allows the paused call's next round without a new approval.

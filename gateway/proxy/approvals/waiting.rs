@@ -31,7 +31,7 @@ pub(crate) enum Ending {
 
 /// Why an approver's vote does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum VoteError {
+pub enum ApproverError {
     #[error("no call with this id is waiting for your approval")]
     Unknown,
     #[error("you made this call: another approver must approve it")]
@@ -48,11 +48,11 @@ pub(crate) fn join_names(rules: &[Arc<ApprovalRule>]) -> String {
 }
 
 /// Records a vote that counts while the call waits for more.
-pub(crate) type RecordVote<'a> = &'a dyn Fn(&WaitingCall) -> Result<(), VoteError>;
+pub(crate) type RecordVote<'a> = &'a dyn Fn(&WaitingCall) -> Result<(), ApproverError>;
 
 /// A principal that lists waiting calls or votes on them.
 #[derive(Clone, Copy)]
-pub(crate) struct Approver<'a> {
+pub struct Approver<'a> {
     pub(crate) principal: &'a Principal,
     /// Operators are members of every organisation.
     pub(crate) is_operator: bool,
@@ -94,7 +94,7 @@ struct Calls {
 }
 
 #[derive(Default)]
-pub(crate) struct WaitingCalls {
+pub struct WaitingCalls {
     calls: Arc<Calls>,
     shares: Arc<Quotas>,
 }
@@ -212,18 +212,18 @@ impl WaitingCall {
         approver: Approver<'_>,
         approve: bool,
         record: RecordVote<'_>,
-    ) -> Result<Value, VoteError> {
-        let Some(counts) = self.counts(approver) else { return Err(VoteError::Unknown) };
+    ) -> Result<Value, ApproverError> {
+        let Some(counts) = self.counts(approver) else { return Err(ApproverError::Unknown) };
         let voter = approver.principal;
         if is_same_person(voter, &self.requester) {
-            return Err(VoteError::Own);
+            return Err(ApproverError::Own);
         }
         let mut votes = self.votes.lock();
         if votes.sender.is_none() {
-            return Err(VoteError::Unknown);
+            return Err(ApproverError::Unknown);
         }
         if approve && votes.approved.iter().any(|(earlier, _)| is_same_person(earlier, voter)) {
-            return Err(VoteError::Twice);
+            return Err(ApproverError::Twice);
         }
         if approve {
             votes.approved.push((voter.clone(), counts));
@@ -235,14 +235,14 @@ impl WaitingCall {
         };
         let decided = ending.is_some();
         if let Some(ending) = ending {
-            let Some(sender) = votes.sender.take() else { return Err(VoteError::Unknown) };
+            let Some(sender) = votes.sender.take() else { return Err(ApproverError::Unknown) };
             votes.ending = Some(ending.clone());
             if sender.send(ending).is_err() {
                 votes.ending = None;
-                return Err(VoteError::Unknown);
+                return Err(ApproverError::Unknown);
             }
         } else if matches!(&votes.sender, Some(sender) if sender.is_closed()) {
-            return Err(VoteError::Unknown);
+            return Err(ApproverError::Unknown);
         } else if let Err(error) = record(self) {
             votes.approved.pop();
             return Err(error);
@@ -297,19 +297,19 @@ impl WaitingCalls {
     }
 
     /// Lists the calls that the approver may decide on, oldest first.
-    pub(crate) fn list(&self, approver: Approver<'_>) -> Vec<Value> {
+    pub fn list(&self, approver: Approver<'_>) -> Vec<Value> {
         let mut calls: Vec<_> = self.calls.waiting.lock().values().cloned().collect();
         calls.sort_by_key(|call| call.asked);
         calls.iter().filter_map(|call| call.show_to(approver)).collect()
     }
 
     /// Returns the call with this id if the approver may decide on it.
-    pub(crate) fn find(&self, approver: Approver<'_>, id: &str) -> Option<Value> {
+    pub fn find(&self, approver: Approver<'_>, id: &str) -> Option<Value> {
         self.get(id)?.show_to(approver)
     }
 
-    /// Lists the tools of the requester's calls.
-    pub(crate) fn list_tools_of(&self, requester: &Principal) -> Vec<String> {
+    /// Lists the tools of the requester's own calls that wait.
+    pub fn list_tools_of(&self, requester: &Principal) -> Vec<String> {
         let waiting = self.calls.waiting.lock();
         let own = waiting.values().filter(|call| is_same_person(&call.requester, requester));
         own.map(|call| call.shown["tool"].as_str().unwrap_or("").to_owned()).collect()
@@ -322,15 +322,15 @@ impl WaitingCalls {
     /// Counts a vote and returns the call's new state.
     ///
     /// # Errors
-    /// [`VoteError`].
+    /// [`ApproverError`].
     pub(crate) fn vote(
         &self,
         id: &str,
         approver: Approver<'_>,
         approve: bool,
         record: RecordVote<'_>,
-    ) -> Result<(Arc<WaitingCall>, Value), VoteError> {
-        let Some(call) = self.get(id) else { return Err(VoteError::Unknown) };
+    ) -> Result<(Arc<WaitingCall>, Value), ApproverError> {
+        let Some(call) = self.get(id) else { return Err(ApproverError::Unknown) };
         let state = call.vote(approver, approve, record)?;
         self.calls.changes.send_replace(());
         Ok((call, state))
@@ -338,7 +338,7 @@ impl WaitingCalls {
 
     /// Lists the recently completed calls that the approver could decide on, newest first, with
     /// their final state, its time and the deciding approvers.
-    pub(crate) fn list_ended(&self, approver: Approver<'_>) -> Vec<Value> {
+    pub fn list_ended(&self, approver: Approver<'_>) -> Vec<Value> {
         let now = SystemTime::now();
         let mut ended = self.calls.ended.lock();
         ended.retain(|one| now.duration_since(one.at).unwrap_or_default() < ENDED_SHOWN);
@@ -352,8 +352,8 @@ impl WaitingCalls {
         shown.collect()
     }
 
-    /// Subscribes to changes of all waiting calls.
-    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+    /// Subscribes to changes of the calls that wait for any approver.
+    pub fn changes(&self) -> watch::Receiver<()> {
         self.calls.changes.subscribe()
     }
 

@@ -10,14 +10,12 @@ use std::sync::{Arc, OnceLock};
 use lockgate_policy::response::{Response, Spec};
 use lockgate_policy::{ApprovalRule, Refusal};
 use lockgate_protocol::key::Key;
-use lockgate_protocol::scan::{self, Keys, ScanError, Scanner};
-use lockgate_protocol::write;
 use lockgate_text::unseen::is_unseen;
 use serde_json::{Value, json};
 
 use crate::approvals::waiting::join_names;
 use crate::authorize::Permitted;
-use crate::canonical::{read_items, write_canonical};
+use crate::canonical::write_json;
 use crate::context::RequestContext;
 use crate::response::scrub::form::texts;
 use crate::rights::name_principal;
@@ -50,7 +48,7 @@ impl ApprovedCall {
         }
         let arguments = arguments.unwrap_or(b"{}").to_vec();
         let mut canonical = Vec::with_capacity(arguments.len());
-        if write_canonical(&arguments, &mut canonical).is_err() {
+        if write_json(&arguments, None, &mut canonical).is_err() {
             return Err(Refusal("its arguments have too many members".into()));
         }
         let name = context.request.param_str(Key::Name);
@@ -146,7 +144,7 @@ pub(super) fn show_arguments(raw: &[u8], rule: Option<&Response>) -> String {
     let clean =
         Response::all(secrets().into_iter().chain(rule)).and_then(|rule| texts(&rule, "", raw));
     let mut text = Vec::with_capacity(raw.len());
-    if write_shown(clean.as_deref().unwrap_or(raw), &mut text).is_err() {
+    if write_json(clean.as_deref().unwrap_or(raw), Some(cut), &mut text).is_err() {
         return HIDDEN.to_owned();
     }
     let mut shown = show_text(&String::from_utf8_lossy(&text));
@@ -173,45 +171,6 @@ fn secrets() -> Option<&'static Response> {
     let compiled =
         SECRETS.get_or_init(|| Response::compile(&Spec { secrets: true, ..Spec::default() }).ok());
     compiled.as_ref()
-}
-
-/// Writes the JSON on one line, with strings decoded and cut. Numbers are copied verbatim: parsing
-/// could round a number that the server receives in full.
-fn write_shown(raw: &[u8], out: &mut Vec<u8>) -> Result<(), ScanError> {
-    let mut scanner = Scanner::new(raw, scan::MAX_DEPTH)?;
-    match scanner.peek() {
-        Some(b'{') => {
-            let (_, members) = scanner.members(Keys::Distinct)?;
-            out.push(b'{');
-            for (at, member) in members.iter().enumerate() {
-                if at > 0 {
-                    out.push(b',');
-                }
-                write::string(out, &member.name(raw));
-                out.push(b':');
-                write_shown(member.value.of(raw), out)?;
-            }
-            out.push(b'}');
-        }
-        Some(b'[') => {
-            out.push(b'[');
-            for (at, item) in read_items(&mut scanner)?.into_iter().enumerate() {
-                if at > 0 {
-                    out.push(b',');
-                }
-                write_shown(item.of(raw), out)?;
-            }
-            out.push(b']');
-        }
-        _ => {
-            let scalar = scanner.value()?.of(raw);
-            match scan::as_str(scalar) {
-                Some(text) => write::string(out, &cut(&text)),
-                None => out.extend_from_slice(scalar),
-            }
-        }
-    }
-    Ok(())
 }
 
 fn cut(text: &str) -> Cow<'_, str> {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use lockgate_authn::Principal;
 use lockgate_protocol::key::Key;
-use lockgate_telemetry::audit;
+use lockgate_telemetry::audit::{self, RecordError};
 
-use super::{Asking, Stop};
+use super::Asking;
 use crate::approvals::waiting::{join_names, name_of};
-use crate::rescue::{ApprovalError, RequestError};
+use crate::rescue::ApprovalError;
 use crate::rights::{CallerRights, name_principal};
 use crate::snapshot::Seeing;
 
@@ -19,21 +19,21 @@ impl Asking<'_> {
         GoneRecord { asking: self, is_over: false }
     }
 
-    pub(super) fn deny<T>(&self, by: &Principal) -> Result<T, Stop> {
+    pub(super) fn deny<T>(&self, by: &Principal) -> Result<T, ApprovalError> {
         self.record("denied", std::slice::from_ref(by))?;
         let is_caller = *by == self.context.principal;
         let who = if is_caller { "its caller".to_owned() } else { name_of(by) };
-        Err(ApprovalError::Denied(who).into())
+        Err(ApprovalError::Denied(who))
     }
 
-    pub(super) fn expire<T>(&self) -> Result<T, Stop> {
+    pub(super) fn expire<T>(&self) -> Result<T, ApprovalError> {
         self.record("expired", &[])?;
-        Err(ApprovalError::Expired.into())
+        Err(ApprovalError::Expired)
     }
 
     /// Records a state in the log and the audit trail. If the operator requires audit records, a
     /// failed record stops the call.
-    pub(super) fn record(&self, state: &'static str, by: &[Principal]) -> Result<(), RequestError> {
+    pub(super) fn record(&self, state: &'static str, by: &[Principal]) -> Result<(), RecordError> {
         let Self { gateway, context, permitted, call, .. } = self;
         let rule = join_names(permitted.approvals());
         let names: Vec<_> = by.iter().map(name_of).collect();
@@ -55,8 +55,7 @@ impl Asking<'_> {
             server: &permitted.server().qualified_name(),
             name: tool,
             digest: &digest,
-        })?;
-        Ok(())
+        })
     }
 }
 
@@ -76,7 +75,7 @@ impl GoneRecord<'_> {
 impl Drop for GoneRecord<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            drop(self.asking.record("gone", &[]));
+            let _ = self.asking.record("gone", &[]);
         }
     }
 }

@@ -47,7 +47,7 @@ struct Approval {
 
 /// How a call runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TaskUse {
+pub(crate) enum TaskUse {
     /// As an ordinary call.
     None,
     /// As a task that the client follows.
@@ -126,24 +126,8 @@ impl Permitted {
         self
     }
 
-    /// Returns whether the call runs as a task that the gateway requested.
-    pub(crate) fn runs_task(&self) -> bool {
-        matches!(self.task_use, TaskUse::OfGateway | TaskUse::Converted)
-    }
-
-    /// Returns whether the gateway follows the task to its end.
-    pub(crate) fn follows_task(&self) -> bool {
-        self.task_use == TaskUse::OfGateway
-    }
-
-    /// Returns whether the client follows the task through the tasks extension.
-    pub(crate) fn converts_task(&self) -> bool {
-        self.task_use == TaskUse::Converted
-    }
-
-    /// Returns whether the call creates a task that its client follows.
-    pub(crate) fn makes_task(&self) -> bool {
-        self.task_use == TaskUse::OfClient
+    pub(crate) fn task_use(&self) -> TaskUse {
+        self.task_use
     }
 
     pub(super) fn with_parked(mut self, parked: Option<Parked>) -> Self {
@@ -240,10 +224,6 @@ impl Permitted {
     /// Returns the policy that allows the request; `None` for requests of an earlier call.
     pub(crate) fn rule(&self) -> Option<&Arc<str>> {
         self.rule.as_ref()
-    }
-
-    pub(crate) fn rule_name(&self) -> Option<&str> {
-        self.rule.as_deref()
     }
 
     pub fn server(&self) -> &Arc<dyn Upstream> {

@@ -7,7 +7,7 @@ use super::*;
 
 fn canonical(text: &str) -> String {
     let mut out = Vec::new();
-    write_canonical(text.as_bytes(), &mut out).unwrap();
+    write_json(text.as_bytes(), None, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 

@@ -19,8 +19,7 @@ use super::entry::{CatalogEntry, Rendered, ViewEntry, index};
 use super::groups::Groups;
 use super::view::{Degraded, View};
 use super::{Catalog, Declared};
-use crate::catalog::merge;
-use crate::catalog::merge::{INCOMPLETE_KEEP_MS, KEEP_MS};
+use crate::catalog::merge::{self, INCOMPLETE_KEEP_MS, KEEP_MS};
 use crate::catalog::tool_index::ViewSearch;
 use crate::config::{Group, ToolSearch, ToolsMode};
 use crate::items::{Compose, is_management};
@@ -292,7 +291,7 @@ fn make_view(
         view.servers.insert(chosen.slug.clone(), Arc::clone(chosen.server));
         let Some(declared) = chosen.declared else { continue };
         view.offers = view.offers.or(declared.offers());
-        if let Some(extensions) = &declared.extensions {
+        if let Some(extensions) = &declared.lists.extensions {
             announced.add(extensions, viewing.extensions);
         }
         if let Some(text) = &declared.instructions {
@@ -314,19 +313,13 @@ fn entries_of(seen: &[ViewEntry]) -> Vec<Arc<CatalogEntry>> {
 
 /// Maps web URIs to servers. The operator's servers take precedence over an organisation's.
 fn add_web_resources(view: &mut View) {
-    let mut shared = Vec::new();
-    for entry in &view.items[index(ListKind::Resources)] {
-        if entry.exposed != entry.item.key {
-            continue;
+    for is_shared in [false, true] {
+        for entry in &view.items[index(ListKind::Resources)] {
+            let is_web = entry.exposed == entry.item.key;
+            if is_web && entry.server.organisation().is_none() == is_shared {
+                view.web.insert(Box::from(&*entry.exposed), entry.slug.clone());
+            }
         }
-        if entry.server.organisation().is_none() {
-            shared.push(entry);
-        } else {
-            view.web.insert(Box::from(&*entry.exposed), entry.slug.clone());
-        }
-    }
-    for entry in shared {
-        view.web.insert(Box::from(&*entry.exposed), entry.slug.clone());
     }
 }
 
@@ -365,12 +358,12 @@ fn degraded(slug: &Slug, declared: &Declared) -> Option<Degraded> {
         UpstreamState::Resting => status.trouble.is_none(),
         // The server's offers are known, and the server is only reconnecting.
         UpstreamState::Pending => {
-            status.trouble.is_none() && status.peer.is_some() && declared.version > 0
+            status.trouble.is_none() && status.peer.is_some() && declared.lists.version > 0
         }
         _ => false,
     };
     // Only the short reason: full error texts may contain commands and addresses.
-    let reason = match declared.read_at {
+    let reason = match declared.lists.read_at {
         None if is_well => return None,
         None => status.reason(),
         Some(then) => {

@@ -14,8 +14,7 @@ use lockgate_telemetry::{Metrics, ToolMetrics};
 use lockgate_upstream::{Catalog, Item, ListKind, Status, Upstream, UpstreamState};
 
 use crate::catalog::entry::{Audience, CatalogEntry, ViewEntry, category, organisation_of};
-use crate::inspect;
-use crate::inspect::{ArgumentCheck, KnownInspections, Looking};
+use crate::inspect::{self, ArgumentCheck, KnownInspections, Looking};
 use crate::items::Compose;
 
 pub(super) struct ServerLists<'a> {

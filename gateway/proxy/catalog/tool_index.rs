@@ -2,14 +2,13 @@
 //! with which clients find and call them, in place of a long list.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use blake3::Hash;
 use lockgate_protocol::list;
 use lockgate_search::{Builder, Document, Index, Part, Query, Vector, find, find_similar};
 use lockgate_text::json;
-use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::catalog::entry::{CatalogEntry, RenderedList};
@@ -25,19 +24,10 @@ const MAX_PARAMETERS: usize = 16;
 pub(crate) struct ToolIndex {
     pub(crate) tools: Vec<Arc<CatalogEntry>>,
     index: OnceLock<Index>,
-    filling: Mutex<Filling>,
+    /// Whether the computation of vectors runs, or has ended.
+    is_filling: AtomicBool,
     /// The number of a source of vectors, and its vectors of all tools, by number.
     vectors: OnceLock<(u64, Vec<Vector>)>,
-}
-
-/// The state of the computation of vectors.
-#[derive(Default)]
-enum Filling {
-    #[default]
-    Wanted,
-    /// It runs, or has ended.
-    Begun,
-    WantedFrom(Instant),
 }
 
 impl ToolIndex {
@@ -77,21 +67,12 @@ impl ToolIndex {
 
     /// Returns whether the caller is to compute the vectors.
     pub(crate) fn begin_filling(&self) -> bool {
-        let mut filling = self.filling.lock();
-        let begins = match *filling {
-            Filling::Wanted => true,
-            Filling::Begun => false,
-            Filling::WantedFrom(time) => Instant::now() >= time,
-        };
-        if begins {
-            *filling = Filling::Begun;
-        }
-        begins
+        !self.is_filling.swap(true, Ordering::Relaxed)
     }
 
-    /// Lets another attempt begin later.
-    pub(crate) fn retry_filling(&self, time: Instant) {
-        *self.filling.lock() = Filling::WantedFrom(time);
+    /// Lets another attempt begin.
+    pub(crate) fn retry_filling(&self) {
+        self.is_filling.store(false, Ordering::Relaxed);
     }
 
     pub(crate) fn set_vectors(&self, source: u64, vectors: Vec<Vector>) {

@@ -2,6 +2,7 @@
 //! views. Names are looked up, never parsed.
 
 use std::collections::{BTreeMap, HashMap};
+use std::mem::discriminant;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -11,6 +12,7 @@ use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::name::Slug;
 use lockgate_upstream::{Announcement, ListKind, ServerId, Upstream};
 use parking_lot::RwLock;
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::catalog::entry::{Audience, CatalogEntry, ListMarks, Rendered, ViewEntry, index};
@@ -28,7 +30,7 @@ const INDEX_WEIGHT: usize = 1200;
 const VIEW_WEIGHT: usize = 4 * 1024;
 
 /// A server with lists that may be missing or out of date.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Degraded {
     pub(crate) server: String,
     pub(crate) state: &'static str,
@@ -36,6 +38,7 @@ pub(crate) struct Degraded {
     pub(crate) since: String,
     pub(crate) reason: String,
     /// The offered features: all of them until the server has been listed.
+    #[serde(skip)]
     pub(super) offers: Offers,
 }
 
@@ -225,8 +228,6 @@ impl View {
 /// Limit on each of: the views of the operator's servers alone, those of all organisations, and
 /// those of clients with their own lists. In bytes, as estimated by [`View::weight`].
 const MAX_WEIGHT: usize = 64 * 1024 * 1024;
-/// Key for callers without an organisation.
-const NO_ORGANISATION: u64 = u64::MAX;
 
 pub(crate) struct Views {
     kept: RwLock<KeptViews>,
@@ -241,7 +242,7 @@ impl Default for Views {
 }
 
 /// What a view is built from, beside the operator's catalog.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ViewLayer {
     Shared,
     /// An organisation's servers, by the number of the organisation's state.
@@ -253,17 +254,8 @@ pub(crate) enum ViewLayer {
 #[derive(Default)]
 struct KeptViews {
     shared: Layer,
-    /// Views that include an organisation's servers, by the number of the organisation's state.
-    own: Shares,
-    /// Views of callers with their own lists, by the same number or [`NO_ORGANISATION`].
-    of_clients: Shares,
-}
-
-/// The layers of several owners within a shared limit.
-#[derive(Default)]
-struct Shares {
-    layers: HashMap<u64, Layer>,
-    weight: usize,
+    /// Those of several owners. Each of the two kinds of layers has a shared limit.
+    owned: HashMap<ViewLayer, Layer>,
 }
 
 /// Views built from the same catalogs.
@@ -291,10 +283,7 @@ impl Views {
         let kept = self.kept.read();
         let layer = match of {
             ViewLayer::Shared => &kept.shared,
-            ViewLayer::Own(own) => kept.own.layers.get(&own)?,
-            ViewLayer::OfClient(own) => {
-                kept.of_clients.layers.get(&own.unwrap_or(NO_ORGANISATION))?
-            }
+            of => kept.owned.get(&of)?,
         };
         let found = layer.by_endpoint.get(endpoint)?.get(&mark)?;
         found.used.store(self.count_use(), Ordering::Relaxed);
@@ -318,19 +307,15 @@ impl Views {
         let used = self.count_use();
         match of {
             ViewLayer::Shared => kept.shared.keep_within(self.max_weight, at, view, used),
-            ViewLayer::Own(own) => kept.own.keep_within(self.max_weight, own, at, view, used),
-            ViewLayer::OfClient(own) => {
-                let owner = own.unwrap_or(NO_ORGANISATION);
-                kept.of_clients.keep_within(self.max_weight, owner, at, view, used)
-            }
+            of => kept.keep_owned(self.max_weight, of, at, view, used),
         }
     }
 
     /// Drops the views that include an organisation's previous state.
     pub(crate) fn forget(&self, own: u64) {
         let mut kept = self.kept.write();
-        kept.own.forget(own);
-        kept.of_clients.forget(own);
+        kept.owned.remove(&ViewLayer::Own(own));
+        kept.owned.remove(&ViewLayer::OfClient(Some(own)));
     }
 
     /// Drops all views, because policy or naming has changed.
@@ -343,54 +328,39 @@ impl Views {
     }
 }
 
-impl Shares {
-    /// Keeps a view; evicts views of the heaviest owner to make room.
-    fn keep_within(
+impl KeptViews {
+    /// Keeps a view of an owner. To make room, evicts views of the heaviest owner, so that all get
+    /// a share of the memory, unless the newcomer is the heaviest and has no view to evict.
+    fn keep_owned(
         &mut self,
         max: usize,
-        owner: u64,
+        of: ViewLayer,
         at: (&Endpoint, [u8; 16]),
         view: View,
         used: u64,
     ) -> Arc<View> {
         let weight = view.weight();
-        while self.weight + weight > max {
-            if !self.drop_of_heaviest(owner, weight) {
-                return Arc::new(view);
+        loop {
+            let mut all = weight;
+            let mut heaviest = (weight, None);
+            for (other, layer) in &self.owned {
+                if discriminant(other) != discriminant(&of) {
+                    continue;
+                }
+                all += layer.weight;
+                let added = if *other == of { weight } else { 0 };
+                heaviest = heaviest.max((layer.weight + added, Some(*other)));
+            }
+            if all <= max {
+                return self.owned.entry(of).or_default().insert(at, view, weight, used);
+            }
+            let (_, Some(heaviest)) = heaviest else { return Arc::new(view) };
+            let Some(layer) = self.owned.get_mut(&heaviest) else { return Arc::new(view) };
+            layer.drop_least_used();
+            if layer.by_endpoint.is_empty() {
+                self.owned.remove(&heaviest);
             }
         }
-        let layer = self.layers.entry(owner).or_default();
-        let before = layer.weight;
-        let kept_view = layer.insert(at, view, weight, used);
-        self.weight += layer.weight - before;
-        kept_view
-    }
-
-    fn forget(&mut self, owner: u64) {
-        if let Some(gone) = self.layers.remove(&owner) {
-            self.weight -= gone.weight;
-        }
-    }
-
-    /// Evicts a view of the heaviest owner, so that all owners get a share of the memory. Returns
-    /// `false` if the newcomer is the heaviest and has no view to evict.
-    fn drop_of_heaviest(&mut self, newcomer: u64, weight: usize) -> bool {
-        let mut heaviest: Option<(usize, u64)> = None;
-        for (&own, layer) in &self.layers {
-            let added = if own == newcomer { weight } else { 0 };
-            heaviest = heaviest.max(Some((layer.weight + added, own)));
-        }
-        let Some((heaviest, own)) = heaviest else { return false };
-        if heaviest < weight {
-            return false;
-        }
-        let Some(layer) = self.layers.get_mut(&own) else { return false };
-        let gone = layer.drop_least_used();
-        if layer.by_endpoint.is_empty() {
-            self.layers.remove(&own);
-        }
-        self.weight -= gone;
-        true
     }
 }
 

@@ -7,7 +7,7 @@ use lockgate_protocol::revision::Era;
 use lockgate_upstream::Upstream;
 use tokio::sync::broadcast;
 
-use super::{Directory, Organisation};
+use super::{Directory, ServerSource};
 use crate::catalog::Servers;
 
 impl Directory {
@@ -51,11 +51,11 @@ impl Directory {
         deadline: Duration,
     ) -> bool {
         let own = self.organisation(organisation);
-        let shared = self.wait_for_interactive_of(organisation, None, deadline);
+        let shared = self.wait_for_interactive_of(organisation, &self.shared, deadline);
         match own {
             None => shared.await,
             Some(own) => {
-                let own = self.wait_for_interactive_of(organisation, Some(&own), deadline);
+                let own = self.wait_for_interactive_of(organisation, &own, deadline);
                 let (shared, own) = tokio::join!(shared, own);
                 shared || own
             }
@@ -65,22 +65,18 @@ impl Directory {
     async fn wait_for_interactive_of(
         &self,
         organisation: &str,
-        own: Option<&Organisation>,
+        source: &ServerSource,
         deadline: Duration,
     ) -> bool {
-        let set = self.set_of(own);
-        let before = self.version_of(own);
-        if set.interactive_known.load(Ordering::Acquire) == before {
+        let set = &source.set;
+        let before = source.state.load().catalog.version;
+        if set.interactive_known.load(Ordering::Acquire) == before + 1 {
             return false;
         }
         // Boxed because it is rare, to keep the future of a request small.
         Box::pin(self.wait_for_interactive(organisation, &set.get(), Era::Modern, deadline)).await;
-        let after = self.version_of(own);
-        set.interactive_known.store(after, Ordering::Release);
+        let after = source.state.load().catalog.version;
+        set.interactive_known.store(after + 1, Ordering::Release);
         before != after
-    }
-
-    fn version_of(&self, own: Option<&Organisation>) -> u64 {
-        own.map_or_else(|| self.catalog.load().version, |own| own.state().catalog.version)
     }
 }

@@ -1,6 +1,6 @@
-//! The servers of a source, the operator's or an organisation's, and an organisation's catalog and
-//! agents. Catalog and agents are replaced as a single numbered state, so that a view never mixes
-//! two states.
+//! The servers of a source, the operator's or an organisation's, with its catalog and, of an
+//! organisation, its agents. Catalog and agents are replaced as a single numbered state, so that a
+//! view never mixes two states.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -24,17 +24,19 @@ use crate::catalog::{Catalog, Servers};
 use crate::items::is_management;
 use crate::transport::Endpoint;
 
-pub(crate) struct Organisation {
+/// The operator's configuration, or an organisation.
+pub(crate) struct ServerSource {
+    /// The organisation's name; empty for the operator's.
     pub(crate) name: Arc<str>,
     pub(super) set: ServerSet,
-    state: ArcSwap<DirectoryState>,
+    pub(super) state: ArcSwap<DirectoryState>,
     changing: Mutex<()>,
     pub(crate) single_principal: SinglePrincipal,
 }
 
-/// The current catalog and agents of an organisation.
+/// The current catalog and agents of a source.
 pub(crate) struct DirectoryState {
-    /// Unique among the states of all organisations.
+    /// Unique among the states of all sources.
     pub(crate) number: u64,
     pub(crate) catalog: Arc<Catalog>,
     agents: Arc<HashMap<String, AgentServers>>,
@@ -67,7 +69,7 @@ impl DirectoryState {
     }
 }
 
-impl Organisation {
+impl ServerSource {
     pub(super) fn new(name: Arc<str>, catalog: Catalog) -> Self {
         Self {
             name,
@@ -111,27 +113,17 @@ impl Organisation {
 
 /// The servers of a source. Tracks whether all have come up, and whether their offers to clients
 /// that can be asked questions are known.
+#[derive(Default)]
 pub(crate) struct ServerSet {
     servers: Mutex<Servers>,
     /// Servers with merged lists, with a failure, or with a request that has waited in vain.
     known: Mutex<HashSet<Instance>>,
-    /// Catalog version with the offers to modern clients that can be asked questions.
+    /// One more than the catalog version with the offers to modern clients that can be asked
+    /// questions.
     pub(super) interactive_known: AtomicU64,
     /// Whether all servers are in `known`.
     settled: AtomicBool,
     settling: Notify,
-}
-
-impl Default for ServerSet {
-    fn default() -> Self {
-        Self {
-            servers: Mutex::default(),
-            known: Mutex::default(),
-            interactive_known: AtomicU64::new(u64::MAX),
-            settled: AtomicBool::new(false),
-            settling: Notify::new(),
-        }
-    }
 }
 
 impl ServerSet {

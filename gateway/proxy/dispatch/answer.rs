@@ -93,21 +93,9 @@ fn write_list_meta(object: &mut Object<'_>, context: &RequestContext) {
         inner.raw(meta::SERVER_INFO, info);
     }
     if missing {
-        inner.raw(meta::DEGRADED, list_degraded(&context.view).to_string().as_bytes());
+        inner.raw(meta::DEGRADED, json!(context.view.degraded).to_string().as_bytes());
     }
     inner.close();
-}
-
-fn list_degraded(view: &View) -> Value {
-    let all = view.degraded.iter().map(|one| {
-        json!({
-            "server": one.server,
-            "state": one.state,
-            "since": one.since,
-            "reason": one.reason,
-        })
-    });
-    all.collect()
 }
 
 pub(super) fn write_discovery(context: &RequestContext) -> Text {
@@ -125,7 +113,7 @@ pub(super) fn write_discovery(context: &RequestContext) -> Text {
         "_meta": {meta::SERVER_INFO: info},
     });
     if !context.view.degraded.is_empty() {
-        result["_meta"][meta::DEGRADED] = list_degraded(&context.view);
+        result["_meta"][meta::DEGRADED] = json!(context.view.degraded);
     }
     if let Some(text) = join_instructions(&context.snapshot, &context.view, context.search()) {
         result["instructions"] = text.into();

@@ -143,7 +143,7 @@ pub fn audit_allow<'a>(
     let name = name_of(context, permitted);
     let server = permitted.server().qualified_name();
     let about = describe_request(context, Some(&server), name, trace);
-    let decision = Decision::Allow(permitted.rule_name(), permitted.would());
+    let decision = Decision::Allow(permitted.rule().map(|rule| &**rule), permitted.would());
     let ticket = trail.decide(&about, find_arguments(context), decision);
     gateway.activity.tell(context.principal.organisation());
     Ok(Some(ticket?))
@@ -198,13 +198,7 @@ fn find_name(context: &RequestContext) -> Option<Cow<'_, str>> {
         method => request.param_str(method.target()?)?,
     };
     let end = name.floor_char_boundary(2 * audit::MAX_TEXT);
-    Some(match name {
-        Cow::Borrowed(name) => Cow::Borrowed(name.get(..end).unwrap_or("")),
-        Cow::Owned(mut name) => {
-            name.truncate(end);
-            Cow::Owned(name)
-        }
-    })
+    Some(if end < name.len() { name.get(..end).unwrap_or("").to_owned().into() } else { name })
 }
 
 /// Returns the name of a method in records. Unknown methods are recorded by name as targets.
@@ -345,36 +339,20 @@ impl Drop for CallRecord<'_> {
 /// Returns the server of the requested item and the rule that hides it, if the item exists.
 fn find_hiding_rule(gateway: &Gateway, context: &RequestContext) -> Option<(String, Arc<str>)> {
     let request = &context.request;
-    match request.method {
-        Method::ToolsCall => {
-            hides(gateway, context, &[TargetKind::Tool], &request.param_str(Key::Name)?)
-        }
-        Method::PromptsGet => {
-            hides(gateway, context, &[TargetKind::Prompt], &request.param_str(Key::Name)?)
-        }
+    let (kinds, name): (&[TargetKind], _) = match request.method {
+        Method::ToolsCall => (&[TargetKind::Tool], request.param_str(Key::Name)?),
+        Method::PromptsGet => (&[TargetKind::Prompt], request.param_str(Key::Name)?),
         Method::ResourcesRead | Method::DirectoryRead | Method::SkillsGet | Method::Subscribe => {
-            hides(gateway, context, &[TargetKind::Resource], &request.param_str(Key::Uri)?)
+            (&[TargetKind::Resource], request.param_str(Key::Uri)?)
         }
-        Method::Complete => {
-            let reference = read_reference(request)?;
-            let kinds = if reference.is_prompt {
-                [TargetKind::Prompt, TargetKind::PromptCompletion]
-            } else {
-                [TargetKind::Resource, TargetKind::ResourceCompletion]
-            };
-            hides(gateway, context, &kinds, &reference.name)
-        }
-        _ => None,
-    }
-}
-
-/// Returns the server and hiding rule for the first kind that is hidden.
-fn hides(
-    gateway: &Gateway,
-    context: &RequestContext,
-    kinds: &[TargetKind],
-    name: &str,
-) -> Option<(String, Arc<str>)> {
+        Method::Complete => match read_reference(request)? {
+            reference if reference.is_prompt => {
+                (&[TargetKind::Prompt, TargetKind::PromptCompletion], reference.name)
+            }
+            reference => (&[TargetKind::Resource, TargetKind::ResourceCompletion], reference.name),
+        },
+        _ => return None,
+    };
     let asking = Asking {
         endpoint: &context.endpoint,
         policy: &context.snapshot.policy,
@@ -383,13 +361,10 @@ fn hides(
     };
     let shared = gateway.directory.catalog();
     let own = gateway.directory.organisation(context.principal.organisation());
-    for kind in kinds {
-        let found = shared.hides(&asking, *kind, name);
-        let found_own =
-            own.as_ref().and_then(|own| own.state().catalog.hides(&asking, *kind, name));
-        if let Some(hidden) = found.or(found_own) {
-            return Some(hidden);
-        }
-    }
-    None
+    let own = own.map(|own| own.state());
+    kinds.iter().find_map(|kind| {
+        let found = shared.hides(&asking, *kind, &name);
+        let found_own = own.as_ref().and_then(|own| own.catalog.hides(&asking, *kind, &name));
+        found.or(found_own)
+    })
 }

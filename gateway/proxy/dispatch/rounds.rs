@@ -10,31 +10,28 @@ use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::write::{self, Object};
 use lockgate_protocol::{code, jsonrpc, list, question, scan};
 use lockgate_telemetry::Outcome;
-use lockgate_text::json;
+use lockgate_text::{hex, json};
 use lockgate_upstream::{
     Answer, AnswerKind, Call, ClientChannel, ConnectPrompt, ResponseSink, Upstream, UpstreamError,
 };
 use serde_json::{Map, Value, json};
 
 use crate::approvals::asked::Bounds;
-use crate::authorize::Permitted;
+use crate::authorize::{Permitted, TaskUse};
 use crate::caller_view::{Forward, RequestCallerView};
 use crate::catalog::is_legacy;
 use crate::client_channel::CallChannel;
 use crate::context::{RequestContext, Resumption, identity_of};
-use crate::dispatch::parking::write_input_required;
+use crate::dispatch::parking::{is_pausable, write_input_required};
 use crate::dispatch::record::CallRecord;
 use crate::dispatch::task::{FollowedTask, read_response};
 use crate::dispatch::{parking, task};
 use crate::gateway::Gateway;
-use crate::interact::is_pausable;
-use crate::random::random_id;
 use crate::relay::Relay;
 use crate::rescue::RequestError;
-use crate::response::missing_content;
 use crate::response::splice::write_meta;
+use crate::response::{self, missing_content};
 use crate::transport::Text;
-use crate::{interact, response};
 
 /// Size in bytes above which a response is rendered on the CPU pool.
 const LARGE_RESPONSE: usize = 1 << 20;
@@ -81,7 +78,7 @@ pub(super) async fn run_rounds(
             make_call(gateway, context, permitted, paths, forward, record).await?
         };
         let is_final = is_plain && answer.kind == AnswerKind::Complete;
-        if permitted.converts_task() && answer.kind == AnswerKind::Complete {
+        if permitted.task_use() == TaskUse::Converted && answer.kind == AnswerKind::Complete {
             answer = convert_created(permitted, &answer)?;
         } else if !is_final && task::is_to_follow(context, permitted, &answer) {
             answer = Box::pin(task::follow(context, permitted, &answer, channel)).await?;
@@ -95,7 +92,7 @@ pub(super) async fn run_rounds(
         if is_final {
             break answer;
         }
-        interact::check_questions(permitted, &answer)?;
+        parking::check_questions(permitted, &answer)?;
         match (&answer.outcome, answer.kind) {
             (jsonrpc::Outcome::Error(_), _) => {
                 break parking::ask_to_open(context, permitted, &answer).unwrap_or(Ok(answer))?;
@@ -105,7 +102,7 @@ pub(super) async fn run_rounds(
                 if rounds > context.snapshot.config.limits.question_rounds {
                     return Err(RequestError::too_many_rounds(permitted.server().slug()));
                 }
-                let asked = interact::ask_client(permitted, &answer, paths.channel.as_deref());
+                let asked = parking::ask_client(permitted, &answer, paths.channel.as_deref());
                 let next = Box::pin(asked).await?;
                 *permitted = next;
             }
@@ -321,8 +318,8 @@ fn find_action(context: &RequestContext) -> Option<String> {
 
 /// Returns the error that a client of 2025-11-25 with URL elicitation requires.
 fn url_elicitation_error(plain: RequestError, mut params: Value) -> RequestError {
-    let Some(id) = random_id() else { return plain };
-    params["elicitationId"] = (&*id).into();
+    let Some(id) = hex::random::<16>() else { return plain };
+    params["elicitationId"] = id.into();
     let mut problem = RequestError::new(code::URL_ELICITATION, plain.message.clone());
     problem.data = Some(json!({"elicitations": [params], "reason": "needs_account"}));
     problem.outcome = plain.outcome;

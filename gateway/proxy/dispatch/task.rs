@@ -20,10 +20,10 @@ use lockgate_upstream::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::authorize::Permitted;
+use crate::authorize::{Permitted, TaskUse};
 use crate::client_channel::CallChannel;
 use crate::context::{RequestContext, identity_of, make_request};
-use crate::interact;
+use crate::dispatch::parking::ask_client;
 use crate::rescue::RequestError;
 
 /// Limit on the time that a task is followed.
@@ -40,7 +40,7 @@ pub(super) fn is_to_follow(
     answer: &Answer,
 ) -> bool {
     answer.kind == AnswerKind::Task && !context.protocol().has_task_extension
-        || permitted.follows_task() && answer.member(Key::Task).is_some()
+        || permitted.task_use() == TaskUse::OfGateway && answer.member(Key::Task).is_some()
 }
 
 /// Follows the task in a server's response and returns its final result.
@@ -202,7 +202,7 @@ impl<'a> FollowedTask<'a> {
         let asks = json!({"inputRequests": questions}).to_string();
         let asks = read_response(self.permitted, write::result(b"0", asks.as_bytes()))?;
         let channel = channel.map(|channel| &**channel);
-        let next = interact::ask_client(self.permitted, &asks, channel).await?;
+        let next = ask_client(self.permitted, &asks, channel).await?;
         let mut replaced = next.replaced().iter();
         let answers = replaced.rfind(|(name, _)| *name == Key::InputResponses);
         let answers = answers.and_then(|(_, value)| value.as_deref());

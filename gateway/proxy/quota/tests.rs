@@ -33,7 +33,7 @@ fn each_principal_has_places_of_its_own() {
     let [one, two] = ["one", "two"].map(|subject| Principal::new(Identity::new("key", subject)));
     let held: Vec<_> = (0..3).map(|_| streams.open(&one, 3, 8).unwrap()).collect();
     let refused = streams.open(&one, 3, 8).err();
-    assert_eq!(refused, Some(TooManyStreams::OfPrincipal), "the limit is reached");
+    assert_eq!(refused, Some(Exhausted::Principal), "the limit is reached");
     let other = streams.open(&two, 3, 8).unwrap();
     let call = streams.of_call();
     assert_eq!(streams.len(), 5);
@@ -73,8 +73,8 @@ fn an_organisation_with_many_keys_leaves_half_of_an_address_to_others() {
     };
     let open = |organisation: &str, number| streams.open(&member(organisation, number), 64, 100);
     let held: Vec<_> = (0..50).map(|number| open("acme", number).unwrap()).collect();
-    assert_eq!(open("acme", 50).err(), Some(TooManyStreams::OfOrganisation));
-    assert_eq!(open("acme", 0).err(), Some(TooManyStreams::OfOrganisation), "whoever asks");
+    assert_eq!(open("acme", 50).err(), Some(Exhausted::Organisation));
+    assert_eq!(open("acme", 0).err(), Some(Exhausted::Organisation), "whoever asks");
     let others: Vec<_> = (0..50).map(|number| open("other", number).unwrap()).collect();
     let own: Vec<_> = (0..100).map(|number| open("default", number).unwrap()).collect();
     drop(held);

@@ -159,21 +159,15 @@ fn reason_of_status(status: &Status) -> Option<&'static str> {
     Some(reason(kind))
 }
 
+/// Returns the reason in an error's data, which differs from the word in spans for some kinds.
 fn reason(kind: UpstreamErrorKind) -> &'static str {
     match kind {
-        UpstreamErrorKind::Unavailable => "unavailable",
-        UpstreamErrorKind::Lost => "connection_lost",
-        UpstreamErrorKind::Timeout => "timeout",
         UpstreamErrorKind::Garbage => "bad_response",
         UpstreamErrorKind::TooLarge => "too_large",
         UpstreamErrorKind::NoMemory => "memory",
-        UpstreamErrorKind::Overloaded => "overloaded",
-        UpstreamErrorKind::ClientConnections => "client_connections",
-        UpstreamErrorKind::Stalled => "stalled",
         UpstreamErrorKind::Busy => "gateway_overloaded",
         UpstreamErrorKind::NeedsAuth => "needs_auth",
-        UpstreamErrorKind::SessionLost => "session_lost",
-        UpstreamErrorKind::NotFound => "not_found",
+        other => other.as_str(),
     }
 }
 

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use lockgate_admission::budget::{Budget, Full, Hold, MAX_SMALL_MESSAGE};
-use lockgate_proxy::pace::LogPace;
+use lockgate_proxy::client_channel::LogPace;
 use lockgate_proxy::transport::{Outgoing, Text};
 
 /// How long a finished stream can be resumed.

@@ -8,10 +8,9 @@ use bytes::Bytes;
 use lockgate_authn::Principal;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::sealed::{Purpose, Sealer};
-use parking_lot::Mutex;
-
 use lockgate_proxy::transport::Endpoint;
-use lockgate_proxy::unix_time;
+use lockgate_text::date;
+use parking_lot::Mutex;
 
 /// Time in seconds during which a session can be resumed elsewhere.
 const RESUME_LIFETIME: u64 = 24 * 3600;
@@ -52,7 +51,7 @@ pub(crate) fn seal(
     let id = sealer.seal(
         Purpose::Session,
         &bound.each_ref().map(Vec::as_slice),
-        unix_time::now() + RESUME_LIFETIME,
+        date::now() + RESUME_LIFETIME,
         &plain,
     );
     Some(id.ok()?.into())
@@ -67,7 +66,7 @@ pub(crate) fn open(
 ) -> Option<Opening> {
     let bound = bind(principal, endpoint);
     let plain = sealer
-        .open(Purpose::Session, &bound.each_ref().map(Vec::as_slice), unix_time::now(), id)
+        .open(Purpose::Session, &bound.each_ref().map(Vec::as_slice), date::now(), id)
         .ok()?;
     let plain = String::from_utf8(plain).ok()?;
     let (revision, capabilities) = plain.split_once(' ')?;

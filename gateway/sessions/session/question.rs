@@ -16,13 +16,12 @@ use lockgate_protocol::{outbound, question, scan};
 use lockgate_proxy::Gateway;
 use lockgate_proxy::answers::Question;
 use lockgate_proxy::catalog::View;
+use lockgate_proxy::client_channel::write_log_message;
 use lockgate_proxy::context::LegacySession;
 use lockgate_proxy::own_lists::{OwnClient, OwnClients};
-use lockgate_proxy::pace::write_log_message;
-use lockgate_proxy::random::random_id;
 use lockgate_proxy::rights::CallerRights;
 use lockgate_proxy::snapshot::{Seeing, Snapshot};
-use lockgate_text::json;
+use lockgate_text::{hex, json};
 use lockgate_upstream::{
     BoxFuture, Caller, ClientSession, IdentityAssertion, QuestionError, ServerId,
 };
@@ -203,7 +202,7 @@ impl Session {
         if !matches!(all.get("mode"), Some(mode) if mode == "url") {
             return None;
         }
-        let shown = random_id()?;
+        let shown: Box<str> = hex::random::<16>()?.into();
         let own = all.insert("elicitationId".into(), (&*shown).into());
         if let Some(Value::String(own)) = own {
             let elicitation = Elicitation { shown, slug: slug.to_owned(), own };

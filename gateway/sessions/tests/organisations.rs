@@ -5,14 +5,10 @@ use std::sync::Arc;
 use lockgate_protocol::name::Separator;
 use lockgate_proxy::directory::{Change, Source};
 use lockgate_proxy::rights::CallerRights;
-use lockgate_proxy::transport::{AgentPath, Endpoint};
+use lockgate_proxy::transport::Endpoint;
 use lockgate_upstream::Event;
 
 use super::rig::{EVENT_TIMEOUT, Rig, agent, resting_server, server, wait_until};
-
-fn at_agent(id: &str) -> Endpoint {
-    Endpoint::Agent(AgentPath::new(id))
-}
 
 #[tokio::test]
 async fn members_see_what_all_share_and_what_is_their_organisations() {
@@ -85,7 +81,7 @@ async fn an_agent_is_there_for_its_owner_and_for_administrators_alone() {
     let agents =
         vec![agent("a1", "ann", &["acme/github", "acme/nowhere"]), agent("a2", "ann", &["time"])];
     rig.set("acme", &[acme, second], agents).await;
-    let ann = rig.client_at("acme", "ann", at_agent("a1"));
+    let ann = rig.client_at("acme", "ann", Endpoint::agent("a1"));
     wait_until(|| async { ann.tools().await.len() == 4 }).await;
     for client in [ann.clone(), ann.clone().legacy().await] {
         assert!(client.tools().await.iter().all(|name| name.starts_with("github__")));
@@ -93,25 +89,25 @@ async fn an_agent_is_there_for_its_owner_and_for_administrators_alone() {
         let unassigned = client.call("second__run").await.text;
         assert_eq!(unassigned, client.call("second__xyz").await.text.replace("xyz", "run"));
     }
-    let second = rig.client_at("acme", "ann", at_agent("a2"));
+    let second = rig.client_at("acme", "ann", Endpoint::agent("a2"));
     assert_eq!(second.tools().await, ["time__now"]);
-    let root = rig.client_at("acme", "root", at_agent("a1")).with_role("admin");
+    let root = rig.client_at("acme", "root", Endpoint::agent("a1")).with_role("admin");
     assert_eq!(root.tools().await.len(), 4);
 
-    let unknown = rig.client_at("acme", "ann", at_agent("a3"));
+    let unknown = rig.client_at("acme", "ann", Endpoint::agent("a3"));
     let unknown = unknown.ask("tools/list", serde_json::json!({})).await;
     assert_eq!(unknown.status, 404);
     for (organisation, subject, role) in
         [("acme", "bob", "user"), ("other", "ann", "admin"), ("default", "ann", "admin")]
     {
-        let foreign = rig.client_at(organisation, subject, at_agent("a1")).with_role(role);
+        let foreign = rig.client_at(organisation, subject, Endpoint::agent("a1")).with_role(role);
         let got = foreign.ask("tools/list", serde_json::json!({})).await;
         assert_eq!((got.status, &got.text), (404, &unknown.text), "{organisation} {subject}");
         let initialize = foreign.clone().initialize().await;
-        let none = rig.client_at("acme", "ann", at_agent("a3")).initialize().await;
+        let none = rig.client_at("acme", "ann", Endpoint::agent("a3")).initialize().await;
         assert_eq!((initialize.status, initialize.text), (none.status, none.text));
     }
-    let session = rig.client_at("acme", "ann", at_agent("a1")).legacy().await;
+    let session = rig.client_at("acme", "ann", Endpoint::agent("a1")).legacy().await;
     rig.set("acme", &[], Vec::new()).await;
     wait_until(|| async { session.call("github__who").await.status == 404 }).await;
     assert_eq!(rig.client("acme", "ann").tools().await, ["time__now"]);
@@ -121,7 +117,7 @@ async fn an_agent_is_there_for_its_owner_and_for_administrators_alone() {
 async fn an_agent_does_not_reach_a_server_of_the_operator_that_takes_a_slug() {
     let (rig, [acme, _]) = Rig::with_two().await;
     rig.set("acme", &[acme], vec![agent("a1", "ann", &["acme/github"])]).await;
-    let ann = rig.client_at("acme", "ann", at_agent("a1"));
+    let ann = rig.client_at("acme", "ann", Endpoint::agent("a1"));
     wait_until(|| async { ann.tools().await.len() == 4 }).await;
     let taker = server(None, "github", &["who", "admin"]);
     rig.share(&[server(None, "time", &["now"]), taker]);
@@ -150,7 +146,7 @@ async fn a_request_wakes_only_the_servers_that_it_is_about() {
     let ann = rig.client("acme", "ann");
     assert!(ann.call("git__run").await.text.contains("acme/git"));
     assert_eq!(resting(), [false, true, true, true]);
-    let at_mail = rig.client_at("acme", "ann", at_agent("a1"));
+    let at_mail = rig.client_at("acme", "ann", Endpoint::agent("a1"));
     assert_eq!(at_mail.tools().await, ["mail__run"]);
     assert_eq!(resting(), [false, false, true, true]);
     let at_time = rig.client_at("acme", "ann", Endpoint::Server("time".into())).legacy().await;
@@ -164,7 +160,7 @@ async fn a_server_that_is_unassigned_loses_its_connections_to_sessions_of_the_ag
     let (rig, [acme, _]) = Rig::with_two().await;
     let own = std::slice::from_ref(&acme);
     rig.set("acme", own, vec![agent("a1", "ann", &["acme/github"])]).await;
-    let ann = rig.client_at("acme", "ann", at_agent("a1")).legacy().await;
+    let ann = rig.client_at("acme", "ann", Endpoint::agent("a1")).legacy().await;
     assert_eq!(ann.tools().await.len(), 4);
     rig.set("acme", own, vec![agent("a1", "ann", &[])]).await;
     wait_until(|| async { acme.forgotten.lock().len() == 1 }).await;
@@ -180,7 +176,7 @@ async fn other_agents_merge_no_servers() {
     rig.set("acme", &[acme], vec![agent("a1", "ann", &["acme/github"])]).await;
     let heard = tokio::time::timeout(EVENT_TIMEOUT, changes.recv()).await.unwrap().unwrap();
     assert!(matches!(heard, Change::Catalog(_)), "whoever listens looks again: {heard:?}");
-    assert_eq!(rig.client_at("acme", "ann", at_agent("a1")).tools().await.len(), 4);
+    assert_eq!(rig.client_at("acme", "ann", Endpoint::agent("a1")).tools().await.len(), 4);
     assert!(Arc::ptr_eq(&before, &directory.catalog_of(source.as_deref()).unwrap()));
 }
 
@@ -242,7 +238,7 @@ async fn a_list_connects_what_nothing_is_known_of_and_nobody_elses() {
 #[tokio::test]
 async fn servers_are_announced_when_they_are_added_or_removed_and_not_if_they_stay() {
     let rig = Rig::new();
-    let mut events = rig.gateway.events().subscribe();
+    let mut events = rig.gateway.directory.events.subscribe();
     let time = server(None, "time", &["now"]);
     rig.share(std::slice::from_ref(&time));
     assert!(matches!(events.try_recv(), Ok(Event::Changed { server }) if &*server.slug == "time"));

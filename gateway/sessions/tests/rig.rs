@@ -113,7 +113,7 @@ impl Rig {
 
     pub(super) fn share(&self, servers: &[Arc<Named>]) {
         let servers = servers.iter().map(|server| Arc::clone(server) as Arc<dyn Upstream>);
-        self.gateway.set_servers(servers);
+        self.gateway.directory.set_servers(servers);
     }
 
     /// Sets an organisation's servers and agents, and waits until they are merged.
@@ -130,7 +130,7 @@ impl Rig {
     }
 
     pub(super) fn tell(&self, event: Event) {
-        self.gateway.events().send(event).unwrap();
+        self.gateway.directory.events.send(event).unwrap();
     }
 
     pub(super) fn client(&self, organisation: &str, subject: &str) -> Client {

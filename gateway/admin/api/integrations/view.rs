@@ -96,7 +96,7 @@ pub(crate) struct States<'a> {
 
 impl<'a> States<'a> {
     pub(crate) fn of(state: &'a ApiState, organisation: &str) -> Self {
-        let servers = state.gateway.servers_of(organisation).into_iter();
+        let servers = state.gateway.directory.servers_of(Some(organisation)).into_iter();
         let servers = servers.map(|server| (server.slug().to_owned(), server)).collect();
         let shared = state.gateway.servers().iter().map(|one| one.slug().to_owned()).collect();
         let registry = state.operations.registry();

@@ -72,13 +72,13 @@ fn every_policy_gets_its_number_of_different_people() {
     let bob = principal("bob", &["dba"]);
     let eve = principal("eve", &["dba"]);
     let joe = principal("joe", &["lead"]);
-    assert_eq!(vote(&ann, true).err(), Some(VoteError::Own));
-    assert_eq!(vote(&ann, false).err(), Some(VoteError::Own));
-    assert_eq!(vote(&principal("sue", &["other"]), false).err(), Some(VoteError::Unknown));
+    assert_eq!(vote(&ann, true).err(), Some(ApproverError::Own));
+    assert_eq!(vote(&ann, false).err(), Some(ApproverError::Own));
+    assert_eq!(vote(&principal("sue", &["other"]), false).err(), Some(ApproverError::Unknown));
     assert_eq!(vote(&bob, true).unwrap().1["state"], "waiting");
-    assert_eq!(vote(&bob, true).err(), Some(VoteError::Twice));
+    assert_eq!(vote(&bob, true).err(), Some(ApproverError::Twice));
     // Identity does not depend on roles.
-    assert_eq!(vote(&principal("bob", &["lead"]), true).err(), Some(VoteError::Twice));
+    assert_eq!(vote(&principal("bob", &["lead"]), true).err(), Some(ApproverError::Twice));
     assert_eq!(vote(&joe, true).unwrap().1["state"], "waiting");
     let listed = calls.list(user(&eve));
     let wanted = json!([
@@ -90,7 +90,7 @@ fn every_policy_gets_its_number_of_different_people() {
     assert!(receiver.try_recv().is_err());
     assert_eq!(vote(&eve, true).unwrap().1["state"], "approved");
     assert_eq!(receiver.try_recv(), Ok(Ending::Approved(vec![bob, joe, eve.clone()])));
-    assert_eq!(vote(&eve, false).err(), Some(VoteError::Unknown), "it is over");
+    assert_eq!(vote(&eve, false).err(), Some(ApproverError::Unknown), "it is over");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn one_who_denies_is_enough_also_after_having_approved() {
     let (waiting, receiver) = call("2", &ann, needed());
     let _permit = calls.hold(waiting, BOUNDS).unwrap();
     drop(receiver);
-    assert_eq!(calls.vote("2", user(&bob), false, &|_| Ok(())).err(), Some(VoteError::Unknown));
+    assert_eq!(calls.vote("2", user(&bob), false, &|_| Ok(())).err(), Some(ApproverError::Unknown));
 }
 
 #[test]
@@ -138,8 +138,8 @@ fn an_approval_that_is_not_recorded_does_not_count() {
     let (waiting, _receiver) = call("1", &ann, needed);
     let _permit = calls.hold(waiting, BOUNDS).unwrap();
     let vote = |record: RecordVote<'_>| calls.vote("1", user(&bob), true, record);
-    let unrecorded = vote(&|_| Err(VoteError::Unrecorded));
-    assert_eq!(unrecorded.err(), Some(VoteError::Unrecorded));
+    let unrecorded = vote(&|_| Err(ApproverError::Unrecorded));
+    assert_eq!(unrecorded.err(), Some(ApproverError::Unrecorded));
     assert_eq!(vote(&|_| Ok(())).unwrap().1["policies"][0]["approvals"], 1);
 }
 

@@ -63,7 +63,7 @@ pub(in crate::tests) fn resting_server(
     let server = server(Some(organisation), slug, &[]);
     *server.catalog.lock() = Arc::default();
     let tools = tools.iter().map(ToString::to_string).collect();
-    *server.rests.lock() = Some((rig.gateway.events(), tools));
+    *server.rests.lock() = Some((rig.gateway.directory.events.clone(), tools));
     server
 }
 
