@@ -17,7 +17,7 @@ use lockgate_authn::{Authenticator, Outside, Signer};
 use lockgate_config::{Config, Sources};
 use lockgate_egress::Connector;
 use lockgate_limits::Shared;
-use lockgate_listener::{CertificateWatch, GatewayHandler};
+use lockgate_listener::{GatewayHandler, ServerCertificate};
 use lockgate_policy::{Limiter, Local};
 use lockgate_proxy::{Gateway, GatewayAssertion, Rules};
 use lockgate_registry::Registry;
@@ -51,7 +51,7 @@ pub(crate) struct App {
     /// Whether readiness also requires that the store has been read.
     pub(crate) requires_store: bool,
     pub(crate) metrics: Arc<Metrics>,
-    certificate: OnceLock<CertificateWatch>,
+    certificate: OnceLock<Arc<ServerCertificate>>,
     pub(crate) around: Surroundings,
     pub(crate) clients: Mutex<Clients>,
     /// Grants of the gateway and of users at servers.
@@ -216,15 +216,15 @@ impl App {
     }
 
     /// Exports the certificate's expiry in the metrics.
-    pub(crate) fn watch_certificate(&self, watch: Option<CertificateWatch>) {
-        if let Some(watch) = watch {
-            let _ = self.certificate.set(watch);
+    pub(crate) fn watch_certificate(&self, certificate: Option<Arc<ServerCertificate>>) {
+        if let Some(certificate) = certificate {
+            let _ = self.certificate.set(certificate);
         }
     }
 
     pub(crate) fn observe_certificate(&self) {
-        let Some(watch) = self.certificate.get() else { return };
-        let expiry = watch.expiry();
+        let Some(certificate) = self.certificate.get() else { return };
+        let expiry = certificate.expiry();
         let named = [("server", expiry.server), ("client_authorities", expiry.client_authorities)];
         let expiries = named.into_iter().filter_map(|(name, expiry)| Some((name, expiry?)));
         self.metrics.set_certificates(expiries.collect());

@@ -251,7 +251,7 @@ fn client_routes(
 
 /// Returns the routes of the API and of the console built on it.
 fn serve_applications(app: &Arc<App>, applications: &Applications) -> Router {
-    let api = routes::guarded_api(app, applications);
+    let api = routes::guarded_api(applications);
     api.merge(console::guarded_console(app, applications))
 }
 

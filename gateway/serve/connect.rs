@@ -100,7 +100,7 @@ async fn admit(
     let Some(visitor) = find_visitor(&app, &sessions, &remote, &mut parts.headers).await else {
         return next.run(Request::from_parts(parts, Body::empty())).await;
     };
-    let (body, held) = match remote.read_body(&*app.handler, body, &visitor.principal).await {
+    let (body, held) = match remote.read_body(body, &visitor.principal).await {
         Ok(read) => read,
         Err(answer) => return answer.map(Body::from),
     };
