@@ -20,8 +20,7 @@ use lockgate_telemetry::audit::{AuditCounters, ClientFiles, Output};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use backlog::Backlog;
-use backlog::ForwardError;
+use backlog::{Backlog, ForwardError};
 use syslog::Collector;
 use webhook::Poster;
 

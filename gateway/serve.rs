@@ -105,7 +105,7 @@ fn start_app(
     log: &Guard,
 ) -> anyhow::Result<Arc<App>> {
     let app = App::start(config, single_client, Some(registry))?;
-    trail::start_log_export(config, &app.metrics, log)?;
+    log.export(&config.telemetry, &app.metrics, &trail::find_way(config))?;
     Ok(app)
 }
 
@@ -261,6 +261,18 @@ fn log_warnings(loaded: &Loaded) {
     }
 }
 
+const NEXT_STEPS: &str = r#"
+No servers are configured, so only the built-in ones are available. Next:
+
+  lockgate call example__echo '{"text":"hello"}'    a first tool call, in another terminal
+  lockgate tools                                     the tools that clients see
+
+Then add your own servers to lockgate.yaml:
+
+  servers:
+    time: { command: uvx, args: [mcp-server-time] }
+"#;
+
 /// Prints the addresses of the gateway and the next steps.
 fn greet(address: SocketAddr, config: &Config, admin: Option<SocketAddr>) {
     use std::io::Write;
@@ -294,20 +306,7 @@ fn greet(address: SocketAddr, config: &Config, admin: Option<SocketAddr>) {
         env!("CARGO_PKG_VERSION"),
     );
     if config.servers.is_empty() && config.tools.example {
-        text.push_str(
-            "\nNo servers are configured, so only the built-in ones are available. Next:\n\n",
-        );
-        text.push_str(
-            "  lockgate call example__echo '{\"text\":\"hello\"}'    a first tool call, in another \
-                terminal\n",
-        );
-        text.push_str(
-            "  lockgate tools                                     the tools that clients see\n\n",
-        );
-        text.push_str(
-            "Then add your own servers to lockgate.yaml:\n\n  servers:\n    time: \
-            { command: uvx, args: [mcp-server-time] }\n",
-        );
+        text.push_str(NEXT_STEPS);
     }
     let _ = writeln!(std::io::stderr(), "{text}");
 }
