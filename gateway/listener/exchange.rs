@@ -284,11 +284,10 @@ fn answer_metadata(
         Method::OPTIONS => return Ok(answer_preflight(&head.headers, METADATA_METHODS)),
         _ => return Err(ListenerError::Method { allow: METADATA_METHODS }),
     }
-    // New keys are published at least this long before they sign.
-    let is_key_set = head.uri.path().ends_with(KEY_SET);
-    let lasting = if is_key_set { "max-age=300" } else { "max-age=3600" };
-    let mut headers = HeaderMap::new();
     let path = head.uri.path();
+    // New keys are published at least this long before they sign.
+    let lasting = if path.ends_with(KEY_SET) { "max-age=300" } else { "max-age=3600" };
+    let mut headers = HeaderMap::new();
     let kind = match () {
         () if path.ends_with(SERVER_CARD) => "application/mcp-server-card+json",
         () if path.ends_with(CATALOG) => "application/ai-catalog+json",
