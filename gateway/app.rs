@@ -32,12 +32,11 @@ use crate::builtin::about;
 use crate::forward::Forwarding;
 use crate::peers::PeerGateways;
 use crate::secret_check::SecretCheck;
-use crate::server_clients::ServerClients;
+use crate::server_clients::{ServerClients, Switches};
 use crate::shutdown::Retiring;
 use crate::tenants::Tenants;
 use crate::webhook::{Target, Webhook};
 use crate::{embeddings, trail};
-use servers::Switches;
 
 /// The servers of the configuration, by slug.
 pub(crate) type Clients = BTreeMap<String, ServerClients>;

@@ -363,8 +363,8 @@ impl Tenants {
         }
     }
 
-    /// Returns the addresses that an integration may have. Those in the catalogue were chosen by the
-    /// operator.
+    /// Returns the addresses that an integration may have. Those in the catalogue were chosen by
+    /// the operator.
     fn addresses_of(&self, integration: &IntegrationSnapshot) -> Policy {
         let own = self.around.egress.organisations;
         if integration.is_predefined { Policy::Operator } else { own }

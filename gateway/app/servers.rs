@@ -1,15 +1,11 @@
-//! Adds, changes and removes the servers of the configuration file, and connects or disconnects
-//! them for operators. Calls running at a replaced or removed server finish first; new calls go to
-//! its replacement, or wait for it.
+//! Adds, changes and removes the servers of the configuration file. Calls running at a replaced or
+//! removed server finish first; new calls go to its replacement, or wait for it.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockgate_accounts::{Account, PreparedAccounts, ServerConfig};
 use lockgate_config::Config;
 use lockgate_upstream::{Client, ServerSetupError, Surroundings};
-use parking_lot::Mutex;
 
 use super::{App, Clients};
 use crate::server_clients::ServerClients;
@@ -94,46 +90,5 @@ impl App {
                 .set_shared_slugs(slugs.chain(builtin.iter().map(|server| server.slug().into())));
         }
         self.gateway.set_servers(clients.values().map(ServerClients::server).chain(builtin));
-    }
-}
-
-/// Configured servers that an operator has connected or disconnected at run time. A switch survives
-/// reloads until the server's own entry changes; then the entry applies again.
-#[derive(Default)]
-pub(crate) struct Switches(Mutex<BTreeMap<String, Switched>>);
-
-struct Switched {
-    /// The server's entry in the configuration at the time of the switch.
-    configured: lockgate_upstream::Config,
-    enabled: bool,
-}
-
-impl Switches {
-    /// Records that a server is to be connected, or not. `current` is its entry with earlier
-    /// switches applied.
-    pub(crate) fn set(&self, current: &lockgate_upstream::Config, enabled: bool) {
-        let mut all = self.0.lock();
-        let configured = current.clone();
-        let switched = Switched { configured, enabled };
-        all.entry(current.slug.clone()).or_insert(switched).enabled = enabled;
-    }
-
-    /// Returns the entry of a server with its switch applied.
-    pub(super) fn apply<'a>(
-        &self,
-        configured: &'a lockgate_upstream::Config,
-    ) -> Cow<'a, lockgate_upstream::Config> {
-        let all = self.0.lock();
-        match all.get(&configured.slug) {
-            Some(&Switched { configured: ref known, enabled }) if known == configured => {
-                Cow::Owned(lockgate_upstream::Config { enabled, ..configured.clone() })
-            }
-            _ => Cow::Borrowed(configured),
-        }
-    }
-
-    /// Drops switches of entries that have changed or are gone.
-    pub(super) fn keep(&self, configured: &[lockgate_upstream::Config]) {
-        self.0.lock().retain(|_, known| configured.contains(&known.configured));
     }
 }

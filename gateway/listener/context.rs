@@ -27,7 +27,7 @@ use crate::client_address::peer_of;
 use crate::config::Config;
 use crate::connection::{ActiveRequest, ConnectionState};
 use crate::error::ListenerError;
-use crate::handler::Handler;
+use crate::gateway_handler::Handler;
 use crate::incoming_body::IncomingBody;
 use crate::origin_check::OriginCheck;
 use crate::request_body::{BodyBounds, HasBudget};

@@ -14,7 +14,7 @@ use lockgate_protocol::{code, write};
 use lockgate_proxy::TooManyStreams;
 use lockgate_telemetry::Rejection;
 
-use crate::handler::Handler;
+use crate::gateway_handler::Handler;
 
 const ALL_STREAMS: &str = "too many event streams are open (http.connections): try again";
 const SLOW: &str = "the body did not arrive in time (http.read_timeout)";

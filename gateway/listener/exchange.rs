@@ -25,7 +25,7 @@ use crate::config::Audience;
 use crate::connection::ActiveRequest;
 use crate::context::{ConnectionContext, ListenerResponse, Remote, Routed};
 use crate::error::ListenerError;
-use crate::handler::Handler;
+use crate::gateway_handler::Handler;
 use crate::incoming_body::IncomingBody;
 use crate::origin_check;
 use crate::request_headers::{accepts, check_framing, check_post};

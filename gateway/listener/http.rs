@@ -23,7 +23,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use crate::config::{Audience, Config};
 use crate::connection::Connections;
 use crate::context::{Fallback, ListenerState};
-use crate::handler::Handler;
+use crate::gateway_handler::Handler;
 use crate::http::serve::LoopState;
 use crate::slots::AddressFull;
 use crate::tls::{self, ServerCertificate};

@@ -16,7 +16,7 @@ mod error;
 mod exchange;
 #[cfg(test)]
 mod fake;
-mod handler;
+mod gateway_handler;
 mod http;
 mod incoming_body;
 mod origin_check;
@@ -33,7 +33,7 @@ mod unfinished;
 pub use client_address::{ForwardedHeader, TrustedProxies};
 pub use config::{Audience, BodyLimits, Clients, Config, Limits, Tls};
 pub use context::{Fallback, Remote, fallback};
-pub use handler::{DescribeRejection, GatewayHandler};
+pub use gateway_handler::{DescribeRejection, GatewayHandler};
 pub use http::{BindError, Drain, Server, start_operators};
 pub use incoming_body::IncomingBody;
 pub use response_body::FallbackBody;

@@ -15,7 +15,7 @@ use lockgate_proxy::transport::{
 use tokio::sync::mpsc;
 
 use crate::error::ListenerError;
-use crate::handler::Handler;
+use crate::gateway_handler::Handler;
 
 /// Capacity of the queue to a client, in messages.
 const QUEUE_CAPACITY: usize = 64;

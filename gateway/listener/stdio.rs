@@ -29,7 +29,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Stdin, Stdout};
 use tokio::task::{AbortHandle, Id, JoinSet};
 
 use crate::error::ListenerError;
-use crate::handler::Handler;
+use crate::gateway_handler::Handler;
 use crate::session_client::{self, MessageQueue, SessionClient, text};
 
 use self::lines::{Line, Lines};

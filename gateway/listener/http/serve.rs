@@ -23,7 +23,7 @@ use crate::config::Audience;
 use crate::connection::{CloseReason, ConnectionState, HttpIo, MeteredSocket, Registration};
 use crate::context::{ConnectionContext, Fallback, ListenerState};
 use crate::exchange::{Answer, Arrival, answer_request};
-use crate::handler::Handler;
+use crate::gateway_handler::Handler;
 use crate::incoming_body::connection_waker;
 use crate::slots::Slot;
 use crate::tls::ServerCertificate;
