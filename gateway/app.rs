@@ -6,7 +6,6 @@ mod servers;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use anyhow::Context;
 use lockgate_accounts::{AccountObserver, Accounts, Storage};
@@ -17,29 +16,30 @@ use lockgate_authn::{Authenticator, Outside, Signer};
 use lockgate_config::{Config, Sources};
 use lockgate_egress::Connector;
 use lockgate_limits::Shared;
-use lockgate_listener::{CertificateWatch, GatewayHandler};
+use lockgate_listener::{GatewayHandler, ServerCertificate};
 use lockgate_policy::{Limiter, Local};
 use lockgate_proxy::{Gateway, Rules, SignedAssertion};
 use lockgate_registry::Registry;
 use lockgate_sessions::Edge;
-use lockgate_telemetry::Metrics;
 use lockgate_telemetry::audit::Trail;
-use lockgate_tools::{About, Builtin, Shell};
-use lockgate_upstream::{Client, SingleClient, Surroundings, Upstream};
+use lockgate_telemetry::{Metrics, Tracer};
+use lockgate_tools::{Builtin, Shell};
+use lockgate_upstream::{SingleClient, Surroundings};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::builtin::about;
 use crate::forward::Forwarding;
 use crate::peers::PeerGateways;
 use crate::secret_check::SecretCheck;
+use crate::server_clients::{ServerClients, Switches};
 use crate::shutdown::Retiring;
-use crate::switches::Switches;
 use crate::tenants::Tenants;
-use crate::user_clients::UserClients;
 use crate::webhook::{Target, Webhook};
 use crate::{embeddings, trail};
 
-pub(crate) type Clients = BTreeMap<String, Arc<Client>>;
+/// The servers of the configuration, by slug.
+pub(crate) type Clients = BTreeMap<String, ServerClients>;
 
 /// A running gateway and its parts.
 pub(crate) struct App {
@@ -51,13 +51,11 @@ pub(crate) struct App {
     /// Whether readiness also requires that the store has been read.
     pub(crate) requires_store: bool,
     pub(crate) metrics: Arc<Metrics>,
-    certificate: OnceLock<CertificateWatch>,
+    certificate: OnceLock<Arc<ServerCertificate>>,
     pub(crate) around: Surroundings,
     pub(crate) clients: Mutex<Clients>,
     /// Grants of the gateway and of users at servers.
     pub(crate) accounts: Arc<Accounts>,
-    /// The servers at which callers have their own accounts.
-    pub(crate) user_clients: Mutex<BTreeMap<String, Arc<UserClients>>>,
     pub(crate) switches: Switches,
     /// Held while the configured servers are replaced, so that changes are applied one at a time.
     pub(crate) changing: Mutex<()>,
@@ -75,9 +73,11 @@ pub(crate) struct App {
     pub(crate) audit_file: Option<PathBuf>,
     webhook: Arc<Webhook>,
     pub(crate) outside: Outside,
-    authenticator: Mutex<Arc<Authenticator>>,
     signer: Arc<Signer>,
-    pub(crate) rates: Rates,
+    /// The limiter of the policies' rates, kept across reloads.
+    limiter: Arc<dyn Limiter>,
+    /// The same limiter, if shared with other gateways.
+    shared_rates: Option<Arc<Shared>>,
     pub(crate) api: Mutex<ApiSettings>,
     /// The sources of the configuration, set once reloading starts.
     pub(crate) sources: OnceLock<Sources>,
@@ -94,26 +94,27 @@ impl App {
         registry: Option<Arc<Registry>>,
     ) -> anyhow::Result<Arc<Self>> {
         let metrics = Arc::new(Metrics::new(&config.telemetry));
-        let tracer = trail::start_tracer(config, &metrics)?;
+        let tracer = Tracer::start(&config.telemetry, &metrics, &trail::find_way(config))?;
         let audit = trail::start(&config.telemetry, &metrics)?;
-        let outside = connect_outside(&config.egress)?;
+        let connector = Arc::new(Connector::new(&config.egress).context("egress")?);
+        let outside = Outside { connector, config: config.egress.clone() };
         let forwarding = Forwarding::start(&config.telemetry, metrics.audit(), &outside)?;
-        let authenticator =
-            Arc::new(Authenticator::start(&config.authn, &outside, None).context("auth.scopes")?);
-        let rates = Rates::start(config, &outside.connector);
+        let (limiter, shared_rates) = start_rates(config, &outside);
         let signer = Arc::new(Signer::new(config.authn.signer.as_ref()));
-        let rules = rules(config, &authenticator, &rates, &signer, &outside, &metrics)?;
+        let rules = rules(config, None, (&limiter, &signer), &outside, &metrics)?;
         let client = single_client.clone();
         let gateway = Gateway::start(rules, Arc::clone(&metrics), tracer, audit.clone(), client)?;
         if let Some(replicas) = &config.proxy.replicas {
             let _ = gateway.peers.set(PeerGateways::new(replicas.clone(), &outside));
         }
-        let webhook = start_webhook(config, &outside, &metrics, &gateway)?;
+        let (webhook, announcements) = Webhook::start(config, &outside, &metrics)?;
+        gateway.approvals.announce_to(announcements);
         let around = surround(config, &outside, &gateway, single_client, &signer);
         let accounts = make_accounts(config, &outside, registry.as_ref());
-        let tenants = start_tenants(registry.as_ref(), &gateway, &around, &accounts);
+        let tenants = registry.as_ref();
+        let tenants = tenants.map(|known| Tenants::start(known, &gateway, &around, &accounts));
         let app = Arc::new(Self {
-            builtin: Builtin::new(about(config, &around)),
+            builtin: Builtin::new(about(config, around.events.clone(), &outside.connector)),
             handler: make_handler(&gateway),
             gateway,
             life: LifeCycle::default(),
@@ -124,7 +125,6 @@ impl App {
             around,
             clients: Mutex::default(),
             accounts,
-            user_clients: Mutex::default(),
             switches: Switches::default(),
             changing: Mutex::default(),
             retiring: Retiring::default(),
@@ -136,9 +136,9 @@ impl App {
             audit_file: trail::find_file(&config.telemetry),
             webhook,
             outside,
-            authenticator: Mutex::new(authenticator),
             signer,
-            rates,
+            limiter,
+            shared_rates,
             api: Mutex::new(ApiSettings::new(config)),
             sources: OnceLock::new(),
             reload_wanted: Notify::new(),
@@ -162,7 +162,7 @@ impl App {
         let clients = self.clients(config, &accounts)?;
         self.builtin.adopt(builtin);
         self.accounts.adopt(accounts);
-        self.replace(clients);
+        self.replace(&clients);
         Ok(())
     }
 
@@ -171,18 +171,14 @@ impl App {
     pub(crate) fn apply(&self, config: &Config) -> anyhow::Result<()> {
         let _changing = self.changing.lock();
         // All fallible steps come before the first change.
-        let old = Arc::clone(&self.authenticator.lock());
-        let authenticator = Authenticator::start(&config.authn, &self.outside, Some(&old))
-            .context("auth.scopes")?;
-        let authenticator = Arc::new(authenticator);
-        let Self { rates, signer, outside, metrics, .. } = self;
-        let rules = rules(config, &authenticator, rates, signer, outside, metrics)?;
+        let Self { limiter, signer, outside, metrics, .. } = self;
+        let old = self.authenticator();
+        let rules = rules(config, Some(&old), (limiter, signer), outside, metrics)?;
         let rules = self.gateway.prepare(rules)?;
         let builtin = self.builtin.prepare(&config.tools).map_err(anyhow::Error::msg)?;
         let accounts = self.accounts.prepare(&config.accounts);
         let clients = self.clients(config, &accounts)?;
-        let target = target(config, &self.outside)?;
-        *self.authenticator.lock() = authenticator;
+        let target = Target::of(config, outside)?;
         self.webhook.adopt(target);
         let limits = &config.proxy.limits;
         self.around.pools.running.resize(limits.concurrent_requests);
@@ -197,58 +193,45 @@ impl App {
         if let Some(registry) = &self.registry {
             registry.set_catalogue(config.catalogue.clone());
         }
-        let settings = self.settings(config);
-        self.switches.keep(&config.servers);
-        for wanted in settings {
-            if let Some(client) = clients.get(&wanted.slug) {
-                client.reconfigure(wanted);
+        for configured in &config.servers {
+            if let Some(all) = clients.get(&configured.slug) {
+                all.reconfigure(self.switches.apply(configured).into_owned());
             }
         }
-        self.replace(clients);
-        for users in self.user_clients.lock().values() {
-            users.reconfigure();
-        }
+        self.switches.keep(&config.servers);
+        self.replace(&clients);
         Ok(())
     }
 
     pub(crate) fn authenticator(&self) -> Arc<Authenticator> {
-        Arc::clone(&self.authenticator.lock())
+        Arc::clone(&self.gateway.snapshot().authenticator)
+    }
+
+    /// Returns whether rates are shared with other gateways now; `None` if they are not to be.
+    pub(crate) fn shares_rates(&self) -> Option<bool> {
+        self.shared_rates.as_ref().map(|shared| !shared.is_away())
     }
 
     /// Exports the certificate's expiry in the metrics.
-    pub(crate) fn watch_certificate(&self, watch: Option<CertificateWatch>) {
-        if let Some(watch) = watch {
-            let _ = self.certificate.set(watch);
+    pub(crate) fn watch_certificate(&self, certificate: Option<Arc<ServerCertificate>>) {
+        if let Some(certificate) = certificate {
+            let _ = self.certificate.set(certificate);
         }
     }
 
     pub(crate) fn observe_certificate(&self) {
-        let Some(watch) = self.certificate.get() else { return };
-        let expiry = watch.expiry();
+        let Some(certificate) = self.certificate.get() else { return };
+        let expiry = certificate.expiry();
         let named = [("server", expiry.server), ("client_authorities", expiry.client_authorities)];
         let expiries = named.into_iter().filter_map(|(name, expiry)| Some((name, expiry?)));
         self.metrics.set_certificates(expiries.collect());
-    }
-
-    pub(crate) fn record_reload(&self, is_success: bool) {
-        self.metrics.reloaded(is_success);
     }
 
     /// Closes every server (sessions, streams, processes), then flushes the trail, its forwarding
     /// and the spans.
     pub(crate) async fn close(&self) {
         let clients = std::mem::take(&mut *self.clients.lock());
-        let mut closing = Vec::with_capacity(clients.len());
-        for client in clients.into_values() {
-            closing.push(spawn(async move { client.close().await }));
-        }
-        for users in std::mem::take(&mut *self.user_clients.lock()).into_values() {
-            closing.push(spawn(async move { users.close().await }));
-        }
-        self.retiring.close().await;
-        for task in closing {
-            let _ = task.await;
-        }
+        ServerClients::close_all(clients.into_values(), &self.retiring).await;
         self.secret_check.leave().await;
         if let Some(tenants) = &self.tenants {
             tenants.close().await;
@@ -282,17 +265,6 @@ fn make_accounts(
     Accounts::new(Arc::clone(&outside.connector), config.egress.clone(), storage)
 }
 
-/// Starts serving the contents of the registry, if there is one.
-fn start_tenants(
-    registry: Option<&Arc<Registry>>,
-    gateway: &Arc<Gateway>,
-    around: &Surroundings,
-    accounts: &Arc<Accounts>,
-) -> Option<Arc<Tenants>> {
-    let registry = Arc::clone(registry?);
-    Some(Tenants::start(registry, Arc::clone(gateway), around.clone(), Arc::clone(accounts)))
-}
-
 /// Builds the dependencies shared by all clients of servers.
 fn surround(
     config: &Config,
@@ -301,6 +273,7 @@ fn surround(
     single_client: Option<Arc<SingleClient>>,
     signer: &Arc<Signer>,
 ) -> Surroundings {
+    let limits = &config.proxy.limits;
     let info = serde_json::json!({"name": config.proxy.name, "version": env!("CARGO_PKG_VERSION")});
     Surroundings {
         connector: Arc::clone(&outside.connector),
@@ -308,7 +281,10 @@ fn surround(
         events: gateway.directory.events.clone(),
         metrics: Some(Arc::clone(&gateway.metrics)),
         single_client,
-        pools: pools(config),
+        pools: Pools {
+            running: Pool::new(limits.concurrent_requests),
+            waiting: Pool::new(limits.queued_requests),
+        },
         part: None,
         budget: Arc::clone(gateway.budget()),
         cpu_pool: Arc::clone(gateway.cpu_pool()),
@@ -320,97 +296,37 @@ fn surround(
     }
 }
 
-/// Builds the description of the gateway for built-in servers, and their dependencies.
-fn about(config: &Config, around: &Surroundings) -> About {
-    About {
-        name: config.proxy.name.clone(),
-        version: env!("CARGO_PKG_VERSION").into(),
-        started: Instant::now(),
-        events: around.events.clone(),
-        connector: Arc::clone(&around.connector),
-    }
-}
-
-fn pools(config: &Config) -> Pools {
-    let limits = &config.proxy.limits;
-    Pools {
-        running: Pool::new(limits.concurrent_requests),
-        waiting: Pool::new(limits.queued_requests),
-    }
-}
-
-fn start_webhook(
-    config: &Config,
-    outside: &Outside,
-    metrics: &Arc<Metrics>,
-    gateway: &Gateway,
-) -> anyhow::Result<Arc<Webhook>> {
-    let (webhook, announcements) = Webhook::start(Arc::clone(metrics));
-    webhook.adopt(target(config, outside)?);
-    gateway.approvals.announce_to(announcements);
-    Ok(webhook)
-}
-
-fn target(config: &Config, outside: &Outside) -> anyhow::Result<Option<Arc<Target>>> {
-    config.admin.webhook.as_ref().map(|webhook| Target::new(webhook, outside)).transpose()
-}
-
-fn connect_outside(config: &lockgate_egress::Config) -> anyhow::Result<Outside> {
-    let connector = Arc::new(Connector::new(config).context("egress")?);
-    Ok(Outside { connector, config: config.clone() })
-}
-
 fn make_handler(gateway: &Arc<Gateway>) -> Arc<GatewayHandler> {
     GatewayHandler::new(Edge::new(Arc::clone(gateway)), |parts, answer| {
         Box::pin(lockgate_admin::describe_rejection(parts, answer))
     })
 }
 
+/// Returns the limiter of rates, which starts connecting to the shared store if that is configured.
+fn start_rates(config: &Config, outside: &Outside) -> (Arc<dyn Limiter>, Option<Arc<Shared>>) {
+    let Some(limits) = &config.limits else { return (Arc::new(Local::new()), None) };
+    let shared = Shared::start(limits.clone(), Arc::clone(&outside.connector));
+    (Arc::clone(&shared) as _, Some(shared))
+}
+
+/// Builds the rules of a configuration. `old` is the authenticator to be replaced.
 fn rules(
     config: &Config,
-    authn: &Arc<Authenticator>,
-    rates: &Rates,
-    signer: &Arc<Signer>,
+    old: Option<&Authenticator>,
+    (limiter, signer): (&Arc<dyn Limiter>, &Arc<Signer>),
     outside: &Outside,
     metrics: &Arc<Metrics>,
 ) -> anyhow::Result<Rules> {
+    let authn = Authenticator::start(&config.authn, outside, old).context("auth.scopes")?;
     let is_wanted = config.authn.signer.is_some();
     Ok(Rules {
         config: config.proxy.clone(),
-        authn: Arc::clone(authn),
+        authn: Arc::new(authn),
         policy: config.policy.clone(),
-        limiter: rates.limiter(),
+        limiter: Arc::clone(limiter),
         signer: is_wanted.then(|| Arc::clone(signer)),
         embedder: embeddings::connect(config, outside, metrics)?,
     })
-}
-
-/// The limiter of the policies' rates, kept across reloads.
-pub(crate) struct Rates {
-    limiter: Arc<dyn Limiter>,
-    /// The same limiter, if shared with other gateways.
-    shared: Option<Arc<Shared>>,
-}
-
-impl Rates {
-    /// Starts connecting to the shared store, if configured. Requires a runtime.
-    pub(crate) fn start(config: &Config, connector: &Arc<Connector>) -> Self {
-        let Some(limits) = &config.limits else {
-            return Self { limiter: Arc::new(Local::new()), shared: None };
-        };
-        let shared = Shared::start(limits.clone(), Arc::clone(connector));
-        Self { limiter: Arc::clone(&shared) as Arc<dyn Limiter>, shared: Some(shared) }
-    }
-
-    pub(crate) fn limiter(&self) -> Arc<dyn Limiter> {
-        Arc::clone(&self.limiter)
-    }
-
-    /// Returns whether counts are shared now; `None` without a shared store.
-    pub(crate) fn are_shared(&self) -> Option<bool> {
-        let shared = self.shared.as_ref()?;
-        Some(!shared.is_away())
-    }
 }
 
 /// The part of the configuration that the API uses, and the files that it writes.

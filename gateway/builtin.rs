@@ -9,7 +9,7 @@ use anyhow::Context;
 use lockgate_config::Config;
 use lockgate_egress::Connector;
 use lockgate_tools::{About, Builtin};
-use lockgate_upstream::ListKind;
+use lockgate_upstream::{Events, ListKind};
 
 /// Every built-in server. A server's name is also the category of its tools.
 pub(crate) const CATEGORIES: [&str; 7] =
@@ -17,6 +17,17 @@ pub(crate) const CATEGORIES: [&str; 7] =
 
 /// The definitions of a server's tools, by their unprefixed names.
 pub(crate) type Tools = BTreeMap<String, Vec<u8>>;
+
+/// Builds the description of the gateway for built-in servers, and their dependencies.
+pub(crate) fn about(config: &Config, events: Events, connector: &Arc<Connector>) -> About {
+    About {
+        name: config.proxy.name.clone(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        started: Instant::now(),
+        events,
+        connector: Arc::clone(connector),
+    }
+}
 
 /// Returns the tools of a built-in server, or `None` if the server is disabled.
 pub(crate) fn tools(config: &Config, server: &str) -> anyhow::Result<Option<Tools>> {
@@ -27,13 +38,8 @@ pub(crate) fn tools(config: &Config, server: &str) -> anyhow::Result<Option<Tool
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let _within = runtime.enter();
     let (events, _) = tokio::sync::broadcast::channel(1);
-    let builtin = Builtin::new(About {
-        name: config.proxy.name.clone(),
-        version: env!("CARGO_PKG_VERSION").into(),
-        started: Instant::now(),
-        events,
-        connector: Arc::new(Connector::new(&config.egress).context("egress")?),
-    });
+    let connector = Arc::new(Connector::new(&config.egress).context("egress")?);
+    let builtin = Builtin::new(about(config, events, &connector));
     match builtin.prepare(&alone(&config.tools, server)) {
         Ok(prepared) => builtin.adopt(prepared),
         Err(words) => anyhow::bail!(words),

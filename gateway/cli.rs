@@ -27,34 +27,13 @@ fn forbid_core_files() {
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum });
 }
 
-/// The output and the exit code of a command, or its failure.
-type Done = Result<(String, ExitCode), Failure>;
-
-enum Failure {
-    /// Mistakes of files, with their places.
-    Mistakes(Report),
-    Error(anyhow::Error),
-}
-
-impl From<Report> for Failure {
-    fn from(report: Report) -> Self {
-        Self::Mistakes(report)
-    }
-}
-
-impl From<anyhow::Error> for Failure {
-    fn from(error: anyhow::Error) -> Self {
-        Self::Error(error)
-    }
-}
-
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
     forbid_core_files();
     let Cli { command, common } = Cli::parse();
     let sources = sources(&common);
     let json = common.json;
-    // Mistakes are the result of a check, and the failure of every other command.
+    // Mistakes of files are the result of a check, and the failure of every other command.
     let (finds, is_of_keys) = match &command {
         Some(Command::Policy(command)) => (command.finds(), false),
         Some(Command::Check) => (true, false),
@@ -64,66 +43,66 @@ pub fn run() -> ExitCode {
         Some(command) => run_command(command, sources, json),
         None => serve_default(sources),
     };
-    match done {
+    let error = match done {
         Ok((text, code)) => {
             if !text.is_empty() {
                 print(&text);
             }
-            code
+            return code;
         }
-        Err(Failure::Mistakes(report)) => {
+        Err(error) => error,
+    };
+    match error.downcast() {
+        Ok(report) => {
             print_mistakes(&report, json, finds);
             if is_of_keys {
                 let hint = "nothing was changed; pass the keys file with --file to skip the \
                     configuration";
                 let _ = writeln!(std::io::stderr(), "{hint}");
             }
-            ExitCode::FAILURE
         }
-        Err(Failure::Error(error)) => {
+        Err(error) => {
             let red = std::io::stderr().is_terminal();
             let (on, off) = if red { ("\x1b[31m", "\x1b[0m") } else { ("", "") };
             let words = show::for_terminal(&show::describe_error(&error));
             let _ = writeln!(std::io::stderr(), "{on}error:{off} {words}");
-            ExitCode::FAILURE
         }
     }
+    ExitCode::FAILURE
 }
 
 /// Serves as the configuration says.
-fn serve_default(sources: Sources) -> Done {
+fn serve_default(sources: Sources) -> Printed {
     let loaded = load(&sources)?;
-    Ok(match loaded.transport {
-        Some(Transport::Stdio) => serve::serve_stdio(loaded, sources, None)?,
-        Some(Transport::Http) | None => serve::serve(loaded, sources)?,
-    })
+    match loaded.transport {
+        Some(Transport::Stdio) => serve::serve_stdio(loaded, sources, None),
+        Some(Transport::Http) | None => serve::serve(loaded, sources),
+    }
 }
 
-fn run_command(command: Command, sources: Sources, json: bool) -> Done {
-    Ok(match command {
-        Command::Serve => serve::serve(load(&sources)?, sources)?,
-        Command::Stdio { agent } => serve::serve_stdio(load(&sources)?, sources, agent.as_deref())?,
-        Command::Check => check(load(&sources)?, json)?,
-        Command::Init(init) => init.run(&sources, json).map_err(find_mistakes)?,
-        Command::Config(command) => command.run(&lockgate_config::effective(&sources)?, json)?,
+fn run_command(command: Command, sources: Sources, json: bool) -> Printed {
+    match command {
+        Command::Serve => serve::serve(load(&sources)?, sources),
+        Command::Stdio { agent } => serve::serve_stdio(load(&sources)?, sources, agent.as_deref()),
+        Command::Check => check(load(&sources)?, json),
+        Command::Init(init) => init.run(&sources, json),
+        Command::Config(command) => command.run(&lockgate_config::effective(&sources)?, json),
         Command::Servers { command: Some(ServersAt::Add { at, new }), .. } => {
-            ask_api(&at, sources, json, || new.question())?
+            ask_api(&at, sources, json, || new.question())
         }
-        Command::Servers { at, command: None } => print_servers(Asked::new(&at, sources)?, json)?,
-        Command::Integrations { at, command } => {
-            ask_api(&at, sources, json, || command.question())?
-        }
-        Command::Agents { at, command } => ask_api(&at, sources, json, || command.question())?,
-        Command::Connect { at, command } => ask_api(&at, sources, json, || Ok(command.question()))?,
+        Command::Servers { at, command: None } => print_servers(Asked::new(&at, sources)?, json),
+        Command::Integrations { at, command } => ask_api(&at, sources, json, || command.question()),
+        Command::Agents { at, command } => ask_api(&at, sources, json, || command.question()),
+        Command::Connect { at, command } => ask_api(&at, sources, json, || Ok(command.question())),
         Command::Organisations { at, command } => {
-            ask_api(&at, sources, json, || Ok(command.question()))?
+            ask_api(&at, sources, json, || Ok(command.question()))
         }
         Command::Approvals { at, command } => {
-            command.run(&at.connect(sources, |found| found.clients)?, json)?
+            command.run(&at.connect(sources, |found| found.clients)?, json)
         }
-        Command::Tools { at } => print_tools(Asked::new(&at, sources)?, json)?,
+        Command::Tools { at } => print_tools(Asked::new(&at, sources)?, json),
         Command::Call { name, arguments, at } => {
-            call_tool(Asked::new(&at, sources)?, &name, &arguments, json)?
+            call_tool(Asked::new(&at, sources)?, &name, &arguments, json)
         }
         Command::Keys(command) => {
             let file = match command.file() {
@@ -131,31 +110,27 @@ fn run_command(command: Command, sources: Sources, json: bool) -> Done {
                 None => load(&sources)?.config.authn.keys_file,
             };
             let hint = "no keys file: pass --file, or set `auth.keys_file` in the configuration";
-            let text = keys::run(&command, &sources.cwd.join(file.context(hint)?), json)?;
-            (text, ExitCode::SUCCESS)
+            succeed(keys::run(&command, &sources.cwd.join(file.context(hint)?), json)?)
         }
-        Command::Pins(command) => pins_command(load(&sources)?, command, json)?,
+        Command::Pins(command) => pins_command(load(&sources)?, command, json),
         Command::Store(command) => {
-            let text = store::run(&command, &load(&sources)?.config.store, &sources.cwd, json)?;
-            (text, ExitCode::SUCCESS)
+            succeed(store::run(&command, &load(&sources)?.config.store, &sources.cwd, json)?)
         }
-        Command::Vault(command) => store::run_vault(&command, &load(&sources)?.config.store, json)?,
-        Command::Audit(command) => verify_audit(&command, &sources, json),
-        Command::Policy(command) => {
-            let done = command.run(&sources.cwd, json, || Ok(load(&sources)?.into()));
-            done.map_err(find_mistakes)?
-        }
-        Command::Schema { policy, cases } => (write_schema(policy, cases), ExitCode::SUCCESS),
-        Command::Completions { shell } => (pages::write_completions(shell), ExitCode::SUCCESS),
-        Command::Man { list: true, .. } => (pages::list_commands(), ExitCode::SUCCESS),
+        Command::Vault(command) => store::run_vault(&command, &load(&sources)?.config.store, json),
+        Command::Audit(command) => Ok(verify_audit(&command, &sources, json)),
+        Command::Policy(command) => command.run(&sources.cwd, json, || Ok(load(&sources)?.into())),
+        Command::Schema { policy, cases } => succeed(write_schema(policy, cases)),
+        Command::Completions { shell } => succeed(pages::write_completions(shell)),
+        Command::Man { list: true, .. } => succeed(pages::list_commands()),
         Command::Man { words, .. } => {
             let page = pages::write_manual(&words);
-            (
-                page.with_context(|| format!("unknown command {}", words.join(" ")))?,
-                ExitCode::SUCCESS,
-            )
+            succeed(page.with_context(|| format!("unknown command {}", words.join(" ")))?)
         }
-    })
+    }
+}
+
+fn succeed(text: String) -> Printed {
+    Ok((text, ExitCode::SUCCESS))
 }
 
 /// Sends a request to the API of a running gateway.
@@ -178,7 +153,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn new(at: &At, sources: Sources) -> Result<Self, Failure> {
+    fn new(at: &At, sources: Sources) -> anyhow::Result<Self> {
         let wait = Duration::from_secs(at.wait);
         let (sources, url) = remote::choose(at.url.as_deref(), at.key.as_deref(), sources)?;
         let elsewhere = url.map(|url| RemoteGateway { url, wait });
@@ -198,11 +173,6 @@ fn write_schema(policy: bool, cases: bool) -> String {
         (_, true) => lockgate_policy::cases::schema(),
         _ => lockgate_config::schema(),
     })
-}
-
-/// Separates mistakes of files from other errors.
-fn find_mistakes(error: anyhow::Error) -> Failure {
-    error.downcast().map_or_else(Failure::Error, Failure::Mistakes)
 }
 
 fn print_servers(asked: Asked, json: bool) -> Printed {
@@ -227,7 +197,7 @@ fn print_tools(asked: Asked, json: bool) -> Printed {
         for line in show::missing(gateway) {
             let _ = writeln!(std::io::stderr(), "{line}");
         }
-        Ok((text + &show::flagged_tools(&flagged_tools), ExitCode::SUCCESS))
+        succeed(text + &show::flagged_tools(&flagged_tools))
     })
 }
 
@@ -319,11 +289,11 @@ fn sources(common: &Common) -> Sources {
 /// stay apart.
 fn check(loaded: Loaded, json: bool) -> Printed {
     if loaded.config.proxy.groups.is_empty() {
-        return Ok((describe(&loaded, json, &[]), ExitCode::SUCCESS));
+        return succeed(describe(&loaded, json, &[]));
     }
     let again = loaded.clone();
     ask::with_gateway(loaded, None, async |gateway| {
-        Ok((describe(&again, json, &gateway.explain_groups()), ExitCode::SUCCESS))
+        succeed(describe(&again, json, &gateway.explain_groups()))
     })
 }
 

@@ -20,8 +20,7 @@ use lockgate_telemetry::audit::{AuditCounters, ClientFiles, Output};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use backlog::Backlog;
-use backlog::ForwardError;
+use backlog::{Backlog, ForwardError};
 use syslog::Collector;
 use webhook::Poster;
 
@@ -44,7 +43,6 @@ enum Receiver {
 
 /// The sender to a single receiver.
 struct Forwarder {
-    to: &'static str,
     receiver: Receiver,
     backlog: Backlog,
     /// The reason for the current failure; empty while the receiver accepts records.
@@ -69,15 +67,16 @@ impl Forwarding {
             let way = way_for(&syslog.client, outside).context("audit.syslog.client_cert")?;
             let collector = Collector::new(syslog, &way).context("audit.syslog.address")?;
             let backlog = Backlog::open(trail, "syslog", counters).context("audit.syslog")?;
-            forwarders.push(Forwarder::new("syslog", Receiver::Syslog(collector), backlog));
+            forwarders.push((Receiver::Syslog(collector), backlog));
         }
         if let Some(webhook) = &audit.forward.webhook {
             let way = way_for(&webhook.client, outside).context("audit.webhook.client_cert")?;
             let poster = Poster::new(webhook, &way)?;
             let backlog = Backlog::open(trail, "webhook", counters).context("audit.webhook")?;
-            forwarders.push(Forwarder::new("webhook", Receiver::Webhook(poster), backlog));
+            forwarders.push((Receiver::Webhook(poster), backlog));
         }
-        for forwarder in forwarders {
+        for (receiver, backlog) in forwarders {
+            let forwarder = Forwarder { receiver, backlog, trouble: String::new() };
             forwarding.tasks.spawn(forwarder.run(forwarding.ending.clone()));
         }
         Ok(forwarding)
@@ -105,10 +104,6 @@ fn way_for(client: &Option<ClientFiles>, outside: &Outside) -> anyhow::Result<Ou
 }
 
 impl Forwarder {
-    fn new(to: &'static str, receiver: Receiver, backlog: Backlog) -> Self {
-        Self { to, receiver, backlog, trouble: String::new() }
-    }
-
     async fn run(mut self, ending: CancellationToken) {
         let end = async {
             ending.cancelled().await;
@@ -121,7 +116,7 @@ impl Forwarder {
         self.backlog.save().await;
         let left = self.backlog.waiting();
         if left > 0 {
-            let to = self.to;
+            let to = self.backlog.to;
             tracing::warn!(
                 to,
                 left,
@@ -172,7 +167,7 @@ impl Forwarder {
         if self.trouble != trouble.words {
             let behind = self.backlog.waiting();
             tracing::warn!(
-                to = self.to,
+                to = self.backlog.to,
                 error = trouble.words,
                 behind,
                 "the receiver does not accept the audit trail; records are kept in its files and \
@@ -185,7 +180,11 @@ impl Forwarder {
     fn is_back(&mut self, behind: u64) {
         self.backlog.counters.failing.store(false, Relaxed);
         if !self.trouble.is_empty() {
-            tracing::info!(to = self.to, behind, "the receiver accepts the audit trail again");
+            tracing::info!(
+                to = self.backlog.to,
+                behind,
+                "the receiver accepts the audit trail again"
+            );
             self.trouble.clear();
         }
     }

@@ -21,6 +21,7 @@ use url::Url;
 use crate::app::App;
 use crate::commands::verify;
 use crate::probe::probe;
+use crate::server_clients::ServerClients;
 use crate::{keys_file, pins_file};
 
 impl Operations for App {
@@ -79,7 +80,7 @@ impl Operations for App {
         }
         let _changing = self.changing.lock();
         let mut clients = self.clients.lock().clone();
-        let Some(old) = clients.get(slug) else { return false };
+        let Some(ServerClients { client: old, .. }) = clients.get(slug) else { return false };
         let enabled = to != Switch::Disconnect;
         let is_kept = match to {
             Switch::Connect => matches!(
@@ -93,10 +94,12 @@ impl Operations for App {
             return true;
         }
         let wanted = Config { enabled, ..Config::clone(&old.config()) };
-        let Ok(new) = self.make_client(wanted, self.accounts.own(slug, "")) else { return false };
+        let settings = self.accounts.config(slug);
+        let own = self.accounts.own(slug, "");
+        let Ok(new) = self.make_clients(wanted, own, settings.as_ref()) else { return false };
         self.switches.set(&old.config(), enabled);
         clients.insert(slug.to_owned(), new);
-        self.replace(clients);
+        self.replace(&clients);
         true
     }
 
@@ -157,14 +160,14 @@ impl Health for App {
             lacks_store: self.requires_store && registry.is_some_and(|one| !one.is_loaded()),
             has_other_secret: self.secret_check.is_different(),
             issuers_without_keys: self.gateway.issuers_without_keys(),
-            shares_rates: self.rates.are_shared(),
+            shares_rates: self.shares_rates(),
         }
     }
 
     fn metrics(&self, is_operator: bool) -> String {
         self.gateway.observe();
         self.observe_certificate();
-        let is_away = self.rates.are_shared() == Some(false);
+        let is_away = self.shares_rates() == Some(false);
         self.metrics.gauges().shared_rates_away.set(usize::from(is_away));
         if is_operator { self.metrics.render() } else { self.metrics.render_shared() }
     }
@@ -175,11 +178,10 @@ impl App {
     fn count_servers(&self) -> (Connected, BTreeMap<&'static str, usize>) {
         let mut connected = Connected { now: 0, of: 0 };
         let mut counts = BTreeMap::new();
-        let users = self.user_clients.lock().clone();
-        for (slug, client) in &*self.clients.lock() {
+        for ServerClients { client, users } in self.clients.lock().values() {
             let state = client.status().state;
             // A server that lists nothing without an account delays no start.
-            let is_idle = users.get(slug).is_some_and(|users| users.lists_as_users());
+            let is_idle = users.as_ref().is_some_and(|users| users.lists_as_users());
             connected.of += usize::from(state != UpstreamState::Disabled && !is_idle);
             connected.now += usize::from(state == UpstreamState::Connected);
             *counts.entry(state.as_str()).or_default() += 1;

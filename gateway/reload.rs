@@ -158,7 +158,7 @@ impl Follower {
         let told = self.told.replace(message.clone());
         if changed || told != Some(message) {
             log_mistakes(report);
-            self.app.record_reload(false);
+            self.app.metrics.reloaded(false);
         }
         take_keys_away(&self.app, &self.log, &mut self.current, &self.sources.cwd);
         let wrong = find_wrong_files(report, &self.sources.cwd);
@@ -188,7 +188,7 @@ impl Follower {
         }
         let is_in_force = !differs || take_over(&self.app, &self.log, &self.current, &new.config);
         if differs || had_mistakes || occasion == Occasion::Request {
-            self.app.record_reload(is_in_force);
+            self.app.metrics.reloaded(is_in_force);
         }
         if is_in_force {
             self.current = new.config;

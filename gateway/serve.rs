@@ -21,6 +21,7 @@ use lockgate_proxy::transport::Endpoint;
 use lockgate_registry::Registry;
 use lockgate_telemetry::{Format, Guard, RECENT_STEP};
 use lockgate_upstream::SingleClient;
+use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
@@ -34,19 +35,20 @@ const MAX_WORKERS: usize = 16;
 /// Time in which running requests complete and their last responses are written.
 const GRACE: Duration = GRACE_PERIOD.saturating_add(FINAL_WRITE_TIMEOUT);
 
-fn start_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .context("the runtime cannot start")
+/// Starts the log and the runtime.
+fn begin(loaded: &Loaded) -> anyhow::Result<(Guard, Runtime)> {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let log = lockgate_telemetry::init(&loaded.config.telemetry)?;
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    let runtime = Builder::new_multi_thread().enable_all().build();
+    Ok((log, runtime.context("the runtime cannot start")?))
 }
 
 /// Runs `lockgate serve`.
 pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String, ExitCode)> {
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let log = lockgate_telemetry::init(&loaded.config.telemetry)?;
-    log_warnings(&loaded);
-    let runtime = start_runtime()?;
+    let (log, runtime) = begin(&loaded)?;
     let code = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         let threads =
@@ -55,7 +57,9 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         let registry = tenants::open_registry(&loaded.config).await?;
         let app = start_app(&loaded.config, None, registry, &log)?;
         app.watch_certificate(servers.first().and_then(Server::certificate));
-        let applications = make_applications(&app)?;
+        let applications = Applications::new(Arc::clone(&app.gateway), Arc::clone(&app) as _);
+        let applications = applications
+            .map_err(|NoRandomness| anyhow!("random numbers are unavailable on this machine"))?;
         let admin = start_admin(&loaded.config, &app, &applications)?;
         if let Some(first) = servers.first() {
             greet(first.address(), &loaded.config, admin);
@@ -105,7 +109,7 @@ fn start_app(
     log: &Guard,
 ) -> anyhow::Result<Arc<App>> {
     let app = App::start(config, single_client, Some(registry))?;
-    trail::start_log_export(config, &app.metrics, log)?;
+    log.export(&config.telemetry, &app.metrics, &trail::find_way(config))?;
     Ok(app)
 }
 
@@ -159,10 +163,7 @@ pub(crate) fn serve_stdio(
     sources: Sources,
     agent: Option<&str>,
 ) -> anyhow::Result<(String, ExitCode)> {
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let log = lockgate_telemetry::init(&loaded.config.telemetry)?;
-    log_warnings(&loaded);
-    let runtime = start_runtime()?;
+    let (log, runtime) = begin(&loaded)?;
     runtime.block_on(async {
         let mut config = loaded.config.clone();
         trail::leave_stdout(&mut config.telemetry);
@@ -219,12 +220,6 @@ fn start_admin(
     address.map(Some).context("admin.listen")
 }
 
-fn make_applications(app: &Arc<App>) -> anyhow::Result<Applications> {
-    let operations: Arc<App> = Arc::clone(app);
-    let made = Applications::new(Arc::clone(&app.gateway), operations);
-    made.map_err(|NoRandomness| anyhow!("random numbers are unavailable on this machine"))
-}
-
 /// Returns the routes beside MCP on the clients' address.
 fn client_routes(
     config: &Config,
@@ -251,15 +246,21 @@ fn client_routes(
 
 /// Returns the routes of the API and of the console built on it.
 fn serve_applications(app: &Arc<App>, applications: &Applications) -> Router {
-    let api = routes::guarded_api(app, applications);
+    let api = routes::guarded_api(applications);
     api.merge(console::guarded_console(app, applications))
 }
 
-fn log_warnings(loaded: &Loaded) {
-    for warning in &loaded.warnings {
-        tracing::warn!("{warning}");
-    }
-}
+const NEXT_STEPS: &str = r#"
+No servers are configured, so only the built-in ones are available. Next:
+
+  lockgate call example__echo '{"text":"hello"}'    a first tool call, in another terminal
+  lockgate tools                                     the tools that clients see
+
+Then add your own servers to lockgate.yaml:
+
+  servers:
+    time: { command: uvx, args: [mcp-server-time] }
+"#;
 
 /// Prints the addresses of the gateway and the next steps.
 fn greet(address: SocketAddr, config: &Config, admin: Option<SocketAddr>) {
@@ -294,20 +295,7 @@ fn greet(address: SocketAddr, config: &Config, admin: Option<SocketAddr>) {
         env!("CARGO_PKG_VERSION"),
     );
     if config.servers.is_empty() && config.tools.example {
-        text.push_str(
-            "\nNo servers are configured, so only the built-in ones are available. Next:\n\n",
-        );
-        text.push_str(
-            "  lockgate call example__echo '{\"text\":\"hello\"}'    a first tool call, in another \
-                terminal\n",
-        );
-        text.push_str(
-            "  lockgate tools                                     the tools that clients see\n\n",
-        );
-        text.push_str(
-            "Then add your own servers to lockgate.yaml:\n\n  servers:\n    time: \
-            { command: uvx, args: [mcp-server-time] }\n",
-        );
+        text.push_str(NEXT_STEPS);
     }
     let _ = writeln!(std::io::stderr(), "{text}");
 }

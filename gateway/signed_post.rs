@@ -2,11 +2,9 @@
 //! status and `Retry-After` are used. Errors contain neither the address nor the secret nor any
 //! header.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Error;
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,7 +14,6 @@ use http::{HeaderMap, Method, Request, StatusCode};
 use lockgate_authn::Outside;
 use lockgate_egress::{Origin, Payload, Policy, SetupError};
 use lockgate_text::date;
-use lockgate_upstream::header_map;
 use url::Url;
 
 /// Timeout of a single attempt.
@@ -52,22 +49,15 @@ impl Answer {
 
 impl SignedPost {
     /// Fails if the address is not usable.
-    pub(crate) fn new(url: &Url, secret: &[u8], outside: &Outside) -> Result<Self, SetupError> {
+    pub(crate) fn new(
+        url: &Url,
+        secret: &[u8],
+        headers: HeaderMap,
+        outside: &Outside,
+    ) -> Result<Self, SetupError> {
         let connector = Arc::clone(&outside.connector);
         let origin = Origin::new(connector, url, Policy::Operator, &outside.config)?;
-        Ok(Self { origin, secret: secret.to_vec(), headers: HeaderMap::new() })
-    }
-
-    /// Sets further headers, none of which replaces a header of the request's own.
-    ///
-    /// # Errors
-    /// A name or value is invalid.
-    pub(crate) fn with_headers(
-        mut self,
-        further: &BTreeMap<String, String>,
-    ) -> anyhow::Result<Self> {
-        self.headers = header_map(further).map_err(Error::msg)?;
-        Ok(self)
+        Ok(Self { origin, secret: secret.to_vec(), headers })
     }
 
     /// Sends a body of this media type once. Retries of the same message use the same `id`.

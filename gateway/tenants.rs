@@ -34,8 +34,8 @@ use url::Url;
 
 use known_lists::Memory;
 
+use crate::server_clients::ServerClients;
 use crate::shutdown::Retiring;
-use crate::user_clients::UserClients;
 
 /// How long after a change an integration is connected without being used.
 const RECENT_MS: u64 = 60_000;
@@ -49,31 +49,12 @@ const LIST_MEMORY_DIVISOR: usize = 4;
 /// The integrations of an organisation that have a client, by id.
 type Integrations = BTreeMap<Arc<str>, Connected>;
 
-/// A version of an integration, and its client.
+/// A version of an integration, and its clients.
 #[derive(Clone)]
 struct Connected {
     integration: Arc<IntegrationSnapshot>,
-    client: Arc<Client>,
-    /// The clients of members with their own accounts; `client` reads the lists then.
-    users: Option<Arc<UserClients>>,
+    clients: ServerClients,
     memory: Arc<Memory>,
-}
-
-impl Connected {
-    fn server(&self) -> Arc<dyn Upstream> {
-        match &self.users {
-            Some(users) => Arc::clone(users) as Arc<dyn Upstream>,
-            None => Arc::clone(&self.client) as Arc<dyn Upstream>,
-        }
-    }
-
-    /// Ends the clients after their last calls.
-    fn retire(self, retiring: &Retiring) {
-        if let Some(users) = self.users {
-            users.retire(retiring);
-        }
-        retiring.retire(self.client);
-    }
 }
 
 /// A client to be created.
@@ -111,8 +92,6 @@ pub(crate) struct Tenants {
     accounts: Arc<Accounts>,
     /// Limits shared by all organisations.
     all: Organisations,
-    /// Addresses that integrations may have.
-    addresses: Policy,
     /// Held while an organisation is replaced, so that changes are applied one at a time.
     organisations: Mutex<HashMap<Arc<str>, Tenant>>,
     retiring: Retiring,
@@ -168,21 +147,19 @@ impl Tenants {
     /// Serves the known organisations, and follows changes until the process ends. Integrations
     /// connect on first use.
     pub(crate) fn start(
-        registry: Arc<Registry>,
-        gateway: Arc<Gateway>,
-        around: Surroundings,
-        accounts: Arc<Accounts>,
+        registry: &Arc<Registry>,
+        gateway: &Arc<Gateway>,
+        around: &Surroundings,
+        accounts: &Arc<Accounts>,
     ) -> Arc<Self> {
-        let addresses = around.egress.organisations;
         let lists = around.budget.limit() / LIST_MEMORY_DIVISOR;
         let all = Organisations::new(around.pools.clone(), lists);
         let tenants = Arc::new(Self {
-            registry,
-            gateway,
-            around,
-            accounts,
+            registry: Arc::clone(registry),
+            gateway: Arc::clone(gateway),
+            around: around.clone(),
+            accounts: Arc::clone(accounts),
             all,
-            addresses,
             organisations: Mutex::default(),
             retiring: Retiring::default(),
             unopened: Mutex::default(),
@@ -192,7 +169,7 @@ impl Tenants {
         tenants.adopt_all();
         let follower = Arc::clone(&tenants);
         spawn(async move { tokio::join!(follower.follow(changes), follower.keep_usage()) });
-        let registry = Arc::clone(&tenants.registry);
+        let registry = Arc::clone(registry);
         spawn(async move { registry.follow().await });
         tenants
     }
@@ -238,28 +215,29 @@ impl Tenants {
         self.set_accounts(&snapshot, &around);
         let integrations = self.connect(&snapshot, &around, &old);
         for (id, connected) in &integrations {
-            let is_new = !has_client(&old, id, &connected.client);
+            let client = &connected.clients.client;
+            let is_new = !has_client(&old, id, client);
             if is_new {
-                connected.client.start();
+                client.start();
             }
             // The author of a recent change needs to see whether the integration works.
             if is_new && is_recent(connected.integration.updated_at) {
-                connected.client.revive();
+                client.revive();
             }
         }
         self.serve(&snapshot, &integrations);
         for (id, connected) in old {
-            if has_client(&integrations, &id, &connected.client) {
+            if has_client(&integrations, &id, &connected.clients.client) {
                 continue;
             }
             // A change of the method ends the accounts of members, as a deletion does.
-            if let Some(users) = &connected.users
+            if let Some(users) = &connected.clients.users
                 && let CredentialState::OfMembers(auth) = &connected.integration.credential
                 && !self.registry.has_auth(organisation, &id, auth)
             {
                 users.end_all();
             }
-            connected.retire(&self.retiring);
+            connected.clients.retire(&self.retiring);
         }
         if !integrations.is_empty() {
             let name = Arc::clone(&snapshot.organisation);
@@ -351,13 +329,11 @@ impl Tenants {
             CredentialState::Unusable(_) | CredentialState::Outdated => return None,
         }
         let transport = Transport::Http { url: integration.url.clone(), headers };
-        // Addresses in the catalogue were chosen by the operator.
-        let addresses = if integration.is_predefined { Policy::Operator } else { self.addresses };
         let mut config = lockgate_upstream::Config::of_organisation(
             Arc::clone(organisation),
             integration.slug.to_string(),
             transport,
-            addresses,
+            self.addresses_of(integration),
         );
         config.enabled = is_on;
         let memory = Memory::new(&self.registry, organisation, integration);
@@ -369,10 +345,11 @@ impl Tenants {
                     && let Some(old) = old
                     && old.integration.url == integration.url
                 {
-                    client.inherit_lists(&old.client);
+                    client.inherit_lists(&old.clients.client);
                 }
                 let users = self.make_users(&client, integration, &around);
-                Some(Connected { integration: Arc::clone(integration), client, users, memory })
+                let clients = ServerClients { client, users };
+                Some(Connected { integration: Arc::clone(integration), clients, memory })
             }
             Err(error) => {
                 tracing::error!(
@@ -386,10 +363,17 @@ impl Tenants {
         }
     }
 
+    /// Returns the addresses that an integration may have. Those in the catalogue were chosen by
+    /// the operator.
+    fn addresses_of(&self, integration: &IntegrationSnapshot) -> Policy {
+        let own = self.around.egress.organisations;
+        if integration.is_predefined { Policy::Operator } else { own }
+    }
+
     /// Passes an organisation's servers and agents to the request path.
     fn serve(&self, snapshot: &OrganisationSnapshot, integrations: &Integrations) {
         let servers: Vec<Arc<dyn Upstream>> =
-            integrations.values().map(|connected| connected.server()).collect();
+            integrations.values().map(|connected| connected.clients.server()).collect();
         let agents = snapshot.agents.iter().map(|agent| describe_agent(agent, integrations));
         self.gateway.set_organisation(&snapshot.organisation, servers, agents.collect());
     }
@@ -397,21 +381,9 @@ impl Tenants {
     /// Closes all connections, including those to the store.
     pub(crate) async fn close(&self) {
         let organisations = std::mem::take(&mut *self.organisations.lock());
-        let mut closing = Vec::new();
-        for tenant in organisations.into_values() {
-            for connected in tenant.integrations.into_values() {
-                closing.push(spawn(async move {
-                    if let Some(users) = connected.users {
-                        users.close().await;
-                    }
-                    connected.client.close().await;
-                }));
-            }
-        }
-        self.retiring.close().await;
-        for task in closing {
-            let _ = task.await;
-        }
+        let integrations = organisations.into_values().flat_map(|tenant| tenant.integrations);
+        let clients = integrations.map(|(_, connected)| connected.clients);
+        ServerClients::close_all(clients, &self.retiring).await;
         self.keep_last_usage().await;
         self.registry.close().await;
     }
@@ -419,7 +391,7 @@ impl Tenants {
 
 /// Reports whether this client serves the integration.
 fn has_client(integrations: &Integrations, id: &str, client: &Arc<Client>) -> bool {
-    integrations.get(id).is_some_and(|connected| Arc::ptr_eq(&connected.client, client))
+    integrations.get(id).is_some_and(|connected| Arc::ptr_eq(&connected.clients.client, client))
 }
 
 /// Reports whether a time in milliseconds since 1970 is within a minute of now, before or after.
@@ -464,7 +436,7 @@ fn describe_agent(known: &AgentSnapshot, integrations: &Integrations) -> AgentSe
 /// operator by its slug.
 fn find_server_id(id: &str, integrations: &Integrations) -> Option<ServerId> {
     match integrations.get(id) {
-        Some(connected) => Some(ServerId::of(&*connected.client)),
+        Some(connected) => Some(ServerId::of(&*connected.clients.client)),
         None if is_integration(id) => None,
         None => Some(ServerId::shared(id)),
     }

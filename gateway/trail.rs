@@ -7,7 +7,7 @@ use std::sync::Arc;
 use lockgate_policy::response::{Response, Spec};
 use lockgate_protocol::strings::{self, StringRole};
 use lockgate_telemetry::audit::{Forward, Output, Redact, Trail};
-use lockgate_telemetry::{Config, ExportError, Guard, Metrics, Tracer, Way};
+use lockgate_telemetry::{Config, Metrics, Way};
 
 /// Members whose values are always redacted.
 const NAMES: [&str; 12] = [
@@ -25,24 +25,8 @@ const NAMES: [&str; 12] = [
     "passphrase",
 ];
 
-/// Starts the export of spans if a collector is configured, over the route set by `egress`.
-pub(crate) fn start_tracer(
-    config: &lockgate_config::Config,
-    metrics: &Metrics,
-) -> Result<Option<Tracer>, ExportError> {
-    Tracer::start(&config.telemetry, metrics, &find_way(config))
-}
-
-/// Starts the export of log lines, including those logged earlier.
-pub(crate) fn start_log_export(
-    config: &lockgate_config::Config,
-    metrics: &Metrics,
-    log: &Guard,
-) -> Result<(), ExportError> {
-    log.export(&config.telemetry, metrics, &find_way(config))
-}
-
-fn find_way(config: &lockgate_config::Config) -> Way {
+/// Returns the route to the collector of spans and log lines, which `egress` sets.
+pub(crate) fn find_way(config: &lockgate_config::Config) -> Way {
     let egress = &config.egress;
     let route = egress.route.as_ref();
     let proxy = route.map(|route| (route.proxy().secret_url().clone(), route.no_proxy()));

@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
 use crate::shutdown::Retiring;
-use watches::Watches;
+use watches::{Topic, Watches};
 
 /// Idle time after which a user's client is disconnected.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -133,10 +133,6 @@ impl UserClients {
             source: Mutex::default(),
             this: this.clone(),
         })
-    }
-
-    pub(crate) fn listing(&self) -> &Arc<Client> {
-        &self.listing
     }
 
     /// Applies changed settings of the server.
@@ -411,10 +407,7 @@ impl Upstream for UserClients {
         caller: &'a Caller,
         identity: CallerIdentity<'a>,
     ) -> BoxFuture<'a, Result<Subscription, UpstreamError>> {
-        Box::pin(async move {
-            let holder = self.holder_of(identity)?;
-            self.subscribe_as(&holder, uri, caller, identity).await
-        })
+        Box::pin(self.watch(Topic::Resource(uri.to_owned(), caller.clone()), identity))
     }
 
     fn unsubscribe<'a>(&'a self, uri: &'a str, given: Subscription) -> BoxFuture<'a, ()> {
@@ -426,7 +419,7 @@ impl Upstream for UserClients {
         id: &'a str,
         identity: CallerIdentity<'a>,
     ) -> BoxFuture<'a, Result<(), UpstreamError>> {
-        Box::pin(self.watch_task_as(id, identity))
+        Box::pin(async move { self.watch(Topic::Task(id.to_owned()), identity).await.map(drop) })
     }
 
     fn unwatch_task<'a>(&'a self, id: &'a str, identity: CallerIdentity<'a>) -> BoxFuture<'a, ()> {

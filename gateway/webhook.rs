@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
+use http::HeaderMap;
 use lockgate_admin::Webhook as Config;
 use lockgate_admission::spawn;
 use lockgate_authn::Outside;
@@ -32,25 +33,32 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Fails if the address is not usable.
-    pub(crate) fn new(config: &Config, outside: &Outside) -> anyhow::Result<Arc<Self>> {
-        let post = SignedPost::new(&config.url, &config.secret, outside);
+    /// Returns the configured target, if there is one. Fails if its address is not usable.
+    pub(crate) fn of(
+        config: &lockgate_config::Config,
+        outside: &Outside,
+    ) -> anyhow::Result<Option<Arc<Self>>> {
+        let Some(config) = &config.admin.webhook else { return Ok(None) };
+        let post = SignedPost::new(&config.url, &config.secret, HeaderMap::new(), outside);
         let post = post.context("approvals.webhook.url")?;
-        Ok(Arc::new(Self { post, config: config.clone() }))
+        Ok(Some(Arc::new(Self { post, config: config.clone() })))
     }
 }
 
 /// The sender of messages and its current target.
-#[derive(Default)]
 pub(crate) struct Webhook(Mutex<Option<Arc<Target>>>);
 
 impl Webhook {
     /// Starts sending. Requires a runtime. Returns the queue for announcements.
-    pub(crate) fn start(metrics: Arc<Metrics>) -> (Arc<Self>, mpsc::Sender<Announcement>) {
+    pub(crate) fn start(
+        config: &lockgate_config::Config,
+        outside: &Outside,
+        metrics: &Arc<Metrics>,
+    ) -> anyhow::Result<(Arc<Self>, mpsc::Sender<Announcement>)> {
         let (sender, receiver) = mpsc::channel(MAX_QUEUED);
-        let webhook = Arc::new(Self::default());
-        spawn(send_all(Arc::clone(&webhook), receiver, metrics));
-        (webhook, sender)
+        let webhook = Arc::new(Self(Mutex::new(Target::of(config, outside)?)));
+        spawn(send_all(Arc::clone(&webhook), receiver, Arc::clone(metrics)));
+        Ok((webhook, sender))
     }
 
     /// Replaces the target; `None` drops further messages.

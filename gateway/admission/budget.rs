@@ -116,8 +116,12 @@ impl<P: AsRef<Budget>> Hold<P> {
     /// # Errors
     /// [`Full`]: nothing was taken.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Full> {
-        let budget = self.budget.as_ref();
-        budget.take(bytes, budget.limit())?;
+        self.take(bytes, self.budget.as_ref().limit())
+    }
+
+    /// Takes `bytes` more, of a budget of `all`.
+    fn take(&mut self, bytes: usize, all: usize) -> Result<(), Full> {
+        self.budget.as_ref().take(bytes, all)?;
         self.bytes += bytes;
         Ok(())
     }
@@ -127,11 +131,8 @@ impl<P: AsRef<Budget>> Hold<P> {
     /// # Errors
     /// [`Full`]: nothing was taken.
     pub(crate) fn reserve(&mut self, total: usize) -> Result<(), Full> {
-        let budget = self.budget.as_ref();
         let more = total.saturating_sub(self.bytes);
-        budget.take(more, budget.limit_for(total))?;
-        self.bytes += more;
-        Ok(())
+        self.take(more, self.budget.as_ref().limit_for(total))
     }
 
     /// Sets the hold to exactly `bytes` even beyond the budget, for memory already in use.
@@ -155,10 +156,7 @@ impl<P: AsRef<Budget>> Hold<P> {
     /// # Errors
     /// [`Full`]: nothing was taken.
     pub fn grow_spare(&mut self, bytes: usize) -> Result<(), Full> {
-        let budget = self.budget.as_ref();
-        budget.take(bytes, budget.half())?;
-        self.bytes += bytes;
-        Ok(())
+        self.take(bytes, self.budget.as_ref().half())
     }
 
     /// Takes `bytes` more for a message on its way. Small messages are always admitted.

@@ -14,7 +14,7 @@ use crate::caller_id::CallerId;
 use crate::clock;
 use crate::concurrency::callers::{RUNNING, Rules, TurnsState, WAITING};
 use crate::pool::{Membership, PoolWaiter, Queue};
-use callers::{Answer, Callers, Notice, Waiter};
+use callers::{Answer, Notice, Waiter};
 
 pub use callers::{Bounds, Charge, ConcurrencyError};
 
@@ -44,21 +44,11 @@ pub struct Permit {
 
 impl ConcurrencyLimit {
     pub fn new(bounds: Bounds, charge: Charge, part: Option<Membership>) -> Arc<Self> {
+        let mut state = TurnsState::default();
+        state.resize(bounds);
         Arc::new_cyclic(|itself| Self {
-            rules: Rules::new(bounds, charge, part),
-            state: Mutex::new(TurnsState {
-                running: 0,
-                waiting: 0,
-                callers: Callers::default(),
-                tickets: 0,
-                latest: None,
-                changed: None,
-                organisation_changed: None,
-                full_since: None,
-                held: 0.0,
-                waits_for_pool: [false; 2],
-                promised: 0,
-            }),
+            rules: Rules { charge, part },
+            state: Mutex::new(state),
             wanted: Notify::new(),
             itself: Weak::clone(itself),
         })
@@ -81,15 +71,20 @@ impl ConcurrencyLimit {
     #[must_use]
     pub fn try_acquire(&self, caller: CallerId) -> Option<Permit> {
         let now = clock::now();
-        let mut state = self.state.lock();
-        state.meet(caller, now);
-        // Waiting callers come first.
-        if state.waiting > 0 || !self.rules.begin(&mut state, caller, now) {
+        if !self.begin(&mut self.state.lock(), caller, now) {
             return None;
         }
-        state.full_since = None;
-        drop(state);
         self.permit(caller, now).ok()
+    }
+
+    /// Takes a permit for a caller that has arrived. Waiting callers come first.
+    fn begin(&self, state: &mut TurnsState, caller: CallerId, now: Instant) -> bool {
+        state.meet(caller, now);
+        let is_begun = state.waiting == 0 && self.rules.begin(state, caller, now);
+        if is_begun {
+            state.full_since = None;
+        }
+        is_begun
     }
 
     /// Returns the number of permits held.
@@ -103,12 +98,12 @@ impl ConcurrencyLimit {
     }
 
     pub fn bounds(&self) -> Bounds {
-        self.rules.bounds()
+        self.state.lock().bounds
     }
 
     /// Sets the bounds. Permits and queue entries are kept.
     pub fn resize(&self, bounds: Bounds) {
-        self.rules.resize(bounds);
+        self.state.lock().resize(bounds);
         self.serve();
     }
 
@@ -122,7 +117,7 @@ impl ConcurrencyLimit {
     /// least a second.
     pub fn expected_wait(&self) -> Duration {
         let state = self.state.lock();
-        let turns = (state.waiting + 1) as f64 / self.rules.bounds().running as f64;
+        let turns = (state.waiting + 1) as f64 / state.bounds.running as f64;
         let wait = Duration::try_from_secs_f64(turns * state.held).unwrap_or(MAX_WAIT);
         wait.clamp(Duration::from_secs(1), MAX_WAIT)
     }
@@ -150,15 +145,11 @@ impl ConcurrencyLimit {
     fn enter(&self, caller: CallerId) -> Result<Entered<'_>, ConcurrencyError> {
         let now = clock::now();
         let mut state = self.state.lock();
-        state.meet(caller, now);
-        // Waiting callers come first.
-        if state.waiting == 0 && self.rules.begin(&mut state, caller, now) {
-            state.full_since = None;
+        if self.begin(&mut state, caller, now) {
             return Ok(Entered::Running(self.permit(caller, now)?));
         }
         // A caller that is waiting for its fair share does not count as hitting the limit.
-        let places = self.rules.bounds().running;
-        if state.running >= places || state.is_within_reach(caller, places, now) {
+        if state.running >= state.bounds.running || state.is_within_reach(caller, now) {
             state.full_since.get_or_insert(now);
         }
         let displaced = self.rules.make_room(&mut state, caller)?;

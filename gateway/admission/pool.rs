@@ -113,33 +113,29 @@ impl Pools {
     /// Creates a membership for a single limit.
     #[must_use]
     pub fn join(&self) -> Membership {
-        Membership {
-            running: Member::of_limit(&self.running),
-            waiting: Member::of_limit(&self.waiting),
-        }
+        self.join_as(false)
     }
 
     /// Creates a membership for all limits of an organisation, which has a share while in use.
     #[must_use]
     pub fn join_organisation(&self) -> Membership {
+        self.join_as(true)
+    }
+
+    fn join_as(&self, is_organisation: bool) -> Membership {
+        let Self { running, waiting } = self;
         Membership {
-            running: Member::of_organisation(&self.running),
-            waiting: Member::of_organisation(&self.waiting),
+            running: Member::new(running, is_organisation),
+            waiting: Member::new(waiting, is_organisation),
         }
     }
 }
 
 impl Member {
-    fn of_limit(pool: &Arc<Pool>) -> Arc<Self> {
-        pool.limits.fetch_add(1, Ordering::Relaxed);
-        Self::new(pool, false)
-    }
-
-    fn of_organisation(pool: &Arc<Pool>) -> Arc<Self> {
-        Self::new(pool, true)
-    }
-
     fn new(pool: &Arc<Pool>, is_organisation: bool) -> Arc<Self> {
+        if !is_organisation {
+            pool.limits.fetch_add(1, Ordering::Relaxed);
+        }
         Arc::new(Self {
             pool: Arc::clone(pool),
             is_organisation,

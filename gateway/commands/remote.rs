@@ -192,7 +192,9 @@ impl GatewayClient {
     /// Creates a client for the gateway at `url`, with or without a trailing `/mcp`.
     pub(crate) fn new(url: &str, key: Option<&str>, sources: Sources) -> anyhow::Result<Self> {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let loaded = lockgate_config::load(&self::sources(url, key, sources)?)?;
+        let loaded = lockgate_config::load(&self::sources(url, key, sources)?);
+        // In words, because the mistakes are not those of a file of the caller.
+        let loaded = loaded.map_err(|report| anyhow!("{report}"))?;
         let egress = loaded.config.egress;
         let mut base: Url = url.parse().context("--url")?;
         let path = base.path().trim_end_matches('/');

@@ -18,7 +18,7 @@ const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The unacknowledged part of the audit trail for one receiver.
 pub(super) struct Backlog {
-    to: &'static str,
+    pub(super) to: &'static str,
     path: PathBuf,
     trail: Arc<AuditCounters>,
     pub(super) counters: Arc<ForwardCounters>,

@@ -5,15 +5,15 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, Error};
 use bytes::Bytes;
 use lockgate_authn::Outside;
 use lockgate_telemetry::audit::{Records, Webhook};
 use lockgate_text::json;
+use lockgate_upstream::header_map;
 use serde_json::Value;
 
-use super::backlog::Backlog;
-use super::backlog::ForwardError;
+use super::backlog::{Backlog, ForwardError};
 use crate::signed_post::SignedPost;
 
 const MEDIA_TYPE: &str = "application/x-ndjson";
@@ -42,10 +42,10 @@ impl Poster {
     /// # Errors
     /// Its address or a header cannot be used.
     pub(super) fn new(config: &Webhook, outside: &Outside) -> anyhow::Result<Self> {
-        let post = SignedPost::new(&config.url, &config.secret, outside);
-        let post = post.context("audit.webhook.url")?;
-        let post = post.with_headers(&config.headers).context("audit.webhook.headers")?;
-        Ok(Self { post, held: None })
+        let headers = header_map(&config.headers).map_err(Error::msg);
+        let headers = headers.context("audit.webhook.headers")?;
+        let post = SignedPost::new(&config.url, &config.secret, headers, outside);
+        Ok(Self { post: post.context("audit.webhook.url")?, held: None })
     }
 
     /// Sends the backlog, a body at a time.

@@ -1,6 +1,7 @@
 //! State shared by all connections of a listener, and state shared by all requests of a connection,
-//! with their authentication and their body bounds; the open HTTP+SSE streams, by session id, which
-//! alone grants no access; and the service for all paths other than MCP.
+//! with their authentication and their body bounds; the service for all paths other than MCP, and
+//! the sender of a request to it; and the open HTTP+SSE streams, by session id, which alone grants
+//! no access.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -13,7 +14,7 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body::Body;
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
-use lockgate_admission::budget::Hold;
+use lockgate_admission::budget::{Budget, Hold};
 use lockgate_admission::spawn;
 use lockgate_authn::{Certificate, Credentials, Principal};
 use lockgate_proxy::transport::{Endpoint, ExchangeKind, Reply};
@@ -26,12 +27,12 @@ use crate::client_address::peer_of;
 use crate::config::Config;
 use crate::connection::{ActiveRequest, ConnectionState};
 use crate::error::ListenerError;
-use crate::exchange_handler::Handler;
+use crate::gateway_handler::Handler;
 use crate::incoming_body::IncomingBody;
 use crate::origin_check::OriginCheck;
 use crate::request_body::{BodyBounds, HasBudget};
 use crate::request_headers::bearer;
-use crate::response_body::{BoxError, FallbackBody, ResponseBody};
+use crate::response_body::{BoxError, FallbackBody, ResponseBody, plain};
 use crate::session_client::{MessageQueue, SessionClient};
 use crate::slots::{Slots, TurnedAway};
 use crate::unfinished::UnfinishedBodies;
@@ -48,9 +49,9 @@ pub(crate) struct ListenerState {
     pub draining: AtomicBool,
 }
 
-pub(crate) struct ConnectionContext<H> {
+pub(crate) struct ConnectionContext {
     pub listener: Arc<ListenerState>,
-    pub handler: Arc<H>,
+    pub handler: Arc<Handler>,
     pub fallback: Fallback,
     pub state: Arc<ConnectionState>,
     pub remote: SocketAddr,
@@ -89,24 +90,9 @@ impl ListenerState {
             config,
         }
     }
-
-    pub(crate) fn body_bounds<'a>(
-        &'a self,
-        connection: &'a ConnectionState,
-        principal: &Principal,
-    ) -> BodyBounds<'a> {
-        let limits = &self.config.limits;
-        BodyBounds {
-            bytes: limits.body_bytes,
-            time: limits.read_timeout,
-            unfinished: &self.unfinished,
-            connection: &connection.unfinished,
-            principal: principal.key(),
-        }
-    }
 }
 
-impl<H: Handler> ConnectionContext<H> {
+impl ConnectionContext {
     /// Authenticates the caller of an exchange, and marks the connection as authenticated.
     pub(crate) async fn identify(
         &self,
@@ -131,17 +117,74 @@ impl<H: Handler> ConnectionContext<H> {
         })
     }
 
-    pub(crate) async fn read_body<P>(
+    pub(crate) async fn read_body<B, P>(
         &self,
-        body: IncomingBody,
+        body: B,
         principal: &Principal,
         budget: P,
     ) -> Result<(Bytes, Hold<P>), ListenerError>
     where
+        B: Body<Data = Bytes>,
         P: HasBudget,
     {
-        let bounds = self.listener.body_bounds(&self.state, principal);
+        let limits = &self.listener.config.limits;
+        let bounds = BodyBounds {
+            bytes: limits.body_bytes,
+            time: limits.read_timeout,
+            unfinished: &self.listener.unfinished,
+            connection: &self.state.unfinished,
+            principal: principal.key(),
+        };
         request_body::read_body(body, bounds, budget).await
+    }
+}
+
+/// The sender of a request to the fallback service, stored in the request's extensions.
+#[derive(Clone)]
+pub struct Remote(Arc<ConnectionContext>);
+
+impl Remote {
+    pub(crate) fn of(context: &Arc<ConnectionContext>) -> Self {
+        Self(Arc::clone(context))
+    }
+
+    /// Authenticates a request under the same rules as a request to `/mcp`.
+    ///
+    /// # Errors
+    /// The response to a caller that is rejected.
+    pub async fn admit(&self, headers: &mut HeaderMap) -> Result<Principal, Response<Bytes>> {
+        let credentials =
+            self.0.credentials(headers).map_err(|refusal| refusal.answer(&self.0.handler))?;
+        self.0.identify(&Endpoint::All, &credentials).await.map_err(plain)
+    }
+
+    /// Marks the connection as authenticated, as `admit` does, for services that authenticate the
+    /// caller in another way.
+    pub fn mark_authenticated(&self) {
+        self.0.state.mark_authenticated();
+    }
+
+    pub fn is_encrypted(&self) -> bool {
+        self.0.is_encrypted
+    }
+
+    /// Returns whether TLS is configured and the connection does not use it.
+    pub fn lacks_encryption(&self) -> bool {
+        self.0.listener.config.tls.is_some() && !self.0.is_encrypted
+    }
+
+    /// Reads the whole body of a request, and returns it with its hold on the budget.
+    ///
+    /// # Errors
+    /// The response to a body that exceeds a limit on size, rate or number.
+    pub async fn read_body(
+        &self,
+        body: impl Body<Data = Bytes>,
+        principal: &Principal,
+    ) -> Result<(Bytes, Hold<Arc<Budget>>), Response<Bytes>> {
+        let budget = Arc::clone(self.0.handler.budget());
+        let read = self.0.read_body(body, principal, budget).await;
+        read.map_err(|refusal| refusal.answer(&self.0.handler))
     }
 }
 
@@ -234,18 +277,17 @@ impl Session {
     }
 
     /// Stores the session id from `initialize`, and forwards the session's messages outside calls.
-    pub(crate) fn adopt<H: Handler>(&self, reply: &Reply, handler: &Arc<H>) {
+    pub(crate) fn adopt(&self, reply: &Reply) {
         let Some(proxied) = session_client::find_session_id(reply) else { return };
         let before = self.owner.proxied.lock().replace(proxied.clone());
         if before.as_ref() == Some(&proxied) {
             return;
         }
         let session = self.clone();
-        let handler = Arc::clone(handler);
         spawn(async move {
             let forward = async {
                 if let Some(events) =
-                    session.owner.caller.listen(&*handler, ExchangeKind::Listen, &proxied).await
+                    session.owner.caller.listen(ExchangeKind::Listen, &proxied).await
                 {
                     session_client::forward_events(events, &session.out).await;
                 }
@@ -257,3 +299,6 @@ impl Session {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

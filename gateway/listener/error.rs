@@ -15,7 +15,7 @@ use lockgate_proxy::Exhausted;
 use lockgate_proxy::quota::name_stream_limit;
 use lockgate_telemetry::Rejection;
 
-use crate::exchange_handler::Handler;
+use crate::gateway_handler::Handler;
 
 const ALL_STREAMS: &str = "too many event streams are open (http.connections): try again";
 const SLOW: &str = "the body did not arrive in time (http.read_timeout)";
@@ -92,18 +92,17 @@ pub(crate) enum ListenerError {
 }
 
 impl ListenerError {
-    /// Returns the HTTP status, the JSON-RPC code and the message.
-    pub(crate) fn describe(self) -> (StatusCode, i64, Cow<'static, str>) {
-        let code = match self {
+    /// Returns the JSON-RPC code.
+    fn code(self) -> i64 {
+        match self {
             Self::Host | Self::Origin => code::FORBIDDEN,
             Self::TooLarge { .. } => code::TOO_LARGE,
-            _ if self.is_overload() => code::OVERLOADED,
+            _ if self.status() == StatusCode::SERVICE_UNAVAILABLE => code::OVERLOADED,
             _ => code::INVALID_REQUEST,
-        };
-        (self.status(), code, self.words())
+        }
     }
 
-    fn status(self) -> StatusCode {
+    pub(crate) fn status(self) -> StatusCode {
         match self {
             Self::NoHost
             | Self::Authorization
@@ -121,10 +120,6 @@ impl ListenerError {
             Self::NoSession => StatusCode::NOT_FOUND,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         }
-    }
-
-    fn is_overload(self) -> bool {
-        self.status() == StatusCode::SERVICE_UNAVAILABLE
     }
 
     fn words(self) -> Cow<'static, str> {
@@ -165,7 +160,7 @@ impl ListenerError {
     }
 
     /// Returns the category under which the rejection is counted.
-    pub(crate) fn why(self) -> Rejection {
+    fn why(self) -> Rejection {
         match self {
             Self::NoHost
             | Self::Authorization
@@ -225,21 +220,26 @@ impl ListenerError {
         }
     }
 
-    pub(crate) fn record(self, handler: &impl Handler) {
-        handler.record_rejection(self.why(), self.describe().2);
+    pub(crate) fn record(self, handler: &Handler) {
+        handler.record_rejection(self.why(), self.words());
+    }
+
+    /// Records the rejection, and returns the complete response.
+    pub(crate) fn answer(self, handler: &Handler) -> Response<Bytes> {
+        self.record(handler);
+        self.response()
     }
 
     /// Returns the error response as JSON text. `id` is the request's id, if present.
     pub(crate) fn text(self, id: Option<&[u8]>) -> Bytes {
-        let (_, code, words) = self.describe();
         let data = self.reason().map(|reason| serde_json::json!({ "reason": reason }));
-        write::error(id, code, &words, data.as_ref()).into()
+        write::error(id, self.code(), &self.words(), data.as_ref()).into()
     }
 
     /// Returns the complete response. Its body has no id, because the request was not read.
-    pub(crate) fn response(self) -> Response<Bytes> {
+    fn response(self) -> Response<Bytes> {
         let mut response = Response::new(self.text(None));
-        *response.status_mut() = self.describe().0;
+        *response.status_mut() = self.status();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

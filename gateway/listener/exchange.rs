@@ -23,12 +23,11 @@ use tower::ServiceExt;
 
 use crate::config::Audience;
 use crate::connection::ActiveRequest;
-use crate::context::{ConnectionContext, ListenerResponse, Routed};
+use crate::context::{ConnectionContext, ListenerResponse, Remote, Routed};
 use crate::error::ListenerError;
-use crate::exchange_handler::Handler;
+use crate::gateway_handler::Handler;
 use crate::incoming_body::IncomingBody;
 use crate::origin_check;
-use crate::remote::Remote;
 use crate::request_headers::{accepts, check_framing, check_post};
 use crate::response_body::{ResponseBody, answer_preflight, assemble_response, build_response};
 
@@ -54,11 +53,11 @@ enum Route {
 const MAX_KEPT_HEADERS: usize = 48;
 
 /// The input of an exchange's future.
-pub(crate) type Arrival<H> = (Arc<ConnectionContext<H>>, Request<Incoming>);
+pub(crate) type Arrival = (Arc<ConnectionContext>, Request<Incoming>);
 pub(crate) type Answer = Result<ListenerResponse, Infallible>;
 
 /// Processes a request, and echoes the request id if the client sent a valid one.
-pub(crate) async fn answer_request<H: Handler>(slots: Arc<Slots<Arrival<H>, Answer>>) -> Answer {
+pub(crate) async fn answer_request(slots: Arc<Slots<Arrival, Answer>>) -> Answer {
     let Some((context, request)) = slots.take_input() else { return std::future::pending().await };
     let (mut head, body) = request.into_parts();
     let version = head.version;
@@ -88,7 +87,7 @@ pub(crate) async fn answer_request<H: Handler>(slots: Arc<Slots<Arrival<H>, Answ
             build_response(headers, reply, context.listener.config.keep_alive, held)
         }
         Ok(Routed::Response(response)) => *response,
-        Err(refusal) => answer_error(&*context.handler, refusal),
+        Err(refusal) => refusal.answer(&context.handler).map(ResponseBody::whole),
     };
     if let Some(origin) = origin {
         origin_check::add_cors_headers(response.headers_mut(), origin);
@@ -119,8 +118,8 @@ fn name_version(version: Version) -> Option<&'static str> {
 
 /// Checks a request and passes it to the service of its path. Sets the origin of the page that sent
 /// it, if any.
-async fn route_request<H: Handler>(
-    context: &ConnectionContext<H>,
+async fn route_request(
+    context: &Arc<ConnectionContext>,
     head: &mut Parts,
     body: IncomingBody,
     origin: &mut Option<HeaderValue>,
@@ -131,7 +130,11 @@ async fn route_request<H: Handler>(
         .and_then(|()| check.check_request(&head.uri, &head.headers, context.local, &context.host));
     let checked = match checked {
         Ok(checked) => checked,
-        Err(refusal) => return Ok(Box::pin(refuse_request(context, head, refusal)).await.into()),
+        Err(refusal) => {
+            let answer = refusal.answer(&context.handler);
+            let answer = context.handler.describe_rejection(head, answer).await;
+            return Ok(answer.map(ResponseBody::whole).into());
+        }
     };
     let config = &context.listener.config;
     let route = match config.audience {
@@ -152,7 +155,7 @@ async fn route_request<H: Handler>(
             return Box::pin(crate::sse::open_stream(context, endpoint, head, active)).await;
         }
         (Route::Messages, _) => {
-            return Box::pin(crate::sse::answer_message(context, head, body)).await;
+            return Box::pin(crate::sse::answer_message(context, head, body, active)).await;
         }
         (_, Some(document)) => answer_metadata(head, document)?,
         (Route::Metadata | Route::Fallback, None) => {
@@ -161,21 +164,6 @@ async fn route_request<H: Handler>(
         }
     };
     Ok(response.into())
-}
-
-fn answer_error(handler: &impl Handler, refusal: ListenerError) -> Response<ResponseBody> {
-    refusal.record(handler);
-    refusal.response().map(ResponseBody::whole)
-}
-
-/// Answers a request that is rejected before it is routed.
-async fn refuse_request<H: Handler>(
-    context: &ConnectionContext<H>,
-    head: &Parts,
-    refusal: ListenerError,
-) -> ListenerResponse {
-    refusal.record(&*context.handler);
-    context.handler.describe_rejection(head, refusal.response()).await.map(ResponseBody::whole)
 }
 
 fn parse_route(path: &str, sse: bool) -> Route {
@@ -201,8 +189,8 @@ fn is_discovery(path: &str) -> bool {
     path.ends_with(SERVER_CARD) || path.ends_with(CATALOG)
 }
 
-async fn call_fallback<H: Handler>(
-    context: &ConnectionContext<H>,
+async fn call_fallback(
+    context: &Arc<ConnectionContext>,
     head: &mut Parts,
     body: IncomingBody,
     active: ActiveRequest,
@@ -220,8 +208,8 @@ async fn call_fallback<H: Handler>(
     }
 }
 
-async fn answer_mcp<H: Handler>(
-    context: &ConnectionContext<H>,
+async fn answer_mcp(
+    context: &ConnectionContext,
     endpoint: Endpoint,
     head: &mut Parts,
     body: IncomingBody,
@@ -265,13 +253,13 @@ async fn answer_mcp<H: Handler>(
     };
     let reply = context.handler.handle(&exchange).await;
     head.headers = exchange.headers;
-    let reply = if is_post { charge_reply(&*context.handler, reply, &mut held) } else { reply };
+    let reply = if is_post { charge_reply(&context.handler, reply, &mut held) } else { reply };
     Ok(Routed::Reply(reply, held))
 }
 
 /// Charges a reply to the budget while it is being written. If memory is insufficient, an error
 /// response replaces the reply.
-fn charge_reply(handler: &impl Handler, reply: Reply, held: &mut Hold<ActiveRequest>) -> Reply {
+fn charge_reply(handler: &Handler, reply: Reply, held: &mut Hold<ActiveRequest>) -> Reply {
     let ReplyBody::Message(text) = &reply.body else {
         held.shrink(usize::MAX);
         return reply;
@@ -280,10 +268,10 @@ fn charge_reply(handler: &impl Handler, reply: Reply, held: &mut Hold<ActiveRequ
         return reply;
     }
     let refusal = ListenerError::Unread;
-    handler.record_rejection(refusal.why(), refusal.describe().2);
+    refusal.record(handler);
     let body = refusal.text(write::id_of_response(text.start()));
     held.shrink(usize::MAX);
-    Reply::message(body).with_status(refusal.describe().0)
+    Reply::message(body).with_status(refusal.status())
 }
 
 /// Answers with protected resource metadata or a key set, which are public.
@@ -296,11 +284,10 @@ fn answer_metadata(
         Method::OPTIONS => return Ok(answer_preflight(&head.headers, METADATA_METHODS)),
         _ => return Err(ListenerError::Method { allow: METADATA_METHODS }),
     }
-    // New keys are published at least this long before they sign.
-    let is_key_set = head.uri.path().ends_with(KEY_SET);
-    let lasting = if is_key_set { "max-age=300" } else { "max-age=3600" };
-    let mut headers = HeaderMap::new();
     let path = head.uri.path();
+    // New keys are published at least this long before they sign.
+    let lasting = if path.ends_with(KEY_SET) { "max-age=300" } else { "max-age=3600" };
+    let mut headers = HeaderMap::new();
     let kind = match () {
         () if path.ends_with(SERVER_CARD) => "application/mcp-server-card+json",
         () if path.ends_with(CATALOG) => "application/ai-catalog+json",

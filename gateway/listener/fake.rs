@@ -12,11 +12,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use http::request::Parts;
 use http::{Response, StatusCode};
 use lockgate_admission::budget::Budget;
 use lockgate_authn::{Credentials, Identity, Principal};
-use lockgate_proxy::Exhausted;
+use lockgate_proxy::quota::Streams;
 use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply};
+use lockgate_proxy::{Exhausted, OpenStream};
 use lockgate_telemetry::Rejection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -25,7 +27,6 @@ use tokio::task::JoinHandle;
 
 use crate::client_address::TrustedProxies;
 use crate::config::{BodyLimits, Config, Limits};
-use crate::exchange_handler::Handler;
 use crate::{Drain, Server};
 
 type Answer = dyn Fn(Exchange) -> BoxFuture<'static, Reply> + Send + Sync;
@@ -33,49 +34,59 @@ type Answer = dyn Fn(Exchange) -> BoxFuture<'static, Reply> + Send + Sync;
 /// Limit on event streams of all callers together.
 const MAX_STREAMS: usize = 3;
 
-pub(crate) struct Fake {
+pub struct Fake {
     answer: Box<Answer>,
     budget: Arc<Budget>,
     /// Cloned once per open stream.
-    pub(crate) streams: Arc<()>,
+    pub(crate) streams: Arc<Streams>,
     pub(crate) record_rejection: Mutex<Vec<Rejection>>,
 }
 
-/// Identifies each caller by its bearer token, and rejects the token `stranger`.
-impl Handler for Fake {
-    type Place = Arc<()>;
-
-    async fn identify(&self, _: &Endpoint, credentials: &Credentials) -> Result<Principal, Reply> {
+impl Fake {
+    /// Identifies each caller by its bearer token, and rejects the token `stranger`.
+    pub(crate) async fn identify(
+        &self,
+        _: &Endpoint,
+        credentials: &Credentials,
+    ) -> Result<Principal, Reply> {
         match credentials.bearer.as_deref() {
             Some("stranger") => Err(empty(StatusCode::UNAUTHORIZED)),
             bearer => Ok(Principal::new(Identity::new("fake", bearer.unwrap_or("nobody")))),
         }
     }
 
-    fn stream(&self, _: &Principal) -> Result<Arc<()>, Exhausted> {
+    pub(crate) fn stream(&self, _: &Principal) -> Result<OpenStream, Exhausted> {
         if Arc::strong_count(&self.streams) <= MAX_STREAMS {
-            Ok(Arc::clone(&self.streams))
+            Ok(self.streams.of_call())
         } else {
             Err(Exhausted::Principal)
         }
     }
 
-    fn metadata(&self, path: &str) -> Option<String> {
+    pub(crate) fn metadata(&self, path: &str) -> Option<String> {
         (path.ends_with("/mcp") || path == lockgate_authn::KEY_SET)
             .then(|| format!("{{\"resource\":\"{path}\"}}"))
     }
 
-    fn record_rejection(&self, why: Rejection, _: Cow<'static, str>) {
+    pub(crate) fn record_rejection(&self, why: Rejection, _: Cow<'static, str>) {
         self.record_rejection.lock().unwrap().push(why);
     }
 
-    fn record_response(&self, _: StatusCode) {}
+    pub(crate) async fn describe_rejection(
+        &self,
+        _: &Parts,
+        answer: Response<Bytes>,
+    ) -> Response<Bytes> {
+        answer
+    }
 
-    fn budget(&self) -> &Arc<Budget> {
+    pub(crate) fn record_response(&self, _: StatusCode) {}
+
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 
-    fn handle(&self, exchange: &Exchange) -> impl Future<Output = Reply> + Send {
+    pub(crate) fn handle(&self, exchange: &Exchange) -> BoxFuture<'static, Reply> {
         (self.answer)(exchange.clone())
     }
 }

@@ -4,26 +4,29 @@
 
 mod serve;
 
+use std::future::pending;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use lockgate_admission::spawn;
 use lockgate_telemetry::Rejection;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::config::Config;
+use crate::config::{Audience, Config};
 use crate::connection::Connections;
 use crate::context::{Fallback, ListenerState};
-use crate::exchange_handler::Handler;
+use crate::gateway_handler::Handler;
 use crate::http::serve::LoopState;
 use crate::slots::AddressFull;
-use crate::tls::{self, CertificateExpiry, ServerCertificate};
+use crate::tls::{self, ServerCertificate};
 use serve::serve_connection;
 
 const LISTEN_BACKLOG: i32 = 1024;
@@ -41,6 +44,8 @@ pub enum BindError {
     Address { address: SocketAddr, cause: io::Error },
     #[error(transparent)]
     Tls(#[from] tls::TlsError),
+    #[error("the thread of the operator's endpoints cannot be started: {0}")]
+    OperatorsThread(io::Error),
 }
 
 /// Returns advice for an address that cannot be bound.
@@ -87,12 +92,14 @@ impl Server {
         // Another process could share a shared address, so check first that it is free.
         drop(bind_address(address, false)?);
         let first = Self::new(bind_address(address, true)?, config)?;
-        let mut servers = vec![first];
-        for _ in 1..loops.max(1) {
-            if let Some(first) = servers.first() {
-                servers.push(first.share_with(bind_address(first.address, true)?));
-            }
+        let address = first.address;
+        let mut servers = Vec::new();
+        for _ in 1..loops {
+            let socket = bind_address(address, true)?;
+            let identity = first.identity.clone();
+            servers.push(Self { socket, address, listener: Arc::clone(&first.listener), identity });
         }
+        servers.push(first);
         Ok(servers)
     }
 
@@ -104,24 +111,15 @@ impl Server {
         Ok(Self { socket, address, listener: Arc::new(ListenerState::new(config)), identity })
     }
 
-    fn share_with(&self, socket: StdListener) -> Self {
-        Self {
-            socket,
-            address: self.address,
-            listener: Arc::clone(&self.listener),
-            identity: self.identity.clone(),
-        }
-    }
-
     /// Returns the bound address, with its port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns a watch on the server certificate, if TLS is configured.
+    /// Returns the server certificate, if TLS is configured. It is replaced while the server runs.
     #[must_use]
-    pub fn certificate(&self) -> Option<CertificateWatch> {
-        self.identity.clone().map(CertificateWatch)
+    pub fn certificate(&self) -> Option<Arc<ServerCertificate>> {
+        self.identity.clone()
     }
 
     /// Returns a handle to start draining, also while the server runs.
@@ -130,15 +128,40 @@ impl Server {
         Drain(Arc::clone(&self.listener))
     }
 
+    /// Starts a thread of this name that runs the server until `shutdown` is ready, and then for
+    /// `grace`. The thread returns the number of aborted connections. The future is compiled here,
+    /// in a crate optimised for speed.
+    ///
+    /// # Errors
+    /// The thread or its runtime cannot be started.
+    #[inline(never)]
+    pub fn start_thread(
+        self,
+        name: &'static str,
+        handler: Arc<Handler>,
+        fallback: Fallback,
+        shutdown: BoxFuture<'static, ()>,
+        grace: Duration,
+    ) -> io::Result<JoinHandle<usize>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        std::thread::Builder::new().name(name.into()).spawn(move || {
+            let ended = runtime.block_on(self.run(handler, fallback, shutdown, grace));
+            ended.unwrap_or_else(|error| {
+                tracing::error!(%error, name, "a thread that serves connections has ended");
+                0
+            })
+        })
+    }
+
     /// Accepts connections until `shutdown` is ready, then lets requests finish for `grace` and
     /// aborts the remaining connections. Returns the number of aborted connections. Connections run
     /// as tasks of the current runtime.
     ///
     /// # Errors
     /// The runtime cannot register the listener.
-    pub(crate) async fn run<H: Handler>(
+    pub(crate) async fn run(
         self,
-        handler: Arc<H>,
+        handler: Arc<Handler>,
         fallback: Fallback,
         shutdown: impl Future<Output = ()> + Send,
         grace: Duration,
@@ -168,7 +191,9 @@ impl Server {
                     }
                     if looked.elapsed() >= RELOAD_INTERVAL {
                         looked = Instant::now();
-                        app.reload_certificate();
+                        if let Some(identity) = &app.identity {
+                            Arc::clone(identity).reload_in_background();
+                        }
                     }
                 }
                 () = app.listener.slots.freed(), if waiting.is_some() => {
@@ -191,13 +216,30 @@ impl Server {
     }
 }
 
-/// Access to the certificate in use, also while the server runs.
-pub struct CertificateWatch(Arc<ServerCertificate>);
+/// Open connections of operators, in total and per address.
+const MAX_OPERATORS: usize = 128;
 
-impl CertificateWatch {
-    pub fn expiry(&self) -> CertificateExpiry {
-        self.0.expiry()
-    }
+/// Serves `service` on `address` for the lifetime of the process, on a thread of its own, so that
+/// it responds regardless of client load and blocked workers. Other settings are those for clients,
+/// except the connection limits. Returns the bound address.
+///
+/// # Errors
+/// [`BindError`].
+#[inline(never)]
+pub fn start_operators(
+    address: SocketAddr,
+    clients: &Config,
+    handler: Arc<Handler>,
+    service: Fallback,
+) -> Result<SocketAddr, BindError> {
+    let mut config = Config { listen: address, audience: Audience::Operators, ..clients.clone() };
+    config.limits.connections = MAX_OPERATORS;
+    config.limits.connections_per_address = MAX_OPERATORS;
+    let server = Server::bind(config)?;
+    let address = server.address();
+    let shutdown = Box::pin(pending());
+    let started = server.start_thread("operators", handler, service, shutdown, Duration::ZERO);
+    started.map(|_| address).map_err(BindError::OperatorsThread)
 }
 
 /// A handle that drains all servers sharing an address.
@@ -231,9 +273,7 @@ pub(crate) fn bind_socket(address: SocketAddr, shared: bool) -> io::Result<StdLi
     if is_every && address.is_ipv6() {
         socket.set_only_v6(false)?;
     }
-    #[cfg(unix)]
     socket.set_reuse_address(true)?;
-    #[cfg(unix)]
     if shared {
         socket.set_reuse_port(true)?;
     }
@@ -264,7 +304,7 @@ async fn accept_connection(listener: &TcpListener) -> Accepted {
     }
 }
 
-impl<H: Handler> LoopState<H> {
+impl LoopState {
     /// Serves the connections that the kernel has already accepted at shutdown.
     fn answer_accepted(
         self: &Arc<Self>,

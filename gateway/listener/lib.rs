@@ -1,4 +1,4 @@
-//! HTTP of both eras, HTTP+SSE, stdio and TLS. Passes each exchange to a [`Handler`] and writes its
+//! HTTP of both eras, HTTP+SSE, stdio and TLS. Passes each exchange to a handler and writes its
 //! reply.
 //!
 //! It bounds connections and rejects unauthenticated callers, but makes no MCP decisions.
@@ -14,14 +14,12 @@ mod connection;
 mod context;
 mod error;
 mod exchange;
-mod exchange_handler;
 #[cfg(test)]
 mod fake;
 mod gateway_handler;
 mod http;
 mod incoming_body;
 mod origin_check;
-mod remote;
 mod request_body;
 mod request_headers;
 mod response_body;
@@ -34,13 +32,10 @@ mod unfinished;
 
 pub use client_address::{ForwardedHeader, TrustedProxies};
 pub use config::{Audience, BodyLimits, Clients, Config, Limits, Tls};
-pub use context::{Fallback, fallback};
-pub use gateway_handler::{
-    DescribeRejection, GatewayHandler, OperatorsError, serve_stdio, start_operators,
-};
-pub use http::{BindError, CertificateWatch, Drain, Server};
+pub use context::{Fallback, Remote, fallback};
+pub use gateway_handler::{DescribeRejection, GatewayHandler};
+pub use http::{BindError, Drain, Server, start_operators};
 pub use incoming_body::IncomingBody;
-pub use remote::Remote;
 pub use response_body::FallbackBody;
-pub use stdio::Stdio;
-pub use tls::{CertificateExpiry, TlsError};
+pub use stdio::{Stdio, serve_stdio};
+pub use tls::{CertificateExpiry, ServerCertificate, TlsError};

@@ -7,13 +7,14 @@ use std::sync::OnceLock;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, HOST,
-    HeaderName, HeaderValue, ORIGIN, VARY,
+    HeaderValue, ORIGIN, VARY,
 };
 use http::uri::Authority;
 use http::{HeaderMap, Uri};
 
 use crate::config::Config;
 use crate::error::ListenerError;
+use crate::request_headers::single;
 
 /// Request headers that a page may send, besides all that start with `mcp-`.
 const HEADERS: [&str; 4] = ["authorization", "content-type", "accept", "last-event-id"];
@@ -32,21 +33,12 @@ pub(crate) struct OriginCheck {
 impl OriginCheck {
     pub(crate) fn new(config: &Config) -> Self {
         let bound = config.listen.ip();
-        let mut check = Self {
-            any_host: serves_any_host(&config.hosts),
-            hosts: Vec::new(),
-            bound: if bound.is_unspecified() { None } else { Some(bound) },
-            origins: Vec::new(),
-        };
-        for host in &config.hosts {
-            if let Some((name, port)) = split(host) {
-                check.hosts.push((name.to_ascii_lowercase(), port));
-            }
-        }
-        for origin in &config.origins {
-            check.origins.push(normalised(origin.trim_end_matches('/')));
-        }
-        check
+        let bound = if bound.is_unspecified() { None } else { Some(bound.to_canonical()) };
+        let any_host = config.hosts.iter().any(|host| host == "*");
+        let hosts = config.hosts.iter().filter_map(|host| split(host));
+        let hosts = hosts.map(|(name, port)| (name.to_ascii_lowercase(), port));
+        let origins = config.origins.iter().map(|origin| normalised(origin.trim_end_matches('/')));
+        Self { any_host, hosts: hosts.collect(), bound, origins: origins.collect() }
     }
 
     /// Checks Host, then Origin. Returns the origin that receives CORS headers, if any.
@@ -62,10 +54,9 @@ impl OriginCheck {
         passed: &OnceLock<HeaderValue>,
     ) -> Result<Option<HeaderValue>, ListenerError> {
         self.host(uri.authority(), headers, local, passed)?;
-        match single(headers, ORIGIN) {
-            Ok(None) => Ok(None),
-            Ok(Some(origin)) if self.origin(origin) => Ok(Some(origin.clone())),
-            _ => Err(ListenerError::Origin),
+        match single(headers, ORIGIN, ListenerError::Origin)? {
+            Some(origin) if !self.origin(origin) => Err(ListenerError::Origin),
+            origin => Ok(origin.cloned()),
         }
     }
 
@@ -77,7 +68,7 @@ impl OriginCheck {
         local: IpAddr,
         passed: &OnceLock<HeaderValue>,
     ) -> Result<(), ListenerError> {
-        let Ok(header) = single(headers, HOST) else { return Err(ListenerError::NoHost) };
+        let header = single(headers, HOST, ListenerError::NoHost)?;
         if header.is_none() && authority.is_none() {
             return Err(ListenerError::NoHost);
         }
@@ -112,17 +103,13 @@ impl OriginCheck {
             return true;
         }
         if let Some(ip) = address(name)
-            && (ip == local.to_canonical() || self.is_bound_to(ip))
+            && (ip == local.to_canonical() || self.bound == Some(ip))
         {
             return true;
         }
         self.hosts.iter().any(|(accepted, on)| {
             accepted.eq_ignore_ascii_case(name) && (on.is_none() || *on == port)
         })
-    }
-
-    fn is_bound_to(&self, ip: IpAddr) -> bool {
-        self.bound.is_some_and(|bound| bound.to_canonical() == ip)
     }
 
     fn origin(&self, origin: &HeaderValue) -> bool {
@@ -137,10 +124,6 @@ impl OriginCheck {
         }
         !self.origins.is_empty() && self.origins.contains(&normalised(origin))
     }
-}
-
-fn serves_any_host(hosts: &[String]) -> bool {
-    hosts.iter().any(|host| host == "*")
 }
 
 /// Adds the headers that let a page of `origin` read the response.
@@ -185,17 +168,6 @@ fn is_mcp_header(name: &str) -> bool {
         return true;
     }
     HEADERS.iter().any(|header| header.eq_ignore_ascii_case(name))
-}
-
-struct Several;
-
-/// Returns the value of a header that must not be repeated. `len` and `keys_len` differ only if
-/// some header is repeated.
-fn single(headers: &HeaderMap, name: HeaderName) -> Result<Option<&HeaderValue>, Several> {
-    if headers.len() != headers.keys_len() && headers.get_all(&name).iter().nth(1).is_some() {
-        return Err(Several);
-    }
-    Ok(headers.get(name))
 }
 
 /// Splits `name`, `name:port`, `[v6]` or `[v6]:port` into name (without brackets) and port.

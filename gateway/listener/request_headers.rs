@@ -3,38 +3,44 @@
 
 use http::HeaderMap;
 use http::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderValue, TRANSFER_ENCODING,
+    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue,
+    TRANSFER_ENCODING,
 };
 use lockgate_protocol::header::is_token_char;
 
 use crate::error::ListenerError;
 
+/// Returns the value of a header, or `repeated` if it has several. The two counts differ only if
+/// some header is repeated, which is rare.
+pub(crate) fn single(
+    headers: &HeaderMap,
+    name: HeaderName,
+    repeated: ListenerError,
+) -> Result<Option<&HeaderValue>, ListenerError> {
+    if headers.len() != headers.keys_len() && headers.get_all(&name).iter().nth(1).is_some() {
+        return Err(repeated);
+    }
+    Ok(headers.get(name))
+}
+
 /// Checks that the body framing is unambiguous (RFC 9112, 6.1) and that no unsupported expectation
 /// is present (RFC 9110, 10.1.1). hyper ignores `Content-Length` beside `Transfer-Encoding`, and
 /// closes the connection after the response (RFC 9112, 6.3).
 pub(crate) fn check_framing(headers: &HeaderMap) -> Result<(), ListenerError> {
-    if let Some(expectation) = headers.get(EXPECT) {
-        let several = headers.get_all(EXPECT).iter().nth(1).is_some();
-        if several || !expectation.as_bytes().eq_ignore_ascii_case(b"100-continue") {
-            return Err(ListenerError::Expectation);
-        }
+    let expectation = single(headers, EXPECT, ListenerError::Expectation)?;
+    if expectation.is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"100-continue")) {
+        return Err(ListenerError::Expectation);
     }
-    if let Some(coding) = headers.get(TRANSFER_ENCODING) {
-        let several = headers.get_all(TRANSFER_ENCODING).iter().nth(1).is_some();
-        if several || !coding.as_bytes().eq_ignore_ascii_case(b"chunked") {
-            return Err(ListenerError::Framing);
-        }
+    let coding = single(headers, TRANSFER_ENCODING, ListenerError::Framing)?;
+    if coding.is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"chunked")) {
+        return Err(ListenerError::Framing);
     }
     Ok(())
 }
 
 pub(crate) fn check_post(headers: &HeaderMap) -> Result<(), ListenerError> {
-    // The two counts differ only if some header is repeated, which is rare.
-    if headers.len() != headers.keys_len() && headers.get_all(CONTENT_TYPE).iter().nth(1).is_some()
-    {
-        return Err(ListenerError::ContentTypes);
-    }
-    let content_type = headers.get(CONTENT_TYPE).ok_or(ListenerError::ContentType)?;
+    let content_type = single(headers, CONTENT_TYPE, ListenerError::ContentTypes)?;
+    let content_type = content_type.ok_or(ListenerError::ContentType)?;
     if !is_json(content_type.as_bytes()) {
         return Err(ListenerError::ContentType);
     }
@@ -102,11 +108,7 @@ fn is_zero_weight(parameter: &str) -> bool {
 /// Removes the bearer token from the headers, so that later layers cannot forward it. The query is
 /// never read.
 pub(crate) fn bearer(headers: &mut HeaderMap) -> Result<Option<String>, ListenerError> {
-    // The two counts differ only if some header is repeated, which is rare.
-    if headers.len() != headers.keys_len() && headers.get_all(AUTHORIZATION).iter().nth(1).is_some()
-    {
-        return Err(ListenerError::Authorization);
-    }
+    single(headers, AUTHORIZATION, ListenerError::Authorization)?;
     Ok(headers.remove(AUTHORIZATION).and_then(|value| token(&value)))
 }
 

@@ -364,9 +364,7 @@ pub(crate) fn plain(mut reply: Reply) -> Response<Bytes> {
     if !bytes.is_empty() {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
-    let mut response = Response::new(bytes);
-    (*response.status_mut(), *response.headers_mut()) = (status, headers);
-    response
+    assemble_response(status, headers, bytes)
 }
 
 pub(crate) fn stream(mut headers: HeaderMap, stream: EventStream) -> Response<ResponseBody> {
@@ -376,11 +374,7 @@ pub(crate) fn stream(mut headers: HeaderMap, stream: EventStream) -> Response<Re
     assemble_response(StatusCode::OK, headers, ResponseBody::Events { stream: Box::new(stream) })
 }
 
-pub(crate) fn assemble_response(
-    status: StatusCode,
-    headers: HeaderMap,
-    body: ResponseBody,
-) -> Response<ResponseBody> {
+pub(crate) fn assemble_response<B>(status: StatusCode, headers: HeaderMap, body: B) -> Response<B> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;

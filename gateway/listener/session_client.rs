@@ -1,4 +1,4 @@
-//! A Streamable HTTP client of a [`Handler`], for transports without headers: stores the session id
+//! A Streamable HTTP client of the gateway, for transports without headers: stores the session id
 //! from `initialize` and forwards the messages of all replies to a queue.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use lockgate_proxy::transport::{
 use tokio::sync::mpsc;
 
 use crate::error::ListenerError;
-use crate::exchange_handler::Handler;
+use crate::gateway_handler::Handler;
 
 /// Capacity of the queue to a client, in messages.
 const QUEUE_CAPACITY: usize = 64;
@@ -26,6 +26,7 @@ pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id")
 
 #[derive(Clone)]
 pub(crate) struct SessionClient {
+    pub handler: Arc<Handler>,
     pub peer: Peer,
     pub principal: Principal,
     pub endpoint: Endpoint,
@@ -57,18 +58,13 @@ impl SessionClient {
     }
 
     /// Ends a session. The reply is ignored.
-    pub(crate) async fn end<H: Handler>(&self, handler: &H, session: &HeaderValue) {
-        drop(handler.handle(&self.exchange(ExchangeKind::Delete, Some(session))).await);
+    pub(crate) async fn end(&self, session: &HeaderValue) {
+        drop(self.handler.handle(&self.exchange(ExchangeKind::Delete, Some(session))).await);
     }
 
     /// Opens the stream of messages outside calls, if the session supports it.
-    pub(crate) async fn listen<H: Handler>(
-        &self,
-        handler: &H,
-        kind: ExchangeKind,
-        session: &HeaderValue,
-    ) -> Option<Events> {
-        match handler.handle(&self.exchange(kind, Some(session))).await {
+    pub(crate) async fn listen(&self, kind: ExchangeKind, session: &HeaderValue) -> Option<Events> {
+        match self.handler.handle(&self.exchange(kind, Some(session))).await {
             Reply { body: ReplyBody::Events(events), .. } => Some(events),
             _ => None,
         }

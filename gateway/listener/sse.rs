@@ -16,6 +16,7 @@ use lockgate_admission::budget::Hold;
 use lockgate_admission::spawn;
 use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::sse;
+use lockgate_proxy::OpenStream;
 use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Outgoing, Reply};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -23,7 +24,6 @@ use tokio::sync::mpsc;
 use crate::connection::ActiveRequest;
 use crate::context::{ConnectionContext, Owner, Routed, Session, Sessions};
 use crate::error::ListenerError;
-use crate::exchange_handler::Handler;
 use crate::incoming_body::IncomingBody;
 use crate::request_headers::check_post;
 use crate::response_body::{EventStream, answer_preflight, stream};
@@ -35,8 +35,8 @@ const STREAM_METHODS: &str = "GET, OPTIONS";
 const MESSAGE_METHODS: &str = "POST, OPTIONS";
 
 /// Opens the stream of `GET /sse` or `GET /servers/{slug}/sse`, and sends the URL for messages.
-pub(crate) async fn open_stream<H: Handler>(
-    context: &ConnectionContext<H>,
+pub(crate) async fn open_stream(
+    context: &ConnectionContext,
     endpoint: Endpoint,
     head: &mut Parts,
     active: ActiveRequest,
@@ -53,30 +53,25 @@ pub(crate) async fn open_stream<H: Handler>(
         Err(reply) => return Ok(Routed::Reply(reply, Hold::none(active))),
     };
     let place = context.handler.stream(&principal).map_err(ListenerError::CallersStreams)?;
-    let caller = SessionClient { peer: credentials.peer, principal, endpoint };
+    let handler = Arc::clone(&context.handler);
+    let caller = SessionClient { handler, peer: credentials.peer, principal, endpoint };
     let (out, messages) = MessageQueue::new(context.handler.budget());
     let owner = Arc::new(Owner { caller, proxied: Mutex::default() });
     let id = context.listener.sessions.add(Session { owner: Arc::clone(&owner), out })?;
     let mut first = BytesMut::new();
     sse::endpoint(&mut first, &format!("/messages?session={id}"));
     let sessions = Arc::clone(&context.listener.sessions);
-    let events = Messages {
-        messages,
-        id,
-        owner,
-        sessions,
-        handler: Arc::clone(&context.handler),
-        _place: place,
-    };
+    let events = Messages { messages, id, owner, sessions, _place: place };
     let events = EventStream::new(first.freeze(), Box::pin(events), keep_alive, active);
     Ok(stream(HeaderMap::new(), events).into())
 }
 
 /// Handles `POST /messages?session=…`: requests are answered on the stream, others at once.
-pub(crate) async fn answer_message<H: Handler>(
-    context: &ConnectionContext<H>,
+pub(crate) async fn answer_message(
+    context: &ConnectionContext,
     head: &mut Parts,
     body: IncomingBody,
+    active: ActiveRequest,
 ) -> Result<Routed, ListenerError> {
     match head.method {
         Method::POST => {}
@@ -93,9 +88,7 @@ pub(crate) async fn answer_message<H: Handler>(
     };
     let principal = match context.identify(endpoint, &credentials).await {
         Ok(principal) => principal,
-        Err(reply) => {
-            return Ok(Routed::Reply(reply, Hold::none(context.state.begin_request())));
-        }
+        Err(reply) => return Ok(Routed::Reply(reply, Hold::none(active))),
     };
     // Unknown and foreign sessions are indistinguishable.
     let session = found?.of(&principal)?;
@@ -110,28 +103,22 @@ pub(crate) async fn answer_message<H: Handler>(
     // The same caller, with the grants of this request's own credential.
     caller.principal = principal;
     let exchange = caller.with_headers(ExchangeKind::Post(body.clone()), headers);
-    let handler = Arc::clone(&context.handler);
     if !matches!(jsonrpc::parse(body, MAX_DEPTH, SentBy::Client), Ok(Message::Request(_))) {
-        let reply = handler.handle(&exchange).await;
-        return Ok(Routed::Reply(reply, Hold::none(context.state.begin_request())));
+        let reply = context.handler.handle(&exchange).await;
+        return Ok(Routed::Reply(reply, Hold::none(active)));
     }
-    begin_answer(handler, session, exchange, held).await;
+    begin_answer(session, exchange, held).await;
     let accepted = Reply::empty(http::StatusCode::ACCEPTED);
-    Ok(Routed::Reply(accepted, Hold::none(context.state.begin_request())))
+    Ok(Routed::Reply(accepted, Hold::none(active)))
 }
 
 /// Answers a request on its session's stream, until the stream's receiver is dropped.
-async fn begin_answer<H: Handler>(
-    handler: Arc<H>,
-    session: Session,
-    exchange: Exchange,
-    held: Hold,
-) {
+async fn begin_answer(session: Session, exchange: Exchange, held: Hold) {
     let gone = session.out.clone();
     let work = async move {
-        let reply = handler.handle(&exchange).await;
+        let reply = session.owner.caller.handler.handle(&exchange).await;
         drop(held);
-        session.adopt(&reply, &handler);
+        session.adopt(&reply);
         session_client::forward_reply(reply, &session.out).await;
     };
     let mut work = Box::pin(async move {
@@ -152,17 +139,16 @@ fn find_session_id(query: Option<&str>) -> &str {
 }
 
 /// The messages of a stream. Dropping it ends the session.
-struct Messages<H: Handler> {
+struct Messages {
     messages: mpsc::Receiver<QueuedMessage>,
     id: String,
     owner: Arc<Owner>,
     sessions: Arc<Sessions>,
-    handler: Arc<H>,
     /// The permit among the caller's streams.
-    _place: H::Place,
+    _place: OpenStream,
 }
 
-impl<H: Handler> Stream for Messages<H> {
+impl Stream for Messages {
     type Item = Outgoing;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
@@ -171,14 +157,13 @@ impl<H: Handler> Stream for Messages<H> {
     }
 }
 
-impl<H: Handler> Drop for Messages<H> {
+impl Drop for Messages {
     fn drop(&mut self) {
         self.sessions.remove(&self.id);
         let Some(proxied) = self.owner.proxied.lock().take() else { return };
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let owner = Arc::clone(&self.owner);
-            let handler = Arc::clone(&self.handler);
-            runtime.spawn(async move { owner.caller.end(&*handler, &proxied).await });
+            runtime.spawn(async move { owner.caller.end(&proxied).await });
         }
     }
 }

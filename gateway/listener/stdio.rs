@@ -13,6 +13,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use lockgate_admission::spawn;
 use lockgate_authn::{Credentials, Peer};
@@ -24,11 +25,11 @@ use lockgate_protocol::{code, header, meta, write};
 use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind};
 use lockgate_telemetry::Rejection;
 use lockgate_telemetry::request::{Tag, within};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, Stdin, Stdout};
 use tokio::task::{AbortHandle, Id, JoinSet};
 
 use crate::error::ListenerError;
-use crate::exchange_handler::Handler;
+use crate::gateway_handler::Handler;
 use crate::session_client::{self, MessageQueue, SessionClient, text};
 
 use self::lines::{Line, Lines};
@@ -54,22 +55,34 @@ pub struct Stdio {
     pub grace: Duration,
 }
 
-/// Serves a client at an endpoint until its input ends or `shutdown` is ready, then lets requests
-/// finish within the grace time. Returns the number of aborted requests.
+/// Serves the client at the process's standard streams until its input ends or `shutdown` is ready,
+/// then lets requests finish within the grace time. Returns the number of aborted requests. The
+/// future is compiled here, in a crate optimised for speed.
 ///
 /// # Errors
 /// Reading from or writing to the client failed.
-pub(crate) async fn serve_stdio<I, W, H>(
+#[must_use]
+#[inline(never)]
+pub fn serve_stdio(
+    stdin: Stdin,
+    stdout: Stdout,
+    handler: Arc<Handler>,
+    limits: Stdio,
+    shutdown: BoxFuture<'static, ()>,
+) -> BoxFuture<'static, io::Result<usize>> {
+    Box::pin(serve(stdin, stdout, handler, limits, shutdown))
+}
+
+async fn serve<I, W>(
     stdin: I,
     stdout: W,
-    handler: Arc<H>,
+    handler: Arc<Handler>,
     limits: Stdio,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<usize>
 where
     I: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send + 'static,
-    H: Handler,
 {
     let (out, texts) = MessageQueue::new(handler.budget());
     let mut writer = spawn(lines::write(stdout, texts));
@@ -79,8 +92,8 @@ where
     let Ok(principal) = handler.identify(&endpoint, &credentials).await else {
         return Err(io::Error::from(io::ErrorKind::PermissionDenied));
     };
-    let caller = SessionClient { peer: Peer::Stdio, principal, endpoint };
-    let mut connection = StdioConnection::new(handler, caller, limits, out);
+    let caller = SessionClient { handler, peer: Peer::Stdio, principal, endpoint };
+    let mut connection = StdioConnection::new(caller, limits, out);
     let mut shutdown = std::pin::pin!(shutdown);
     let (told, ended) = loop {
         tokio::select! {
@@ -117,8 +130,7 @@ where
     }
 }
 
-struct StdioConnection<H> {
-    handler: Arc<H>,
+struct StdioConnection {
     caller: SessionClient,
     limits: Stdio,
     out: MessageQueue,
@@ -144,11 +156,11 @@ struct Job {
     waits: bool,
 }
 
-impl<H: Handler> StdioConnection<H> {
-    fn new(handler: Arc<H>, caller: SessionClient, limits: Stdio, out: MessageQueue) -> Self {
+impl StdioConnection {
+    fn new(caller: SessionClient, limits: Stdio, out: MessageQueue) -> Self {
         let running = JoinSet::new();
         let flights = HashMap::new();
-        Self { handler, caller, limits, out, session: None, running, flights }
+        Self { caller, limits, out, session: None, running, flights }
     }
 
     async fn take(&mut self, line: Line) {
@@ -239,7 +251,7 @@ impl<H: Handler> StdioConnection<H> {
         let exchange = self.caller.exchange(ExchangeKind::Post(text), None);
         let Ok(reply) = tokio::time::timeout(
             HANDSHAKE_TIMEOUT,
-            within(Tag::new(None, None), self.handler.handle(&exchange)),
+            within(Tag::new(None, None), self.caller.handler.handle(&exchange)),
         )
         .await
         else {
@@ -260,10 +272,9 @@ impl<H: Handler> StdioConnection<H> {
     /// Forwards the legacy session's messages outside calls.
     fn listen(&mut self, session: HeaderValue) {
         let caller = self.caller.clone();
-        let handler = Arc::clone(&self.handler);
         let out = self.out.clone();
         self.spawn(Bytes::new(), true, async move {
-            if let Some(events) = caller.listen(&*handler, ExchangeKind::Get, &session).await {
+            if let Some(events) = caller.listen(ExchangeKind::Get, &session).await {
                 session_client::forward_events(events, &out).await;
             }
         });
@@ -279,11 +290,11 @@ impl<H: Handler> StdioConnection<H> {
             return self.refuse(ListenerError::Busy, known_id(id)).await;
         }
         let id = answer.clone().filter(|_| modern).unwrap_or_default();
-        let handler = Arc::clone(&self.handler);
+        let handler = Arc::clone(&self.caller.handler);
         let out = self.out.clone();
         let mut work = Box::pin(async move {
             match answer {
-                Some(id) => ask(&*handler, &exchange, &id, &out).await,
+                Some(id) => ask(&handler, &exchange, &id, &out).await,
                 None => drop(handler.handle(&exchange).await),
             }
         });
@@ -314,12 +325,12 @@ impl<H: Handler> StdioConnection<H> {
 
     /// Rejects a message: records the rejection, as over HTTP, and sends the error.
     async fn refuse(&self, refusal: ListenerError, id: Option<&[u8]>) {
-        refusal.record(&*self.handler);
+        refusal.record(&self.caller.handler);
         self.say(refusal.text(id)).await;
     }
 
     fn no_session(&self, words: impl Into<Cow<'static, str>>) {
-        self.handler.record_rejection(Rejection::Session, words.into());
+        self.caller.handler.record_rejection(Rejection::Session, words.into());
     }
 
     async fn say(&self, bytes: impl Into<Bytes>) {
@@ -329,9 +340,7 @@ impl<H: Handler> StdioConnection<H> {
 
     async fn end_session(&mut self) {
         if let Some(session) = self.session.take() {
-            let _ =
-                tokio::time::timeout(SHUTDOWN_TIMEOUT, self.caller.end(&*self.handler, &session))
-                    .await;
+            let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, self.caller.end(&session)).await;
         }
     }
 
@@ -356,7 +365,7 @@ impl<H: Handler> StdioConnection<H> {
 }
 
 /// Passes a request or unreadable message to the proxy, and sends the reply.
-async fn ask<H: Handler>(handler: &H, exchange: &Exchange, id: &[u8], out: &MessageQueue) {
+async fn ask(handler: &Handler, exchange: &Exchange, id: &[u8], out: &MessageQueue) {
     let reply = within(Tag::new(None, None), handler.handle(exchange)).await;
     if !session_client::forward_reply(reply, out).await
         && let Some(id) = known_id(id)

@@ -2,9 +2,9 @@
 //! of them changes; on failure the previous files stay in use. Authorization of clients is decided
 //! elsewhere.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use lockgate_authn::{Certificate, ClientCertificateError, read_expiry};
@@ -43,7 +43,7 @@ impl Tls {
 }
 
 /// The certificate and key of a server: the latest pair that loaded.
-pub(crate) struct ServerCertificate {
+pub struct ServerCertificate {
     files: Tls,
     current: ArcSwap<Material>,
     /// The versions of the files when last read.
@@ -63,8 +63,7 @@ pub struct CertificateExpiry {
 }
 
 /// Modification time, length and inode: distinguishes versions of a file, even after replacement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileStamp(Option<(SystemTime, u64, u64)>);
+type FileStamp = Option<(i64, i64, u64, u64)>;
 
 impl ServerCertificate {
     pub(crate) fn load(files: Tls) -> Result<Self, TlsError> {
@@ -77,7 +76,7 @@ impl ServerCertificate {
         TlsAcceptor::from(Arc::clone(&self.current.load().config))
     }
 
-    pub(crate) fn expiry(&self) -> CertificateExpiry {
+    pub fn expiry(&self) -> CertificateExpiry {
         self.current.load().expiry
     }
 
@@ -107,10 +106,7 @@ impl ServerCertificate {
 }
 
 fn take_stamps(files: &Tls) -> [FileStamp; 3] {
-    let clients = match &files.clients {
-        Some(clients) => take_stamp(&clients.ca),
-        None => FileStamp(None),
-    };
+    let clients = files.clients.as_ref().and_then(|clients| take_stamp(&clients.ca));
     [take_stamp(&files.cert), take_stamp(&files.key), clients]
 }
 
@@ -123,12 +119,8 @@ pub(crate) fn read_client_certificate(
 }
 
 fn take_stamp(path: &Path) -> FileStamp {
-    let Ok(metadata) = std::fs::metadata(path) else { return FileStamp(None) };
-    #[cfg(unix)]
-    let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
-    #[cfg(not(unix))]
-    let inode = 0;
-    FileStamp(Some((metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), metadata.len(), inode)))
+    let data = std::fs::metadata(path).ok()?;
+    Some((data.mtime(), data.mtime_nsec(), data.len(), data.ino()))
 }
 
 fn load_material(files: &Tls) -> Result<Material, TlsError> {

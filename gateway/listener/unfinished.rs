@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -17,15 +16,11 @@ pub(crate) struct UnfinishedBodies {
     principals: Mutex<HashMap<u64, Usage>>,
 }
 
-#[derive(Default)]
-pub(crate) struct ConnectionUsage {
-    slow: Mutex<Vec<Instant>>,
-    bytes: AtomicUsize,
-}
+pub(crate) type ConnectionUsage = Mutex<Usage>;
 
-/// The incomplete bodies of one principal. Removed when empty.
+/// The incomplete bodies of a connection or a principal.
 #[derive(Default)]
-struct Usage {
+pub(crate) struct Usage {
     /// The deadline of each slow body.
     slow: Vec<Instant>,
     bytes: usize,
@@ -40,6 +35,25 @@ pub(crate) struct UnfinishedBody<'a> {
     /// The body's deadline, if it is slow.
     slow: Option<Instant>,
     bytes: usize,
+}
+
+impl Usage {
+    /// Returns the time until the first deadline if `most` bodies are slow. By then at least one of
+    /// them has ended.
+    fn time_if_full(&self, most: usize) -> Option<Duration> {
+        let now = Instant::now();
+        let first = self.slow.iter().min().filter(|_| self.slow.len() >= most);
+        first.map(|end| end.saturating_duration_since(now))
+    }
+
+    fn remove(&mut self, slow: Option<Instant>, bytes: usize) {
+        if let Some(end) = slow
+            && let Some(at) = self.slow.iter().position(|&other| other == end)
+        {
+            self.slow.swap_remove(at);
+        }
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
 }
 
 impl UnfinishedBodies {
@@ -67,18 +81,16 @@ impl UnfinishedBody<'_> {
             return Ok(());
         }
         let limits = &self.all.limits;
-        let before = self.connection.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
-        let of_principal = {
-            let mut principals = self.all.principals.lock();
-            let usage = principals.entry(self.principal).or_default();
-            usage.bytes += bytes;
-            usage.bytes
-        };
-        if before + bytes > limits.bytes_per_connection {
+        let mut connection = self.connection.lock();
+        connection.bytes += bytes;
+        let mut principals = self.all.principals.lock();
+        let principal = principals.entry(self.principal).or_default();
+        principal.bytes += bytes;
+        if connection.bytes > limits.bytes_per_connection {
             return Err(ListenerError::ConnectionBytes);
         }
-        if of_principal > limits.bytes_per_principal {
+        if principal.bytes > limits.bytes_per_principal {
             return Err(ListenerError::PrincipalBytes);
         }
         Ok(())
@@ -90,35 +102,19 @@ impl UnfinishedBody<'_> {
             return Ok(());
         }
         let limits = &self.all.limits;
-        let mut of_connection = self.connection.slow.lock();
-        if of_connection.len() >= limits.slow_per_connection {
-            return Err(ListenerError::ConnectionBodies {
-                retry_after: time_until_first(&of_connection),
-            });
+        let mut connection = self.connection.lock();
+        if let Some(retry_after) = connection.time_if_full(limits.slow_per_connection) {
+            return Err(ListenerError::ConnectionBodies { retry_after });
         }
         let mut principals = self.all.principals.lock();
-        let usage = principals.entry(self.principal).or_default();
-        if usage.slow.len() >= limits.slow_per_principal {
-            return Err(ListenerError::PrincipalBodies {
-                retry_after: time_until_first(&usage.slow),
-            });
+        let principal = principals.entry(self.principal).or_default();
+        if let Some(retry_after) = principal.time_if_full(limits.slow_per_principal) {
+            return Err(ListenerError::PrincipalBodies { retry_after });
         }
-        of_connection.push(end);
-        usage.slow.push(end);
+        connection.slow.push(end);
+        principal.slow.push(end);
         self.slow = Some(end);
         Ok(())
-    }
-}
-
-/// Returns the time until the first deadline. By then at least one of these bodies has ended.
-fn time_until_first(ends: &[Instant]) -> Duration {
-    let now = Instant::now();
-    ends.iter().min().map_or(Duration::ZERO, |end| end.saturating_duration_since(now))
-}
-
-fn remove(ends: &mut Vec<Instant>, end: Instant) {
-    if let Some(at) = ends.iter().position(|&other| other == end) {
-        ends.swap_remove(at);
     }
 }
 
@@ -127,17 +123,11 @@ impl Drop for UnfinishedBody<'_> {
         if self.slow.is_none() && self.bytes == 0 {
             return;
         }
-        if let Some(end) = self.slow {
-            remove(&mut self.connection.slow.lock(), end);
-        }
-        self.connection.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.connection.lock().remove(self.slow, self.bytes);
         let mut principals = self.all.principals.lock();
         if let Entry::Occupied(mut entry) = principals.entry(self.principal) {
             let usage = entry.get_mut();
-            if let Some(end) = self.slow {
-                remove(&mut usage.slow, end);
-            }
-            usage.bytes = usage.bytes.saturating_sub(self.bytes);
+            usage.remove(self.slow, self.bytes);
             if usage.slow.is_empty() && usage.bytes == 0 {
                 entry.remove();
             }

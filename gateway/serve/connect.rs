@@ -61,8 +61,9 @@ impl AccountObserver for App {
 impl App {
     /// Returns the clients of a server of the configuration, or else of the holder's organisation.
     fn users_of(&self, server: &str, holder: &Holder) -> Option<Arc<UserClients>> {
-        if let Some(users) = self.user_clients.lock().get(server) {
-            return Some(Arc::clone(users));
+        let shared = self.clients.lock().get(server).and_then(|known| known.users.clone());
+        if shared.is_some() {
+            return shared;
         }
         self.tenants.as_ref()?.users(&holder.organisation, server)
     }
@@ -100,7 +101,7 @@ async fn admit(
     let Some(visitor) = find_visitor(&app, &sessions, &remote, &mut parts.headers).await else {
         return next.run(Request::from_parts(parts, Body::empty())).await;
     };
-    let (body, held) = match remote.read_body(&*app.handler, body, &visitor.principal).await {
+    let (body, held) = match remote.read_body(body, &visitor.principal).await {
         Ok(read) => read,
         Err(answer) => return answer.map(Body::from),
     };

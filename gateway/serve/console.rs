@@ -38,7 +38,7 @@ async fn admit(
         let words = "the console requires TLS: use https://\n";
         return (StatusCode::MISDIRECTED_REQUEST, words).into_response();
     }
-    if remote.is_encrypted {
+    if remote.is_encrypted() {
         parts.extensions.insert(IsSecure);
     }
     if is_provider_step(&parts) {
@@ -54,7 +54,7 @@ async fn admit(
     let Some(visitor) = find_visitor(&app, &sessions, &remote, &mut parts.headers).await else {
         return sign_in_redirect(&parts);
     };
-    let (body, held) = match remote.read_body(&*app.handler, body, &visitor.principal).await {
+    let (body, held) = match remote.read_body(body, &visitor.principal).await {
         Ok(read) => read,
         Err(answer) => return answer.map(Body::from),
     };
@@ -88,7 +88,7 @@ pub(super) async fn find_visitor(
         }
         sessions.end(&visitor);
     }
-    let admitted = remote.admit(&*app.handler, headers).await;
+    let admitted = remote.admit(headers).await;
     admitted.ok().map(Visitor::of_connection)
 }
 
@@ -120,7 +120,7 @@ pub(super) async fn begin(
 ) -> Result<Response, String> {
     let refused = "This key is unknown, expired or revoked.";
     let Some(mut headers) = form.credential() else { return Err(refused.into()) };
-    let Ok(principal) = remote.admit(&*app.handler, &mut headers).await else {
+    let Ok(principal) = remote.admit(&mut headers).await else {
         return Err(refused.into());
     };
     let Some(record) = SessionRecord::reserve(&app.gateway) else {

@@ -101,7 +101,7 @@ async fn admit_reader(app: &App, mut request: Request) -> Result<Option<Principa
     let Some(remote) = request.extensions().get::<Remote>().cloned() else {
         return Err(StatusCode::UNAUTHORIZED.into_response());
     };
-    match remote.admit(&*app.handler, request.headers_mut()).await {
+    match remote.admit(request.headers_mut()).await {
         Ok(caller) => Ok(Some(caller)),
         Err(_) if registry == Registry::Public => Ok(None),
         Err(answer) => Err(answer.map(Body::from)),
@@ -113,8 +113,8 @@ fn refuse(status: StatusCode, error: &str) -> Response {
 }
 
 /// Returns the guarded routes of `/api` and `/trpc`. The table of routes defines the permissions.
-pub(super) fn guarded_api(app: &Arc<App>, applications: &Applications) -> Router {
-    applications.router().layer(middleware::from_fn_with_state(Arc::clone(app), admit_to_api))
+pub(super) fn guarded_api(applications: &Applications) -> Router {
+    applications.router().layer(middleware::from_fn(admit_to_api))
 }
 
 /// Admits only callers that may use the gateway, and attaches their identity to the request.
@@ -128,7 +128,7 @@ async fn admit(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Response> {
-    let admitted = remote.admit(&*app.handler, request.headers_mut()).await;
+    let admitted = remote.admit(request.headers_mut()).await;
     let principal = admitted.map_err(|answer| answer.map(Body::from))?;
     let access = Arc::clone(&app.api.lock().access);
     let is_operator = access.role_holders.role_of(&principal) == Role::Operator;
@@ -141,7 +141,6 @@ async fn admit(
 /// Admits callers to the API. Bodies are read within the limits of MCP bodies before any other
 /// processing.
 async fn admit_to_api(
-    State(app): State<Arc<App>>,
     Extension(remote): Extension<Remote>,
     request: Request,
     next: Next,
@@ -157,11 +156,11 @@ async fn admit_to_api(
             r#"{"error":{"message":"the API is answered over TLS: use https://"}}"#.into();
         return answer_refusal(&parts, &refusal);
     }
-    let principal = match remote.admit(&*app.handler, &mut parts.headers).await {
+    let principal = match remote.admit(&mut parts.headers).await {
         Ok(principal) => principal,
         Err(answer) => return answer_refusal(&parts, &answer),
     };
-    let (body, held) = match remote.read_body(&*app.handler, body, &principal).await {
+    let (body, held) = match remote.read_body(body, &principal).await {
         Ok(read) => read,
         Err(answer) => return answer_refusal(&parts, &answer),
     };

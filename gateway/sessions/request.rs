@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures_util::StreamExt;
-use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
-use lockgate_protocol::write;
+use lockgate_protocol::{code, write};
 use lockgate_proxy::Gateway;
 use lockgate_proxy::context::{LegacySession, RequestContext, make_request};
 use lockgate_proxy::directory::About;

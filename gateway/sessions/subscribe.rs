@@ -87,7 +87,7 @@ async fn subscribe_to(
         }
         Subscribed::Known(outcome) => outcome,
         Subscribed::New(new) => {
-            let outcome = new.outcome();
+            let outcome = new.outcome.clone();
             let share = gateway.subscribing.take(&context.principal, MAX_SUBSCRIBING);
             let Some(share) = share else {
                 session.forget_subscription(exposed, &new);
@@ -108,7 +108,7 @@ async fn subscribe_to(
             outcome
         }
     };
-    match outcome.wait().await {
+    match outcome.await.unwrap_or(Ok(())) {
         Ok(()) => Ok(()),
         Err(failure) if failure.kind == UpstreamErrorKind::NotFound => {
             Err(RequestError::unknown_resource(exposed, context.missing_resource()))
@@ -144,7 +144,7 @@ impl Making {
                 Err(failure)
             }
         };
-        new.settle(made);
+        let _ = new.settle.send(made);
         if session.over.is_cancelled() {
             // The server may have opened a connection for the session after its end.
             server.forget_session(session.key());

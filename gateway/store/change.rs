@@ -6,12 +6,9 @@ mod records;
 
 pub use records::is_integration;
 
-use std::sync::Arc;
-
-use crate::connection::{Pool, Transaction};
+use crate::connection::Transaction;
 use crate::database::{Store, within};
 use crate::error::{Result, StoreError};
-use crate::schema::Dialect;
 use crate::value::{Record, Row, Value, record};
 use lockgate_text::date::now_ms;
 
@@ -74,12 +71,21 @@ impl Store {
         let pool = self.pool().await?;
         within(async {
             let now = now_ms();
-            let (transaction, is_first) = begin(&pool, organisation, now).await?;
+            let mut transaction = pool.begin().await?;
+            // Writing first takes the lock, so that no other change occurs before the commit.
+            let revision: i64 = transaction.scalar(NEXT_REVISION, &[]).await?;
+            let values = [organisation.into(), revision.into()];
+            let is_first = transaction.execute(TOUCH, &values).await? == 0;
+            if is_first {
+                let values = [organisation.into(), revision.into(), now.into()];
+                transaction.execute(INSERT, &values).await?;
+            }
             let organisation = organisation.to_owned();
             Ok(Change { store: self, transaction, organisation, now, is_first })
         })
         .await
     }
+
     /// Deletes expired outcomes in batches.
     pub async fn purge_outcomes(&self) -> Result<()> {
         if !self.exists()? {
@@ -92,20 +98,6 @@ impl Store {
             }
         }
     }
-}
-
-/// Begins a transaction, and returns whether it is the organisation's first.
-async fn begin(pool: &Arc<Pool>, organisation: &str, now: i64) -> Result<(Transaction, bool)> {
-    let mut transaction = pool.begin().await?;
-    // Writing first takes the lock, so that no other change occurs before the commit.
-    let revision: i64 = transaction.scalar(NEXT_REVISION, &[]).await?;
-    let touched = transaction.execute(TOUCH, &[organisation.into(), revision.into()]).await?;
-    let is_first = touched == 0;
-    if is_first {
-        let values = [organisation.into(), revision.into(), now.into()];
-        transaction.execute(INSERT, &values).await?;
-    }
-    Ok((transaction, is_first))
 }
 
 impl Change<'_> {
@@ -172,7 +164,7 @@ impl Change<'_> {
     /// [`StoreError`]; [`StoreError::Unknown`] without a response from the database.
     pub async fn commit(self) -> Result<()> {
         let Self { store, mut transaction, .. } = self;
-        if store.dialect == Dialect::Postgres {
+        if store.postgres().is_some() {
             within(transaction.run("NOTIFY lockgate")).await?;
         }
         match within(transaction.commit()).await {

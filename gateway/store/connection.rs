@@ -54,6 +54,11 @@ impl Connection {
         Ok(connection)
     }
 
+    /// Returns whether the engine is PostgreSQL, for statements that differ.
+    pub(crate) fn is_postgres(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+
     /// Runs statements without parameters and rows, separated by semicolons.
     #[inline(never)]
     pub(crate) fn run<'a>(&'a mut self, sql: &'a str) -> Boxed<'a, Result<()>> {
@@ -145,20 +150,12 @@ impl Pool {
         Ok(transaction)
     }
 
-    /// Runs a statement, and returns the number of changed rows.
-    pub(crate) async fn execute(self: &Arc<Self>, sql: &str, values: &[Value]) -> Result<u64> {
+    /// Runs a statement outside of a transaction.
+    pub(crate) async fn query(self: &Arc<Self>, sql: &str, values: &[Value]) -> Result<Outcome> {
         let mut connection = self.acquire().await?;
-        let affected = connection.execute(sql, values).await?;
+        let outcome = connection.query(sql, values).await?;
         connection.release();
-        Ok(affected)
-    }
-
-    /// Runs a statement, and returns all its rows.
-    pub(crate) async fn list(self: &Arc<Self>, sql: &str, values: &[Value]) -> Result<Vec<Row>> {
-        let mut connection = self.acquire().await?;
-        let rows = connection.list(sql, values).await?;
-        connection.release();
-        Ok(rows)
+        Ok(outcome)
     }
 
     async fn acquire(self: &Arc<Self>) -> Result<Transaction> {

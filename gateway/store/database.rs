@@ -12,7 +12,7 @@ use crate::config::StorePlace;
 use crate::connection::{Boxed, Connection, Pool};
 use crate::error::{Result, StoreError};
 use crate::file::{self, Access, FileState, Identity};
-use crate::schema::{self, Dialect};
+use crate::schema;
 use crate::sqlite::SqliteConnection;
 use crate::value::{Row, Value};
 
@@ -29,7 +29,6 @@ const MAKE_SCHEMA: &str = "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_catalog.pg_
 /// The database, which is opened on first use.
 pub struct Store {
     place: StorePlace,
-    pub(crate) dialect: Dialect,
     /// The schema version to migrate to.
     schema: i64,
     opened: Mutex<Option<Opened>>,
@@ -46,12 +45,8 @@ struct Opened {
 impl Store {
     /// Creates a store without opening it.
     pub fn new(place: StorePlace) -> Self {
-        let dialect = match place {
-            StorePlace::File(_) => Dialect::Sqlite,
-            StorePlace::Postgres(_) => Dialect::Postgres,
-        };
         let was_there = AtomicBool::new(false);
-        Self { place, dialect, schema: schema::NEWEST_VERSION, opened: Mutex::default(), was_there }
+        Self { place, schema: schema::NEWEST_VERSION, opened: Mutex::default(), was_there }
     }
 
     /// Creates the store of an earlier version.
@@ -62,9 +57,9 @@ impl Store {
 
     /// Returns `SQLite` or `PostgreSQL`.
     pub fn kind(&self) -> &'static str {
-        match self.dialect {
-            Dialect::Sqlite => "SQLite",
-            Dialect::Postgres => "PostgreSQL",
+        match self.place {
+            StorePlace::File(_) => "SQLite",
+            StorePlace::Postgres(_) => "PostgreSQL",
         }
     }
 
@@ -117,14 +112,14 @@ impl Store {
         if !self.exists()? {
             return Ok(Vec::new());
         }
-        within(async { self.pool().await?.list(sql, values).await }).await
+        within(async { Ok(self.pool().await?.query(sql, values).await?.rows) }).await
     }
 
     /// Runs a statement, and returns the number of changed rows. Opening the database has no time
     /// limit.
     pub(crate) async fn execute(&self, sql: &str, values: &[Value]) -> Result<u64> {
         let pool = self.pool().await?;
-        within(pool.execute(sql, values)).await
+        Ok(within(pool.query(sql, values)).await?.affected)
     }
 
     /// As `rows`, but only the query has a time limit: opening the database may migrate it.
@@ -133,7 +128,7 @@ impl Store {
             return Ok(Vec::new());
         }
         let pool = self.pool().await?;
-        within(pool.list(sql, values)).await
+        Ok(within(pool.query(sql, values)).await?.rows)
     }
 
     /// Returns whether there is a database. The first change or counted call creates a SQLite file.
@@ -172,7 +167,7 @@ impl Store {
             }
             within(async {
                 let mut connection = self.connect(Access::Read).await?;
-                let found = schema::read_version(&mut connection, self.dialect).await?;
+                let found = schema::read_version(&mut connection).await?;
                 schema::refuse_newer(found)?;
                 if found > 0 { Ok(Some((connection, found))) } else { Ok(None) }
             })
@@ -237,7 +232,7 @@ impl Store {
                 }
             }
         }
-        schema::migrate(connection, self.dialect, self.schema).await
+        schema::migrate(connection, self.schema).await
     }
 
     pub async fn close(&self) {

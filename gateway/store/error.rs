@@ -4,8 +4,6 @@ use std::path::{Path, PathBuf};
 
 use lockgate_postgres::WireError;
 
-use crate::vault::VaultError;
-
 /// The cause of errors for requests that receive no response in time.
 const NO_ANSWER: &str = "it does not answer";
 
@@ -182,4 +180,22 @@ fn of_postgres(code: &str, message: String) -> StoreError {
         "55P03" | "40001" | "40P01" => StoreError::Busy("a conflict with other changes"),
         _ => StoreError::Refused(message),
     }
+}
+
+/// Minimum length of the text that a key is derived from, in bytes.
+pub const MIN_KEY: usize = 32;
+
+/// The reason that a value cannot be sealed or opened. No variant contains a part of the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VaultError {
+    #[error("no key is configured (store.keys), so credentials cannot be stored")]
+    NoKey,
+    #[error("a key is shorter than {MIN_KEY} bytes")]
+    ShortKey,
+    #[error("it was encrypted with a key that is not configured (store.keys)")]
+    UnknownKey,
+    #[error("it was altered, or copied from another record")]
+    Altered,
+    #[error("the cryptographic library failed")]
+    Crypto,
 }

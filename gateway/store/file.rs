@@ -1,12 +1,11 @@
-//! SQLite files and their identification. The first bytes are checked beforehand, so
+//! SQLite files, their folder, and their identification. The first bytes are checked beforehand, so
 //! that a foreign file is not even opened as a database.
 
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Result, StoreError};
-use crate::folder;
 
 /// Marks a file as a Lockgate database, even before it has content: the id is `Lock`.
 pub(crate) const CLAIM: &str = "PRAGMA application_id = 1282368363";
@@ -67,13 +66,32 @@ fn unreadable(file: &Path, error: &std::io::Error) -> StoreError {
 #[allow(clippy::disallowed_methods, reason = "the database's folder and file, as configured")]
 pub(crate) fn make(file: &Path) -> Result<()> {
     if let Some(folder) = file.parent()
-        && folder::make(folder).is_err()
+        && make_folder(folder).is_err()
     {
         return Err(StoreError::ReadOnly(file.to_owned()));
     }
     let mut options = std::fs::OpenOptions::new();
     let opened = options.write(true).create(true).truncate(false).mode(0o600).open(file);
     opened.map(drop).map_err(|_| StoreError::ReadOnly(file.to_owned()))
+}
+
+/// The folder that a development gateway creates beside the user's own files.
+const DEVELOPMENT_FOLDER: &str = ".lockgate";
+
+/// Creates a missing folder with access for its owner alone.
+///
+/// A development folder often lies in a Git checkout, so it gets a `.gitignore` that keeps the key
+/// and the database out of commits.
+#[allow(clippy::disallowed_methods, reason = "the database's folder, as configured")]
+pub(crate) fn make_folder(folder: &Path) -> std::io::Result<()> {
+    if folder.exists() {
+        return Ok(());
+    }
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    if folder.ends_with(DEVELOPMENT_FOLDER) {
+        std::fs::write(folder.join(".gitignore"), "*\n")?;
+    }
+    Ok(())
 }
 
 /// Returns the identity of a file; `None` if it is missing or empty.

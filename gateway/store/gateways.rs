@@ -4,7 +4,6 @@
 use crate::connection::Connection;
 use crate::database::{Store, within};
 use crate::error::Result;
-use crate::schema::Dialect;
 use crate::value::{from_rows, record};
 use lockgate_text::date::now_ms;
 
@@ -42,7 +41,7 @@ impl Store {
         let pool = self.pool().await?;
         within(async {
             let mut transaction = pool.begin().await?;
-            let now = read_time(&mut transaction, self.dialect).await?;
+            let now = read_time(&mut transaction).await?;
             transaction.execute(DROP_GONE, &[(now - LIFE).into()]).await?;
             let values = [(&own.id).into(), (&own.fingerprint).into(), now.into()];
             transaction.execute(RENEW, &values).await?;
@@ -59,9 +58,6 @@ impl Store {
     }
 }
 
-pub(crate) async fn read_time(connection: &mut Connection, dialect: Dialect) -> Result<i64> {
-    match dialect {
-        Dialect::Sqlite => Ok(now_ms()),
-        Dialect::Postgres => connection.scalar(NOW, &[]).await,
-    }
+pub(crate) async fn read_time(connection: &mut Connection) -> Result<i64> {
+    if connection.is_postgres() { connection.scalar(NOW, &[]).await } else { Ok(now_ms()) }
 }

@@ -6,11 +6,10 @@ use serde::Serialize;
 
 use crate::connection::Transaction;
 use crate::database::{Store, within};
-use crate::error::Result;
+use crate::error::{Result, VaultError};
 use crate::gateways::read_time;
-use crate::schema::Dialect;
 use crate::value::{Record, Row, Value, from_rows, record};
-use crate::vault::{Field, Secret, Vault, VaultError};
+use crate::vault::{Field, Secret, Vault};
 use lockgate_text::date::now_ms;
 
 /// Time for which a gateway may refresh a grant alone, in milliseconds. Longer than the timeout of
@@ -207,7 +206,7 @@ impl Store {
             let is_new = over.is_none() && record.sealed.is_some();
             // Before the grants' clock, so that refreshes do not wait for changes. Writers of
             // SQLite take turns anyway.
-            if is_new && self.dialect == Dialect::Postgres {
+            if is_new && transaction.is_postgres() {
                 transaction.list(LOCK_CHANGES, &[]).await?;
             }
             let revision: i64 = transaction.scalar(NEXT_REVISION, &[]).await?;
@@ -238,7 +237,7 @@ impl Store {
             let revision: i64 = transaction.scalar(NEXT_REVISION, &[]).await?;
             let values = [(&record.organisation).into(), (&record.server).into(), auth.into()];
             // The row stays until the commit. Writers of SQLite take turns anyway.
-            let lock = if self.dialect == Dialect::Postgres { " FOR SHARE" } else { "" };
+            let lock = if transaction.is_postgres() { " FOR SHARE" } else { "" };
             let found = transaction.list(&format!("{FIND_INTEGRATION}{lock}"), &values).await?;
             let written = if found.is_empty() {
                 0
@@ -257,7 +256,7 @@ impl Store {
         within(async {
             let mut transaction = pool.begin().await?;
             let revision: i64 = transaction.scalar(NEXT_REVISION, &[]).await?;
-            let now = read_time(&mut transaction, self.dialect).await?;
+            let now = read_time(&mut transaction).await?;
             let values = [
                 (&record.id).into(),
                 over.into(),
@@ -284,7 +283,7 @@ impl Store {
             transaction.roll_back().await?;
             return Ok(None);
         }
-        if self.dialect == Dialect::Postgres {
+        if transaction.is_postgres() {
             transaction.run("NOTIFY lockgate").await?;
         }
         transaction.commit().await?;
@@ -297,7 +296,7 @@ impl Store {
         let pool = self.pool().await?;
         within(async {
             let mut transaction = pool.begin().await?;
-            let now = read_time(&mut transaction, self.dialect).await?;
+            let now = read_time(&mut transaction).await?;
             let values = [id.into(), revision.into(), (now + LEASE).into(), now.into()];
             let taken = transaction.execute(TAKE_LEASE, &values).await?;
             transaction.commit().await?;

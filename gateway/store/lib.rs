@@ -13,7 +13,6 @@ mod connection;
 mod database;
 mod error;
 mod file;
-mod folder;
 mod gateways;
 mod grants;
 mod known_lists;
@@ -29,7 +28,7 @@ mod vault;
 pub use change::{Change, Owner, Reservation, is_integration};
 pub use config::{Config, Keys, StorePlace};
 pub use database::Store;
-pub use error::StoreError;
+pub use error::{MIN_KEY, StoreError, VaultError};
 pub use gateways::GatewayMark;
 pub use grants::{AccountRecord, GrantFilter, GrantRecord, Resealed};
 pub use known_lists::{KnownLists, MAX_LISTS};
@@ -42,7 +41,7 @@ pub use usage::{
 pub use value::{
     AgentRecord, AssignmentRecord, HiddenToolRecord, IntegrationRecord, OrganisationRecords,
 };
-pub use vault::{Field, MIN_KEY, Secret, Vault, VaultError, digest};
+pub use vault::{Field, Secret, Vault, digest};
 
 #[cfg(test)]
 mod tests;

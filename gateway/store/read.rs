@@ -14,7 +14,6 @@ use crate::error::{Result, StoreError};
 use crate::file::Identity;
 use crate::postgres::PostgresConnection;
 use crate::schema;
-use crate::schema::Dialect;
 use crate::value::{OrganisationRecords, Record, Row, Value, from_rows};
 
 const CLOCK: &str = "SELECT revision, epoch FROM clock WHERE id = 1";
@@ -105,9 +104,10 @@ impl Store {
         take: &mut (impl FnMut(FoundRecords) + Send),
     ) -> Result<()> {
         // Begins a consistent snapshot.
-        let begin = match self.dialect {
-            Dialect::Sqlite => "BEGIN",
-            Dialect::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        let begin = if connection.is_postgres() {
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        } else {
+            "BEGIN"
         };
         within(connection.run(begin)).await?;
         let (revision, epoch) = within(read_clock(connection)).await?;

@@ -8,13 +8,6 @@ use crate::connection::Connection;
 use crate::error::{Result, StoreError};
 use lockgate_text::date::now_ms;
 
-/// The SQL dialect, for statements that differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
-    Sqlite,
-    Postgres,
-}
-
 /// A step to the next schema version.
 struct Migration {
     sqlite: &'static str,
@@ -57,15 +50,11 @@ const HISTORY: &str = "CREATE TABLE IF NOT EXISTS schema_history (
 const PROBE: &str = "UPDATE clock SET revision = revision WHERE id = 0";
 
 /// Migrates the database to a schema version, which is [`NEWEST_VERSION`] except in tests.
-pub(crate) async fn migrate(connection: &mut Connection, dialect: Dialect, to: i64) -> Result<()> {
-    let begin = match dialect {
-        Dialect::Sqlite => "BEGIN IMMEDIATE",
-        Dialect::Postgres => "BEGIN",
-    };
-    connection.run(begin).await?;
-    let found = lock_version(connection, dialect).await?;
+pub(crate) async fn migrate(connection: &mut Connection, to: i64) -> Result<()> {
+    connection.run(if connection.is_postgres() { "BEGIN" } else { "BEGIN IMMEDIATE" }).await?;
+    let found = lock_version(connection).await?;
     refuse_newer(found)?;
-    apply(connection, dialect, found + 1..=to).await?;
+    apply(connection, found + 1..=to).await?;
     connection.run(PROBE).await?;
     connection.run("COMMIT").await
 }
@@ -79,21 +68,20 @@ pub(crate) fn refuse_newer(found: i64) -> Result<()> {
 }
 
 /// Returns the schema version without changing anything; 0 without a schema.
-pub(crate) async fn read_version(connection: &mut Connection, dialect: Dialect) -> Result<i64> {
-    let history = match dialect {
-        Dialect::Sqlite => "SELECT COUNT(*) FROM sqlite_master WHERE name = 'schema_history'",
-        Dialect::Postgres => {
-            "SELECT COUNT(*) FROM pg_catalog.pg_tables WHERE schemaname = 'lockgate' \
-                AND tablename = 'schema_history'"
-        }
+pub(crate) async fn read_version(connection: &mut Connection) -> Result<i64> {
+    let history = if connection.is_postgres() {
+        "SELECT COUNT(*) FROM pg_catalog.pg_tables WHERE schemaname = 'lockgate' \
+            AND tablename = 'schema_history'"
+    } else {
+        "SELECT COUNT(*) FROM sqlite_master WHERE name = 'schema_history'"
     };
     let is_there: i64 = connection.scalar(history, &[]).await?;
     if is_there == 0 { Ok(0) } else { newest_version(connection).await }
 }
 
 /// Locks the schema and returns its version.
-async fn lock_version(connection: &mut Connection, dialect: Dialect) -> Result<i64> {
-    if dialect == Dialect::Postgres {
+async fn lock_version(connection: &mut Connection) -> Result<i64> {
+    if connection.is_postgres() {
         connection.run(TAKE_LOCK).await?;
     }
     connection.run(HISTORY).await?;
@@ -106,20 +94,13 @@ async fn newest_version(connection: &mut Connection) -> Result<i64> {
 }
 
 /// Runs the migrations to these schema versions.
-async fn apply(
-    connection: &mut Connection,
-    dialect: Dialect,
-    schemas: RangeInclusive<i64>,
-) -> Result<()> {
+async fn apply(connection: &mut Connection, schemas: RangeInclusive<i64>) -> Result<()> {
     for (version, migration) in (1..).zip(&MIGRATIONS) {
         if !schemas.contains(&version) {
             continue;
         }
-        let script = match dialect {
-            Dialect::Sqlite => migration.sqlite,
-            Dialect::Postgres => migration.postgres,
-        };
-        connection.run(script).await?;
+        let Migration { sqlite, postgres } = migration;
+        connection.run(if connection.is_postgres() { postgres } else { sqlite }).await?;
         let applied = "INSERT INTO schema_history (version, applied_at) VALUES ($1, $2)";
         connection.execute(applied, &[version.into(), now_ms().into()]).await?;
     }

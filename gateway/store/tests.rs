@@ -276,7 +276,7 @@ async fn programs_that_start_together_migrate_once() {
 
 async fn schema_versions(store: &Store) -> Vec<i64> {
     let sql = "SELECT version FROM schema_history ORDER BY version";
-    let rows = store.pool().await.unwrap().list(sql, &[]).await.unwrap();
+    let rows = store.pool().await.unwrap().query(sql, &[]).await.unwrap().rows;
     rows.iter().map(|row| row.first().unwrap()).collect()
 }
 

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 use std::sync::LazyLock;
 
-use crate::database::{Store, within, within_background};
+use crate::database::{Store, within_background};
 use crate::error::Result;
 use crate::value::{Record, Row, Value, from_rows, record};
 
@@ -294,18 +294,14 @@ impl Store {
         if !self.exists()? {
             return Ok(None);
         }
-        let pool = self.pool().await?;
-        within(async {
-            let mut values = vec![filter.step.into(), filter.from.into()];
-            let [server, other] = &filter.servers;
-            let texts = [&filter.organisation, server, other, &filter.issuer, &filter.subject];
-            values.extend(texts.map(Value::from));
-            let rows = pool.list(&group.write_sql(), &values).await?;
-            let rows = rows.iter();
-            let rows = rows.map(|row| UsageRow::from_row(row, filter.step, group.has_durations()));
-            rows.collect::<Result<_, _>>().map(Some)
-        })
-        .await
+        let mut values = vec![filter.step.into(), filter.from.into()];
+        let [server, other] = &filter.servers;
+        let texts = [&filter.organisation, server, other, &filter.issuer, &filter.subject];
+        values.extend(texts.map(Value::from));
+        let rows = self.rows_once_open(&group.write_sql(), &values).await?;
+        let rows = rows.iter();
+        let rows = rows.map(|row| UsageRow::from_row(row, filter.step, group.has_durations()));
+        rows.collect::<Result<_, _>>().map(Some)
     }
 
     /// Adds counts, all or none, and drops counts that are too old on `today`.

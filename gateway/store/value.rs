@@ -14,52 +14,26 @@ pub(crate) enum Value {
     Bytes(Vec<u8>),
 }
 
-impl From<i64> for Value {
-    fn from(value: i64) -> Self {
-        Self::Integer(value)
-    }
+/// Implements the conversions of types to values.
+macro_rules! values {
+    ($($value:ident: $kind:ty => $converted:expr,)+) => { $(
+        impl From<$kind> for Value {
+            fn from($value: $kind) -> Self {
+                $converted
+            }
+        }
+    )+ };
 }
 
-impl From<&i64> for Value {
-    fn from(value: &i64) -> Self {
-        Self::Integer(*value)
-    }
-}
-
-impl From<&bool> for Value {
-    fn from(value: &bool) -> Self {
-        Self::Integer((*value).into())
-    }
-}
-
-impl From<&str> for Value {
-    fn from(value: &str) -> Self {
-        Self::Text(value.to_owned())
-    }
-}
-
-impl From<&String> for Value {
-    fn from(value: &String) -> Self {
-        Self::Text(value.clone())
-    }
-}
-
-impl From<&Vec<u8>> for Value {
-    fn from(value: &Vec<u8>) -> Self {
-        Self::Bytes(value.clone())
-    }
-}
-
-impl From<&Option<String>> for Value {
-    fn from(value: &Option<String>) -> Self {
-        value.as_ref().map_or(Self::Null, Self::from)
-    }
-}
-
-impl From<&Option<Vec<u8>>> for Value {
-    fn from(value: &Option<Vec<u8>>) -> Self {
-        value.as_ref().map_or(Self::Null, Self::from)
-    }
+values! {
+    value: i64 => Value::Integer(value),
+    value: &i64 => Value::Integer(*value),
+    value: &bool => Value::Integer((*value).into()),
+    value: &str => Value::Text(value.to_owned()),
+    value: &String => Value::Text(value.clone()),
+    value: &Vec<u8> => Value::Bytes(value.clone()),
+    value: &Option<String> => value.as_ref().map_or(Value::Null, Value::from),
+    value: &Option<Vec<u8>> => value.as_ref().map_or(Value::Null, Value::from),
 }
 
 /// A type that a column can be read as.

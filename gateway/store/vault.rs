@@ -16,10 +16,8 @@ use lockgate_text::hex;
 use zeroize::Zeroizing;
 
 use crate::config::{Config, Keys};
-use crate::folder;
-
-/// Minimum length of the text that a key is derived from, in bytes.
-pub const MIN_KEY: usize = 32;
+use crate::error::{MIN_KEY, VaultError};
+use crate::file;
 
 /// The first byte of a sealed value, which identifies its format.
 const SEALED_FORM: u8 = 1;
@@ -33,21 +31,6 @@ pub struct Field<'a> {
     pub organisation: &'a str,
     pub record: &'a str,
     pub field: &'a str,
-}
-
-/// The reason that a value cannot be sealed or opened. No variant contains a part of the value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum VaultError {
-    #[error("no key is configured (store.keys), so credentials cannot be stored")]
-    NoKey,
-    #[error("a key is shorter than {MIN_KEY} bytes")]
-    ShortKey,
-    #[error("it was encrypted with a key that is not configured (store.keys)")]
-    UnknownKey,
-    #[error("it was altered, or copied from another record")]
-    Altered,
-    #[error("the cryptographic library failed")]
-    Crypto,
 }
 
 /// A ring of keys. Replicas with the same keys open each other's values.
@@ -259,7 +242,7 @@ fn make_own_key(path: &Path) -> Option<String> {
     let key = hex::encode(key);
     let shown = path.display();
     if let Some(folder) = path.parent()
-        && let Err(error) = folder::make(folder)
+        && let Err(error) = file::make_folder(folder)
     {
         tracing::error!(%error, "{shown} cannot be created, so credentials cannot be stored");
         return None;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use http::HeaderName;
 use http::header::AUTHORIZATION;
 use lockgate_accounts::{Method, ServerConfig};
-use lockgate_egress::Policy;
 use lockgate_registry::{Auth, CredentialState, IntegrationSnapshot, OrganisationSnapshot};
 use lockgate_upstream::{Client, Surroundings};
 
@@ -29,7 +28,7 @@ impl Tenants {
         let CredentialState::OfMembers(auth) = &integration.credential else { return None };
         let method = if *auth == Auth::User { Method::User } else { Method::UserKey };
         let header = auth.header().and_then(|header| header.parse::<HeaderName>().ok());
-        let addresses = if integration.is_predefined { Policy::Operator } else { self.addresses };
+        let addresses = self.addresses_of(integration);
         let settings = ServerConfig::of_members(method, integration.url.clone(), addresses);
         Some(ServerConfig { header: header.unwrap_or(AUTHORIZATION), ..settings })
     }
@@ -63,6 +62,6 @@ impl Tenants {
     pub(crate) fn users(&self, organisation: &str, slug: &str) -> Option<Arc<UserClients>> {
         let organisations = self.organisations.lock();
         let mut all = organisations.get(organisation)?.integrations.values();
-        all.find(|one| *one.integration.slug == *slug)?.users.clone()
+        all.find(|one| *one.integration.slug == *slug)?.clients.users.clone()
     }
 }

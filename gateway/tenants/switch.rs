@@ -18,10 +18,10 @@ impl Tenants {
         let Some(old) = all.find(|one| *one.integration.slug == *slug).cloned() else {
             return false;
         };
-        let is_on = old.client.config().enabled;
+        let is_on = old.clients.client.config().enabled;
         match to {
             Switch::Connect if is_on => {
-                old.client.revive();
+                old.clients.client.revive();
                 return true;
             }
             Switch::Disconnect if !is_on => return true,
@@ -35,11 +35,11 @@ impl Tenants {
         let snapshot = Arc::clone(&tenant.snapshot);
         let made = self.make_client(&snapshot.organisation, &tenant.around, wanted);
         let Some(connected) = made else { return false };
-        connected.client.start();
-        connected.client.revive();
+        connected.clients.client.start();
+        connected.clients.client.revive();
         tenant.integrations.insert(Arc::clone(&old.integration.id), connected);
         self.serve(&snapshot, &tenant.integrations);
-        old.retire(&self.retiring);
+        old.clients.retire(&self.retiring);
         true
     }
 }

@@ -122,7 +122,8 @@ impl Tenants {
     fn sample_states(&self) -> Vec<(UsageKey, UsageCounts)> {
         let mut servers = self.gateway.servers();
         for tenant in self.organisations.lock().values() {
-            servers.extend(tenant.integrations.values().map(|connected| connected.server()));
+            servers
+                .extend(tenant.integrations.values().map(|connected| connected.clients.server()));
         }
         let mut samples = Vec::new();
         for server in servers {

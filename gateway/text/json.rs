@@ -118,14 +118,10 @@ impl Reader {
     }
 
     fn go_through(self, text: &[u8], keeps: bool) -> Result<Value, String> {
-        self.read_whole(text, keeps).map_err(|error| plain(&error))
-    }
-
-    fn read_whole(self, text: &[u8], keeps: bool) -> serde_json::Result<Value> {
         let mut reader = serde_json::Deserializer::from_slice(text);
-        let value = Level { rules: self, left: self.depth, keeps }.deserialize(&mut reader)?;
-        reader.end()?;
-        Ok(value)
+        let value = Level { rules: self, left: self.depth, keeps }.deserialize(&mut reader);
+        let whole = value.and_then(|value| reader.end().map(|()| value));
+        whole.map_err(|error| plain(&error))
     }
 }
 
@@ -196,10 +192,6 @@ impl<'de> Visitor<'de> for Level {
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(if self.keeps { value.into() } else { "".into() })
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
         Ok(if self.keeps { value.into() } else { "".into() })
     }
 

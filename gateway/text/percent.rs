@@ -32,15 +32,10 @@ pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
 
 /// Decodes the escapes of a text once; `None` if a `%` is not followed by two digits.
 pub fn decode_strictly(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some(next) = rest.iter().position(|&byte| byte == b'%') {
-        bytes.extend_from_slice(&rest[..next]);
-        bytes.push(byte(rest, next)?);
-        rest = &rest[next + 3..];
-    }
-    bytes.extend_from_slice(rest);
-    Some(bytes)
+    let text = text.as_bytes();
+    let mut signs = (0..text.len()).filter(|&at| text[at] == b'%');
+    let is_strict = signs.all(|at| byte(text, at).is_some());
+    is_strict.then(|| decode(text).unwrap_or_else(|| text.to_vec()))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockgate_accounts::Holder;
 use lockgate_admission::spawn;
 use lockgate_upstream::{
-    Caller, CallerIdentity, Client, Event, ServerId, Subscription, Upstream, UpstreamError,
+    CallerIdentity, Client, Event, ServerId, Subscription, Upstream, UpstreamError,
     UpstreamErrorKind,
 };
 
@@ -19,34 +19,15 @@ use super::{OpenClients, UserClient, UserClients};
 const MAX_CLIENTS: usize = 3;
 
 impl UserClients {
-    pub(super) async fn subscribe_as(
+    /// Makes a subscription with the client of the caller's account, and adds it; both again if the
+    /// client was replaced meanwhile. One that would let a user's access tokens keep more than half
+    /// of the connections is refused.
+    pub(super) async fn watch(
         &self,
-        holder: &Holder,
-        uri: &str,
-        caller: &Caller,
-        identity: CallerIdentity<'_>,
-    ) -> Result<Subscription, UpstreamError> {
-        self.watch(holder, Topic::Resource(uri.to_owned(), caller.clone()), identity).await
-    }
-
-    pub(super) async fn watch_task_as(
-        &self,
-        id: &str,
-        identity: CallerIdentity<'_>,
-    ) -> Result<(), UpstreamError> {
-        let holder = self.holder_of(identity)?;
-        self.watch(&holder, Topic::Task(id.to_owned()), identity).await.map(drop)
-    }
-
-    /// Makes a subscription with the holder's client, and adds it; both again if the client was
-    /// replaced meanwhile. One that would let a user's access tokens keep more than half of the
-    /// connections is refused.
-    async fn watch(
-        &self,
-        holder: &Holder,
         topic: Topic,
         identity: CallerIdentity<'_>,
     ) -> Result<Subscription, UpstreamError> {
+        let holder = &self.holder_of(identity)?;
         for _ in 0..MAX_CLIENTS {
             let user = self.find(holder).await?;
             let made = topic.subscribe(&user.client, identity).await;

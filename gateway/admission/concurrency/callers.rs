@@ -4,7 +4,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Weak;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
@@ -239,7 +238,9 @@ const ORGANISATION_CONTENTION_WINDOW: Duration = Duration::from_secs(600);
 /// Maximum permits of a caller or organisation, as a multiple of the free permits: 28 of 32.
 const MAX_SHARE_FACTOR: usize = 7;
 
+#[derive(Default)]
 pub(super) struct TurnsState {
+    pub(super) bounds: Bounds,
     pub(super) running: usize,
     pub(super) waiting: usize,
     pub(super) callers: Callers,
@@ -274,15 +275,25 @@ impl TurnsState {
         }
     }
 
+    /// Sets the bounds. At least one permit can be held.
+    pub(super) fn resize(&mut self, bounds: Bounds) {
+        self.bounds = Bounds { running: bounds.running.max(1), ..bounds };
+    }
+
+    /// Returns the number of free permits.
+    fn free(&self) -> usize {
+        self.bounds.running.saturating_sub(self.running)
+    }
+
     /// Returns whether a caller may take a permit of those that are free.
-    pub(super) fn is_within_reach(&self, caller: CallerId, places: usize, now: Instant) -> bool {
-        let reach = self.reach(places.saturating_sub(self.running), now);
-        self.callers.is_within(reach, caller)
+    pub(super) fn is_within_reach(&self, caller: CallerId, now: Instant) -> bool {
+        self.callers.is_within(self.reach(now), caller)
     }
 
     /// Returns the reach of callers and organisations. Under contention, the last permits are
     /// reserved for those that hold few.
-    fn reach(&self, free: usize, now: Instant) -> Reach {
+    fn reach(&self, now: Instant) -> Reach {
+        let free = self.free();
         let mut reach = Reach { of_caller: usize::MAX, of_organisation: usize::MAX };
         if is_recent(self.changed, CONTENTION_WINDOW, now) {
             reach.of_caller = MAX_SHARE_FACTOR * free;
@@ -296,8 +307,6 @@ impl TurnsState {
 
 /// The rules by which a limit grants permits.
 pub(super) struct Rules {
-    running: AtomicUsize,
-    waiting: AtomicUsize,
     pub(super) charge: Charge,
     pub(super) part: Option<Membership>,
 }
@@ -307,32 +316,9 @@ fn is_recent(changed: Option<Instant>, longest: Duration, now: Instant) -> bool 
 }
 
 impl Rules {
-    pub(super) fn new(bounds: Bounds, charge: Charge, part: Option<Membership>) -> Self {
-        let rules =
-            Self { running: AtomicUsize::new(1), waiting: AtomicUsize::new(0), charge, part };
-        rules.resize(bounds);
-        rules
-    }
-
-    pub(super) fn resize(&self, bounds: Bounds) {
-        self.running.store(bounds.running.max(1), Ordering::Relaxed);
-        self.waiting.store(bounds.waiting, Ordering::Relaxed);
-    }
-
-    pub(super) fn bounds(&self) -> Bounds {
-        Bounds {
-            running: self.running.load(Ordering::Relaxed),
-            waiting: self.waiting.load(Ordering::Relaxed),
-        }
-    }
-
     /// Takes a permit for a caller, if one is free and within its reach.
     pub(super) fn begin(&self, state: &mut TurnsState, caller: CallerId, now: Instant) -> bool {
-        let free = self.bounds().running.saturating_sub(state.running);
-        if free == 0
-            || !state.callers.is_within(state.reach(free, now), caller)
-            || !self.lend(RUNNING)
-        {
+        if state.free() == 0 || !state.is_within_reach(caller, now) || !self.lend(RUNNING) {
             return false;
         }
         state.running += 1;
@@ -368,7 +354,7 @@ impl Rules {
         state: &mut TurnsState,
         caller: CallerId,
     ) -> Result<Option<Notice>, ConcurrencyError> {
-        let refused = if state.waiting >= self.bounds().waiting {
+        let refused = if state.waiting >= state.bounds.waiting {
             ConcurrencyError::Full
         } else if self.lend(WAITING) {
             return Ok(None);
@@ -393,12 +379,11 @@ impl Rules {
         state: &mut TurnsState,
         limit: &Weak<L>,
     ) -> Option<Notice> {
-        let free = self.bounds().running.saturating_sub(state.running);
-        if state.waiting == 0 || free == 0 {
+        if state.waiting == 0 || state.free() == 0 {
             return None;
         }
         let now = Instant::now();
-        let Some(caller) = state.callers.next(state.reach(free, now)) else {
+        let Some(caller) = state.callers.next(state.reach(now)) else {
             // The waiting callers are held back in favour of others, for which permits are free.
             state.full_since = None;
             return None;
@@ -430,7 +415,7 @@ impl Rules {
 }
 
 /// The number of permits and of queue entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     pub running: usize,
     pub waiting: usize,

@@ -32,7 +32,7 @@ fn every_refusal_is_told_apart_by_its_words_and_carries_an_error_without_id() {
         (ListenerError::CallersStreams(Exhausted::Principal), 503),
         (ListenerError::NoSession, 404),
     ];
-    let words: HashSet<_> = all.iter().map(|(refusal, _)| refusal.describe().2).collect();
+    let words: HashSet<_> = all.iter().map(|(refusal, _)| refusal.words()).collect();
     assert_eq!(words.len(), all.len());
     for (refusal, status) in all {
         let response = refusal.response();

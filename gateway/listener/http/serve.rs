@@ -19,11 +19,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-use crate::config::{Audience, Limits};
+use crate::config::Audience;
 use crate::connection::{CloseReason, ConnectionState, HttpIo, MeteredSocket, Registration};
 use crate::context::{ConnectionContext, Fallback, ListenerState};
 use crate::exchange::{Answer, Arrival, answer_request};
-use crate::exchange_handler::Handler;
+use crate::gateway_handler::Handler;
 use crate::incoming_body::connection_waker;
 use crate::slots::Slot;
 use crate::tls::ServerCertificate;
@@ -32,8 +32,8 @@ use crate::{connection, tls};
 /// The type of the first TLS record (RFC 8446, 5.1). No HTTP method starts with this byte.
 const TLS_HANDSHAKE: u8 = 22;
 
-pub(super) async fn serve_connection<H: Handler>(
-    app: Arc<LoopState<H>>,
+pub(super) async fn serve_connection(
+    app: Arc<LoopState>,
     entry: Registration,
     stream: TcpStream,
     remote: SocketAddr,
@@ -63,8 +63,8 @@ pub(super) async fn serve_connection<H: Handler>(
 
 /// Detects the protocol and serves it. Each branch is boxed separately, so that a connection
 /// allocates memory only for its own protocol.
-async fn detect_protocol<H: Handler>(
-    app: Arc<LoopState<H>>,
+async fn detect_protocol(
+    app: Arc<LoopState>,
     state: Arc<ConnectionState>,
     stream: TcpStream,
     remote: SocketAddr,
@@ -97,10 +97,10 @@ async fn detect_protocol<H: Handler>(
     }
 }
 
-async fn serve_tls<H: Handler>(
-    app: &LoopState<H>,
+async fn serve_tls(
+    app: &LoopState,
     acceptor: TlsAcceptor,
-    mut context: ConnectionContext<H>,
+    mut context: ConnectionContext,
     stream: MeteredSocket<TcpStream>,
 ) {
     let stream = match Box::pin(acceptor.accept(stream)).await {
@@ -140,14 +140,13 @@ async fn detect_http2(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-fn serve_http<H, T>(
-    app: &LoopState<H>,
-    context: ConnectionContext<H>,
+fn serve_http<T>(
+    app: &LoopState,
+    context: ConnectionContext,
     stream: T,
     two: bool,
 ) -> BoxFuture<'static, ()>
 where
-    H: Handler,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let state = Arc::clone(&context.state);
@@ -157,9 +156,9 @@ where
     let futures = Arc::clone(&app.futures);
     let service = service_fn(move |request| futures.run((Arc::clone(&context), request)));
     if two {
-        Box::pin(drive(app.http.two.serve_connection(io, service), state))
+        Box::pin(drive(app.two.serve_connection(io, service), state))
     } else {
-        Box::pin(drive(app.http.one.serve_connection(io, service), state))
+        Box::pin(drive(app.one.serve_connection(io, service), state))
     }
 }
 
@@ -190,23 +189,24 @@ const MIN_BUFFER: usize = 8 * 1024;
 /// Read buffer space beyond the headers lets a body arrive in few reads.
 const MAX_BUFFER: usize = 256 * 1024;
 
-pub(super) struct LoopState<H> {
+pub(super) struct LoopState {
     pub(super) listener: Arc<ListenerState>,
-    pub(super) handler: Arc<H>,
+    pub(super) handler: Arc<Handler>,
     pub(super) fallback: Fallback,
     pub(super) identity: Option<Arc<ServerCertificate>>,
-    pub(super) http: Http,
-    pub(super) futures: Arc<FuturePool<Arrival<H>, Answer>>,
+    one: http1::Builder,
+    two: http2::Builder<TokioExecutor>,
+    futures: Arc<FuturePool<Arrival, Answer>>,
 }
 
-pub(super) struct Http {
-    pub(super) one: http1::Builder,
-    pub(super) two: http2::Builder<TokioExecutor>,
-}
-
-impl Http {
-    fn new(limits: &Limits) -> Self {
-        let headers = limits.header_bytes;
+impl LoopState {
+    pub(super) fn new(
+        listener: Arc<ListenerState>,
+        identity: Option<Arc<ServerCertificate>>,
+        handler: Arc<Handler>,
+        fallback: Fallback,
+    ) -> Self {
+        let headers = listener.config.limits.header_bytes;
         let mut one = http1::Builder::new();
         let mut two = http2::Builder::new(TokioExecutor::new());
         // The sweep in `connection` bounds the time for headers without a timer per request, and
@@ -218,25 +218,7 @@ impl Http {
             .max_buf_size(headers.saturating_add(MIN_BUFFER).clamp(MIN_BUFFER, MAX_BUFFER));
         two.max_concurrent_streams(MAX_STREAMS)
             .max_header_list_size(u32::try_from(headers).unwrap_or(u32::MAX));
-        Self { one, two }
-    }
-}
-
-impl<H: Handler> LoopState<H> {
-    pub(super) fn new(
-        listener: Arc<ListenerState>,
-        identity: Option<Arc<ServerCertificate>>,
-        handler: Arc<H>,
-        fallback: Fallback,
-    ) -> Self {
-        let http = Http::new(&listener.config.limits);
         let futures = FuturePool::new(answer_request);
-        Self { listener, handler, fallback, identity, http, futures }
-    }
-
-    pub(super) fn reload_certificate(&self) {
-        if let Some(identity) = &self.identity {
-            Arc::clone(identity).reload_in_background();
-        }
+        Self { listener, handler, fallback, identity, one, two, futures }
     }
 }

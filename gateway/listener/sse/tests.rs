@@ -191,8 +191,9 @@ async fn streams_are_bounded_and_end_at_shutdown() {
     let sessions = Sessions::new(1);
     let session = || {
         let principal = Principal::new(lockgate_authn::Identity::new("local", "user"));
-        let caller =
-            SessionClient { peer: lockgate_authn::Peer::Stdio, principal, endpoint: Endpoint::All };
+        let peer = lockgate_authn::Peer::Stdio;
+        let handler = crate::fake::echo();
+        let caller = SessionClient { handler, peer, principal, endpoint: Endpoint::All };
         let owner = Arc::new(Owner { caller, proxied: Mutex::default() });
         Session { owner, out: MessageQueue::new(&Arc::new(Budget::new(1000))).0 }
     };

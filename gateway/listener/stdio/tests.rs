@@ -104,7 +104,7 @@ fn client(limits: Stdio) -> Client {
     let (stdin, stdout) = tokio::io::split(theirs);
     let fake = proxy(seen);
     let served =
-        tokio::spawn(serve_stdio(stdin, stdout, Arc::clone(&fake), limits, std::future::pending()));
+        tokio::spawn(serve(stdin, stdout, Arc::clone(&fake), limits, std::future::pending()));
     let (output, input) = tokio::io::split(ours);
     Client { input, output: BufReader::new(output).lines(), saw, fake, served }
 }
@@ -283,7 +283,7 @@ async fn a_signal_after_the_end_of_the_input_waits_for_nothing() {
     let (signal, signalled) = tokio::sync::oneshot::channel::<()>();
     let shutdown = async move { drop(signalled.await) };
     let limits = Stdio { grace: Duration::from_secs(600), ..limits() };
-    let served = tokio::spawn(serve_stdio(stdin, stdout, proxy(seen), limits, shutdown));
+    let served = tokio::spawn(serve(stdin, stdout, proxy(seen), limits, shutdown));
     input.write_all(format!("{}\n", request("1", "hang", META)).as_bytes()).await.unwrap();
     assert_eq!(saw.recv().await.unwrap(), "post - hang -");
     drop(input);
@@ -300,8 +300,7 @@ async fn a_client_that_closes_its_end_drops_everything() {
     let (seen, mut saw) = mpsc::unbounded_channel();
     let (stdout, reader) = tokio::io::duplex(64);
     let (mut input, stdin) = tokio::io::duplex(1024);
-    let served =
-        tokio::spawn(serve_stdio(stdin, stdout, proxy(seen), limits(), std::future::pending()));
+    let served = tokio::spawn(serve(stdin, stdout, proxy(seen), limits(), std::future::pending()));
     input.write_all(format!("{}\n", request("1", "hang", META)).as_bytes()).await.unwrap();
     assert_eq!(saw.recv().await.unwrap(), "post - hang -");
     drop(reader);

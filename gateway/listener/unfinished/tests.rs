@@ -42,7 +42,7 @@ async fn slow_bodies_are_bounded_per_connection_and_per_principal() {
     assert_eq!(slow(&mut other), Ok(()), "another principal has its own");
     drop((bodies, third, other));
     assert!(all.principals.lock().is_empty());
-    assert!(one.slow.into_inner().is_empty() && two.slow.into_inner().is_empty());
+    assert!(one.into_inner().slow.is_empty() && two.into_inner().slow.is_empty());
 }
 
 #[test]

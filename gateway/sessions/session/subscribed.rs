@@ -5,10 +5,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use futures_util::FutureExt;
+use futures_util::future::Shared;
 use lockgate_admission::spawn;
 use lockgate_protocol::write;
 use lockgate_upstream::{ListKind, ServerId, Subscription, Upstream, UpstreamError};
-use tokio::sync::watch;
+use tokio::sync::oneshot;
 
 use crate::session::{Log, Session};
 use lockgate_proxy::catalog::View;
@@ -26,31 +28,13 @@ pub(crate) enum Subscribed {
 /// A subscription yet to be made at its server.
 pub(crate) struct NewSubscription {
     number: u64,
-    outcome: watch::Sender<Option<Result<(), UpstreamError>>>,
+    pub(crate) outcome: Outcome,
+    /// Completes the outcome.
+    pub(crate) settle: oneshot::Sender<Result<(), UpstreamError>>,
 }
 
 /// The outcome of a subscription; pending until the server has responded.
-#[derive(Clone, Debug)]
-pub(crate) struct Outcome(watch::Receiver<Option<Result<(), UpstreamError>>>);
-
-impl NewSubscription {
-    pub(crate) fn outcome(&self) -> Outcome {
-        Outcome(self.outcome.subscribe())
-    }
-
-    /// Completes the subscription and wakes its waiters.
-    pub(crate) fn settle(&self, made: Result<(), UpstreamError>) {
-        self.outcome.send_replace(Some(made));
-    }
-}
-
-impl Outcome {
-    /// Waits for the server's response.
-    pub(crate) async fn wait(mut self) -> Result<(), UpstreamError> {
-        let Ok(settled) = self.0.wait_for(Option::is_some).await else { return Ok(()) };
-        settled.clone().unwrap_or(Ok(()))
-    }
-}
+pub(crate) type Outcome = Shared<oneshot::Receiver<Result<(), UpstreamError>>>;
 
 /// A subscription at a server.
 #[derive(Clone, Debug)]
@@ -100,16 +84,12 @@ impl Session {
             }
             state.next_subscription += 1;
             let number = state.next_subscription;
-            let new = NewSubscription { number, outcome: watch::Sender::new(None) };
-            let at = AtServer {
-                server,
-                own: own.to_owned(),
-                given: None,
-                number,
-                outcome: new.outcome(),
-            };
+            let (settle, outcome) = oneshot::channel();
+            let outcome: Outcome = outcome.shared();
+            let own = own.to_owned();
+            let at = AtServer { server, own, given: None, number, outcome: outcome.clone() };
             state.subscriptions.insert(exposed.to_owned(), at);
-            Subscribed::New(new)
+            Subscribed::New(NewSubscription { number, outcome, settle })
         })
     }
 

@@ -3,8 +3,7 @@
 use super::{Change, Owner};
 use crate::database::within;
 use crate::error::Result;
-use crate::value::{AgentRecord, IntegrationRecord};
-use crate::value::{Record, Row, Value, from_rows};
+use crate::value::{AgentRecord, IntegrationRecord, Record, Row, Value, from_rows};
 
 const ASSIGN: &str = "INSERT INTO assignments (agent, integration, organisation, created_at) \
     VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";

@@ -37,7 +37,7 @@ async fn a_gateway_that_was_killed_is_forgotten() {
         store.renew_gateway(&mark("killed", "a")).await.unwrap();
         let pool = store.pool().await.unwrap();
         let age = "UPDATE gateways SET seen_at = seen_at - $1";
-        pool.execute(age, &[(LIFE + 1).into()]).await.unwrap();
+        pool.query(age, &[(LIFE + 1).into()]).await.unwrap();
         let own = mark("own", "b");
         assert_eq!(store.renew_gateway(&own).await.unwrap(), [own]);
     })

@@ -15,65 +15,34 @@ fn number_schema(min: u64, max: u64, pattern: &str) -> Schema {
     })
 }
 
-impl<U: Unit, const MIN: u64, const MAX: u64, const DEFAULT: u64> JsonSchema
-    for Bounded<U, MIN, MAX, DEFAULT>
-{
-    fn inline_schema() -> bool {
-        true
-    }
+/// Implements the schema of a value, which is part of that of its section.
+macro_rules! inline_schema {
+    ($([$($generics:tt)*] $value:ty, $name:expr => $schema:expr;)+) => { $(
+        impl<$($generics)*> JsonSchema for $value {
+            fn inline_schema() -> bool {
+                true
+            }
 
-    fn schema_name() -> Cow<'static, str> {
-        format!("Number{MIN}to{MAX}").into()
-    }
+            fn schema_name() -> Cow<'static, str> {
+                $name.into()
+            }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        number_schema(MIN, MAX, U::PATTERN)
-    }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                $schema
+            }
+        }
+    )+ };
 }
 
-impl<const DEFAULT: bool> JsonSchema for Toggle<DEFAULT> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Toggle".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "boolean" })
-    }
-}
-
-impl JsonSchema for Text {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Text".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string" })
-    }
-}
-
-impl JsonSchema for List {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "List".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "anyOf": [
-                { "type": "array", "items": { "type": "string" }, "maxItems": MAX_ITEMS },
-                { "type": "string" },
-            ],
-        })
-    }
+inline_schema! {
+    [U: Unit, const MIN: u64, const MAX: u64, const DEFAULT: u64] Bounded<U, MIN, MAX, DEFAULT>,
+        format!("Number{MIN}to{MAX}") => number_schema(MIN, MAX, U::PATTERN);
+    [const DEFAULT: bool] Toggle<DEFAULT>, "Toggle" => json_schema!({ "type": "boolean" });
+    [] Text, "Text" => json_schema!({ "type": "string" });
+    [] List, "List" => json_schema!({
+        "anyOf": [
+            { "type": "array", "items": { "type": "string" }, "maxItems": MAX_ITEMS },
+            { "type": "string" },
+        ],
+    });
 }

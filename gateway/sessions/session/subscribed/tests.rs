@@ -4,13 +4,12 @@ use super::*;
 
 #[test]
 fn an_update_of_another_account_reaches_no_unconfirmed_subscription() {
-    let new = NewSubscription { number: 0, outcome: watch::Sender::new(None) };
     let mut at = AtServer {
         server: ServerId::shared("a"),
         own: "note://one".into(),
         given: None,
         number: 0,
-        outcome: new.outcome(),
+        outcome: oneshot::channel().1.shared(),
     };
     assert!(at.may_stand_on(Subscription::Shared));
     assert!(!at.may_stand_on(Subscription::Account(1)));
