@@ -52,33 +52,18 @@ impl Body {
         self.held.is_none()
     }
 
-    /// Reads the whole body, with an error beyond `max` bytes before that much is buffered. A body
-    /// that arrives in one piece is not copied; trailers are discarded.
+    /// Reads the whole body, with an error beyond `max` bytes before that much is buffered.
+    /// Trailers are discarded.
     pub async fn collect_limited(mut self, max: usize) -> Result<Bytes, BodyError> {
         if self.length().is_some_and(|length| length > max as u64) {
             return Err(BodyError::TooLarge(max));
         }
-        let mut first = Bytes::new();
-        if let Some(data) = self.data().await? {
-            if data.len() > max {
-                return Err(BodyError::TooLarge(max));
-            }
-            first = data;
-        }
-        let Some(second) = self.data().await? else {
-            return Ok(first);
-        };
-        // An announced length is reserved at once: it was checked against `max` above.
-        let rest = usize::try_from(self.length().unwrap_or(0)).unwrap_or(0).min(max);
-        let mut whole = BytesMut::with_capacity(first.len() + second.len() + rest);
-        whole.extend_from_slice(&first);
-        let mut next = Some(second);
-        while let Some(data) = next {
+        let mut whole = BytesMut::new();
+        while let Some(data) = self.data().await? {
             if data.len() > max - whole.len() {
                 return Err(BodyError::TooLarge(max));
             }
             whole.extend_from_slice(&data);
-            next = self.data().await?;
         }
         Ok(whole.freeze())
     }

@@ -135,43 +135,47 @@ impl Connector {
         policy: Policy,
     ) -> Pin<Box<dyn Future<Output = Result<Stream, ConnectError>> + Send + 'a>> {
         Box::pin(async move {
-            let deadline = Instant::now() + self.timeout;
-            let reach = async {
-                match self.proxy_for(target) {
-                    Some(proxy) => self.tunnel(proxy, target, policy, deadline).await,
-                    None => self.dial(target, policy, deadline).await,
-                }
-            };
-            let tcp = timeout_at(deadline, reach).await??;
-            self.secure(tcp, target, deadline).await
+            // External names are often unknown behind a proxy. Names from other sources than the
+            // operator's configuration are resolved and checked here.
+            let resolves = policy == Policy::Operator;
+            let proxy = self.proxy_for(target).map(|proxy| (proxy, resolves));
+            self.reach(target, proxy, self.find_addresses(target, policy)).await
         })
+    }
+
+    /// Opens a connection to one of the addresses: directly, or through a proxy, which receives
+    /// the name instead of an address if it may resolve it.
+    pub(crate) async fn reach(
+        &self,
+        target: &Target,
+        proxy: Option<(&Proxy, bool)>,
+        addresses: impl Future<Output = Result<Vec<SocketAddr>, ConnectError>>,
+    ) -> Result<Stream, ConnectError> {
+        let deadline = Instant::now() + self.timeout;
+        let reach = async move {
+            let Some((proxy, resolves)) = proxy else {
+                return open(&addresses.await?, deadline).await;
+            };
+            let (host, port) = target.parts();
+            let authority = match host {
+                Host::Domain(name) if resolves => format!("{name}:{port}"),
+                _ => addresses.await?[0].to_string(),
+            };
+            self.open_tunnel(proxy, &authority, deadline).await
+        };
+        let tcp = timeout_at(deadline, reach).await??;
+        let Some(name) = target.name().cloned() else { return Ok(Either::Left(tcp)) };
+        let secure = async { shake_hands(self.tls().await, name, tcp).await };
+        timeout_at(deadline, secure).await?
     }
 
     pub(crate) fn proxy_for(&self, target: &Target) -> Option<&Proxy> {
         self.route.as_deref()?.via(target)
     }
 
-    /// Opens a tunnel. The proxy resolves names from the operator's configuration, because external
-    /// names are often unknown behind a proxy. Names from other sources are resolved and checked
-    /// here, and the proxy receives the address.
-    async fn tunnel(
-        &self,
-        proxy: &Proxy,
-        target: &Target,
-        policy: Policy,
-        deadline: Instant,
-    ) -> Result<TcpStream, ConnectError> {
-        let (host, port) = target.parts();
-        let authority = match (policy, host) {
-            (Policy::Operator, Host::Domain(name)) => format!("{name}:{port}"),
-            _ => self.find_addresses(target, policy).await?[0].to_string(),
-        };
-        self.open_tunnel(proxy, &authority, deadline).await
-    }
-
     /// Opens a tunnel to `authority` (`host:port`). Every error names the proxy, which the operator
     /// has configured.
-    pub(crate) async fn open_tunnel(
+    async fn open_tunnel(
         &self,
         proxy: &Proxy,
         authority: &str,
@@ -186,68 +190,27 @@ impl Connector {
         opened.map_err(|cause| proxy.failure(authority, &cause))
     }
 
-    /// Opens a connection for a protocol other than HTTP: without ALPN.
+    /// Opens a connection for a protocol other than HTTP: without ALPN. With `upgrade`, a TLS
+    /// connection begins in plain text: its first part is sent, and the server must respond with
+    /// the byte.
     pub async fn connect_without_alpn(
         &self,
         target: &Target,
         policy: Policy,
+        upgrade: Option<(&[u8], u8)>,
     ) -> Result<Stream, ConnectError> {
         let deadline = Instant::now() + self.timeout;
         let connect = async {
-            let tcp = self.dial(target, policy, deadline).await?;
-            match target.name().cloned() {
-                Some(name) => self.shake_hands_without_alpn(name, tcp).await,
-                None => Ok(Either::Left(tcp)),
+            let mut tcp = self.dial(target, policy, deadline).await?;
+            let Some(name) = target.name().cloned() else { return Ok(Either::Left(tcp)) };
+            if let Some((request, yes)) = upgrade {
+                ask_for_tls(&mut tcp, request, yes).await.map_err(ConnectError::Tls)?;
             }
+            let mut config = ClientConfig::clone(&*self.tls().await);
+            config.alpn_protocols.clear();
+            shake_hands(Arc::new(config), name, tcp).await
         };
         timeout_at(deadline, connect).await?
-    }
-
-    async fn shake_hands_without_alpn(
-        &self,
-        name: ServerName<'static>,
-        tcp: TcpStream,
-    ) -> Result<Stream, ConnectError> {
-        let mut config = ClientConfig::clone(&*self.tls().await);
-        config.alpn_protocols.clear();
-        shake_hands(Arc::new(config), name, tcp).await
-    }
-
-    /// Opens a connection that begins in plain text and requests TLS in its own protocol: sends
-    /// `request`, and the server must respond with the byte `yes`. Without ALPN.
-    pub async fn connect_upgraded(
-        &self,
-        target: &Target,
-        policy: Policy,
-        request: &[u8],
-        yes: u8,
-    ) -> Result<Stream, ConnectError> {
-        let deadline = Instant::now() + self.timeout;
-        let Some(name) = target.name().cloned() else {
-            return Err(ConnectError::Tls(io::Error::other("the target is a plain one")));
-        };
-        let upgrade = async {
-            let mut tcp = self.dial(target, policy, deadline).await?;
-            if let Err(error) = ask_for_tls(&mut tcp, request, yes).await {
-                return Err(ConnectError::Tls(error));
-            }
-            self.shake_hands_without_alpn(name, tcp).await
-        };
-        timeout_at(deadline, upgrade).await?
-    }
-
-    /// Does the TLS handshake for the target's name, if it uses TLS.
-    pub(crate) async fn secure(
-        &self,
-        tcp: TcpStream,
-        target: &Target,
-        deadline: Instant,
-    ) -> Result<Stream, ConnectError> {
-        let Some(name) = target.name().cloned() else {
-            return Ok(Either::Left(tcp));
-        };
-        let secure = async { shake_hands(self.tls().await, name, tcp).await };
-        timeout_at(deadline, secure).await?
     }
 
     async fn tls(&self) -> Arc<ClientConfig> {
@@ -257,7 +220,7 @@ impl Connector {
         }
     }
 
-    pub(crate) async fn dial(
+    async fn dial(
         &self,
         target: &Target,
         policy: Policy,
@@ -312,10 +275,7 @@ fn checked(
 }
 
 /// Connects to the first of these addresses that answers.
-pub(crate) async fn open(
-    addresses: &[SocketAddr],
-    deadline: Instant,
-) -> Result<TcpStream, ConnectError> {
+async fn open(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, ConnectError> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for (tried, address) in addresses.iter().enumerate() {
         // An unresponsive address may use up its share of the time, but not the others' shares.

@@ -2,18 +2,17 @@
 //! guard, without redirects, cookies or decompression. Nothing is reused: a check for one request
 //! does not apply to another.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use ipnet::IpNet;
-use tokio::time::{Instant, timeout_at};
-use url::{Host, Url};
+use url::Url;
 
 use crate::address::{Class, classify};
 use crate::body::{Body, exchange, read_response};
-use crate::connect::{Connector, Stream, find_addresses, open};
+use crate::connect::{Connector, Stream, find_addresses};
 use crate::error::{ConnectError, SendError, SetupError};
 use crate::http1::{Http1Connection, Payload, write_request};
 use crate::proxy::Proxy;
@@ -74,26 +73,11 @@ impl GuardedClient {
 
     /// Opens a connection to an address permitted by the guard, directly or through its proxy.
     async fn connect(&self, target: &Target) -> Result<Stream, ConnectError> {
-        let deadline = Instant::now() + self.connector.timeout;
-        let reach = async {
-            let proxy = self.proxy.as_ref().or_else(|| self.connector.proxy_for(target));
-            let Some(proxy) = proxy else {
-                return open(&self.addresses(target).await?, deadline).await;
-            };
-            let (host, port) = target.parts();
-            let inside = match host {
-                Host::Domain(name) if proxy.resolves => format!("{name}:{port}"),
-                _ => self.addresses(target).await?[0].to_string(),
-            };
-            self.connector.open_tunnel(proxy, &inside, deadline).await
-        };
-        let tcp = timeout_at(deadline, reach).await??;
-        self.connector.secure(tcp, target, deadline).await
-    }
-
-    /// Returns the addresses of a host: at least one, and all permitted.
-    async fn addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, ConnectError> {
-        find_addresses(target, &*self.resolver, |address| self.guard.permits(address)).await
+        let proxy = self.proxy.as_ref().or_else(|| self.connector.proxy_for(target));
+        let proxy = proxy.map(|proxy| (proxy, proxy.resolves));
+        let addresses =
+            find_addresses(target, &*self.resolver, |address| self.guard.permits(address));
+        self.connector.reach(target, proxy, addresses).await
     }
 }
 

@@ -319,8 +319,6 @@ impl From<Bytes> for Payload {
 #[cfg(test)]
 mod tests;
 
-/// Most digits of a length.
-const MAX_DIGITS: usize = 20;
 /// Room for the headers of a single request, in bytes.
 const ADDED_BYTES: usize = 256;
 
@@ -371,18 +369,7 @@ impl RequestHead {
 
     /// Ends the head of a request with a body of this length.
     pub(crate) fn with_length(mut self, length: usize) -> Vec<u8> {
-        let mut digits = [0; MAX_DIGITS];
-        let mut at = MAX_DIGITS;
-        let mut rest = length;
-        while let Some(slot) = at.checked_sub(1).and_then(|before| digits.get_mut(before)) {
-            at -= 1;
-            *slot = b'0' + u8::try_from(rest % 10).unwrap_or(0);
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        self.write(CONTENT_LENGTH.as_str(), digits.get(at..).unwrap_or(b"0"));
+        self.write(CONTENT_LENGTH.as_str(), itoa::Buffer::new().format(length).as_bytes());
         self.end()
     }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
 use parking_lot::Mutex;
+use scopeguard::guard;
 use tokio::time::{Instant, timeout};
 use url::Url;
 
@@ -256,15 +257,6 @@ struct Idle {
     since: Instant,
 }
 
-/// A connection that is being opened.
-struct Connecting<'a>(&'a AtomicUsize);
-
-impl Drop for Connecting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// Shelves per origin; additional threads share.
 const SHELVES_PER_ORIGIN: usize = 16;
 
@@ -280,7 +272,9 @@ fn slot() -> usize {
 impl Pool {
     async fn connect(&self) -> Result<Stream, SendError> {
         self.connecting.fetch_add(1, Ordering::Relaxed);
-        let _counted = Connecting(&self.connecting);
+        let _counted = guard(&self.connecting, |count| {
+            count.fetch_sub(1, Ordering::Relaxed);
+        });
         self.connector.connect(&self.target, self.policy).await.map_err(SendError::unsent)
     }
 

@@ -122,10 +122,8 @@ const MAX_LOOKUPS_OF_ORGANISATION: usize = 4;
 impl Resolve for System {
     fn resolve<'a>(&'a self, name: &'a str, port: u16) -> Addresses<'a> {
         Box::pin(async move {
-            match LOOKUPS.acquire().await {
-                Ok(place) => look_up(name, port, place).await,
-                Err(closed) => Err(io::Error::other(closed)),
-            }
+            let place = LOOKUPS.acquire().await.map_err(io::Error::other)?;
+            look_up(name, port, place).await
         })
     }
 }

@@ -90,8 +90,8 @@ impl Collector {
         backlog: &mut Backlog,
         ending: &CancellationToken,
     ) -> Result<End, ForwardError> {
-        let connected = self.connector.connect_without_alpn(&self.target, Policy::Operator).await;
-        let mut stream = connected.map_err(|error| ForwardError::new(&error))?;
+        let connecting = self.connector.connect_without_alpn(&self.target, Policy::Operator, None);
+        let mut stream = connecting.await.map_err(|error| ForwardError::new(&error))?;
         let end =
             Instant::now() + if self.is_proven { CONNECTION_LIFETIME } else { Duration::ZERO };
         let mut bytes = 0;

@@ -53,7 +53,7 @@ pub(crate) struct Report {
 
 impl Connection {
     pub(crate) async fn open(connector: &Connector, config: &Config) -> Result<Self, RedisError> {
-        let connecting = connector.connect_without_alpn(&config.target, Policy::Operator);
+        let connecting = connector.connect_without_alpn(&config.target, Policy::Operator, None);
         let stream = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await;
         let stream = stream.map_err(|_| RedisError::ConnectTimeout)??;
         let mut connection = Self { stream, input: BytesMut::new(), script: Vec::new() };

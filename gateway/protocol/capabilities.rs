@@ -265,8 +265,16 @@ fn read_carried(declared: &[u8]) -> Bytes {
     if let Some(Value::Object(roots)) = all.get_mut("roots") {
         roots.clear();
     }
-    let text = Value::Object(all).to_string();
-    if text.len() > MAX_CAPABILITIES { without_unknown(&text) } else { text.into() }
+    let mut all = Value::Object(all);
+    let mut text = all.to_string();
+    if text.len() > MAX_CAPABILITIES {
+        // Too long to keep: unknown extensions are removed.
+        if let Some(Value::Object(extensions)) = all.get_mut("extensions") {
+            extensions.retain(|name, _| matches!(name.as_str(), TASKS | UI));
+        }
+        text = all.to_string();
+    }
+    if text.len() > MAX_CAPABILITIES { NONE } else { text.into() }
 }
 
 /// Keeps the extensions that may be forwarded: known ones, and unknown ones, with their settings
@@ -288,16 +296,6 @@ fn is_extension(name: &str) -> bool {
 fn is_plain(part: &str) -> bool {
     let mut bytes = part.bytes();
     !part.is_empty() && bytes.all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
-}
-
-/// Removes unknown extensions from capabilities that are too long to keep.
-fn without_unknown(text: &str) -> Bytes {
-    let mut all: Map<String, Value> = json::from_str(text).unwrap_or(Map::new());
-    if let Some(Value::Object(extensions)) = all.get_mut("extensions") {
-        extensions.retain(|name, _| matches!(name.as_str(), TASKS | UI));
-    }
-    let text = Value::Object(all).to_string();
-    if text.len() > MAX_CAPABILITIES { NONE } else { text.into() }
 }
 
 /// The extensions of several servers that an endpoint announces: those that add no methods, which

@@ -5,14 +5,14 @@
 //! be offered over HTTP. Independent of HTTP; names and values are plain text that is safe to send.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockgate_text::json;
 use serde_json::Value;
 
-use self::annotation::{Reach, Reader, Walk};
+use self::annotation::{Walk, key_text};
+use crate::scan::{self, ScanError, Scanner};
 
 mod annotation;
 
@@ -116,11 +116,9 @@ impl ParamHeaders {
         if !may_have_annotations(input_schema) {
             return Ok(Self::default());
         }
-        let Some(text) = checked(input_schema) else {
+        let Ok(walk) = Walk::of(input_schema, false) else {
             return refuse(AnnotationFault::NotJson, &[]);
         };
-        let mut walk = Walk::new(text);
-        walk.schema(0, Reach::Root);
         let mut headers: Vec<ParamHeader> = Vec::new();
         for found in walk.found {
             if headers.len() >= MAX_HEADERS {
@@ -129,10 +127,11 @@ impl ParamHeaders {
             if !found.reachable {
                 return refuse(AnnotationFault::Misplaced, &found.path);
             }
-            let Some(name) = annotated_name(text, found.name) else {
+            let Some(name) = annotated_name(found.name.of(input_schema)) else {
                 return refuse(AnnotationFault::Name, &found.path);
             };
-            if !are_primitive(text, found.kinds) {
+            let mut kinds = found.kinds.iter().map(|kind| kind.of(input_schema));
+            if found.kinds.is_empty() || !kinds.all(is_primitive) {
                 return refuse(AnnotationFault::Type, &found.path);
             }
             let header = ParamHeader { name, path: found.path };
@@ -173,24 +172,30 @@ impl ParamHeaders {
         if self.is_empty() {
             return Vec::new();
         }
-        let Some(text) = checked(arguments) else { return Vec::new() };
-        let mut values = vec![None; self.0.len()];
-        let all = Vec::from_iter(0..self.0.len());
-        self.read_values(&mut Reader::new(text), 0, &all, &mut values);
+        let values = self.read_values(arguments).unwrap_or_default();
         let headers = self.0.iter().zip(values);
         headers.filter_map(|(header, value)| Some((header.name.as_str(), value?))).collect()
     }
 
+    fn read_values(&self, arguments: &[u8]) -> Result<Vec<Option<String>>, ScanError> {
+        let mut values = vec![None; self.0.len()];
+        let all = Vec::from_iter(0..self.0.len());
+        let mut scanner = Scanner::new(arguments, scan::MAX_DEPTH)?;
+        self.read_value(&mut scanner, arguments, (0, &all), &mut values)?;
+        scanner.end()?;
+        Ok(values)
+    }
+
     /// Reads a value; the paths of the headers `wanted` led here in `depth` steps.
-    fn read_values(
+    fn read_value(
         &self,
-        reader: &mut Reader<'_>,
-        depth: usize,
-        wanted: &[usize],
+        scanner: &mut Scanner<'_>,
+        text: &[u8],
+        (depth, wanted): (usize, &[usize]),
         values: &mut [Option<String>],
-    ) {
-        if wanted.is_empty() || reader.peek() != Some(b'{') {
-            let raw = reader.skip();
+    ) -> Result<(), ScanError> {
+        if wanted.is_empty() || scanner.peek() != Some(b'{') {
+            let raw = scanner.value()?.of(text);
             for &index in wanted {
                 if self.path(index).len() == depth
                     && let Some(value) = values.get_mut(index)
@@ -198,23 +203,22 @@ impl ParamHeaders {
                     *value = render(raw);
                 }
             }
-            return;
+            return Ok(());
         }
-        reader.open();
-        while let Some(member) = reader.member() {
+        let walked = scanner.each_member(&mut |scanner, key| {
+            let key = key_text(text, key);
             let mut below = Vec::new();
             for &index in wanted {
-                let Some(step) = self.path(index).get(depth) else { continue };
-                if *step != member.key {
-                    continue;
-                }
-                below.push(index);
-                if let Some(value) = values.get_mut(index) {
-                    *value = None;
+                if self.path(index).get(depth).is_some_and(|step| *step == key) {
+                    below.push(index);
+                    if let Some(value) = values.get_mut(index) {
+                        *value = None;
+                    }
                 }
             }
-            self.read_values(reader, depth + 1, &below, values);
-        }
+            self.read_value(scanner, text, (depth + 1, &below), values)
+        });
+        walked.map(drop)
     }
 
     fn path(&self, index: usize) -> &[String] {
@@ -233,20 +237,9 @@ impl ParamHeader {
 }
 
 /// Returns the annotation's header name; `None` if it is not a valid name.
-fn annotated_name(text: &str, annotation: Range<usize>) -> Option<String> {
-    let name: String = json::from_str(text.get(annotation)?).ok()?;
+fn annotated_name(annotation: &[u8]) -> Option<String> {
+    let name: String = json::from_slice(annotation).ok()?;
     if !is_token(&name) { None } else { Some([PREFIX, &name].concat()) }
-}
-
-/// Returns whether a property has a type, and only primitive types.
-fn are_primitive(text: &str, kinds: Vec<Range<usize>>) -> bool {
-    let has_type = !kinds.is_empty();
-    for kind in kinds {
-        if !is_primitive(text.get(kind).unwrap_or("")) {
-            return false;
-        }
-    }
-    has_type
 }
 
 /// Removes the `x-mcp-header` members of a schema and keeps every other byte. Text that is not JSON
@@ -254,28 +247,29 @@ fn are_primitive(text: &str, kinds: Vec<Range<usize>>) -> bool {
 /// [`ParamHeaders::from_schema`] rejects.
 #[must_use]
 pub fn strip(input_schema: &[u8]) -> Cow<'_, [u8]> {
-    cut(input_schema, Walk::new)
+    cut(input_schema, false)
 }
 
 /// Removes the `x-mcp-header` members of a schema, except on top-level properties.
 #[must_use]
 pub fn strip_nested(input_schema: &[u8]) -> Cow<'_, [u8]> {
-    cut(input_schema, |text| Walk::new(text).keeping_shallow())
+    cut(input_schema, true)
 }
 
-fn cut<'a>(input_schema: &'a [u8], walk: impl FnOnce(&'a str) -> Walk<'a>) -> Cow<'a, [u8]> {
-    let text = if may_have_annotations(input_schema) { checked(input_schema) } else { None };
-    let Some(text) = text else { return Cow::Borrowed(input_schema) };
-    let mut walk = walk(text);
-    walk.schema(0, Reach::Root);
-    if walk.cuts.is_empty() {
-        return Cow::Borrowed(input_schema);
+fn cut(input_schema: &[u8], keep_shallow: bool) -> Cow<'_, [u8]> {
+    let unchanged = Cow::Borrowed(input_schema);
+    if !may_have_annotations(input_schema) {
+        return unchanged;
+    }
+    let Ok(Walk { cuts, .. }) = Walk::of(input_schema, keep_shallow) else { return unchanged };
+    if cuts.is_empty() {
+        return unchanged;
     }
     let mut out = Vec::with_capacity(input_schema.len());
     let mut from = 0;
-    for cut in walk.cuts {
-        out.extend_from_slice(input_schema.get(from..cut.start).unwrap_or(&[]));
-        from = cut.end;
+    for cut in cuts {
+        out.extend_from_slice(input_schema.get(from..cut.range().start).unwrap_or(&[]));
+        from = cut.range().end;
     }
     out.extend_from_slice(input_schema.get(from..).unwrap_or(&[]));
     Cow::Owned(out)
@@ -284,12 +278,6 @@ fn cut<'a>(input_schema: &'a [u8], walk: impl FnOnce(&'a str) -> Walk<'a>) -> Co
 fn may_have_annotations(schema: &[u8]) -> bool {
     memchr::memmem::find(schema, annotation::MEMBER.as_bytes()).is_some()
         || memchr::memmem::find(schema, b"\\u").is_some()
-}
-
-/// Returns the text if it is JSON, which the readers below require.
-fn checked(json: &[u8]) -> Option<&str> {
-    let text = std::str::from_utf8(json).ok()?;
-    json::from_str::<serde::de::IgnoredAny>(text).ok().map(|_| text)
 }
 
 /// Checks for RFC 9110 `1*tchar`.
@@ -307,8 +295,8 @@ fn refuse<T>(fault: AnnotationFault, path: &[String]) -> Result<T, AnnotationErr
 }
 
 /// Returns whether a `type` is primitive, alone or with `null`.
-fn is_primitive(kind: &str) -> bool {
-    match json::from_str::<Value>(kind) {
+fn is_primitive(kind: &[u8]) -> bool {
+    match json::from_slice::<Value>(kind) {
         Ok(Value::String(name)) => is_primitive_name(&name),
         Ok(Value::Array(names)) => {
             let mut primitive = 0;
@@ -329,7 +317,8 @@ fn is_primitive_name(name: &str) -> bool {
     matches!(name, "string" | "integer" | "boolean")
 }
 
-fn render(raw: &str) -> Option<String> {
+fn render(raw: &[u8]) -> Option<String> {
+    let raw = std::str::from_utf8(raw).ok()?;
     if matches!(raw, "true" | "false") {
         return Some(raw.to_owned());
     }

@@ -49,7 +49,7 @@ pub fn items(
     let mut scanner = Scanner::new(array, max_depth)?;
     let mut items = Vec::new();
     let mut nameless = 0_usize;
-    let mut unreadable = Unreadable::default();
+    let mut unreadable = Omissions::default();
     scanner.array(&mut |s| {
         if items.len() >= MAX_ITEMS {
             s.value()?;
@@ -61,7 +61,7 @@ pub fn items(
             return Ok(());
         }
         let (item, members) = s.members(Keys::Distinct)?;
-        match find_text(&members, array, form.key) {
+        match scan::find_str(&members, array, form.key) {
             Some(name) if !name.is_empty() && item.of(array).len() > MAX_ITEM => {
                 let name = short(&name);
                 unreadable.add(format!("{} {name}: it is longer than {MAX_ITEM} bytes", form.noun));
@@ -79,7 +79,7 @@ pub fn items(
         }
         Ok(())
     })?;
-    let Unreadable { mut messages, more } = unreadable;
+    let Omissions { mut messages, more } = unreadable;
     if more > 0 {
         messages.push(format!("{more} more {}s that clients cannot read", form.noun));
     }
@@ -89,16 +89,15 @@ pub fn items(
     Ok((items, messages))
 }
 
-/// Descriptions of items that clients cannot read: the first [`MAX_DESCRIBED_FAULTS`], and a count
-/// of the rest.
+/// Descriptions of omitted items: the first [`MAX_DESCRIBED_FAULTS`], and a count of the rest.
 #[derive(Default)]
-struct Unreadable {
-    messages: Vec<String>,
-    more: usize,
+pub struct Omissions {
+    pub messages: Vec<String>,
+    pub more: usize,
 }
 
-impl Unreadable {
-    fn add(&mut self, message: String) {
+impl Omissions {
+    pub fn add(&mut self, message: String) {
         if self.messages.len() < MAX_DESCRIBED_FAULTS {
             self.messages.push(message);
         } else {
@@ -107,12 +106,8 @@ impl Unreadable {
     }
 }
 
-fn find_text<'a>(members: &[Member], raw: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
-    scan::as_str(scan::find(members, raw, name)?.of(raw))
-}
-
 fn text_or_empty<'a>(members: &[Member], raw: &'a [u8], name: &str) -> Cow<'a, str> {
-    find_text(members, raw, name).unwrap_or(Cow::Borrowed(""))
+    scan::find_str(members, raw, name).unwrap_or(Cow::Borrowed(""))
 }
 
 /// Returns a key for display: quoted, and its first 80 characters.
@@ -222,14 +217,11 @@ fn show_meta(object: &mut Object<'_>, raw: &[u8], shown: &Shown<'_>) {
 fn takes_output_schema(revision: Revision, schema: &[u8]) -> bool {
     match revision {
         Revision::V2024_11_05 | Revision::V2025_03_26 => false,
-        Revision::V2025_06_18 | Revision::V2025_11_25 => has_object_root(schema),
+        Revision::V2025_06_18 | Revision::V2025_11_25 => {
+            member(schema, "type") == Some(b"\"object\"")
+        }
         Revision::V2026_07_28 => true,
     }
-}
-
-/// Returns whether a schema has `"type": "object"` at its root.
-pub fn has_object_root(schema: &[u8]) -> bool {
-    member(schema, "type") == Some(b"\"object\"")
 }
 
 /// Rewrites the `content`, `contents` or `messages` of a result with namespaced URIs and, for older
@@ -298,12 +290,12 @@ impl Adapt<'_> {
     /// Copies a content block, a prompt message or a resource: only these hold URIs.
     fn block(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), ScanError> {
         let (_, members) = Scanner::new(raw, scan::MAX_DEPTH)?.members(Keys::Distinct)?;
-        let kind = find_text(&members, raw, "type");
+        let kind = scan::find_str(&members, raw, "type");
         let link = kind.as_deref() == Some("resource_link");
         let mut uri = None;
         if let Some(slug) = self.slug
             && (link || kind.is_none())
-            && let Some(own) = find_text(&members, raw, "uri")
+            && let Some(own) = scan::find_str(&members, raw, "uri")
         {
             uri = Some(uri::expose(slug, &own).into_owned());
         }

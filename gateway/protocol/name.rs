@@ -8,7 +8,6 @@ use std::borrow::{Borrow, Cow};
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 use std::ops::Deref;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{self, SHA256};
@@ -50,12 +49,6 @@ impl Deref for Slug {
     }
 }
 
-impl AsRef<str> for Slug {
-    fn as_ref(&self) -> &str {
-        &self.0
-    }
-}
-
 impl Borrow<str> for Slug {
     fn borrow(&self) -> &str {
         &self.0
@@ -65,20 +58,6 @@ impl Borrow<str> for Slug {
 impl fmt::Display for Slug {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
-    }
-}
-
-impl FromStr for Slug {
-    type Err = BadSlug;
-    fn from_str(text: &str) -> Result<Self, BadSlug> {
-        Self::new(text)
-    }
-}
-
-impl TryFrom<&str> for Slug {
-    type Error = BadSlug;
-    fn try_from(text: &str) -> Result<Self, BadSlug> {
-        Self::new(text)
     }
 }
 

@@ -7,9 +7,9 @@
 
 pub use span::{Fault, Member, Members, ScanError, Span, find, find_str, get};
 pub use stream::{StreamScanner, Visit};
-pub(crate) use text::plain_run;
 pub use text::{as_str, as_words, unescape};
 use text::{is_plain, short_run};
+pub(crate) use text::{plain_run, string_end};
 
 use crate::key::Key;
 
@@ -163,12 +163,36 @@ impl<'a> Scanner<'a> {
         &mut self,
         visit: &mut dyn FnMut(&mut Self) -> Result<(), ScanError>,
     ) -> Result<Span, ScanError> {
-        if self.peek() != Some(b'[') {
+        self.items(*b"[]", visit)
+    }
+
+    /// Walks an object with any keys, which are not compared. `visit` gets the position of each key
+    /// with its quotes, and must consume the value.
+    pub(crate) fn each_member(
+        &mut self,
+        visit: &mut dyn FnMut(&mut Self, Span) -> Result<(), ScanError>,
+    ) -> Result<Span, ScanError> {
+        self.items(*b"{}", &mut |scanner| {
+            scanner.peek();
+            let start = scanner.at;
+            scanner.string()?;
+            let key = scanner.span(start);
+            scanner.take(b':')?;
+            visit(scanner, key)
+        })
+    }
+
+    fn items(
+        &mut self,
+        [open, close]: [u8; 2],
+        visit: &mut dyn FnMut(&mut Self) -> Result<(), ScanError>,
+    ) -> Result<Span, ScanError> {
+        if self.peek() != Some(open) {
             return self.fail(Fault::Syntax);
         }
         let start = self.at;
         self.enter()?;
-        if self.peek() == Some(b']') {
+        if self.peek() == Some(close) {
             self.leave();
             return Ok(self.span(start));
         }
@@ -176,7 +200,7 @@ impl<'a> Scanner<'a> {
             visit(self)?;
             match self.peek() {
                 Some(b',') => self.at += 1,
-                Some(b']') => break,
+                Some(byte) if byte == close => break,
                 Some(_) => return self.fail(Fault::Syntax),
                 None => return self.fail(Fault::End),
             }
@@ -277,10 +301,7 @@ impl<'a> Scanner<'a> {
 
     fn scalar(&mut self, first: Option<u8>) -> Result<(), ScanError> {
         match first {
-            Some(b'"') => {
-                self.string()?;
-                Ok(())
-            }
+            Some(b'"') => self.string().map(drop),
             Some(b't') => self.word(b"true"),
             Some(b'f') => self.word(b"false"),
             Some(b'n') => self.word(b"null"),
@@ -449,7 +470,7 @@ impl Seen {
 /// Compares a key with those before it.
 fn compare(text: &[u8], before: &[Member], new: &Member, keys: Keys) -> Result<(), Fault> {
     for old in before {
-        if !old.escaped && !new.escaped && length(old) != length(new) {
+        if !old.escaped && !new.escaped && old.key.range().len() != new.key.range().len() {
             continue;
         }
         let old_name = old.name_bytes(text);
@@ -468,14 +489,5 @@ fn compare(text: &[u8], before: &[Member], new: &Member, keys: Keys) -> Result<(
 
 /// Returns whether a key, unescaped, is printable ASCII.
 fn is_printable(text: &[u8], member: &Member) -> bool {
-    let raw = member.key.of(text);
-    if member.escaped {
-        unescape(raw).bytes().all(|b| (b' '..=b'~').contains(&b))
-    } else {
-        raw.iter().all(|b| (b' '..=b'~').contains(b))
-    }
-}
-
-const fn length(member: &Member) -> u32 {
-    member.key.end - member.key.start
+    member.name_bytes(text).iter().all(|b| (b' '..=b'~').contains(b))
 }

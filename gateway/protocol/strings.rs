@@ -1,9 +1,7 @@
 //! Rewrites the strings of a JSON text. Unchanged parts are kept byte for byte. Builds no tree,
 //! ignores structure, and requires text that a scanner has validated.
 
-use memchr::memchr2;
-
-use crate::scan::unescape;
+use crate::scan::{string_end, unescape};
 use crate::write;
 
 /// The role of a string.
@@ -26,7 +24,7 @@ pub fn rewrite(
     let mut at = 0;
     let mut copied = 0;
     while let Some(start) = find_quote(text, at) {
-        let Some(end) = end_of(text, start + 1) else { break };
+        let Some(end) = string_end(text, start + 1) else { break };
         let decoded = unescape(text.get(start + 1..end).unwrap_or(&[]));
         let is_key = text.get(end + 1..).unwrap_or(&[]).trim_ascii_start().starts_with(b":");
         let changed = if is_key {
@@ -53,17 +51,6 @@ pub fn rewrite(
 /// Returns the position of the first quote from `at` on.
 fn find_quote(text: &[u8], at: usize) -> Option<usize> {
     Some(at + memchr::memchr(b'"', text.get(at..)?)?)
-}
-
-/// Returns the position of the closing quote of the string with content from `at` on.
-fn end_of(text: &[u8], mut at: usize) -> Option<usize> {
-    loop {
-        at += memchr2(b'"', b'\\', text.get(at..)?)?;
-        match text.get(at)? {
-            b'"' => return Some(at),
-            _ => at += 2,
-        }
-    }
 }
 
 #[cfg(test)]

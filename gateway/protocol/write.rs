@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use serde_json::Value;
 
-use crate::scan::plain_run;
+use crate::scan::{plain_run, string_end};
 
 /// Largest buffer kept for the next text of the thread, in bytes.
 const MAX_KEPT: usize = 64 << 10;
@@ -58,20 +58,8 @@ pub fn quoted(text: &str) -> Vec<u8> {
 }
 
 /// Appends a number in decimal.
-pub fn number(out: &mut Vec<u8>, mut n: u64) {
-    let mut digits = [0u8; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        if let Some(slot) = digits.get_mut(at) {
-            *slot = b'0' + u8::try_from(n % 10).unwrap_or(0);
-        }
-        n /= 10;
-        if n == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(digits.get(at..).unwrap_or(&[]));
+pub fn number(out: &mut Vec<u8>, n: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
 }
 
 /// A writer of an object's members that inserts the commas.
@@ -183,24 +171,13 @@ pub fn result_head(out: &mut Vec<u8>, id: &[u8]) {
 pub fn id_of_response(start: &[u8]) -> Option<&[u8]> {
     let rest = start.strip_prefix(b"{\"jsonrpc\":\"2.0\",\"id\":")?;
     let end = match rest.first()? {
-        b'"' => string_end(rest)?,
+        b'"' => string_end(rest, 1)? + 1,
         _ => memchr::memchr(b',', rest)?,
     };
     let (id, after) = rest.split_at_checked(end)?;
     // Requests written by this module have an id too.
     let is_response = after.starts_with(b",\"result\":") || after.starts_with(b",\"error\":");
     if is_response { Some(id) } else { None }
-}
-
-fn string_end(text: &[u8]) -> Option<usize> {
-    let mut at = 1;
-    loop {
-        match text.get(at)? {
-            b'"' => return Some(at + 1),
-            b'\\' => at += 2,
-            _ => at += 1,
-        }
-    }
 }
 
 /// Writes a notification around the JSON text of its params.

@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use lockgate_protocol::name::Slug;
 use lockgate_telemetry::Metrics;
-use lockgate_upstream::{Announcement, Event, ServerId, Subscription};
+use lockgate_upstream::{Announcement, Event, ListKind, ServerId, Subscription};
 use tokio::sync::broadcast;
 
 use crate::catalog::Catalog;
@@ -273,7 +273,8 @@ impl Reported {
                 }
             }
             counters.quarantined.set(catalog.quarantined(slug));
-            metrics.keep_tools(organisation, slug, lists.tools.iter().map(|tool| &*tool.key));
+            let tools = lists.items(ListKind::Tools).iter().map(|tool| &*tool.key);
+            metrics.keep_tools(organisation, slug, tools);
         }
     }
 }

@@ -318,10 +318,10 @@ impl Gateway {
                 let organisation = organisation_of(&*server);
                 self.metrics.server(organisation, server.slug()).set_load(&Bounds {
                     running: stats.running,
-                    concurrency: stats.concurrency,
+                    concurrency: stats.config.limits.concurrency,
                     waiting: stats.waiting,
-                    queue: stats.queue,
-                    timeout: stats.call_timeout,
+                    queue: stats.config.limits.queue,
+                    timeout: stats.config.call_timeout,
                     open,
                 });
             }

@@ -137,12 +137,16 @@ impl Server {
         let tools = items.filter_map(|item| build_item(&item, ListKind::Tools));
         let provider = self.provider.as_ref();
         let offers = provider.map(|provider| provider.offers()).unwrap_or_default();
+        let lists = [
+            tools.chain(self.provided_items(ListKind::Tools)).collect(),
+            self.provided_items(ListKind::Prompts),
+            self.provided_items(ListKind::Resources),
+            self.provided_items(ListKind::Templates),
+            Vec::new(),
+        ];
         let catalog = Catalog {
             version: self.catalog.load().version + 1,
-            tools: tools.chain(self.provided_items(ListKind::Tools)).collect(),
-            prompts: self.provided_items(ListKind::Prompts),
-            resources: self.provided_items(ListKind::Resources),
-            templates: self.provided_items(ListKind::Templates),
+            lists,
             instructions: Some(Arc::clone(&self.instructions)),
             offers: Offers { tools: !self.tools.is_empty(), ..offers },
             ..Catalog::default()

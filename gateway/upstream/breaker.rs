@@ -11,28 +11,16 @@ use crate::status::BreakerState;
 /// Counts consecutive transport failures.
 pub(crate) struct Breaker {
     config: Mutex<config::Breaker>,
-    state: Mutex<CircuitState>,
+    state: Mutex<BreakerState>,
     /// The failure that last opened the breaker.
     why: Mutex<Cow<'static, str>>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum CircuitState {
-    Closed {
-        failures: u32,
-    },
-    Open {
-        until: Instant,
-    },
-    /// A trial call is running.
-    Trying,
 }
 
 impl Breaker {
     pub(crate) fn new(config: config::Breaker) -> Self {
         Self {
             config: Mutex::new(config),
-            state: Mutex::new(CircuitState::Closed { failures: 0 }),
+            state: Mutex::new(BreakerState::Closed { failures: 0 }),
             why: Mutex::default(),
         }
     }
@@ -46,35 +34,29 @@ impl Breaker {
         *self.why.lock() = words;
     }
 
-    pub(crate) fn state(&self, now: Instant) -> BreakerState {
-        match *self.state.lock() {
-            CircuitState::Closed { failures } => BreakerState::Closed { failures },
-            CircuitState::Open { until } => BreakerState::Open {
-                why: self.why.lock().to_string(),
-                retry_in: until.saturating_duration_since(now),
-            },
-            CircuitState::Trying => BreakerState::Trying { why: self.why.lock().to_string() },
-        }
+    /// Returns the state, and the failure that last opened the breaker.
+    pub(crate) fn state(&self) -> (BreakerState, Cow<'static, str>) {
+        (*self.state.lock(), self.why.lock().clone())
     }
 
     /// Reports whether a call may be sent now; the error is the time to wait.
     pub(crate) fn admit(&self, now: Instant) -> Result<(), Duration> {
         let mut state = self.state.lock();
         match *state {
-            CircuitState::Closed { .. } => Ok(()),
-            CircuitState::Open { until } if now < until => Err(until - now),
-            CircuitState::Open { .. } => {
-                *state = CircuitState::Trying;
+            BreakerState::Closed { .. } => Ok(()),
+            BreakerState::Open { until } if now < until => Err(until - now),
+            BreakerState::Open { .. } => {
+                *state = BreakerState::Trying;
                 Ok(())
             }
-            CircuitState::Trying => Err(Duration::from_secs(1)),
+            BreakerState::Trying => Err(Duration::from_secs(1)),
         }
     }
 
     pub(crate) fn success(&self) {
         let mut state = self.state.lock();
-        if !matches!(*state, CircuitState::Closed { failures: 0 }) {
-            *state = CircuitState::Closed { failures: 0 };
+        if !matches!(*state, BreakerState::Closed { failures: 0 }) {
+            *state = BreakerState::Closed { failures: 0 };
         }
     }
 
@@ -83,15 +65,15 @@ impl Breaker {
         let config::Breaker { failures: most, cooldown } = *self.config.lock();
         let mut state = self.state.lock();
         let failures = match *state {
-            CircuitState::Closed { failures } => failures + 1,
-            CircuitState::Open { .. } => return false,
-            CircuitState::Trying => most,
+            BreakerState::Closed { failures } => failures + 1,
+            BreakerState::Open { .. } => return false,
+            BreakerState::Trying => most,
         };
         let opens = failures >= most;
         *state = if opens {
-            CircuitState::Open { until: now + cooldown }
+            BreakerState::Open { until: now + cooldown }
         } else {
-            CircuitState::Closed { failures }
+            BreakerState::Closed { failures }
         };
         opens
     }
@@ -99,8 +81,8 @@ impl Breaker {
     /// Ends a trial call without a result (it was cancelled).
     pub(crate) fn abandon(&self, now: Instant) {
         let mut state = self.state.lock();
-        if matches!(*state, CircuitState::Trying) {
-            *state = CircuitState::Open { until: now };
+        if matches!(*state, BreakerState::Trying) {
+            *state = BreakerState::Open { until: now };
         }
     }
 }

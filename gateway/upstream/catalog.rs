@@ -11,19 +11,22 @@ use bytes::Bytes;
 use lockgate_admission::budget::{Budget, Hold};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::header::ParamHeaders;
+use lockgate_protocol::jsonrpc::{self, Message, Outcome, SentBy};
 use lockgate_protocol::list::{self, Form};
 use lockgate_protocol::revision::Era;
+use lockgate_protocol::scan::{self, Member};
+use lockgate_text::json;
+use serde_json::{Value, json};
+
+use crate::BoxFuture;
 
 /// A server's lists and handshake data. Immutable; replaced on every change.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     /// Increases with every change of this server's lists.
     pub version: u64,
-    pub tools: Vec<Item>,
-    pub prompts: Vec<Item>,
-    pub resources: Vec<Item>,
-    pub templates: Vec<Item>,
-    pub skills: Vec<Item>,
+    /// The items that are offered to all clients.
+    pub lists: [Vec<Item>; ListKind::COUNT],
     /// Items of the lists that are offered only to interactive clients, as far as they were
     /// read.
     pub asking: [Vec<Item>; ListKind::COUNT],
@@ -114,6 +117,19 @@ impl ListKind {
         self.form().key
     }
 
+    /// Returns the header annotations of a tool; `None` for other items and tools without any.
+    pub(crate) fn headers(self, item: &[u8]) -> Result<Option<Arc<ParamHeaders>>, String> {
+        if self != Self::Tools {
+            return Ok(None);
+        }
+        let Some(schema) = list::member(item, "inputSchema") else { return Ok(None) };
+        match ParamHeaders::from_schema(schema) {
+            Ok(headers) if headers.is_empty() => Ok(None),
+            Ok(headers) => Ok(Some(Arc::new(headers))),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
     /// Returns the form of its items.
     pub fn form(self) -> &'static Form {
         match self {
@@ -172,27 +188,15 @@ impl Catalog {
 
     /// Returns the items of a list that are offered to all clients.
     pub fn items(&self, kind: ListKind) -> &[Item] {
-        match kind {
-            ListKind::Tools => &self.tools,
-            ListKind::Prompts => &self.prompts,
-            ListKind::Resources => &self.resources,
-            ListKind::Templates => &self.templates,
-            ListKind::Skills => &self.skills,
-        }
+        &self.lists[kind as usize]
     }
 
     /// Replaces the items of a list that are offered to all clients.
-    pub(crate) fn set_items(&mut self, kind: ListKind, items: Vec<Item>) {
-        match kind {
-            ListKind::Tools => {
-                self.has_headers = items.iter().any(|tool| tool.headers.is_some());
-                self.tools = items;
-            }
-            ListKind::Prompts => self.prompts = items,
-            ListKind::Resources => self.resources = items,
-            ListKind::Templates => self.templates = items,
-            ListKind::Skills => self.skills = items,
+    pub fn set_items(&mut self, kind: ListKind, items: Vec<Item>) {
+        if kind == ListKind::Tools {
+            self.has_headers = items.iter().any(|tool| tool.headers.is_some());
         }
+        self.lists[kind as usize] = items;
     }
 }
 
@@ -221,8 +225,8 @@ pub(crate) trait ListAccount: Send + Sync {
 
 /// The memory of a server's lists while they are read.
 pub(crate) struct ListHold {
-    accounts: Vec<Arc<dyn ListAccount>>,
-    holds: Vec<Hold>,
+    /// With the account of each, in which room can be made.
+    holds: Vec<(Hold, Option<Arc<dyn ListAccount>>)>,
     bytes: usize,
     free: usize,
     most: usize,
@@ -235,15 +239,17 @@ pub struct ListMemory(Vec<Arc<ListHold>>);
 impl ListHold {
     /// Creates the charge for a server of the operator.
     pub(crate) fn of_operator(budget: &Arc<Budget>) -> Self {
-        let holds = vec![Hold::none(Arc::clone(budget))];
-        Self { accounts: Vec::new(), holds, bytes: 0, free: UNCHARGED_BYTES, most: usize::MAX }
+        let holds = vec![(Hold::none(Arc::clone(budget)), None)];
+        Self { holds, bytes: 0, free: UNCHARGED_BYTES, most: usize::MAX }
     }
 
     /// Creates the charge for a server with the limit `most`, which counts in all of the accounts.
     pub(crate) fn in_accounts(accounts: Vec<Arc<dyn ListAccount>>, most: usize) -> Self {
-        let holds: Vec<_> =
-            accounts.iter().map(|account| Hold::none(Arc::clone(account.budget()))).collect();
-        Self { accounts, holds, bytes: 0, free: 0, most }
+        let holds = accounts.into_iter().map(|account| {
+            let hold = Hold::none(Arc::clone(account.budget()));
+            (hold, Some(account))
+        });
+        Self { holds: holds.collect(), bytes: 0, free: 0, most }
     }
 
     /// Removes the uncharged part: these lists exist once per client, and the number of clients is
@@ -262,14 +268,12 @@ impl ListHold {
             return Err(NoRoom::OfServer);
         }
         let counted = total.saturating_sub(self.free);
-        for (at, hold) in self.holds.iter_mut().enumerate() {
+        for (hold, account) in &mut self.holds {
             let more = counted.saturating_sub(hold.bytes());
-            if hold.grow(more).is_ok() {
-                continue;
+            if hold.grow(more).is_err() {
+                account.as_ref().ok_or(NoRoom::OfAll)?.make_room(more);
+                hold.grow(more).map_err(|_| NoRoom::OfAll)?;
             }
-            let Some(account) = self.accounts.get(at) else { return Err(NoRoom::OfAll) };
-            account.make_room(more);
-            hold.grow(more).map_err(|_| NoRoom::OfAll)?;
         }
         self.bytes = total;
         Ok(())
@@ -292,6 +296,132 @@ impl ListMemory {
 }
 
 lockgate_text::debug_fields!(ListMemory);
+
+// Stored lists of a server, which outlive the process: as bytes, parsed by the same code as the
+// server's own responses. They contain no secrets.
+
+/// Persists the last good lists of a server.
+pub trait CatalogMemory: Send + Sync + 'static {
+    /// Loads the stored lists, if any.
+    fn load(&self) -> BoxFuture<'_, Option<Catalog>>;
+
+    /// Stores lists that were just read. Returns at once.
+    fn keep(&self, catalog: &Catalog);
+}
+
+/// The version of the stored form; other versions are ignored.
+const STORED_FORM: u64 = 1;
+/// Deeper than any accepted item of a server.
+const MAX_DEPTH: usize = 1024;
+
+/// Members for the items offered only to interactive clients.
+const ASKING: [&str; ListKind::COUNT] =
+    ["askingTools", "askingPrompts", "askingResources", "askingTemplates", "askingSkills"];
+
+impl Catalog {
+    /// Encodes the lists in the shape of a server's response.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut offers = self.offers;
+        let offered = offers.named().into_iter().filter(|(_, is_offered)| **is_offered);
+        let names: Vec<_> = offered.map(|(name, _)| name).collect();
+        let about = json!({
+            "form": STORED_FORM,
+            "offers": names,
+            "instructions": self.instructions.as_deref(),
+            "ttlMs": self.ttl_ms,
+            "public": self.public,
+            "askingEra": self.asking_era.map(Era::as_str),
+        });
+        let mut text = b"{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{\"about\":".to_vec();
+        text.extend_from_slice(about.to_string().as_bytes());
+        if let Some(extensions) = &self.extensions {
+            text.extend_from_slice(b",\"extensions\":");
+            text.extend_from_slice(extensions);
+        }
+        for kind in ListKind::ALL {
+            write_items(&mut text, kind.member(), self.items(kind));
+            write_items(&mut text, ASKING[kind as usize], self.asking_items(kind));
+        }
+        text.extend_from_slice(b"}}");
+        text
+    }
+
+    /// Decodes stored lists, which were read from the server at `read_at`; `None` if they are
+    /// invalid.
+    pub fn decode(text: Bytes, read_at: SystemTime) -> Option<Self> {
+        let Ok(Message::Response(response)) = jsonrpc::parse(text, MAX_DEPTH, SentBy::Server)
+        else {
+            return None;
+        };
+        let Outcome::Result(_, members) = &response.outcome else { return None };
+        let text = &response.text;
+        let about = scan::find(members, text, "about")?;
+        let about: Value = json::from_slice(about.of(text)).ok()?;
+        if about["form"] != STORED_FORM {
+            return None;
+        }
+        let mut catalog = Self { read_at: Some(read_at), ..read_about(&about) };
+        let extensions = scan::find(members, text, "extensions");
+        catalog.extensions = extensions.map(|span| text.slice(span.range()));
+        for kind in ListKind::ALL {
+            let items = read_items(text, members, kind, kind.member())?;
+            catalog.set_items(kind, items);
+            catalog.asking[kind as usize] = read_items(text, members, kind, ASKING[kind as usize])?;
+        }
+        Some(catalog)
+    }
+}
+
+fn read_about(about: &Value) -> Catalog {
+    let mut offers = Offers::default();
+    for (name, is_offered) in offers.named() {
+        if let Value::Array(names) = &about["offers"] {
+            *is_offered = names.iter().any(|one| one == name);
+        }
+    }
+    let asking_era = match about["askingEra"].as_str() {
+        Some(era) if era == Era::Legacy.as_str() => Some(Era::Legacy),
+        Some(era) if era == Era::Modern.as_str() => Some(Era::Modern),
+        _ => None,
+    };
+    Catalog {
+        offers,
+        instructions: about["instructions"].as_str().map(Arc::from),
+        ttl_ms: about["ttlMs"].as_u64(),
+        public: about["public"] == true,
+        asking_era,
+        ..Catalog::default()
+    }
+}
+
+fn write_items(text: &mut Vec<u8>, member: &str, items: &[Item]) {
+    text.extend_from_slice(b",\"");
+    text.extend_from_slice(member.as_bytes());
+    text.extend_from_slice(b"\":[");
+    for (at, item) in items.iter().enumerate() {
+        if at > 0 {
+            text.push(b',');
+        }
+        text.extend_from_slice(&item.text);
+    }
+    text.push(b']');
+}
+
+fn read_items(text: &Bytes, members: &[Member], kind: ListKind, member: &str) -> Option<Vec<Item>> {
+    // Lists of earlier versions have no skills.
+    let Some(array) = scan::find(members, text, member) else {
+        return (kind == ListKind::Skills).then(Vec::new);
+    };
+    let (raw, bad) = list::items(text, array, kind.form(), MAX_DEPTH).ok()?;
+    if !bad.is_empty() {
+        return None;
+    }
+    let items = raw.into_iter().map(|raw| {
+        let headers = kind.headers(&raw.text).unwrap_or(None);
+        Item { key: raw.key.into(), text: raw.text, headers }
+    });
+    Some(items.collect())
+}
 
 #[cfg(test)]
 mod tests;

@@ -26,7 +26,7 @@ use outcome::{Verdict, begin_trace, end_trace, is_header_mismatch, read};
 use session::Route;
 
 use crate::call::{Answer, BackChannel, Call, Caller, CallerIdentity, ClientChannel, Subscription};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, ListKind};
 use crate::config::{Config, Transport};
 use crate::connection::{Ask, Connection};
 use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
@@ -90,7 +90,7 @@ impl Client {
 
     /// Returns the channel of the server's events.
     pub fn events(&self) -> &Events {
-        self.shared.events()
+        &self.shared.around.events
     }
 
     /// Returns the current configuration.
@@ -262,7 +262,7 @@ impl Shared {
             return None;
         }
         let catalog = self.catalog.load();
-        let tools = if catalog.has_headers { catalog.tools.as_slice() } else { &[] };
+        let tools = if catalog.has_headers { catalog.items(ListKind::Tools) } else { &[] };
         tools.iter().find(|tool| &*tool.key == call.target)?.headers.clone()
     }
 }
@@ -392,14 +392,14 @@ impl Upstream for Client {
     }
 
     fn own_lists(&self, session: u64) -> Option<Arc<OwnLists>> {
-        self.shared.sessions.find(session)?.own_lists().lists()
+        self.shared.sessions.find(session)?.receiver.own_lists.lists()
     }
 
     #[inline(never)]
     fn wait_for_own_lists(&self, session: u64) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             if let Some(connection) = self.shared.sessions.find(session) {
-                connection.own_lists().settle().await;
+                connection.receiver.own_lists.settle().await;
             }
         })
     }

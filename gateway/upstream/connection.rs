@@ -33,9 +33,8 @@ use crate::duplex::Duplex;
 use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 use crate::http::{HttpTransport, Post, status_failure};
 use crate::outstanding::Outstanding;
-use crate::own_lists::OwnState;
 use crate::process::Child;
-use crate::receiver::{Over, Receiver};
+use crate::receiver::Receiver;
 use crate::topics::Topic;
 
 /// The first id after those of the handshake.
@@ -51,7 +50,7 @@ pub(crate) struct Connection {
     pub(crate) child: Mutex<Option<Child>>,
     info: Arc<[u8]>,
     ids: AtomicU64,
-    receiver: Arc<Receiver>,
+    pub(crate) receiver: Arc<Receiver>,
     began: Instant,
     pub(crate) outstanding: Outstanding,
     /// Legacy HTTP: the server refused a separate stream, so its questions arrive with calls.
@@ -64,7 +63,6 @@ pub(crate) struct Connection {
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) revision: Revision,
-    pub(crate) transport_name: &'static str,
     pub(crate) server: ServerDescription,
 }
 
@@ -75,6 +73,13 @@ enum Written<'a> {
 }
 
 impl ServerTransport {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Http(_) => "http",
+            Self::Duplex(duplex) => duplex.name,
+        }
+    }
+
     /// Sends a notification on behalf of the caller, or of the connection's owner.
     pub(crate) fn notify(&self, text: Bytes, assertion: Option<Arc<dyn IdentityAssertion>>) {
         match self {
@@ -116,14 +121,14 @@ impl Connection {
     /// Reports whether the connection has not ended, as far as detected.
     pub(crate) fn is_open(&self) -> bool {
         !self.receiver.over.is_set() && matches!(&self.transport, ServerTransport::Http(_))
-            || matches!(&self.transport, ServerTransport::Duplex(d) if d.is_open())
+            || matches!(&self.transport, ServerTransport::Duplex(d) if d.exchange.is_open())
     }
 
     /// Returns the metric labels common to all requests on this connection.
     fn labels(&self) -> OperationLabels {
         let network = match &self.transport {
             ServerTransport::Http(transport) => Network::Http(transport.version()),
-            ServerTransport::Duplex(_) if self.peer.transport_name == "stdio" => Network::Pipe,
+            ServerTransport::Duplex(duplex) if duplex.name == "stdio" => Network::Pipe,
             ServerTransport::Duplex(_) => Network::Http(None),
         };
         OperationLabels {
@@ -134,21 +139,9 @@ impl Connection {
         }
     }
 
-    pub(crate) fn over(&self) -> &Over {
-        &self.receiver.over
-    }
-
-    pub(crate) fn mark_lost(&self, words: &str) {
-        self.receiver.over.set(words.to_owned());
-    }
-
-    pub(crate) fn last_heard(&self) -> Instant {
-        self.receiver.last_heard.get()
-    }
-
     /// Reports whether the server waits for an answer to its own question.
     pub(crate) fn is_asking(&self) -> bool {
-        matches!(&self.transport, ServerTransport::Duplex(duplex) if duplex.is_asking())
+        matches!(&self.transport, ServerTransport::Duplex(duplex) if duplex.exchange.is_asking())
     }
 
     /// Waits for the process to exit; pending forever without a process.
@@ -201,7 +194,9 @@ impl Connection {
         let Ask { method, channel, sink, tool, assertion, limit, .. } = ask;
         let labels = OperationLabels { method: method.as_str(), ..self.labels() };
         let metrics = Arc::clone(&self.receiver.metrics);
-        let operation = ClientOperation::begin(metrics, tool, labels, limit);
+        let began = clock::now();
+        let operation =
+            ClientOperation { server: metrics, tool, labels, began, limit, is_over: false };
         let bounded = limit.filter(|_| method != Method::Listen);
         let unanswered = bounded.map(|limit| self.outstanding.begin(limit));
         async move {
@@ -304,20 +299,6 @@ impl Connection {
         }
     }
 
-    /// Returns the key of the session that the connection belongs to, if any.
-    pub(crate) fn session_key(&self) -> Option<u64> {
-        self.receiver.behind.session_key()
-    }
-
-    pub(crate) fn own_lists(&self) -> &OwnState {
-        &self.receiver.own_lists
-    }
-
-    /// Notes with the client session that it may have its own lists.
-    pub(crate) fn note_own_lists(&self) {
-        self.receiver.note_own_lists();
-    }
-
     /// Treats its lists and subscribed resources as changed.
     pub(crate) fn tell_missed(&self) {
         self.receiver.stale.notify_one();
@@ -406,15 +387,6 @@ struct ClientOperation {
 }
 
 impl ClientOperation {
-    fn begin(
-        server: Arc<ServerMetrics>,
-        tool: Option<Arc<ToolMetrics>>,
-        labels: OperationLabels,
-        limit: Option<Duration>,
-    ) -> Self {
-        Self { server, tool, labels, began: clock::now(), limit, is_over: false }
-    }
-
     fn end(mut self, answer: &Result<Response>) {
         self.is_over = true;
         self.labels.ending = match answer {
@@ -455,10 +427,8 @@ impl Drop for CancelOnDrop<'_> {
         if let Some(transport) = self.transport
             && tokio::runtime::Handle::try_current().is_ok()
         {
-            let text = outbound::cancelled(
-                self.id.to_string().as_bytes(),
-                "the caller is no longer waiting",
-            );
+            let id = self.id.to_string();
+            let text = outbound::cancelled(id.as_bytes(), "the caller is no longer waiting");
             transport.notify(text.into(), self.assertion.map(|assertion| &**assertion));
         }
     }

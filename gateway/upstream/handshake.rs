@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use lockgate_protocol::jsonrpc::{Outcome, Response};
-use lockgate_protocol::legacy::{self, ServerDescription};
+use lockgate_protocol::legacy;
 use lockgate_protocol::meta::Sender;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::modern::{self, Common};
@@ -40,7 +40,7 @@ pub(crate) struct Introduction {
 }
 
 enum Probe {
-    Modern(Revision, Box<ServerDescription>),
+    Modern(Box<Peer>),
     Legacy,
     /// The response is not MCP: legacy, if it is an MCP server at all.
     Foreign(UpstreamError),
@@ -66,7 +66,12 @@ pub(crate) struct HandshakeError {
 
 impl HandshakeError {
     pub(crate) fn new(stage: Stage, words: impl Into<String>) -> Self {
-        let trouble = StageError { stage, words: words.into(), stderr: Vec::new() };
+        StageError::new(stage, words).into()
+    }
+}
+
+impl From<StageError> for HandshakeError {
+    fn from(trouble: StageError) -> Self {
         Self { trouble, needs_auth: false, retry_legacy: false, maybe_sse: false, modern: false }
     }
 }
@@ -83,7 +88,6 @@ impl From<UpstreamError> for HandshakeError {
 pub(crate) async fn open(
     transport: &ServerTransport,
     choice: EraChoice,
-    transport_name: &'static str,
     intro: &Introduction,
 ) -> Result<Peer, HandshakeError> {
     if choice != EraChoice::Legacy {
@@ -91,9 +95,7 @@ pub(crate) async fn open(
         let probed =
             if matches!(first, Probe::Again(_)) { probe(transport, intro, 2).await } else { first };
         match probed {
-            Probe::Modern(revision, server) => {
-                return Ok(Peer { revision, transport_name, server: *server });
-            }
+            Probe::Modern(peer) => return Ok(*peer),
             Probe::Legacy | Probe::Foreign(_) if choice == EraChoice::Auto => {}
             Probe::Foreign(failure) => {
                 let words = format!(
@@ -122,15 +124,15 @@ pub(crate) async fn open(
         }
     }
     let refused = match initialize(transport, intro).await {
-        Ok((revision, server)) => return Ok(Peer { revision, transport_name, server }),
         Err(refused) => refused,
+        welcomed => return welcomed,
     };
     // A slow server may respond to the probe only now, and stay modern from then on.
     if refused.modern
         && choice == EraChoice::Auto
-        && let Probe::Modern(revision, server) = probe(transport, intro, 2).await
+        && let Probe::Modern(peer) = probe(transport, intro, 2).await
     {
-        return Ok(Peer { revision, transport_name, server: *server });
+        return Ok(*peer);
     }
     Err(refused)
 }
@@ -218,7 +220,7 @@ fn judge_http(posted: &Posted) -> Probe {
 
 fn judge_discovery(result: &[u8]) -> Probe {
     let Some((versions, server)) = modern::read_discovery(result) else { return Probe::Legacy };
-    judge_versions(&versions, |revision| Probe::Modern(revision, Box::new(server)))
+    judge_versions(&versions, |revision| Probe::Modern(Box::new(Peer { revision, server })))
 }
 
 fn judge_versions(versions: &[String], modern: impl FnOnce(Revision) -> Probe) -> Probe {
@@ -256,7 +258,7 @@ fn shown(versions: &[String]) -> String {
 async fn initialize(
     transport: &ServerTransport,
     intro: &Introduction,
-) -> Result<(Revision, ServerDescription), HandshakeError> {
+) -> Result<Peer, HandshakeError> {
     let info = json::from_slice(&intro.info).unwrap_or(Value::Null);
     let params = legacy::initialize_params(Revision::NEWEST_LEGACY, &intro.capabilities, &info);
     let mut text = b"{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"initialize\",\"params\":".to_vec();
@@ -302,7 +304,7 @@ async fn initialize(
         transport.carry(session_headers(session, revision));
     }
     confirm(transport).await;
-    Ok((revision, server))
+    Ok(Peer { revision, server })
 }
 
 /// Sends `notifications/initialized`, before anything else.
@@ -341,12 +343,4 @@ fn session_headers(session: Option<HeaderValue>, revision: Revision) -> HeaderMa
         );
     }
     headers
-}
-
-/// Returns the HTTP transport, which the stream of a legacy session uses.
-pub(crate) fn http(transport: &ServerTransport) -> Option<&Arc<HttpTransport>> {
-    match transport {
-        ServerTransport::Http(transport) => Some(transport),
-        ServerTransport::Duplex(_) => None,
-    }
 }

@@ -10,7 +10,6 @@ use lockgate_protocol::revision::Era;
 
 use crate::config::{Health, Settings};
 use crate::connection::{Ask, Connection, ServerTransport};
-use crate::failure::UpstreamError;
 
 /// Upper bound of the timeout after repeated disconnects.
 const MAX_TIMEOUT: Duration = Duration::from_secs(300);
@@ -139,7 +138,7 @@ impl<'a> Check<'a> {
     /// Waits until the server has been silent for the interval.
     async fn silence(&self) {
         loop {
-            let due = self.connection.last_heard() + self.health.interval;
+            let due = self.connection.receiver.last_heard.get() + self.health.interval;
             if due <= Instant::now() {
                 return;
             }
@@ -161,11 +160,12 @@ impl<'a> Check<'a> {
                 return HealthSignal::Alive;
             }
             Ok(Err(failure)) if matches!(self.connection.transport, ServerTransport::Http(_)) => {
-                return HealthSignal::Refused(refusal(&failure));
+                let words = format!("a health check failed: {}", failure.words);
+                return HealthSignal::Refused(words);
             }
             Ok(Err(_)) | Err(_) => tokio::time::sleep(RECHECK_DELAY).await,
         }
-        if self.connection.last_heard() > sent {
+        if self.connection.receiver.last_heard.get() > sent {
             HealthSignal::Alive
         } else {
             HealthSignal::Nothing
@@ -191,9 +191,9 @@ impl<'a> Check<'a> {
 
     /// Waits until the server recovers, or returns the reason for a disconnect.
     async fn while_unresponsive(&mut self, words: &str) -> Option<String> {
-        let silent_at = self.connection.last_heard();
+        let silent_at = self.connection.receiver.last_heard.get();
         loop {
-            let heard = self.connection.last_heard();
+            let heard = self.connection.receiver.last_heard.get();
             if heard > silent_at {
                 return None;
             }
@@ -213,10 +213,6 @@ impl<'a> Check<'a> {
             }
         }
     }
-}
-
-fn refusal(failure: &UpstreamError) -> String {
-    format!("a health check failed: {}", failure.words)
 }
 
 #[cfg(test)]

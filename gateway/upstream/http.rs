@@ -20,13 +20,15 @@ use lockgate_egress::{
 };
 use lockgate_protocol::jsonrpc::{Message as Received, Response};
 use lockgate_protocol::method::Method;
-use lockgate_protocol::{meta, modern, sse};
+use lockgate_protocol::{meta, modern};
 use tokio::task::JoinSet;
+use url::Url;
 
 use crate::call::{ClientChannel, IDENTITY_HEADER, Identification, IdentityAssertion};
 use crate::config::Settings;
+use crate::event_stream::{Event, EventReader};
 use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
-use crate::incoming::{self, EventReader, Inbox, Intake, ReadBody};
+use crate::incoming::{self, Inbox, Intake, ReadBody};
 use crate::outstanding::OpenQuestions;
 
 pub use post::HTTP_STATUS;
@@ -36,6 +38,13 @@ pub(crate) use post::{Post, Posted, status_failure};
 const MAX_RESUMES: usize = 5;
 /// Most questions answered at once during a call.
 const MAX_QUESTIONS: usize = 16;
+
+/// The URL of a server, the connections to it, and the configured headers.
+pub(crate) struct Remote {
+    pub(crate) url: Url,
+    pub(crate) origin: Origin,
+    pub(crate) headers: HeaderMap,
+}
 
 /// A server's endpoint and the headers that every request to it carries.
 pub(crate) struct HttpTransport {
@@ -85,8 +94,7 @@ impl Base {
 
 impl HttpTransport {
     pub(crate) fn new(
-        origin: Origin,
-        configured: &HeaderMap,
+        remote: &Remote,
         settings: Arc<Settings>,
         inbox: Arc<dyn Inbox>,
         intake: Intake,
@@ -97,7 +105,7 @@ impl HttpTransport {
             USER_AGENT,
             HeaderValue::from_static(concat!("lockgate/", env!("CARGO_PKG_VERSION"))),
         );
-        for (name, value) in configured {
+        for (name, value) in &remote.headers {
             // Set for each request; `config` refuses the other headers that the gateway sets.
             if name != meta::TRACEPARENT && name != meta::TRACESTATE {
                 base.insert(name.clone(), value.clone());
@@ -105,17 +113,15 @@ impl HttpTransport {
         }
         base.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         base.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let base = ArcSwap::from_pointee(Base::new(&origin, base));
-        let version = AtomicU8::new(0);
         Self {
-            origin,
+            origin: remote.origin.clone(),
             settings,
             inbox,
             intake,
             questions: Arc::default(),
-            base,
+            base: ArcSwap::from_pointee(Base::new(&remote.origin, base)),
             identification,
-            version,
+            version: AtomicU8::new(0),
         }
     }
 
@@ -292,7 +298,7 @@ impl HttpTransport {
     }
 
     /// Parses the message in an event, if any.
-    async fn read_event(&self, event: sse::Event) -> Result<Option<Received>> {
+    async fn read_event(&self, event: Event) -> Result<Option<Received>> {
         if event.data.is_empty() {
             return Ok(None);
         }

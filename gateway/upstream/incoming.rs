@@ -1,30 +1,20 @@
-//! Input from servers over HTTP, as bodies and event streams. It is read within the limits of a
-//! message and of the memory budget, which holds up a server while there is no room.
+//! Input from servers over HTTP. It is read within the limits of a message and of the memory
+//! budget, which holds up a server while there is no room.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::FutureExt;
 use lockgate_admission::budget::Budget;
 use lockgate_admission::reader::{Buffer, Reader};
-use lockgate_admission::{CallerId, CpuPool, spawn};
+use lockgate_admission::{CallerId, CpuPool};
 use lockgate_egress::{Body, BodyError, MAX_READ_AHEAD};
 use lockgate_protocol::jsonrpc::{self, Message, MessageError, Request, SentBy};
-use lockgate_protocol::sse::{Assembly, Decoder, Event};
 
 use crate::BoxFuture;
 use crate::call::{ClientChannel, ResponseSink, ServerId, SinkError};
 use crate::echoed::{PieceFilter, Searched};
 use crate::failure::{Result, UpstreamError};
-
-/// Longest delay accepted from a server before its stream is resumed.
-const MAX_RETRY: Duration = Duration::from_secs(10);
-/// Default pause before a stream is resumed.
-const DEFAULT_RETRY: Duration = Duration::from_millis(200);
-/// Time for a stream to end after its response, before its connection is dropped.
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Largest message, in bytes, that may be scanned without delaying other tasks on the thread.
 const LARGE_MESSAGE: usize = 1 << 20;
@@ -161,7 +151,7 @@ pub(crate) async fn read_body(
 }
 
 /// Returns the next bytes, or an error if the message is evicted meanwhile.
-async fn next_or_dropped(
+pub(crate) async fn next_or_dropped(
     body: &mut Body,
     inbox: &dyn Inbox,
     reader: &Reader,
@@ -228,122 +218,6 @@ async fn next_piece(body: &mut Body, inbox: &dyn Inbox) -> Result<Option<Bytes>>
             Err(error) => return Err(body_failure(&error)),
         }
     }
-}
-
-/// The buffer that assembles the lines of an event.
-pub(crate) struct Lines {
-    buffer: Buffer,
-    max: usize,
-}
-
-impl Assembly for Lines {
-    fn fresh(&self) -> Self {
-        Self { buffer: Buffer::new(self.max), max: self.max }
-    }
-
-    fn len(&self) -> usize {
-        self.buffer.len()
-    }
-
-    fn extend(&mut self, bytes: &[u8]) {
-        self.buffer.extend(bytes);
-    }
-
-    fn take(&mut self) -> Bytes {
-        self.buffer.take()
-    }
-}
-
-pub(crate) struct EventReader {
-    body: Option<Body>,
-    decoder: Decoder<Lines>,
-    reader: Reader,
-    /// Notified of every sign of life of the server.
-    inbox: Arc<dyn Inbox>,
-    max: usize,
-    pub(crate) last_id: Option<String>,
-    /// The pause before the stream is resumed, if specified by the server.
-    pub(crate) retry: Option<Duration>,
-}
-
-impl EventReader {
-    /// Creates a reader for events of at most `max` bytes.
-    pub(crate) fn new(
-        body: Body,
-        max: usize,
-        budget: &Arc<Budget>,
-        inbox: &Arc<dyn Inbox>,
-    ) -> Self {
-        Self {
-            body: Some(body),
-            decoder: decoder(max),
-            reader: Reader::new(budget),
-            inbox: Arc::clone(inbox),
-            max,
-            last_id: None,
-            retry: None,
-        }
-    }
-
-    pub(crate) fn pause(&self) -> Duration {
-        self.retry.unwrap_or(DEFAULT_RETRY)
-    }
-
-    pub(crate) fn resume(&mut self, body: Body) {
-        self.body = Some(body);
-        self.decoder = decoder(self.max);
-        self.reader.shrink_to(0);
-    }
-
-    /// Returns the next event, or `None` at the end of the stream. Its data is charged to the
-    /// budget until the last reference is dropped.
-    pub(crate) async fn next(&mut self) -> Result<Option<Event>> {
-        loop {
-            match self.decoder.next() {
-                Ok(Some(event)) => return Ok(Some(self.count(event))),
-                Ok(None) => {}
-                Err(_) => {
-                    let words = "the server sent an event larger than limits.event_bytes";
-                    return Err(UpstreamError::too_large(words));
-                }
-            }
-            let Some(body) = self.body.as_mut() else { return Ok(None) };
-            let piece = next_or_dropped(body, &*self.inbox, &self.reader).await?;
-            let Some(piece) = piece else {
-                self.body = None;
-                continue;
-            };
-            self.inbox.heard();
-            let total = self.decoder.pending() + piece.len();
-            self.reader.hold(total).await?;
-            self.decoder.push(piece);
-        }
-    }
-
-    fn count(&mut self, mut event: Event) -> Event {
-        if let Some(id) = &event.id {
-            self.last_id = Some(id.to_string());
-        }
-        if let Some(ms) = event.retry {
-            self.retry = Some(Duration::from_millis(ms).min(MAX_RETRY));
-        }
-        event.data = self.reader.finish(event.data, self.decoder.pending());
-        event
-    }
-
-    /// Drains the stream in the background, so that its connection can be reused.
-    pub(crate) fn drain(mut self) {
-        let Some(mut body) = self.body.take() else { return };
-        let rest = async move { while let Ok(Some(_)) = body.data().await {} };
-        let mut rest = Box::pin(tokio::time::timeout(DRAIN_TIMEOUT, rest));
-        if rest.as_mut().now_or_never().is_none() {
-            spawn(rest);
-        }
-    }
-}
-
-fn decoder(max: usize) -> Decoder<Lines> {
-    Decoder::within(max, Lines { buffer: Buffer::new(max), max })
 }
 
 fn too_large(max: usize) -> UpstreamError {

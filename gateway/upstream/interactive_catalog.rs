@@ -11,8 +11,9 @@ use lockgate_protocol::revision::Era;
 
 use crate::call::BackChannel;
 use crate::config::{EraChoice, Sessions};
-use crate::connection::{Connection, ServerTransport};
-use crate::open::{Role, follow_session, open};
+use crate::connection::Connection;
+use crate::open::{follow_session, open};
+use crate::receiver::Behind;
 use crate::refresh::Rereading;
 use crate::shared::Shared;
 use crate::status::UpstreamState;
@@ -46,6 +47,14 @@ impl Shared {
             None if self.config.load().era == EraChoice::Modern => BackChannel::None,
             // A server that is not connected may be of any kind.
             Some(_) | None => BackChannel::PerConnection,
+        }
+    }
+
+    /// Publishes the lists with the current items of the probe connection.
+    fn publish_again(&self) {
+        let plain = self.interactive.plain.lock().clone();
+        if let Some(plain) = plain {
+            self.publish(plain);
         }
     }
 
@@ -98,7 +107,7 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
     loop {
         let began = Instant::now();
         let limit = shared.config.load().start_timeout;
-        match tokio::time::timeout(limit, open(shared, Role::Probe)).await {
+        match tokio::time::timeout(limit, open(shared, Behind::Nobody)).await {
             Ok(Ok(probe)) => {
                 state.dual.store(is_modern, Ordering::Release);
                 let probe = Arc::new(probe);
@@ -114,10 +123,7 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
                     supports modern revisions only");
                 state.dual.store(false, Ordering::Release);
                 *state.full.lock() = None;
-                let plain = state.plain.lock().clone();
-                if let Some(plain) = plain {
-                    shared.publish(plain);
-                }
+                shared.publish_again();
                 state.settle();
                 return std::future::pending().await;
             }
@@ -146,16 +152,11 @@ async fn watch(shared: &Shared, probe: &Connection) -> String {
             Some(Err(failure)) => return failure.words.to_string(),
             None => return "the lists were not read in time".to_owned(),
         }
-        let plain = shared.interactive.plain.lock().clone();
-        if let Some(plain) = plain {
-            shared.publish(plain);
-        }
+        shared.publish_again();
         shared.interactive.settle();
         rereading.read(began, Instant::now());
         // A process is not kept for this alone.
-        if matches!(probe.transport, ServerTransport::Duplex(_))
-            && probe.peer.transport_name == "stdio"
-        {
+        if probe.transport.name() == "stdio" {
             shared.interactive.end().await;
             shared.interactive.stale.notified().await;
             return "the lists are read".to_owned();
@@ -166,7 +167,7 @@ async fn watch(shared: &Shared, probe: &Connection) -> String {
             rereading.wait().await;
         };
         tokio::select! {
-            words = probe.over().wait() => return words,
+            words = probe.receiver.over.wait() => return words,
             words = probe.exit() => return words,
             () = due => {}
         }

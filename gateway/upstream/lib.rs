@@ -14,6 +14,7 @@ mod config;
 mod connection;
 mod duplex;
 mod echoed;
+mod event_stream;
 mod failure;
 mod handshake;
 mod health;
@@ -21,7 +22,6 @@ mod http;
 mod incoming;
 mod interactive_catalog;
 mod interactive_state;
-mod known_lists;
 mod lists;
 mod open;
 mod organisations;
@@ -33,7 +33,6 @@ mod refresh;
 mod rest;
 mod session_connections;
 mod shared;
-mod single_client;
 mod sse;
 mod status;
 mod supervise;
@@ -45,7 +44,7 @@ pub use call::{
     CallerView, ClientChannel, ClientSession, IDENTITY_HEADER, IdentityAssertion, LogLevel,
     QuestionError, ResponseSink, ServerId, SinkError, Subscription, VisibleItem,
 };
-pub use catalog::{Catalog, Item, ListKind, ListMemory};
+pub use catalog::{Catalog, CatalogMemory, Item, ListKind, ListMemory};
 pub use client::Client;
 pub use config::{
     Breaker, CLIENT_CONNECTIONS, CLIENT_PROCESSES, Config, EraChoice, Health, Limits, Sessions,
@@ -54,12 +53,11 @@ pub use config::{
 pub use failure::{ConnectPrompt, UpstreamError, UpstreamErrorKind};
 pub use futures_util::future::BoxFuture;
 pub use http::{HTTP_STATUS, header_map};
-pub use known_lists::CatalogMemory;
 pub use organisations::{OrganisationPart, Organisations};
 pub use own_lists::OwnLists;
 pub use process::{Group, guard, outlive_signals};
+pub use receiver::SingleClient;
 pub use shared::{ServerSetupError, Surroundings};
-pub use single_client::SingleClient;
 pub use status::{
     BreakerState, ListFailure, Peer, Stage, StageError, Stats, Status, UNREADABLE_LISTS,
     UpstreamState,

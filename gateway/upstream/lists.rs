@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lockgate_egress::Policy;
-use lockgate_protocol::header::ParamHeaders;
 use lockgate_protocol::jsonrpc::{Outcome, Response};
 use lockgate_protocol::key::Key;
-use lockgate_protocol::list::{self, Raw, short};
+use lockgate_protocol::list::{self, Omissions, Raw, short};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan::{self, Keys, Member, Scanner, Span};
@@ -24,8 +23,6 @@ use crate::failure::{self, Result, UpstreamError};
 
 /// Longest key of an item, in bytes.
 const MAX_KEY: usize = 8 * 1024;
-/// Number of omitted items per page that are reported with a reason.
-const MAX_TOLD: usize = 20;
 
 /// The error of lists that exceed the gateway's memory for lists.
 pub(crate) const NO_LIST_MEMORY: &str = "not enough memory for its lists";
@@ -177,7 +174,7 @@ impl Reading<'_> {
         let (raw, bad) =
             items.map_err(|flaw| broken(format!("{}: {flaw}", method(self.kind).as_str())))?;
         self.catalog.omitted.extend(bad);
-        let mut left_out = LeftOut::default();
+        let mut left_out = Omissions::default();
         let mut full = false;
         for item in raw {
             // Omitted items count too, because their keys are kept to detect duplicates.
@@ -203,22 +200,25 @@ impl Reading<'_> {
                 }
             }
         }
-        left_out.close(self.kind, self.catalog);
+        self.catalog.omitted.extend(left_out.messages);
+        if left_out.more > 0 {
+            self.omit(&format!("{} more", left_out.more));
+        }
         Ok(full)
     }
 
     /// Returns the item as exposed, or `None` if it is omitted.
-    fn admit_item(&mut self, raw: Raw, left_out: &mut LeftOut) -> Option<Item> {
+    fn admit_item(&mut self, raw: Raw, left_out: &mut Omissions) -> Option<Item> {
         let kind = self.kind;
         let noun = kind.form().noun;
         let key: Arc<str> = raw.key.into();
         if key.len() > MAX_KEY || !self.keys.insert(Arc::clone(&key)) {
-            left_out.tell(format!("{}: {} is a duplicate or too long", kind.member(), short(&key)));
+            left_out.add(format!("{}: {} is a duplicate or too long", kind.member(), short(&key)));
             return None;
         }
         let most = self.limits.description_bytes;
         if let Some(bytes) = too_long_description(&raw.text, most) {
-            left_out.tell(format!(
+            left_out.add(format!(
                 "{noun} {}: a description of {bytes} bytes, more than {most} \
                     (limits.description_bytes)",
                 short(&key)
@@ -227,18 +227,18 @@ impl Reading<'_> {
         }
         let mut text = raw.text;
         if let Some((clean, icons)) = without_unsafe_icons(&text) {
-            left_out.tell(format!(
+            left_out.add(format!(
                 "{noun} {}: {icons} icons that are neither inline images nor at a public https \
                     address",
                 short(&key)
             ));
             text = clean.into();
         }
-        match headers(kind, &text) {
+        match kind.headers(&text) {
             // A copy, so that one item does not keep its whole page alive.
             Ok(headers) => Some(Item { key, text: Bytes::copy_from_slice(&text), headers }),
             Err(words) if self.connection.takes_param_headers() => {
-                left_out.tell(format!("tool {}: {words}", short(&key)));
+                left_out.add(format!("tool {}: {words}", short(&key)));
                 None
             }
             // The annotations only matter over HTTP. On other transports they are dropped, not the
@@ -261,39 +261,6 @@ fn note_cache(catalog: &mut Catalog, ttl: Option<&[u8]>, scope: Option<&[u8]>) {
 fn read_ttl(text: &[u8]) -> Option<u64> {
     let ttl: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     u64::try_from(ttl).ok()
-}
-
-/// The items omitted from a page: reasons of the first items, the number of the others.
-#[derive(Default)]
-struct LeftOut {
-    told: Vec<String>,
-    more: usize,
-}
-
-impl LeftOut {
-    fn tell(&mut self, words: String) {
-        if self.told.len() < MAX_TOLD { self.told.push(words) } else { self.more += 1 }
-    }
-
-    fn close(self, kind: ListKind, catalog: &mut Catalog) {
-        catalog.omitted.extend(self.told);
-        if self.more > 0 {
-            catalog.omitted.push(format!("{}: {} more", kind.member(), self.more));
-        }
-    }
-}
-
-/// Returns the header annotations of a tool; `None` for other items and tools without any.
-pub(crate) fn headers(kind: ListKind, item: &[u8]) -> Result<Option<Arc<ParamHeaders>>, String> {
-    if kind != ListKind::Tools {
-        return Ok(None);
-    }
-    let Some(schema) = list::member(item, "inputSchema") else { return Ok(None) };
-    match ParamHeaders::from_schema(schema) {
-        Ok(headers) if headers.is_empty() => Ok(None),
-        Ok(headers) => Ok(Some(Arc::new(headers))),
-        Err(error) => Err(error.to_string()),
-    }
 }
 
 fn without_annotations(item: &[u8]) -> Bytes {

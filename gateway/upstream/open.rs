@@ -2,8 +2,8 @@
 //! connection declares exactly the capabilities of the client it serves.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -12,52 +12,23 @@ use lockgate_egress::{self as egress, Connector};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::call::{ClientSession, Identification, IdentityAssertion};
+use crate::call::Identification;
 use crate::config::{Config, EraChoice, Transport};
 use crate::connection::{Connection, ServerTransport};
 use crate::duplex::{Bounds, Duplex};
 use crate::failure::UpstreamErrorKind;
 use crate::handshake::{HandshakeError, Introduction};
-use crate::http::HttpTransport;
+use crate::http::{HttpTransport, Remote};
 use crate::incoming::{Inbox, Intake};
 use crate::own_lists::OwnState;
-use crate::receiver::{Acknowledgements, Behind, LastHeard, Over, Paces, Receiver};
+use crate::receiver::{Acknowledgements, Behind, LastHeard, Over, Pace, Receiver};
 use crate::shared::Shared;
-use crate::status::Stage;
+use crate::status::{Stage, StageError};
 use crate::{handshake, process, sse};
 
 const CLOSE_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// Most messages queued for a process that does not read.
 const MAX_OUTGOING: usize = 1024;
-
-/// The purpose of a connection.
-#[derive(Clone)]
-pub(crate) enum Role {
-    /// Calls of all clients. Declares no capabilities, because a question could not be attributed
-    /// to a client.
-    Shared,
-    Session(SessionRole),
-    /// Reading the items for interactive clients. Serves no client.
-    Probe,
-}
-
-#[derive(Clone)]
-pub(crate) struct SessionRole {
-    pub(crate) key: u64,
-    pub(crate) session: Weak<dyn ClientSession>,
-    pub(crate) capabilities: Value,
-    pub(crate) assertion: Option<Arc<dyn IdentityAssertion>>,
-}
-
-impl Role {
-    /// Returns the identity of the client that the connection belongs to; `None` for the gateway.
-    fn owner(&self) -> Option<Arc<dyn IdentityAssertion>> {
-        match self {
-            Self::Session(client) => client.assertion.clone(),
-            Self::Shared | Self::Probe => None,
-        }
-    }
-}
 
 /// Returns the capabilities that the gateway forwards between legacy servers and clients.
 fn bridged() -> Value {
@@ -68,16 +39,12 @@ fn bridged() -> Value {
 #[inline(never)]
 pub(crate) fn open(
     shared: &Shared,
-    role: Role,
+    behind: Behind,
 ) -> BoxFuture<'_, Result<Connection, HandshakeError>> {
     Box::pin(async move {
-        let opened = open_authorized(shared, role).await;
+        let opened = open_authorized(shared, behind).await;
         opened.map_err(|mut refused| {
-            let config = shared.config.load();
-            let (Transport::Http { url, .. } | Transport::Sse { url, .. }) = &config.transport
-            else {
-                return refused;
-            };
+            let Some(Remote { url, .. }) = &shared.remote else { return refused };
             let trouble = &mut refused.trouble;
             if let (Stage::Connect, Some(host), Some(port)) =
                 (trouble.stage, url.host_str(), url.port_or_known_default())
@@ -101,47 +68,44 @@ pub(crate) fn open(
 
 /// Opens a connection with a usable credential, and once more with a new one if the server rejects
 /// it.
-async fn open_authorized(shared: &Shared, role: Role) -> Result<Connection, HandshakeError> {
+async fn open_authorized(shared: &Shared, behind: Behind) -> Result<Connection, HandshakeError> {
     let Some(authorization) = &shared.around.authorization else {
-        return open_there(shared, role).await;
+        return open_there(shared, behind).await;
     };
     if let Err(words) = authorization.prepare().await {
         let refused = HandshakeError::new(Stage::Connect, words);
         return Err(HandshakeError { needs_auth: true, ..refused });
     }
     let used = authorization.header();
-    match open_there(shared, role.clone()).await {
+    match open_there(shared, behind.clone()).await {
         Err(refused) if refused.needs_auth && authorization.renew(used).await => {
-            open_there(shared, role).await
+            open_there(shared, behind).await
         }
         opened => opened,
     }
 }
 
-async fn open_there(shared: &Shared, role: Role) -> Result<Connection, HandshakeError> {
+async fn open_there(shared: &Shared, behind: Behind) -> Result<Connection, HandshakeError> {
     let config = shared.config.load_full();
+    let is_known_legacy =
+        config.era == EraChoice::Auto && shared.known_legacy.load(Ordering::Relaxed);
+    let era = if is_known_legacy { EraChoice::Legacy } else { config.era };
     // Only the legacy era has connections per client.
-    let (choice, stale) = match role {
-        Role::Shared => (choose_era(shared, config.era), &shared.stale),
-        Role::Session(_) => (EraChoice::Legacy, &shared.stale),
-        Role::Probe => (EraChoice::Legacy, &shared.interactive.stale),
+    let (choice, owner, capabilities) = match &behind {
+        Behind::Anybody => (era, None, json!({})),
+        Behind::SingleClient(client) => (era, None, client.capabilities().await),
+        Behind::Session(client) => {
+            (EraChoice::Legacy, client.assertion.clone(), client.capabilities.clone())
+        }
+        Behind::Nobody => (EraChoice::Legacy, None, bridged()),
     };
-    let identification = shared.identify(role.owner());
-    let (behind, capabilities) = match role {
-        Role::Shared => match &shared.around.single_client {
-            None => (Behind::Anybody, json!({})),
-            Some(single_client) => (
-                Behind::SingleClient(Arc::clone(single_client)),
-                single_client.capabilities().await,
-            ),
-        },
-        Role::Session(client) => (Behind::Session(client.key, client.session), client.capabilities),
-        Role::Probe => (Behind::Nobody, bridged()),
-    };
+    let is_probe = matches!(behind, Behind::Nobody);
+    let stale = if is_probe { &shared.interactive.stale } else { &shared.stale };
+    let identification = shared.identify(owner);
     let receiver = Arc::new(Receiver {
         id: shared.id.clone(),
         metrics: Arc::clone(&shared.metrics),
-        events: shared.events().clone(),
+        events: shared.around.events.clone(),
         stale: Arc::clone(stale),
         announced: Arc::clone(&shared.announced),
         own_lists: OwnState::default(),
@@ -149,21 +113,23 @@ async fn open_there(shared: &Shared, role: Role) -> Result<Connection, Handshake
         modern: AtomicBool::new(false),
         over: Over::default(),
         acknowledgements: Acknowledgements::default(),
-        paces: Paces::default(),
+        logged: Pace::default(),
+        task_news: Pace::default(),
+        updates: Pace::default(),
         last_heard: LastHeard::of_connection(&shared.last_heard),
     });
     let inbox: Arc<dyn Inbox> = receiver.clone();
     let info = Arc::clone(&shared.around.info);
     let intro = Introduction { info: info.clone(), capabilities };
-    let (transport, transport_name, child) = carry(shared, &inbox, identification.clone()).await?;
-    match handshake::open(&transport, choice, transport_name, &intro).await {
+    let (transport, child) = carry(shared, &inbox, identification.clone()).await?;
+    match handshake::open(&transport, choice, &intro).await {
         Ok(peer) => Ok(Connection::new(transport, peer, child, info, receiver)),
         Err(refused) if refused.maybe_sse && matches!(config.transport, Transport::Http { .. }) => {
             let duplex =
                 sse_transport(shared, &inbox, identification).await.map_err(|_| refused)?;
             shared.known_sse.store(true, Ordering::Relaxed);
             let transport = ServerTransport::Duplex(duplex);
-            let peer = handshake::open(&transport, EraChoice::Legacy, "sse", &intro).await?;
+            let peer = handshake::open(&transport, EraChoice::Legacy, &intro).await?;
             Ok(Connection::new(transport, peer, None, info, receiver))
         }
         Err(mut refused) => {
@@ -175,7 +141,8 @@ async fn open_there(shared: &Shared, role: Role) -> Result<Connection, Handshake
     }
 }
 
-/// Ends a child after a failed handshake, and adds its exit status to the error.
+/// Ends a child after a failed handshake, and adds its exit status to the error, and a hint if it
+/// may lack network settings.
 async fn end_refused(
     refused: &mut HandshakeError,
     child: process::Child,
@@ -186,21 +153,10 @@ async fn end_refused(
         duplex.close();
     }
     let exit = child.close(CLOSE_GRACE_PERIOD).await;
-    refused.trouble.stderr = child.stderr_tail();
-    add_end(&mut refused.trouble.words, &exit, configured);
-}
-
-fn choose_era(shared: &Shared, configured: EraChoice) -> EraChoice {
-    if configured == EraChoice::Auto && shared.known_legacy.load(Ordering::Relaxed) {
-        return EraChoice::Legacy;
-    }
-    configured
-}
-
-/// Adds the exit status of a child, and a hint if it may lack network settings.
-fn add_end(words: &mut String, exit: &str, transport: &Transport) {
+    let StageError { words, stderr, .. } = &mut refused.trouble;
+    *stderr = child.stderr_tail();
     *words = format!("{words}; it {exit}");
-    if let Transport::Stdio { env, has_network: false, .. } = transport
+    if let Transport::Stdio { env, has_network: false, .. } = configured
         && let Some(hint) = explain_withheld(env)
     {
         *words = format!("{words}; {hint}");
@@ -212,10 +168,10 @@ async fn carry(
     shared: &Shared,
     inbox: &Arc<dyn Inbox>,
     identification: Option<Identification>,
-) -> Result<(ServerTransport, &'static str, Option<process::Child>), HandshakeError> {
+) -> Result<(ServerTransport, Option<process::Child>), HandshakeError> {
     let config = shared.config.load_full();
-    match &config.transport {
-        Transport::Stdio { command, args, env, cwd, has_network } => {
+    match (&config.transport, &shared.remote) {
+        (Transport::Stdio { command, args, env, cwd, has_network }, _) => {
             let around = &shared.around;
             let name = shared.id.to_string();
             let env = if *has_network {
@@ -225,31 +181,21 @@ async fn carry(
             };
             let guard = &around.guard;
             let started = process::spawn(guard, &name, command, args, env, cwd.as_deref()).await;
-            let (child, stdin, stdout) = started.map_err(|trouble| HandshakeError {
-                trouble,
-                ..HandshakeError::new(Stage::Start, "")
-            })?;
+            let (child, stdin, stdout) = started?;
             let bounds = bounds(&config);
             let duplex = Duplex::lines(stdout, stdin, bounds, Arc::clone(inbox), intake(shared));
-            Ok((ServerTransport::Duplex(duplex), "stdio", Some(child)))
+            Ok((ServerTransport::Duplex(duplex), Some(child)))
         }
-        Transport::Http { .. } if !shared.known_sse.load(Ordering::Relaxed) => {
-            let Some((origin, headers)) = &shared.origin else {
-                return Err(HandshakeError::new(Stage::Connect, "no URL"));
-            };
-            let transport = HttpTransport::new(
-                origin.clone(),
-                headers,
-                Arc::clone(&shared.config),
-                Arc::clone(inbox),
-                intake(shared),
-                identification,
-            );
-            Ok((ServerTransport::Http(Arc::new(transport)), "http", None))
+        (Transport::Http { .. }, Some(remote)) if !shared.known_sse.load(Ordering::Relaxed) => {
+            let settings = Arc::clone(&shared.config);
+            let inbox = Arc::clone(inbox);
+            let transport =
+                HttpTransport::new(remote, settings, inbox, intake(shared), identification);
+            Ok((ServerTransport::Http(Arc::new(transport)), None))
         }
-        Transport::Http { .. } | Transport::Sse { .. } => {
+        _ => {
             let duplex = sse_transport(shared, inbox, identification).await?;
-            Ok((ServerTransport::Duplex(duplex), "sse", None))
+            Ok((ServerTransport::Duplex(duplex), None))
         }
     }
 }
@@ -259,20 +205,15 @@ async fn sse_transport(
     inbox: &Arc<dyn Inbox>,
     identification: Option<Identification>,
 ) -> Result<Arc<Duplex>, HandshakeError> {
-    let config = shared.config.load_full();
-    let (Transport::Http { url, .. } | Transport::Sse { url, .. }) = &config.transport else {
+    let Some(remote) = &shared.remote else {
         return Err(HandshakeError::new(Stage::Connect, "no URL"));
     };
-    let Some((origin, headers)) = &shared.origin else {
-        return Err(HandshakeError::new(Stage::Connect, "no URL"));
-    };
-    let bounds = bounds(&config);
+    let bounds = bounds(&shared.config.load());
     let inbox = Arc::clone(inbox);
-    let intake = intake(shared);
-    let opened = sse::connect(origin, url, headers, bounds, inbox, intake, identification).await;
+    let opened = sse::connect(remote, bounds, inbox, intake(shared), identification).await;
     opened.map_err(|failure| {
-        let mut refused = HandshakeError::new(Stage::Connect, failure.words.clone());
-        refused.needs_auth = failure.kind == UpstreamErrorKind::NeedsAuth;
+        let mut refused = HandshakeError::from(failure);
+        refused.trouble.stage = Stage::Connect;
         refused
     })
 }
@@ -292,10 +233,11 @@ fn bounds(config: &Config) -> Bounds {
 /// Returns when it is established, or after a second; the stream is followed until the connection
 /// ends. After an interruption, lists and subscribed resources are treated as changed.
 pub(crate) async fn follow_session(connection: &Arc<Connection>) {
-    let Some(transport) = handshake::http(&connection.transport).cloned() else { return };
+    let ServerTransport::Http(transport) = &connection.transport else { return };
+    let transport = Arc::clone(transport);
     let opened = Arc::new(Notify::new());
     let tell = Arc::clone(&opened);
-    let over = connection.over().clone();
+    let over = connection.receiver.over.clone();
     let followed = Arc::downgrade(connection);
     spawn(async move {
         tokio::select! {

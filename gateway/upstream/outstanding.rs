@@ -11,6 +11,7 @@ use lockgate_admission::clock;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::key::Key;
 use parking_lot::Mutex;
+use scopeguard::guard;
 
 use crate::BoxFuture;
 
@@ -125,18 +126,6 @@ mod tests;
 #[derive(Default)]
 pub(crate) struct OpenQuestions(Mutex<HashMap<Bytes, AbortHandle>>);
 
-/// Keeps a question open until dropped.
-struct Open {
-    questions: Arc<OpenQuestions>,
-    id: Bytes,
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.questions.0.lock().remove(&self.id);
-    }
-}
-
 impl OpenQuestions {
     pub(crate) fn len(&self) -> usize {
         self.0.lock().len()
@@ -154,7 +143,9 @@ impl OpenQuestions {
     ) -> impl Future<Output = Option<Bytes>> + Send + use<> {
         let (answer, handle) = abortable(answer);
         self.0.lock().insert(id.clone(), handle);
-        let open = Open { questions: Arc::clone(self), id };
+        let open = guard(Arc::clone(self), move |questions| {
+            questions.0.lock().remove(&id);
+        });
         async move {
             let answered = answer.await.ok();
             drop(open);

@@ -85,20 +85,21 @@ pub(crate) async fn spawn(
     if let Some(cwd) = cwd
         && let Some(words) = unusable(cwd)
     {
-        return Err(trouble(words));
+        return Err(StageError::new(Stage::Start, words));
     }
     let Some(plan) = plan(command, args, env, cwd).encode() else {
         let error = io::ErrorKind::InvalidInput.into();
-        return Err(trouble(explain(command, cwd, &error)));
+        return Err(StageError::new(Stage::Start, explain(command, cwd, &error)));
     };
     let (guarded, started) = match start_guarded(program, &plan).await {
         Ok(guarded) => guarded,
         Err(error) => {
             let words = format!("the guard of `{command}` could not be started: {error}");
-            return Err(trouble(words));
+            return Err(StageError::new(Stage::Start, words));
         }
     };
-    let (id, server) = started.map_err(|error| trouble(explain(command, cwd, &error)))?;
+    let (id, server) =
+        started.map_err(|error| StageError::new(Stage::Start, explain(command, cwd, &error)))?;
     let Guarded { process, control, stdin, stdout, stderr } = guarded;
     // Arguments and environment may contain secrets; the command does not.
     tracing::info!(server = slug, command, pid = id, "child process started");
@@ -159,7 +160,8 @@ impl Child {
         self.tail.lines()
     }
 
-    /// Like [`Self::wait`], without borrowing the child.
+    /// Waits for the end and describes it: `exited with code 1`, `was killed by signal 9`. Does not
+    /// borrow the child.
     pub(crate) fn exit(&self) -> impl Future<Output = String> + Send + use<> {
         let mut exit = self.exit.clone();
         async move {
@@ -171,24 +173,19 @@ impl Child {
         }
     }
 
-    /// Waits for the end and describes it: `exited with code 1`, `was killed by signal 9`.
-    pub(crate) async fn wait(&self) -> String {
-        self.exit().await
-    }
-
     /// Ends the child. Its stdin must already be closed. Waits up to `grace`, sends SIGTERM to its
     /// group, then SIGKILL to all descendants. No process remains when this returns, unless the
     /// kernel is stuck. Describes how the child ended.
     pub(crate) async fn close(&self, grace: Duration) -> String {
-        if let Ok(words) = timeout(grace, self.wait()).await {
+        if let Ok(words) = timeout(grace, self.exit()).await {
             return words;
         }
         let _ = self.orders.try_send(guard::TERMINATE_ORDER);
-        if let Ok(words) = timeout(SIGNAL_GRACE_PERIOD, self.wait()).await {
+        if let Ok(words) = timeout(SIGNAL_GRACE_PERIOD, self.exit()).await {
             return words;
         }
         let _ = self.orders.try_send(guard::KILL_ORDER);
-        let ended = timeout(SIGNAL_GRACE_PERIOD, self.wait()).await;
+        let ended = timeout(SIGNAL_GRACE_PERIOD, self.exit()).await;
         ended.unwrap_or_else(|_| "did not end after SIGKILL".to_owned())
     }
 }
@@ -272,10 +269,6 @@ fn inherited(
 fn is_inherited(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     INHERITED.contains(&name) || name.starts_with("LC_")
-}
-
-fn trouble(words: String) -> StageError {
-    StageError { stage: Stage::Start, words, stderr: Vec::new() }
 }
 
 /// Returns why a directory cannot be used as working directory, if it cannot.

@@ -15,13 +15,14 @@ use lockgate_protocol::{code, write};
 use lockgate_telemetry::ServerMetrics;
 use lockgate_text::json;
 use parking_lot::Mutex;
-use serde_json::Value;
-use tokio::sync::{Notify, SetOnce, oneshot};
+use serde_json::{Value, json};
+use tokio::sync::{Notify, SetOnce, oneshot, watch};
 
-use crate::call::{ClientChannel, ClientSession, QuestionError, ServerId, Subscription};
+use crate::call::{
+    ClientChannel, ClientSession, IdentityAssertion, QuestionError, ServerId, Subscription,
+};
 use crate::incoming::Inbox;
 use crate::own_lists::{Announced, OwnState};
-use crate::single_client::SingleClient;
 use crate::topics::Topic;
 use crate::{BoxFuture, Event, Events};
 
@@ -39,7 +40,10 @@ pub(crate) struct Receiver {
     pub(crate) modern: AtomicBool,
     pub(crate) over: Over,
     pub(crate) acknowledgements: Acknowledgements,
-    pub(crate) paces: Paces,
+    /// Rates of the notifications that are matched against all clients.
+    pub(crate) logged: Pace,
+    pub(crate) task_news: Pace,
+    pub(crate) updates: Pace,
     pub(crate) last_heard: LastHeard,
 }
 
@@ -53,14 +57,6 @@ const MAX_LOGS_PER_SECOND: u32 = 50;
 const TASK_NEWS: u32 = 200;
 /// Resource updates forwarded per second.
 const MAX_UPDATES_PER_SECOND: u32 = 500;
-
-/// Rates of the notifications that are matched against all clients.
-#[derive(Default)]
-pub(crate) struct Paces {
-    logged: Pace,
-    task_news: Pace,
-    updates: Pace,
-}
 
 /// A rate limit per second, so that a server cannot crowd out the messages of others.
 #[derive(Default)]
@@ -85,21 +81,29 @@ impl Pace {
 /// The clients behind a connection, whose capabilities for questions it declares.
 #[derive(Clone)]
 pub(crate) enum Behind {
-    /// Any clients. No capability is declared.
+    /// Any clients. No capability is declared, because a question could not be attributed to a
+    /// client.
     Anybody,
     /// Always the same client.
     SingleClient(Arc<SingleClient>),
-    /// A client session, by its key.
-    Session(u64, Weak<dyn ClientSession>),
-    /// No client: the gateway reads lists on it. All capabilities that the gateway forwards are
-    /// declared, although no client can answer.
+    Session(Arc<SessionBehind>),
+    /// No client: the gateway reads the items for interactive clients on it. All capabilities that
+    /// the gateway forwards are declared, although no client can answer.
     Nobody,
+}
+
+/// A client session with a connection of its own.
+pub(crate) struct SessionBehind {
+    pub(crate) key: u64,
+    pub(crate) session: Weak<dyn ClientSession>,
+    pub(crate) capabilities: Value,
+    pub(crate) assertion: Option<Arc<dyn IdentityAssertion>>,
 }
 
 impl Behind {
     fn session(&self) -> Option<Arc<dyn ClientSession>> {
         match self {
-            Self::Session(_, session) => session.upgrade(),
+            Self::Session(client) => client.session.upgrade(),
             Self::SingleClient(client) => client.session(),
             Self::Anybody | Self::Nobody => None,
         }
@@ -108,37 +112,30 @@ impl Behind {
     /// Returns the key of the only session served by the connection.
     pub(crate) fn session_key(&self) -> Option<u64> {
         match self {
-            Self::Session(key, _) => Some(*key),
+            Self::Session(client) => Some(client.key),
             Self::Anybody | Self::SingleClient(_) | Self::Nobody => None,
         }
     }
-}
 
-/// The destination of a question.
-struct Asker {
-    server: ServerId,
-    /// The channel of the only running call.
-    running: Option<Arc<dyn ClientChannel>>,
-    session: Option<Arc<dyn ClientSession>>,
-    behind: Behind,
-}
-
-impl Asker {
-    async fn ask(&self, method: Method, params: Bytes) -> Result<Bytes, QuestionError> {
-        match self.behind {
+    /// Asks the client of the only running call, or else the session, on behalf of `server`.
+    async fn ask(
+        &self,
+        running: Option<Arc<dyn ClientChannel>>,
+        server: &ServerId,
+        method: Method,
+        params: Bytes,
+    ) -> Result<Bytes, QuestionError> {
+        match (self, running, self.session()) {
             // The current caller need not be the client that the question is meant for.
-            Behind::Anybody => return Err(QuestionError::Undeclared),
+            (Self::Anybody, ..) => Err(QuestionError::Undeclared),
             // A declared capability requires a response, even if it is empty.
-            Behind::Nobody if method == Method::Roots => {
-                return Ok(Bytes::from_static(br#"{"roots":[]}"#));
+            (Self::Nobody, ..) if method == Method::Roots => {
+                Ok(Bytes::from_static(br#"{"roots":[]}"#))
             }
-            Behind::Nobody => return Err(QuestionError::Gone),
-            Behind::SingleClient(_) | Behind::Session(..) => {}
-        }
-        match (&self.running, &self.session) {
-            (Some(channel), _) => channel.ask(method, params).await,
-            (None, Some(session)) => session.ask(&self.server, method, params).await,
-            (None, None) => Err(QuestionError::Gone),
+            (Self::Nobody, ..) => Err(QuestionError::Gone),
+            (_, Some(channel), _) => channel.ask(method, params).await,
+            (_, None, Some(session)) => session.ask(server, method, params).await,
+            (_, None, None) => Err(QuestionError::Gone),
         }
     }
 }
@@ -187,7 +184,7 @@ impl Inbox for Receiver {
             }
             Method::ResourceUpdated => {
                 if let Some(uri) = note.param_str(Key::Uri)
-                    && self.paces.updates.admits(MAX_UPDATES_PER_SECOND, Instant::now())
+                    && self.updates.admits(MAX_UPDATES_PER_SECOND, Instant::now())
                 {
                     self.tell_updated(uri.into_owned());
                 }
@@ -199,7 +196,7 @@ impl Inbox for Receiver {
                 // audience.
                 (None, None)
                     if !matches!(self.behind, Behind::Anybody)
-                        || !self.paces.logged.admits(MAX_LOGS_PER_SECOND, Instant::now()) =>
+                        || !self.logged.admits(MAX_LOGS_PER_SECOND, Instant::now()) =>
                 {
                     tracing::debug!(server = %self.id, "log message dropped");
                 }
@@ -231,12 +228,8 @@ impl Inbox for Receiver {
         running: Option<Arc<dyn ClientChannel>>,
     ) -> BoxFuture<'static, Bytes> {
         let id = question.id_bytes();
-        let asker = Asker {
-            server: self.id.clone(),
-            running,
-            session: self.behind.session(),
-            behind: self.behind.clone(),
-        };
+        let server = self.id.clone();
+        let behind = self.behind.clone();
         Box::pin(async move {
             let params = match question.method {
                 Method::Ping => return write::result(&id, b"{}").into(),
@@ -246,8 +239,7 @@ impl Inbox for Receiver {
                 Method::Elicit | Method::Sample | Method::Roots => params_text(&question),
                 _ => return refuse(&id, code::METHOD_NOT_FOUND, "method not found"),
             };
-            let answer = asker.ask(question.method, params.into()).await;
-            match answer {
+            match behind.ask(running, &server, question.method, params.into()).await {
                 Ok(result) => write::result(&id, &result).into(),
                 Err(QuestionError::Undeclared) => {
                     refuse(&id, code::METHOD_NOT_FOUND, "the client does not support this request")
@@ -299,7 +291,7 @@ impl Receiver {
 
     fn tell_task(&self, note: &Request) {
         let Some(id) = note.param_str(Key::TaskId) else { return };
-        if self.paces.task_news.admits(TASK_NEWS, Instant::now()) {
+        if self.task_news.admits(TASK_NEWS, Instant::now()) {
             let task = Event::Task { server: self.id.clone(), id: id.into_owned() };
             let _ = self.events.send(task);
         }
@@ -393,6 +385,66 @@ impl LastHeard {
             0 => None,
             ms => Some((self.epoch + Duration::from_millis(ms)).elapsed()),
         }
+    }
+}
+
+/// Longest wait for the client's capabilities, which its first message contains.
+const CAPABILITIES_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The client of a gateway that serves a single client over stdio. Its capabilities are declared to
+/// legacy servers on the connection that is otherwise shared, so that one process per server
+/// suffices.
+pub struct SingleClient {
+    /// JSON text of its capabilities, once declared.
+    declared: watch::Sender<Option<Bytes>>,
+    session: Mutex<Option<Weak<dyn ClientSession>>>,
+}
+
+impl SingleClient {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { declared: watch::Sender::new(None), session: Mutex::new(None) })
+    }
+
+    /// Reports whether the client has not declared capabilities yet.
+    pub fn is_new(&self) -> bool {
+        self.declared.borrow().is_none()
+    }
+
+    /// Records the client's capabilities (JSON text). Only the first call has an effect.
+    pub fn declare(&self, capabilities: &Bytes) {
+        self.declared.send_if_modified(|declared| {
+            let is_first = declared.is_none();
+            if is_first {
+                *declared = Some(capabilities.clone());
+            }
+            is_first
+        });
+    }
+
+    /// Records the client's legacy session.
+    pub fn open_session(&self, session: &Arc<dyn ClientSession>) {
+        *self.session.lock() = Some(Arc::downgrade(session));
+    }
+
+    pub(crate) fn session(&self) -> Option<Arc<dyn ClientSession>> {
+        self.session.lock().as_ref().and_then(Weak::upgrade)
+    }
+
+    /// Reports whether exactly these capabilities were declared to servers.
+    pub(crate) fn has_declared(&self, capabilities: &Bytes) -> bool {
+        self.declared.borrow().as_ref() == Some(capabilities)
+    }
+
+    /// Returns the capabilities to declare to servers. Waits briefly for the client; after that,
+    /// the empty set is final.
+    pub(crate) async fn capabilities(&self) -> Value {
+        let mut declared = self.declared.subscribe();
+        let _ =
+            tokio::time::timeout(CAPABILITIES_TIMEOUT, declared.wait_for(Option::is_some)).await;
+        self.declare(&Bytes::from_static(b"{}"));
+        let declared = self.declared.borrow();
+        let text = declared.as_deref().unwrap_or(b"{}");
+        json::from_slice(text).unwrap_or_else(|_| json!({}))
     }
 }
 

@@ -47,7 +47,7 @@ async fn read_again(shared: &Shared, connection: &Connection) -> Result<(), Stri
             shared.publish(catalog);
             if shared.catalog.load().version != before {
                 for own in shared.sessions.all() {
-                    own.own_lists().compare_again();
+                    own.receiver.own_lists.compare_again();
                 }
             }
             if matches!(connection.transport, ServerTransport::Duplex(_)) {
@@ -82,7 +82,7 @@ impl Shared {
         lists.retain(|kind| reads_alike(before, &after, *kind));
         if !lists.is_empty() {
             let announcement = Announcement { server: self.id.clone(), session: None, lists };
-            let _ = self.events().send(Event::Announced(announcement));
+            self.tell(Event::Announced(announcement));
         }
     }
 }
@@ -169,7 +169,7 @@ impl Shared {
     /// Reads the lists of a client's connection on every announced change, for as long as it is
     /// polled.
     pub(crate) async fn follow_own_lists(&self, connection: &Connection, asked: Option<Era>) {
-        let state = connection.own_lists();
+        let state = &connection.receiver.own_lists;
         let mut rereading = Rereading::new();
         loop {
             state.wait_until_stale().await;
@@ -196,7 +196,7 @@ impl Shared {
             None => return,
         };
         let lists = OwnLists::compare(&own, &self.catalog.load(), asked);
-        let state = connection.own_lists();
+        let state = &connection.receiver.own_lists;
         if lists.is_empty() {
             state.replace(None);
             return;
@@ -204,7 +204,7 @@ impl Shared {
         match lists.with_memory(self.hold_lists().count_all()) {
             Ok(lists) => {
                 state.replace(Some(lists));
-                connection.note_own_lists();
+                connection.receiver.note_own_lists();
             }
             Err(_) => {
                 tracing::warn!(server = %self.id, "not enough memory for the lists of a client's \
@@ -216,7 +216,7 @@ impl Shared {
 
     /// Drops the lists of a connection that has ended: its client gets the shared lists again.
     pub(crate) fn end_own_lists(&self, connection: &Connection) {
-        let state = connection.own_lists();
+        let state = &connection.receiver.own_lists;
         let last = state.replace(None);
         state.set_read(u64::MAX);
         if let Some(last) = last {
@@ -225,9 +225,9 @@ impl Shared {
     }
 
     fn announce_own(&self, connection: &Connection, lists: Vec<ListKind>) {
-        let session = connection.session_key();
+        let session = connection.receiver.behind.session_key();
         let announcement = Announcement { server: self.id.clone(), session, lists };
-        let _ = self.events().send(Event::Announced(announcement));
+        self.tell(Event::Announced(announcement));
     }
 
     /// Reads the lists on a connection; `None` if that takes longer than `start_timeout`.
@@ -290,7 +290,7 @@ impl Shared {
             if is_same { old.version } else { self.versions.fetch_add(1, Ordering::Relaxed) + 1 };
         self.catalog.store(Arc::new(catalog));
         drop(replacing);
-        let _ = self.events().send(Event::Changed { server: self.id.clone() });
+        self.tell(Event::Changed { server: self.id.clone() });
     }
 
     /// Drops the lists of a resting server, which are reloaded on demand. Returns their size in
@@ -306,7 +306,7 @@ impl Shared {
         self.interactive.forget();
         drop(replacing);
         tracing::debug!(server = %self.id, bytes, "its lists are evicted to make room for others");
-        let _ = self.events().send(Event::Changed { server: self.id.clone() });
+        self.tell(Event::Changed { server: self.id.clone() });
         bytes
     }
 }

@@ -121,11 +121,17 @@ impl Shared {
 
     /// Reports whether calls, subscriptions, sessions or tasks use the server.
     fn is_in_use(&self) -> bool {
-        self.calls.running() > 0
-            || self.calls.waiting() > 0
+        self.has_shared_calls()
             || !self.wanted.is_empty()
             || !self.sessions.is_empty()
             || self.now_ms() < self.tasks_until.load(Ordering::Relaxed)
+    }
+
+    /// Reports whether calls run or wait, including those with open questions on the shared
+    /// connection.
+    fn has_shared_calls(&self) -> bool {
+        self.calls.running() > 0
+            || self.calls.waiting() > 0
             || self.live.load().as_ref().is_some_and(|live| live.outstanding.is_waited_for())
     }
 
@@ -168,24 +174,11 @@ impl Shared {
         }
     }
 
-    /// Reports whether calls run or wait on any connection, including those with open questions.
-    fn has_calls(&self) -> bool {
-        self.calls.running() > 0
-            || self.calls.waiting() > 0
-            || self.sessions.are_asked()
-            || self.live.load().as_ref().is_some_and(|live| live.outstanding.is_waited_for())
-    }
-
     /// Waits until its calls have ended, for at most `longest`. Starts with a pause, because a
     /// caller that has just found the server may be about to call.
     pub(crate) async fn finish_calls(&self, longest: Duration) {
         tokio::time::sleep(PARTING_GRACE_PERIOD).await;
-        let idle = async {
-            while self.has_calls() {
-                tokio::time::sleep(PARTING_GRACE_PERIOD / 10).await;
-            }
-        };
-        let _ = tokio::time::timeout(longest, idle).await;
+        while_true(longest, || self.has_shared_calls() || self.sessions.are_asked()).await;
     }
 
     /// Closes the connection of a resting server after the last of its calls. A client that
@@ -197,13 +190,8 @@ impl Shared {
             if shared.is_in_use() {
                 shared.wake();
             }
-            let idle = async {
-                while !connection.outstanding.is_empty() {
-                    tokio::time::sleep(PARTING_GRACE_PERIOD / 10).await;
-                }
-            };
             let longest = shared.config.load().call_timeout;
-            let _ = tokio::time::timeout(longest, idle).await;
+            while_true(longest, || !connection.outstanding.is_empty()).await;
             connection.close(EXIT_GRACE_PERIOD).await;
         });
     }
@@ -237,6 +225,16 @@ impl Shared {
             memory.keep(catalog);
         }
     }
+}
+
+/// Waits while the condition holds, for at most `longest`.
+async fn while_true(longest: Duration, condition: impl Fn() -> bool) {
+    let waiting = async {
+        while condition() {
+            tokio::time::sleep(PARTING_GRACE_PERIOD / 10).await;
+        }
+    };
+    let _ = tokio::time::timeout(longest, waiting).await;
 }
 
 fn read_number(text: &[u8]) -> Option<u64> {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_admission::{Waits, spawn};
 use parking_lot::Mutex;
+use scopeguard::{ScopeGuard, guard};
 use tokio::sync::{Notify, OnceCell};
 
 use crate::connection::Connection;
@@ -58,16 +59,8 @@ pub(crate) struct SlotLimits {
 pub(crate) struct SlotUse<'a> {
     // Dropped in this order: a caller that is woken finds the slot unused.
     pub(crate) slot: Slot,
-    _release: Release<'a>,
-}
-
-/// Wakes the callers that wait for a slot on drop.
-struct Release<'a>(&'a Notify);
-
-impl Drop for Release<'_> {
-    fn drop(&mut self) {
-        self.0.notify_waiters();
-    }
+    /// Wakes the callers that wait for a slot.
+    _release: ScopeGuard<&'a Notify, fn(&Notify)>,
 }
 
 impl Sessions {
@@ -118,7 +111,7 @@ impl Sessions {
     }
 
     fn begin_use(&self, slot: &Slot) -> SlotUse<'_> {
-        SlotUse { slot: Arc::clone(slot), _release: Release(&self.released) }
+        SlotUse { slot: Arc::clone(slot), _release: guard(&self.released, Notify::notify_waiters) }
     }
 
     /// Closes connections idle for longer than `longest` and without subscriptions.

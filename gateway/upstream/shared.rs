@@ -8,7 +8,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::FutureExt;
-use http::HeaderMap;
 use lockgate_admission::budget::Budget;
 use lockgate_admission::{Bounds, Charge, ConcurrencyLimit, CpuPool, Permit, Pools};
 use lockgate_egress::{Connector, Origin};
@@ -21,18 +20,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::breaker::Breaker;
 use crate::call::{Authorization, Identification, IdentityAssertion, OwnIdentity, ServerId};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, CatalogMemory};
 use crate::config::{Config, Settings, Transport};
 use crate::connection::{Connection, ServerTransport};
 use crate::echoed::{Credentials, Searched};
 use crate::health::SilentEnds;
+use crate::http::{Remote, header_map};
 use crate::interactive_state::InteractiveState;
-use crate::known_lists::CatalogMemory;
 use crate::organisations::OrganisationPart;
 use crate::own_lists::Announced;
-use crate::receiver::LastHeard;
+use crate::receiver::{LastHeard, SingleClient};
 use crate::session_connections::Sessions;
-use crate::single_client::SingleClient;
 use crate::status::{ListFailure, StageError, Status, UpstreamState};
 use crate::topics::{SessionTopics, WantedTopics};
 use crate::{Event, Events};
@@ -75,8 +73,8 @@ pub(crate) struct Shared {
     pub(crate) id: ServerId,
     pub(crate) around: Surroundings,
     pub(crate) metrics: Arc<ServerMetrics>,
-    /// For HTTP and SSE: the destination and the configured headers.
-    pub(crate) origin: Option<(Origin, HeaderMap)>,
+    /// `None` for a process.
+    pub(crate) remote: Option<Remote>,
     /// Secrets to remove from its messages.
     pub(crate) searched: Searched,
     pub(crate) live: ArcSwapOption<Connection>,
@@ -120,8 +118,8 @@ pub(crate) struct Shared {
     pub(crate) known_legacy: AtomicBool,
     /// Whether the server offers HTTP+SSE instead of Streamable HTTP.
     pub(crate) known_sse: AtomicBool,
-    /// When rejected calls were last logged, in ms since `epoch`.
-    pub(crate) refusal_noted: AtomicU64,
+    /// When rejected calls were last logged.
+    pub(crate) refusal_noted: Mutex<Option<Instant>>,
     /// When the lists were read, in ms since `epoch`.
     pub(crate) read_at: AtomicU64,
     pub(crate) epoch: Instant,
@@ -135,10 +133,7 @@ pub struct ServerSetupError {
     pub words: String,
 }
 
-fn find_origin(
-    config: &Config,
-    around: &Surroundings,
-) -> Result<Option<(Origin, HeaderMap)>, String> {
+fn find_remote(config: &Config, around: &Surroundings) -> Result<Option<Remote>, String> {
     let (url, headers) = match &config.transport {
         Transport::Stdio { .. } => return Ok(None),
         Transport::Http { url, headers } | Transport::Sse { url, headers } => (url, headers),
@@ -146,7 +141,7 @@ fn find_origin(
     let connector = Arc::clone(&around.connector);
     let origin = Origin::new(connector, url, config.addresses, &around.egress);
     let origin = origin.map_err(|error| error.to_string())?;
-    Ok(Some((origin, crate::http::header_map(headers)?)))
+    Ok(Some(Remote { url: url.clone(), origin, headers: header_map(headers)? }))
 }
 
 fn bounds_of_calls(config: &Config) -> Bounds {
@@ -178,7 +173,7 @@ fn find_metrics(config: &Config, around: &Surroundings) -> Arc<ServerMetrics> {
 
 impl Shared {
     pub(crate) fn new(config: Config, around: Surroundings) -> Result<Self, ServerSetupError> {
-        let origin = find_origin(&config, &around)
+        let remote = find_remote(&config, &around)
             .map_err(|words| ServerSetupError { slug: config.slug.clone(), words })?;
         let bounds = bounds_of_calls(&config);
         let part = around.part.as_ref().map(|part| part.calls.clone());
@@ -189,7 +184,7 @@ impl Shared {
                 organisation: config.organisation.clone(),
                 slug: config.slug.as_str().into(),
             },
-            origin,
+            remote,
             searched: Searched::of(&config.transport, around.authorization.clone()),
             live: ArcSwapOption::empty(),
             status: ArcSwap::from_pointee(first_status(&config)),
@@ -219,7 +214,7 @@ impl Shared {
             used_at: AtomicU64::new(0),
             known_legacy: AtomicBool::new(false),
             known_sse: AtomicBool::new(false),
-            refusal_noted: AtomicU64::new(0),
+            refusal_noted: Mutex::default(),
             read_at: AtomicU64::new(0),
             epoch: Instant::now(),
             rests_after: config.rests_after,
@@ -258,13 +253,13 @@ impl Shared {
         let config = self.config.load_full();
         for connection in self.sessions.all().iter().chain(self.live.load().iter()) {
             if let ServerTransport::Duplex(duplex) = &connection.transport {
-                duplex.bound_messages(config.message_bytes(), config.limits.depth);
+                duplex.exchange.bound_messages(config.message_bytes(), config.limits.depth);
             }
         }
     }
 
-    pub(crate) fn events(&self) -> &Events {
-        &self.around.events
+    pub(crate) fn tell(&self, event: Event) {
+        let _ = self.around.events.send(event);
     }
 
     /// Replaces the status and notifies all waiters and subscribers.
@@ -281,7 +276,7 @@ impl Shared {
             new
         });
         self.changed.notify_waiters();
-        let _ = self.events().send(Event::Changed { server: self.id.clone() });
+        self.tell(Event::Changed { server: self.id.clone() });
     }
 
     /// Records whether the lists could be read: the failure, or `None`.
@@ -320,8 +315,8 @@ impl Shared {
 
     /// Removes credentials that a server may have echoed in its answer.
     fn hide_credentials(&self, words: &str) -> String {
-        let Some((_, configured)) = &self.origin else { return words.to_owned() };
-        let mut headers = configured.clone();
+        let Some(remote) = &self.remote else { return words.to_owned() };
+        let mut headers = remote.headers.clone();
         if let Some(identification) = self.identify(None) {
             identification.add(&mut headers, None);
         }

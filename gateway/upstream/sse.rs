@@ -11,7 +11,6 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use lockgate_admission::budget::Budget;
 use lockgate_egress::{Origin, Payload};
-use lockgate_protocol::sse::Event;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -22,30 +21,29 @@ use crate::call::Identification;
 use crate::duplex::{
     Bounds, Duplex, Exchange, MessageQueue, Outgoing, QueuedMessage, count_outgoing,
 };
+use crate::event_stream::{Event, EventReader};
 use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
-use crate::http::{HTTP_STATUS, is_event_stream};
-use crate::incoming::{EventReader, Inbox, Intake};
+use crate::http::{HTTP_STATUS, Remote, is_event_stream};
+use crate::incoming::{Inbox, Intake};
 
 /// Longest wait for the `endpoint` event on an open stream.
 const ENDPOINT_WAIT: Duration = Duration::from_secs(15);
 /// Longest `endpoint` event, in bytes.
 const MAX_ENDPOINT: usize = 4 << 10;
 
-/// Opens the stream at `url` (of `origin`) and waits for the endpoint to POST to. `headers` are
-/// sent with every request. Only the wait for the first event has a timeout. Dropping the future
-/// closes the stream.
+/// Opens the stream of a server and waits for the endpoint to POST to. Only the wait for the first
+/// event has a timeout. Dropping the future closes the stream.
 ///
 /// # Errors
 /// No connection, no event stream, or a first event that is not an `endpoint` of the same origin.
 pub(crate) async fn connect(
-    origin: &Origin,
-    url: &Url,
-    headers: &HeaderMap,
+    remote: &Remote,
     bounds: Bounds,
     inbox: Arc<dyn Inbox>,
     intake: Intake,
     identification: Option<Identification>,
 ) -> Result<Arc<Duplex>> {
+    let Remote { url, origin, headers } = remote;
     let mut get = make_request(Method::GET, place(url)?, headers, Bytes::new());
     get.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     get.headers_mut().remove(CONTENT_TYPE);
@@ -87,7 +85,7 @@ pub(crate) async fn connect(
     let exchange = Exchange::new(posts.clone(), bounds, inbox, intake);
     exchange.spawn(run(posts, origin.clone(), endpoint, headers, identification, exchange.clone()));
     exchange.spawn(read(stream, exchange.clone()));
-    Ok(Duplex::over(exchange))
+    Ok(Arc::new(Duplex { exchange, name: "sse" }))
 }
 
 /// Returns the error for a refused stream.
@@ -176,30 +174,24 @@ const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_ACCEPTANCE: usize = 64 << 10;
 
 struct Posts {
-    state: Mutex<PostState>,
-    capacity: usize,
+    queue: Mutex<MessageQueue>,
     budget: Arc<Budget>,
     more: Notify,
 }
 
-#[derive(Default)]
-struct PostState {
-    queue: MessageQueue,
-    closing: bool,
-}
-
 impl Posts {
     fn new(capacity: usize, budget: Arc<Budget>) -> Self {
-        Self { state: Mutex::default(), capacity, budget, more: Notify::new() }
+        let queue = MessageQueue::new(capacity, "the server accepts messages too slowly");
+        Self { queue: Mutex::new(queue), budget, more: Notify::new() }
     }
 
     /// Waits for the next message; `None` once the queue is closed and empty.
     async fn next(&self) -> Option<QueuedMessage> {
         loop {
             {
-                let mut state = self.state.lock();
-                let next = state.queue.pop();
-                if next.is_some() || state.closing {
+                let mut queue = self.queue.lock();
+                let next = queue.pop();
+                if next.is_some() || queue.is_closed {
                     return next;
                 }
             }
@@ -211,38 +203,26 @@ impl Posts {
 impl Outgoing for Posts {
     fn send(&self, mut message: QueuedMessage) -> Result<()> {
         message.text = count_outgoing(message.text, &self.budget)?;
-        let mut state = self.state.lock();
-        if state.closing {
-            return Err(UpstreamError::closed());
-        }
-        if !state.queue.push(message, self.capacity) {
-            return Err(UpstreamError::new(
-                UpstreamErrorKind::Overloaded,
-                "the server accepts messages too slowly",
-            ));
-        }
-        drop(state);
+        self.queue.lock().push(message)?;
         self.more.notify_one();
         Ok(())
     }
 
     fn withdraw(&self, id: u64) -> bool {
-        self.state.lock().queue.withdraw(id, 0)
+        self.queue.lock().withdraw(id, 0)
     }
 
     fn close(&self) {
-        self.state.lock().closing = true;
+        self.queue.lock().is_closed = true;
         self.more.notify_one();
     }
 
     fn is_open(&self) -> bool {
-        !self.state.lock().closing
+        !self.queue.lock().is_closed
     }
 
     fn end(&self) -> Vec<u64> {
-        let mut state = self.state.lock();
-        state.closing = true;
-        state.queue.clear(0)
+        self.queue.lock().end(0)
     }
 }
 

@@ -2,14 +2,16 @@
 //! can act on.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt;
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
 use lockgate_protocol::revision::{Era, Revision};
 pub use lockgate_telemetry::ServerState as UpstreamState;
 use lockgate_text::date;
 use serde_json::{Map, Value, json};
+
+use crate::config::Config;
 
 /// A snapshot of a server's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,66 +61,54 @@ pub struct StageError {
 /// The limits for calls to a server, and their current use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
-    pub start_timeout: Duration,
-    pub call_timeout: Duration,
-    /// Tools with their own timeouts.
-    pub tool_timeouts: BTreeMap<String, Duration>,
-    /// Running calls, and their limit.
+    pub config: Arc<Config>,
+    /// Running calls.
     pub running: usize,
-    pub concurrency: usize,
-    /// Waiting calls, and their limit.
+    /// Waiting calls.
     pub waiting: usize,
-    pub queue: usize,
     /// Time since the server last sent anything; `None` before it first did.
     pub silent: Option<Duration>,
     pub breaker: BreakerState,
+    /// The failure that last opened the breaker.
+    pub breaker_failure: Cow<'static, str>,
 }
 
 /// Whether calls to a server are admitted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerState {
     /// Admitted; the number of consecutive failures.
     Closed { failures: u32 },
     /// Blocked because of the last failure, until the time has passed.
-    Open { why: String, retry_in: Duration },
+    Open { until: Instant },
     /// One trial call is running.
-    Trying { why: String },
-}
-
-impl BreakerState {
-    pub fn as_str(&self) -> &'static str {
-        match self {
-            Self::Closed { .. } => "closed",
-            Self::Open { .. } => "open",
-            Self::Trying { .. } => "trying",
-        }
-    }
+    Trying,
 }
 
 impl Stats {
     /// Returns the statistics as JSON, with times in milliseconds.
     pub fn json(&self) -> Value {
-        let mut breaker = json!({"state": self.breaker.as_str()});
-        match &self.breaker {
-            BreakerState::Closed { failures } => breaker["failures"] = (*failures).into(),
-            BreakerState::Open { why, retry_in } => {
-                breaker["why"] = why.as_str().into();
-                breaker["retryInMs"] = to_ms(*retry_in).into();
+        let why = &self.breaker_failure;
+        let breaker = match self.breaker {
+            BreakerState::Closed { failures } => json!({"state": "closed", "failures": failures}),
+            BreakerState::Open { until } => {
+                let retry_in = to_ms(until.saturating_duration_since(Instant::now()));
+                json!({"state": "open", "why": why, "retryInMs": retry_in})
             }
-            BreakerState::Trying { why } => breaker["why"] = why.as_str().into(),
-        }
+            BreakerState::Trying => json!({"state": "trying", "why": why}),
+        };
+        let config = &self.config;
         let mut tools = Map::new();
-        for (tool, timeout) in &self.tool_timeouts {
+        for (tool, timeout) in &config.tool_timeouts {
             tools.insert(tool.clone(), to_ms(*timeout).into());
         }
         json!({
-            "startTimeoutMs": to_ms(self.start_timeout),
-            "timeoutMs": to_ms(self.call_timeout),
+            "startTimeoutMs": to_ms(config.start_timeout),
+            "timeoutMs": to_ms(config.call_timeout),
             "toolTimeoutsMs": tools,
             "running": self.running,
-            "concurrency": self.concurrency,
+            "concurrency": config.limits.concurrency,
             "waiting": self.waiting,
-            "queue": self.queue,
+            "queue": config.limits.queue,
             "silentMs": self.silent.map(to_ms),
             "breaker": breaker,
         })
@@ -177,6 +167,10 @@ const DETAILS: &[(&str, &str, &str)] = &[
 ];
 
 impl StageError {
+    pub fn new(stage: Stage, words: impl Into<String>) -> Self {
+        Self { stage, words: words.into(), stderr: Vec::new() }
+    }
+
     /// Returns a reason without the confidential parts of the words: addresses, commands and text
     /// of the server.
     pub fn reason(&self) -> Cow<'static, str> {

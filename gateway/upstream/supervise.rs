@@ -22,7 +22,8 @@ use crate::failure::{Result, UpstreamErrorKind};
 use crate::handshake::HandshakeError;
 use crate::interactive_catalog;
 use crate::lists::NO_LIST_MEMORY;
-use crate::open::{Role, open};
+use crate::open::open;
+use crate::receiver::Behind;
 use crate::refresh::{CARRIED, Rereading, refresh};
 use crate::shared::Shared;
 use crate::status::{self, Stage, StageError, UpstreamState};
@@ -197,7 +198,7 @@ fn describe_peer(connection: &Connection) -> status::Peer {
     status::Peer {
         era: connection.era(),
         revision: connection.peer.revision,
-        transport: connection.peer.transport_name,
+        transport: connection.transport.name(),
         name: connection.peer.server.name.clone(),
         version: connection.peer.server.version.clone(),
     }
@@ -228,10 +229,12 @@ fn tell_health(shared: &Shared, why: Option<&str>) {
 async fn bring_up(
     shared: &Arc<Shared>,
 ) -> Result<(Arc<Connection>, Option<Catalog>), HandshakeError> {
-    let connection = match open(shared, Role::Shared).await {
+    let single_client = shared.around.single_client.clone();
+    let behind = single_client.map_or(Behind::Anybody, Behind::SingleClient);
+    let connection = match open(shared, behind.clone()).await {
         Err(refused) if refused.retry_legacy => {
             shared.known_legacy.store(true, Ordering::Relaxed);
-            open(shared, Role::Shared).await
+            open(shared, behind).await
         }
         other => other,
     }?;
@@ -241,15 +244,10 @@ async fn bring_up(
         Ok(catalog) => Some(catalog),
         Err(failure) if failure.kind == UpstreamErrorKind::NoMemory => None,
         Err(failure) => {
-            return Err(HandshakeError {
-                needs_auth: failure.kind == UpstreamErrorKind::NeedsAuth,
-                trouble: StageError {
-                    stage: Stage::Discovery,
-                    words: failure.words.to_string(),
-                    stderr: connection.stderr_tail(),
-                },
-                ..HandshakeError::new(Stage::Discovery, "")
-            });
+            let mut refused = HandshakeError::from(failure);
+            refused.trouble.stage = Stage::Discovery;
+            refused.trouble.stderr = connection.stderr_tail();
+            return Err(refused);
         }
     };
     Ok((Arc::new(connection), catalog))
@@ -263,7 +261,7 @@ async fn stay(shared: &Arc<Shared>, connection: &Arc<Connection>) -> String {
     let mut rereading = Rereading::new();
     loop {
         tokio::select! {
-            words = connection.over().wait() => return words,
+            words = connection.receiver.over.wait() => return words,
             words = connection.exit() => return words,
             words = &mut follow => return words,
             () = &mut interactive => {}
@@ -316,10 +314,10 @@ fn missed(shared: &Shared) {
 fn updated(shared: &Shared) {
     for uri in shared.wanted.uris() {
         let server = shared.id.clone();
-        let _ = shared.events().send(Event::Updated { server, uri, on: Subscription::Shared });
+        shared.tell(Event::Updated { server, uri, on: Subscription::Shared });
     }
     for id in shared.wanted.tasks() {
-        let _ = shared.events().send(Event::Task { server: shared.id.clone(), id });
+        shared.tell(Event::Task { server: shared.id.clone(), id });
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use lockgate_accounts::{Holder, Listing};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_upstream::{
-    Announcement, CallerIdentity, Catalog, Event, Item, OwnLists, ServerId, Status, Subscription,
-    Upstream, UpstreamState,
+    Announcement, CallerIdentity, Catalog, Event, Item, ListKind, OwnLists, ServerId, Status,
+    Subscription, Upstream, UpstreamState,
 };
 use serde_json::json;
 use tokio::sync::broadcast;
@@ -138,7 +138,7 @@ impl UserClients {
             "inputSchema": {"type": "object"},
         });
         let text = text.to_string().into();
-        let tools = vec![Item { key: CONNECT_TOOL.into(), text, headers: None }];
+        let tool = Item { key: CONNECT_TOOL.into(), text, headers: None };
         // Without announced changes, so that clients do not cache it beyond the first account.
         let is_open = self.is_listed_per_user();
         let offers = Offers {
@@ -149,7 +149,9 @@ impl UserClients {
             ..Offers::default()
         };
         // Differs from the version of any list.
-        Catalog { version: u64::MAX, tools, offers, ..Catalog::default() }
+        let mut catalog = Catalog { version: u64::MAX, offers, ..Catalog::default() };
+        catalog.set_items(ListKind::Tools, vec![tool]);
+        catalog
     }
 
     /// Forwards the events of a holder's client that are for its subscriptions. Others, such as log

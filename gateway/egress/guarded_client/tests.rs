@@ -4,6 +4,7 @@ mod guard;
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 
 use parking_lot::Mutex;
 use tokio::net::TcpListener;

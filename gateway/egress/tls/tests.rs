@@ -69,7 +69,7 @@ async fn shown(connector: &Connector, server: &TlsAcceptor, alpn: bool) -> Resul
         let connected = if alpn {
             connector.connect(&target, Policy::Operator).await
         } else {
-            connector.connect_without_alpn(&target, Policy::Operator).await
+            connector.connect_without_alpn(&target, Policy::Operator, None).await
         };
         // With TLS 1.3, the server rejects the certificate after the handshake.
         let read = connected.unwrap().read(&mut [0]).await;

@@ -105,6 +105,17 @@ const fn mark_zeros(x: u64) -> u64 {
     x.wrapping_sub(ONE_BYTES) & !x & HIGH_BITS
 }
 
+/// Returns the position of the quote that ends the string with content from `at` on.
+pub(crate) fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += memchr::memchr2(b'"', b'\\', text.get(at..)?)?;
+        match text.get(at)? {
+            b'"' => return Some(at),
+            _ => at += 2,
+        }
+    }
+}
+
 /// Resolves the escapes of a scanned string. A lone surrogate becomes U+FFFD.
 pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
     let Ok(text) = std::str::from_utf8(raw) else { return Cow::Borrowed("") };

@@ -1,6 +1,5 @@
 //! The `system` server shows visible items only, and no secrets.
 
-use lockgate_protocol::capabilities::Offers;
 use lockgate_upstream::{
     Catalog, Instance, Item, Peer, Stage, StageError, Status, Subscription, UpstreamState,
 };
@@ -110,12 +109,9 @@ impl Upstream for Failing {
     fn catalog(&self) -> Arc<Catalog> {
         let item = Item { key: SECRET.into(), text: Bytes::from_static(b"{}"), headers: None };
         let instructions = Some(SECRET.into());
-        Arc::new(Catalog {
-            tools: vec![item],
-            instructions,
-            offers: Offers::default(),
-            ..Catalog::default()
-        })
+        let mut catalog = Catalog { instructions, ..Catalog::default() };
+        catalog.set_items(ListKind::Tools, vec![item]);
+        Arc::new(catalog)
     }
 
     fn calls(&self) -> &Arc<lockgate_admission::ConcurrencyLimit> {

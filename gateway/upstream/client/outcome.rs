@@ -11,9 +11,9 @@ use lockgate_telemetry::{CallTrace, Network, Note, OperationSpan, Target, TraceC
 
 use crate::breaker::Breaker;
 use crate::call::{Answer, AnswerKind, Call, ServerId};
-use crate::config::Transport;
 use crate::connection::{Connection, ServerTransport};
 use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
+use crate::http::Remote;
 use crate::shared::Shared;
 
 pub(super) fn is_header_mismatch(answer: &Answer) -> bool {
@@ -136,10 +136,8 @@ fn describe_way(span: &mut OperationSpan, shared: &Shared, connection: &Connecti
             span.set_session(&session);
         }
     }
-    let config = shared.config.load();
-    let url = match &config.transport {
-        Transport::Stdio { .. } => return span.set_network(Network::Pipe),
-        Transport::Http { url, .. } | Transport::Sse { url, .. } => url,
+    let Some(Remote { url, .. }) = &shared.remote else {
+        return span.set_network(Network::Pipe);
     };
     span.set_network(Network::Http(version));
     if let Some(host) = url.host_str() {

@@ -3,7 +3,6 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use lockgate_admission::{CallerId, ConcurrencyError, Permit};
@@ -13,8 +12,8 @@ use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 use crate::shared::Shared;
 use crate::status::{Stage, Stats, UpstreamState};
 
-/// Minimum interval between log lines about rejected calls, in milliseconds.
-const QUIET_MS: u64 = 10_000;
+/// Minimum interval between log lines about rejected calls.
+const QUIET_PERIOD: Duration = Duration::from_secs(10);
 /// Longest wait for a server that is starting or reconnecting.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest wait for a server that has failed and is retried.
@@ -73,24 +72,17 @@ impl Shared {
             .retry_after(self.config.load().stall_timeout)
     }
 
-    /// Logs one line for all calls rejected within [`QUIET_MS`].
+    /// Logs one line for all calls rejected within [`QUIET_PERIOD`].
     pub(super) fn note_refusal(&self, what: &str) {
-        let now = self.now_ms();
-        let last = self.refusal_noted.load(Ordering::Relaxed);
-        if last != 0 && now.saturating_sub(last) < QUIET_MS {
+        let mut noted = self.refusal_noted.lock();
+        if noted.is_some_and(|last| last.elapsed() < QUIET_PERIOD) {
             return;
         }
-        let first = self.refusal_noted.compare_exchange(
-            last,
-            now.max(1),
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        );
-        if first.is_ok() {
-            let running = self.calls.running();
-            let waiting = self.calls.waiting();
-            tracing::warn!(server = %self.id, running, waiting, "{what}");
-        }
+        *noted = Some(Instant::now());
+        drop(noted);
+        let running = self.calls.running();
+        let waiting = self.calls.waiting();
+        tracing::warn!(server = %self.id, running, waiting, "{what}");
     }
 
     fn refused(&self, refused: ConcurrencyError) -> UpstreamError {
@@ -171,22 +163,14 @@ impl Shared {
     }
 
     pub(super) fn stats(&self) -> Stats {
-        let config = self.config.load();
-        let limits = &config.limits;
+        let (breaker, breaker_failure) = self.breaker.state();
         Stats {
-            start_timeout: config.start_timeout,
-            call_timeout: config.call_timeout,
-            tool_timeouts: config
-                .tool_timeouts
-                .iter()
-                .map(|(tool, time)| (tool.clone(), *time))
-                .collect(),
+            config: self.config.load_full(),
             running: self.calls.running(),
-            concurrency: limits.concurrency,
             waiting: self.calls.waiting(),
-            queue: limits.queue,
             silent: self.last_heard.silent_for(),
-            breaker: self.breaker.state(Instant::now()),
+            breaker,
+            breaker_failure,
         }
     }
 }

@@ -15,7 +15,8 @@ use crate::config::Settings;
 use crate::connection::Connection;
 use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 use crate::health::SilentEnds;
-use crate::open::{Role, SessionRole, follow_session, open};
+use crate::open::{follow_session, open};
+use crate::receiver::{Behind, SessionBehind};
 use crate::session_connections::{CLOSE_GRACE_PERIOD, Owner, SlotLimits, SlotUse};
 use crate::shared::Shared;
 use crate::{BoxFuture, config, health};
@@ -96,7 +97,7 @@ impl Shared {
         };
         let session = caller.session.as_ref();
         let own = session.and_then(|session| self.sessions.find(session.key()));
-        let lists = own.and_then(|connection| connection.own_lists().lists());
+        let lists = own.and_then(|connection| connection.receiver.own_lists.lists());
         lists.is_some_and(|lists| lists.added(kind).iter().any(|item| *item.key == *about.1))
     }
 
@@ -169,13 +170,13 @@ impl Shared {
         {
             roots.insert("listChanged".into(), true.into());
         }
-        let role = Role::Session(SessionRole {
+        let behind = Behind::Session(Arc::new(SessionBehind {
             key: session.key(),
             session: Arc::downgrade(session),
             capabilities,
             assertion: caller.assertion.clone(),
-        });
-        let connection = open(self, role).await.map_err(|refused| {
+        }));
+        let connection = open(self, behind).await.map_err(|refused| {
             let trouble = &refused.trouble;
             if refused.needs_auth {
                 UpstreamError::new(UpstreamErrorKind::NeedsAuth, trouble.to_string())
@@ -208,12 +209,12 @@ impl Shared {
     pub(super) fn renew(&self, call: &Call<'_>, lost: &Arc<Connection>, words: &str) {
         let shared = self.live.load();
         if shared.as_ref().is_some_and(|live| Arc::ptr_eq(live, lost)) {
-            lost.mark_lost(words);
+            lost.receiver.over.set(words.to_owned());
             self.live.compare_and_swap(&*shared, None);
             self.set_status(|status| status.state = crate::UpstreamState::Pending);
         } else if let Some(session) = &call.caller.session {
             self.sessions.remove(session.key(), lost);
-            lost.mark_lost(words);
+            lost.receiver.over.set(words.to_owned());
         }
     }
 }
@@ -224,9 +225,9 @@ async fn watch(settings: Arc<Settings>, silent_ends: Arc<SilentEnds>, connection
         words = health::watch(&settings, &silent_ends, &connection, |_| {}) => {
             silent_ends.record();
             tracing::warn!(words, "closing the connection of a session");
-            connection.mark_lost(&words);
+            connection.receiver.over.set(words.clone());
             connection.close(std::time::Duration::ZERO).await;
         }
-        _ = connection.over().wait() => {}
+        _ = connection.receiver.over.wait() => {}
     }
 }

@@ -50,26 +50,27 @@ impl Shared {
                 "the server does not offer subscriptions",
             ));
         }
-        match connection.session_key() {
+        match connection.receiver.behind.session_key() {
             Some(session) => {
                 self.subscribe_session(uri, caller, &connection, session).await?;
                 Ok(Subscription::Session(session))
             }
             None => {
-                self.subscribe_shared(uri, &connection).await?;
+                self.subscribe_shared(&Topic::Resource(uri.to_owned()), &connection).await?;
                 Ok(Subscription::Shared)
             }
         }
     }
 
-    async fn subscribe_shared(&self, uri: &str, connection: &Connection) -> Result<()> {
-        let topic = Topic::Resource(uri.to_owned());
-        let is_first = self.wanted.add(&topic);
+    async fn subscribe_shared(&self, topic: &Topic, connection: &Connection) -> Result<()> {
+        let is_first = self.wanted.add(topic);
         // A subscription that is not confirmed is withdrawn.
-        let claim = guard(&topic, |topic| self.withdraw(topic));
-        match connection.era() {
-            Era::Legacy => subscribe_confirmed(connection, uri, is_first).await?,
-            Era::Modern => self.acknowledged(&topic, is_first).await?,
+        let claim = guard(topic, |topic| self.withdraw(topic));
+        match (connection.era(), topic) {
+            (Era::Legacy, Topic::Resource(uri)) => {
+                subscribe_confirmed(connection, uri, is_first).await?
+            }
+            _ => self.acknowledged(topic, is_first).await?,
         }
         ScopeGuard::into_inner(claim);
         Ok(())
@@ -125,12 +126,7 @@ impl Shared {
                 ));
             }
         }
-        let topic = Topic::Task(id.to_owned());
-        let is_first = self.wanted.add(&topic);
-        let claim = guard(&topic, |topic| self.withdraw(topic));
-        self.acknowledged(&topic, is_first).await?;
-        ScopeGuard::into_inner(claim);
-        Ok(())
+        self.subscribe_shared(&Topic::Task(id.to_owned()), &connection).await
     }
 
     pub(super) fn unwatch_task(&self, id: &str) {
@@ -213,12 +209,14 @@ impl Shared {
 async fn keep_connection(shared: Arc<Shared>, caller: Caller, first: Arc<Connection>) {
     let mut connection = first;
     loop {
-        connection.over().wait().await;
+        connection.receiver.over.wait().await;
         let mut pause = FIRST_PAUSE;
         connection = loop {
             tokio::time::sleep(pause).await;
             match shared.connection_for(&caller, (Method::Subscribe, "")).await {
-                Ok(route) if route.connection.session_key().is_some() => break route.connection,
+                Ok(route) if route.connection.receiver.behind.session_key().is_some() => {
+                    break route.connection;
+                }
                 // Its calls currently use the shared connection.
                 Ok(_) => tracing::debug!(server = %shared.id, "a session with subscriptions is \
                     waiting for its own connection"),

@@ -66,23 +66,34 @@ pub(crate) struct QueuedMessage {
 }
 
 /// Messages that wait to be sent.
-#[derive(Default)]
 pub(crate) struct MessageQueue {
     pub(crate) messages: VecDeque<QueuedMessage>,
     bytes: usize,
+    capacity: usize,
+    /// Whether no further messages are accepted.
+    pub(crate) is_closed: bool,
+    /// The error of a message beyond the capacity.
+    overflow: &'static str,
 }
 
 impl MessageQueue {
-    /// Adds a message. Returns `false` if there are `capacity` messages or too many bytes.
-    pub(crate) fn push(&mut self, message: QueuedMessage, capacity: usize) -> bool {
+    pub(crate) fn new(capacity: usize, overflow: &'static str) -> Self {
+        Self { messages: VecDeque::new(), bytes: 0, capacity, is_closed: false, overflow }
+    }
+
+    /// Adds a message, unless there are too many messages or bytes.
+    pub(crate) fn push(&mut self, message: QueuedMessage) -> Result<()> {
+        if self.is_closed {
+            return Err(UpstreamError::closed());
+        }
         let is_full =
-            self.messages.len() >= capacity || self.bytes + message.text.len() > MAX_QUEUED;
+            self.messages.len() >= self.capacity || self.bytes + message.text.len() > MAX_QUEUED;
         if is_full && !self.messages.is_empty() {
-            return false;
+            return Err(UpstreamError::new(UpstreamErrorKind::Overloaded, self.overflow));
         }
         self.bytes += message.text.len();
         self.messages.push_back(message);
-        true
+        Ok(())
     }
 
     pub(crate) fn pop(&mut self) -> Option<QueuedMessage> {
@@ -100,8 +111,10 @@ impl MessageQueue {
         true
     }
 
-    /// Removes all messages. Returns the requests, except among the first `started` messages.
-    pub(crate) fn clear(&mut self, started: usize) -> Vec<u64> {
+    /// Removes all messages and accepts no further ones. Returns the requests, except among the
+    /// first `started` messages.
+    pub(crate) fn end(&mut self, started: usize) -> Vec<u64> {
+        self.is_closed = true;
         self.bytes = 0;
         let unsent = self.messages.drain(..).skip(started);
         unsent.filter_map(|message| message.id).collect()
@@ -163,7 +176,8 @@ impl Exchange {
         })
     }
 
-    pub(super) fn bound_messages(&self, message_bytes: usize, depth: usize) {
+    /// Changes the limits of later messages. An open event stream keeps its event size.
+    pub(crate) fn bound_messages(&self, message_bytes: usize, depth: usize) {
         self.message_bytes.store(message_bytes, Ordering::Relaxed);
         self.depth.store(depth, Ordering::Relaxed);
     }
@@ -188,11 +202,12 @@ impl Exchange {
         }
     }
 
-    pub(super) fn is_open(&self) -> bool {
+    /// Reports whether the connection accepts requests, unless its queue is full.
+    pub(crate) fn is_open(&self) -> bool {
         !self.calls.is_over() && self.outgoing.is_open()
     }
 
-    pub(super) fn is_asking(&self) -> bool {
+    pub(crate) fn is_asking(&self) -> bool {
         self.questions.len() > 0
     }
 

@@ -207,7 +207,7 @@ async fn answers_find_their_calls_in_any_order_and_in_any_chunks() {
     wire.say(answer(3) + &answer(4)).await;
     assert_eq!(result(three).await.unwrap(), r#"{"of":3}"#);
     assert_eq!(result(four).await.unwrap(), r#"{"of":4}"#);
-    assert_eq!(wire.duplex.dropped(), 0);
+    assert_eq!(wire.duplex.exchange.dropped(), 0);
 }
 
 #[tokio::test]
@@ -232,8 +232,8 @@ async fn nonsense_is_dropped_and_every_call_goes_on() {
     }
     wire.say(answer(7)).await;
     assert_eq!(result(call).await.unwrap(), r#"{"of":7}"#);
-    assert_eq!(wire.duplex.dropped(), nonsense.len() as u64);
-    assert!(wire.duplex.is_open());
+    assert_eq!(wire.duplex.exchange.dropped(), nonsense.len() as u64);
+    assert!(wire.duplex.exchange.is_open());
 }
 
 #[tokio::test]
@@ -276,7 +276,7 @@ async fn an_endless_line_fails_the_only_call_at_once_and_takes_no_memory() {
     }
     wire.say(format!("\n{}", answer(2))).await;
     assert_eq!(result(next).await.unwrap(), r#"{"of":2}"#);
-    assert_eq!(wire.duplex.dropped(), 1);
+    assert_eq!(wire.duplex.exchange.dropped(), 1);
 }
 
 #[tokio::test]
@@ -333,7 +333,7 @@ async fn an_end_in_the_middle_of_a_message_fails_every_call_once() {
         assert_eq!(failure(call).await, (UpstreamErrorKind::Lost, true));
     }
     assert_eq!(wire.saw().await, "closed the server closed its output");
-    assert!(!wire.duplex.is_open());
+    assert!(!wire.duplex.exchange.is_open());
     let refused = wire.duplex.request(3, request(3), None, None, true).await.unwrap_err();
     assert_eq!((refused.kind, refused.sent), (UpstreamErrorKind::Unavailable, false));
     assert_eq!(
@@ -366,7 +366,7 @@ async fn dropping_a_call_cancels_it_once_and_only_while_it_runs() {
     let next = wire.call(2, None).await;
     wire.say(answer(1) + &answer(2)).await;
     assert!(result(next).await.is_ok());
-    assert_eq!(wire.duplex.dropped(), 0);
+    assert_eq!(wire.duplex.exchange.dropped(), 0);
 
     let duplex = wire.duplex.clone();
     let bound = tokio::spawn(async move { duplex.request(3, request(3), None, None, false).await });
@@ -423,7 +423,7 @@ async fn a_server_that_stops_reading_may_still_answer() {
     let (_, input) = tokio::io::duplex(1);
     drop(std::mem::replace(&mut wire.input, BufReader::new(input).lines()));
     wire.duplex.notify(request(0), None).unwrap();
-    assert!(!wire.duplex.is_open());
+    assert!(!wire.duplex.exchange.is_open());
     wire.say(answer(1)).await;
     assert_eq!(result(call).await.unwrap(), r#"{"of":1}"#);
     assert_eq!(failure(lost).await, (UpstreamErrorKind::Lost, true));
@@ -459,7 +459,7 @@ async fn closing_ends_the_writing_side_only() {
     let mut wire = Wire::open();
     let call = wire.call(1, None).await;
     wire.duplex.close();
-    assert!(!wire.duplex.is_open());
+    assert!(!wire.duplex.exchange.is_open());
     assert_eq!(timeout(EVENT_TIMEOUT, wire.input.next_line()).await.unwrap().unwrap(), None);
     wire.say(answer(1)).await;
     assert!(result(call).await.is_ok());
@@ -568,7 +568,7 @@ async fn questions_are_answered_attributed_and_bounded() {
     wire.say(question(5)).await;
     wire.say("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":5}}\n").await;
     assert_eq!(wire.saw().await, "question over");
-    assert_eq!(wire.duplex.dropped(), 1);
+    assert_eq!(wire.duplex.exchange.dropped(), 1);
     wire.say(question(33)).await;
     assert_eq!(wire.saw().await, "question elicitation/create true");
     wire.say(answer(1)).await;

@@ -8,7 +8,7 @@ fn lists(tools: &[(&str, &'static str)]) -> Catalog {
     let mut catalog = Catalog::default();
     for (key, text) in tools {
         let item = Item { key: (*key).into(), text: text.as_bytes().into(), headers: None };
-        catalog.tools.push(item);
+        catalog.lists[ListKind::Tools as usize].push(item);
     }
     catalog
 }
@@ -38,7 +38,7 @@ fn the_difference_is_what_is_new_other_or_missing() {
 #[test]
 fn a_client_is_compared_with_what_others_like_it_get() {
     let mut shared = lists(&[("a", "1")]);
-    shared.asking[ListKind::Tools as usize] = lists(&[("ask", "1")]).tools;
+    shared.asking = lists(&[("ask", "1")]).lists;
     let full = lists(&[("a", "1"), ("ask", "1")]);
     assert!(OwnLists::compare(&full, &shared, Some(Era::Legacy)).is_empty());
     assert_eq!(added(&OwnLists::compare(&full, &shared, None)), ["ask"]);

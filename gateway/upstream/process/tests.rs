@@ -75,7 +75,7 @@ async fn a_child_that_reads_its_end_exits_on_its_own() {
         timeout(EVENT_TIMEOUT, child.close(EVENT_TIMEOUT)).await.unwrap(),
         "exited with code 3"
     );
-    assert_eq!(child.wait().await, "exited with code 3");
+    assert_eq!(child.exit().await, "exited with code 3");
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn a_leader_that_crashes_takes_its_group_along_without_being_asked() {
     let (child, mut stdin, mut stdout) = sh("sleep 1000 & echo $!; read -r x; kill -SEGV $$").await;
     let grandchild = pid(&line(&mut stdout).await);
     stdin.write_all(b"\n").await.unwrap();
-    assert_eq!(timeout(EVENT_TIMEOUT, child.wait()).await.unwrap(), "was killed by signal 11");
+    assert_eq!(timeout(EVENT_TIMEOUT, child.exit()).await.unwrap(), "was killed by signal 11");
     gone(|| runs(grandchild)).await;
 }
 
@@ -191,9 +191,9 @@ async fn a_guard_that_is_killed_takes_the_child_along() {
     let guard = pid(stat.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap());
     // The guard survives SIGTERM, which a service manager sends to all processes.
     kill_process(guard, Signal::TERM).unwrap();
-    assert!(timeout(GRACE_PERIOD, child.wait()).await.is_err() && runs(guard));
+    assert!(timeout(GRACE_PERIOD, child.exit()).await.is_err() && runs(guard));
     kill_process(guard, Signal::KILL).unwrap();
-    let words = timeout(EVENT_TIMEOUT, child.wait()).await.unwrap();
+    let words = timeout(EVENT_TIMEOUT, child.exit()).await.unwrap();
     assert_eq!(words, "lost its guard (was killed by signal 9)");
     gone(|| runs(server)).await;
 }
@@ -205,7 +205,7 @@ async fn stderr_is_kept_bounded_and_harmless() {
          printf '\\033[31mred\\033[0m \\377 \\342\\200\\256evil\\r\\n' >&2; \
          head -c 100000 /dev/zero | tr '\\0' x >&2; printf '\\n\\n  \\nlast words' >&2")
         .await;
-    assert_eq!(timeout(EVENT_TIMEOUT, child.wait()).await.unwrap(), "exited with code 0");
+    assert_eq!(timeout(EVENT_TIMEOUT, child.exit()).await.unwrap(), "exited with code 0");
     let lines = child.stderr_tail();
     assert_eq!(lines.len(), 20);
     assert_eq!(lines[0], "line 13");
@@ -239,7 +239,7 @@ async fn the_environment_is_made_from_nothing() {
     .unwrap();
     let mut text = String::new();
     timeout(EVENT_TIMEOUT, stdout.read_to_string(&mut text)).await.unwrap().unwrap();
-    assert_eq!(child.wait().await, "exited with code 0");
+    assert_eq!(child.exit().await, "exited with code 0");
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(Path::new(lines[0]), directory.path().canonicalize().unwrap());
     assert!(lines.contains(&"TOKEN=x") && lines.contains(&"HOME=/nowhere"), "{lines:?}");
@@ -319,7 +319,7 @@ async fn a_child_that_fails_at_once_leaves_its_words() {
     let (child, stdin, _stdout) =
         start("python3", &["-c", "import sys; sys.exit('no API key')"]).await.unwrap();
     drop(stdin);
-    assert_eq!(timeout(EVENT_TIMEOUT, child.wait()).await.unwrap(), "exited with code 1");
+    assert_eq!(timeout(EVENT_TIMEOUT, child.exit()).await.unwrap(), "exited with code 1");
     assert_eq!(child.stderr_tail(), ["no API key"]);
 }
 
@@ -405,7 +405,7 @@ for line in sys.stdin:
                 .unwrap()
                 .unwrap_err();
         assert_eq!((failure.kind, failure.sent), (UpstreamErrorKind::Lost, true));
-        assert_eq!(timeout(EVENT_TIMEOUT, child.wait()).await.unwrap(), "exited with code 9");
+        assert_eq!(timeout(EVENT_TIMEOUT, child.exit()).await.unwrap(), "exited with code 9");
     }
 
     #[tokio::test]

@@ -17,6 +17,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
+use crate::catalog::ListKind;
 use crate::organisations::{Organisations, Sizes};
 use crate::{
     Answer, Call, Caller, CatalogMemory, Client, Config, EraChoice, Sessions, Surroundings,
@@ -196,9 +197,9 @@ async fn a_server_is_connected_while_it_is_used_and_its_lists_stay_known() {
     assert_eq!(client.status().state, UpstreamState::Resting);
     client.touch();
     reach(&client, UpstreamState::Connected).await;
-    assert_eq!((client.catalog().tools.len(), client.catalog().version), (1, 1));
+    assert_eq!((client.catalog().items(ListKind::Tools).len(), client.catalog().version), (1, 1));
     reach(&client, UpstreamState::Resting).await;
-    assert_eq!(client.catalog().tools.len(), 1);
+    assert_eq!(client.catalog().items(ListKind::Tools).len(), 1);
     client.touch();
     assert_eq!(client.status().state, UpstreamState::Resting, "its lists are of just now");
     assert_eq!(handshakes.load(Ordering::Relaxed), 1);
@@ -246,7 +247,7 @@ async fn the_idlest_server_of_an_organisation_rests_when_there_is_no_place_for_a
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     reach(&clients[0], UpstreamState::Resting).await;
-    assert_eq!(clients[0].catalog().tools.len(), 1, "its lists stay known");
+    assert_eq!(clients[0].catalog().items(ListKind::Tools).len(), 1, "its lists stay known");
     assert_eq!(clients[1].status().state, UpstreamState::Connected);
     call(&clients[0]).await.unwrap();
     reach(&clients[1], UpstreamState::Resting).await;
@@ -297,13 +298,23 @@ async fn lists_at_rest_make_room_for_those_of_others_and_come_back() {
     let other = tenancy.start(serve().await.0);
     other.touch();
     reach(&other, UpstreamState::Connected).await;
-    assert_eq!((other.catalog().tools.len(), resting.catalog().tools.len()), (1, 0));
+    assert_eq!(
+        (
+            other.catalog().items(ListKind::Tools).len(),
+            resting.catalog().items(ListKind::Tools).len()
+        ),
+        (1, 0)
+    );
     other.close().await;
     drop(other);
     resting.touch();
     reach(&resting, UpstreamState::Connected).await;
     let known = resting.catalog();
-    assert_eq!((known.tools.len(), known.version), (1, 2), "a version that it never had");
+    assert_eq!(
+        (known.items(ListKind::Tools).len(), known.version),
+        (1, 2),
+        "a version that it never had"
+    );
     resting.close().await;
 }
 
@@ -376,7 +387,11 @@ async fn lists_of_an_earlier_process_are_there_until_the_server_is() {
     let away = format!("http://{}/mcp", silent.local_addr().unwrap()).parse().unwrap();
     let later = Client::new(config(away), remembering(&kept)).unwrap();
     later.start();
-    assert_eq!(later.catalog().tools.len(), 0, "nothing is read that nobody wants");
+    assert_eq!(
+        later.catalog().items(ListKind::Tools).len(),
+        0,
+        "nothing is read that nobody wants"
+    );
     later.touch();
     let read = async {
         while later.catalog().version == 0 {
@@ -385,7 +400,7 @@ async fn lists_of_an_earlier_process_are_there_until_the_server_is() {
     };
     tokio::time::timeout(EVENT_TIMEOUT, read).await.unwrap();
     let restored = later.catalog();
-    assert_eq!((restored.tools.len(), restored.read_at), (1, Some(UNIX_EPOCH)));
+    assert_eq!((restored.items(ListKind::Tools).len(), restored.read_at), (1, Some(UNIX_EPOCH)));
     assert_eq!(later.status().state, UpstreamState::Pending);
     later.close().await;
 
@@ -396,7 +411,7 @@ async fn lists_of_an_earlier_process_are_there_until_the_server_is() {
     back.touch();
     reach(&back, UpstreamState::Connected).await;
     let fresh = back.catalog();
-    assert_eq!((fresh.tools.len(), fresh.read_at), (1, None));
+    assert_eq!((fresh.items(ListKind::Tools).len(), fresh.read_at), (1, None));
     back.shared.restore(Catalog::clone(&restored));
     assert_eq!(back.catalog().read_at, None, "what is of now stays");
     back.close().await;

@@ -21,6 +21,7 @@ use crate::BoxFuture;
 use crate::call::{ClientChannel, Identification, IdentityAssertion, OwnIdentity};
 use crate::duplex::{Bounds, Duplex};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
+use crate::http::Remote;
 use crate::incoming::{Inbox, Intake};
 
 const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -112,17 +113,10 @@ impl Server {
             HeaderValue::from_static("Bearer x"),
         )]);
         let identification = self.identification.clone();
+        let remote = Remote { url, origin, headers };
         let connecting = tokio::spawn(async move {
-            connect(
-                &origin,
-                &url,
-                &headers,
-                BOUNDS,
-                Arc::new(Recorder(log)),
-                Intake::for_tests(),
-                identification,
-            )
-            .await
+            let recorder = Arc::new(Recorder(log));
+            connect(&remote, BOUNDS, recorder, Intake::for_tests(), identification).await
         });
         (connecting, seen)
     }
@@ -276,7 +270,7 @@ async fn a_lost_stream_fails_what_waits() {
         timeout(EVENT_TIMEOUT, seen.recv()).await.unwrap().unwrap(),
         "closed the server closed its event stream"
     );
-    assert!(!duplex.is_open());
+    assert!(!duplex.exchange.is_open());
 }
 
 #[tokio::test]

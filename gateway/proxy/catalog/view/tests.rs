@@ -28,9 +28,9 @@ impl Scripted {
             let text = format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#);
             Item { key: name.into(), text: text.into(), headers: None }
         };
-        let tools = (0..tools).map(tool).collect();
-        *self.0.lock() =
-            Arc::new(lockgate_upstream::Catalog { version, tools, ..Default::default() });
+        let mut catalog = lockgate_upstream::Catalog { version, ..Default::default() };
+        catalog.set_items(ListKind::Tools, (0..tools).map(tool).collect());
+        *self.0.lock() = Arc::new(catalog);
     }
 }
 

@@ -10,8 +10,8 @@ use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_upstream::{
-    Answer, AnswerKind, BoxFuture, Call, Caller, CallerIdentity, Event, Instance, Item, ServerId,
-    Status, Subscription, Upstream, UpstreamError, UpstreamState,
+    Answer, AnswerKind, BoxFuture, Call, Caller, CallerIdentity, Event, Instance, Item, ListKind,
+    ServerId, Status, Subscription, Upstream, UpstreamError, UpstreamState,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -82,13 +82,11 @@ impl Named {
             list_changed: true,
             ..Offers::default()
         };
-        *self.catalog.lock() = Arc::new(lockgate_upstream::Catalog {
-            version,
-            tools: tools.iter().map(|tool| item("name", tool)).collect(),
-            resources: vec![item("uri", "note://one")],
-            offers,
-            ..Default::default()
-        });
+        let mut catalog = lockgate_upstream::Catalog { version, offers, ..Default::default() };
+        let tools = tools.iter().map(|tool| item("name", tool));
+        catalog.set_items(ListKind::Tools, tools.collect());
+        catalog.set_items(ListKind::Resources, vec![item("uri", "note://one")]);
+        *self.catalog.lock() = Arc::new(catalog);
     }
 
     fn answer(&self, call: &Call<'_>) -> Value {

@@ -51,7 +51,8 @@ async fn dial(connector: &Connector, network: &Network) -> Result<Stream, WireEr
         return connector.connect(&target, Policy::Operator).await.map_err(lost);
     }
     let request = ssl_request();
-    connector.connect_upgraded(&target, Policy::Operator, &request, b'S').await.map_err(lost)
+    let upgrade = Some((&request[..], b'S'));
+    connector.connect_without_alpn(&target, Policy::Operator, upgrade).await.map_err(lost)
 }
 
 fn lost(error: impl std::fmt::Display) -> WireError {
