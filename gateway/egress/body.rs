@@ -47,11 +47,6 @@ impl Body {
         self.held.as_ref().map_or(Some(0), |connection| connection.length())
     }
 
-    /// Reports whether the end was reached.
-    pub fn is_ended(&self) -> bool {
-        self.held.is_none()
-    }
-
     /// Reads the whole body, with an error beyond `max` bytes before that much is buffered.
     /// Trailers are discarded.
     pub async fn collect_limited(mut self, max: usize) -> Result<Bytes, BodyError> {

@@ -7,7 +7,7 @@
 
 pub use span::{Fault, Member, Members, ScanError, Span, find, find_str, get};
 pub use stream::{StreamScanner, Visit};
-pub use text::{as_str, as_words, unescape};
+pub use text::{as_number, as_str, as_words, unescape};
 use text::{is_plain, short_run};
 pub(crate) use text::{plain_run, string_end};
 

@@ -37,8 +37,11 @@ use crate::process::Child;
 use crate::receiver::Receiver;
 use crate::topics::Topic;
 
+/// Time for a connection to close, and for its process to exit by itself.
+pub(crate) const CLOSE_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// The first id after those of the handshake.
 const FIRST_ID: u64 = 4;
+
 pub(crate) enum ServerTransport {
     Http(Arc<HttpTransport>),
     Duplex(Arc<Duplex>),
@@ -269,15 +272,12 @@ impl Connection {
         Written::Post(transport, message)
     }
 
-    /// Sends a request of the gateway itself and returns its result as JSON text.
-    pub(crate) async fn simple(&self, ask: Ask<'_>) -> Result<(Response, Bytes)> {
+    /// Sends a request of the gateway itself and returns the response with its result.
+    pub(crate) async fn simple(&self, ask: Ask<'_>) -> Result<Response> {
         let method = ask.method;
         let response = self.ask(ask).await?;
         match &response.outcome {
-            Outcome::Result(span, _) => {
-                let result = response.text.slice(span.range());
-                Ok((response, result))
-            }
+            Outcome::Result(..) => Ok(response),
             Outcome::Error(error) => Err(refused(method, *error, &response.text)),
         }
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
 use lockgate_admission::reader::NoMemory;
-use lockgate_egress::SendError;
+use lockgate_egress::{BodyError, SendError};
 
 /// What functions return that call a server.
 pub(crate) type Result<T, E = UpstreamError> = std::result::Result<T, E>;
@@ -90,6 +90,17 @@ impl From<SendError> for UpstreamError {
             if error.sent { UpstreamErrorKind::Lost } else { UpstreamErrorKind::Unavailable };
         let failure = Self::new(kind, error.to_string());
         if error.sent { failure.after_send() } else { failure }
+    }
+}
+
+/// The error for a body that broke off or is too long.
+impl From<BodyError> for UpstreamError {
+    fn from(error: BodyError) -> Self {
+        let words = error.to_string();
+        match error {
+            BodyError::TooLarge(_) => Self::too_large(words),
+            BodyError::Broken(_) => Self::lost(words),
+        }
     }
 }
 

@@ -152,7 +152,8 @@ impl<'a> Check<'a> {
             return HealthSignal::Alive;
         };
         let sent = Instant::now();
-        let asked = self.connection.ask(Ask::unbounded(question));
+        // Without a limit, so that it does not count towards outstanding work.
+        let asked = self.connection.ask(Ask { limit: None, ..Ask::own(question, &[]) });
         match tokio::time::timeout(self.silent_ends.timeout(self.health), asked).await {
             Ok(Ok(_)) => {
                 self.is_proven = true;

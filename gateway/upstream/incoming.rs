@@ -105,7 +105,7 @@ pub(crate) async fn read_body(
 ) -> Result<ReadBody> {
     let announced = body.length().unwrap_or(0);
     if announced > max as u64 {
-        return Err(too_large(max));
+        return Err(BodyError::TooLarge(max).into());
     }
     let mut reader = Reader::new(&intake.budget);
     let expected = usize::try_from(announced).unwrap_or(usize::MAX);
@@ -118,7 +118,7 @@ pub(crate) async fn read_body(
     };
     inbox.heard();
     if first.len() > max {
-        return Err(too_large(max));
+        return Err(BodyError::TooLarge(max).into());
     }
     reader.hold(first.len()).await?;
     let Some(second) = next_or_dropped(&mut body, inbox, &reader).await? else {
@@ -132,7 +132,7 @@ pub(crate) async fn read_body(
     while let Some(piece) = next {
         inbox.heard();
         if piece.len() > max - whole.len() {
-            return Err(too_large(max));
+            return Err(BodyError::TooLarge(max).into());
         }
         reader.hold(whole.len() + piece.len()).await?;
         whole.extend(&piece);
@@ -212,24 +212,10 @@ async fn stream_rest(
 /// Returns the next bytes; `None` at the end. Empty pieces only report that bytes have arrived.
 async fn next_piece(body: &mut Body, inbox: &dyn Inbox) -> Result<Option<Bytes>> {
     loop {
-        match body.arrival().await {
-            Ok(Some(piece)) if piece.is_empty() => inbox.heard(),
-            Ok(piece) => return Ok(piece),
-            Err(error) => return Err(body_failure(&error)),
+        match body.arrival().await? {
+            Some(piece) if piece.is_empty() => inbox.heard(),
+            piece => return Ok(piece),
         }
-    }
-}
-
-fn too_large(max: usize) -> UpstreamError {
-    body_failure(&BodyError::TooLarge(max))
-}
-
-/// Returns the error for a body that broke off or is too long.
-pub(crate) fn body_failure(error: &BodyError) -> UpstreamError {
-    let words = error.to_string();
-    match error {
-        BodyError::TooLarge(_) => UpstreamError::too_large(words),
-        BodyError::Broken(_) => UpstreamError::lost(words),
     }
 }
 

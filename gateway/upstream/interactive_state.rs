@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
@@ -10,10 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::catalog::{Catalog, ListKind};
-use crate::connection::Connection;
-
-/// Time for the connection to close.
-const CLOSE_GRACE_PERIOD: Duration = Duration::from_secs(2);
+use crate::connection::{CLOSE_GRACE_PERIOD, Connection};
 
 /// The progress and results of the probe connection.
 #[derive(Default)]

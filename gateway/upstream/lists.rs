@@ -128,7 +128,7 @@ impl Reading<'_> {
         ask.capabilities = self.capabilities;
         let answered = self.connection.simple(ask).await;
         match answered {
-            Ok((response, _)) => Ok(Some(response)),
+            Ok(response) => Ok(Some(response)),
             Err(failure)
                 if failure.kind == failure::UpstreamErrorKind::Garbage && !failure.sent =>
             {
@@ -150,7 +150,9 @@ impl Reading<'_> {
         let Some(array) = scan::find(members, text, self.kind.member()) else {
             let method = method(self.kind).as_str();
             let member = self.kind.member();
-            return Err(broken(format!("the result of {method} has no `{member}`")));
+            return Err(UpstreamError::garbage(format!(
+                "the result of {method} has no `{member}`"
+            )));
         };
         if self.take_items(text, array)? {
             return Ok(None);
@@ -171,8 +173,9 @@ impl Reading<'_> {
     /// Adds the items of a page. Returns whether the list is full.
     fn take_items(&mut self, text: &Bytes, array: Span) -> Result<bool> {
         let items = list::items(text, array, self.kind.form(), self.limits.depth);
-        let (raw, bad) =
-            items.map_err(|flaw| broken(format!("{}: {flaw}", method(self.kind).as_str())))?;
+        let (raw, bad) = items.map_err(|flaw| {
+            UpstreamError::garbage(format!("{}: {flaw}", method(self.kind).as_str()))
+        })?;
         self.catalog.omitted.extend(bad);
         let mut left_out = Omissions::default();
         let mut full = false;
@@ -246,10 +249,6 @@ impl Reading<'_> {
             Err(_) => Some(Item { key, text: without_annotations(&text), headers: None }),
         }
     }
-}
-
-fn broken(words: String) -> UpstreamError {
-    UpstreamError::new(failure::UpstreamErrorKind::Garbage, words).after_send()
 }
 
 fn note_cache(catalog: &mut Catalog, ttl: Option<&[u8]>, scope: Option<&[u8]>) {

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use crate::call::Identification;
 use crate::config::{Config, EraChoice, Transport};
-use crate::connection::{Connection, ServerTransport};
+use crate::connection::{CLOSE_GRACE_PERIOD, Connection, ServerTransport};
 use crate::duplex::{Bounds, Duplex};
 use crate::failure::UpstreamErrorKind;
 use crate::handshake::{HandshakeError, Introduction};
@@ -26,7 +26,6 @@ use crate::shared::Shared;
 use crate::status::{Stage, StageError};
 use crate::{handshake, process, sse};
 
-const CLOSE_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// Most messages queued for a process that does not read.
 const MAX_OUTGOING: usize = 1024;
 

@@ -181,15 +181,10 @@ impl OrganisationPart {
             return Some(permit);
         }
         let waits = self.awake.acquire(CallerId::alone(0));
-        self.rest_idlest();
-        tokio::time::timeout(DISCONNECT_TIMEOUT, waits).await.ok()?.ok()
-    }
-
-    fn rest_idlest(&self) {
-        let idlest = self.find_idle(|server| server.is_awake()).pop();
-        if let Some((_, server)) = idlest {
-            server.give_way();
+        if let Some((_, idlest)) = self.find_idle(|server| server.is_awake()).pop() {
+            idlest.give_way();
         }
+        tokio::time::timeout(DISCONNECT_TIMEOUT, waits).await.ok()?.ok()
     }
 
     /// Returns its idle servers, the longest idle last.

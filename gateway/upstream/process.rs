@@ -3,33 +3,35 @@
 //! outlive their use. Only commands from the operator's configuration are started, without a shell.
 
 mod guard;
-mod guarded;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
-use std::io;
-use std::os::fd::OwnedFd;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream as BlockingStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::ExitStatus;
+use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use memchr::memchr;
 use parking_lot::Mutex;
-use rustix::process::{Signal, pidfd_send_signal};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
-use tokio::process::ChildStdout;
+use tokio::process::{ChildStderr, ChildStdout, Command};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::receiver::Pace;
 use crate::status::{Stage, StageError};
 use guard::Plan;
-use guarded::{Guarded, Started};
 
 pub use crate::process::guard::Group;
 pub use guard::{guard, outlive_signals};
@@ -91,7 +93,7 @@ pub(crate) async fn spawn(
         let error = io::ErrorKind::InvalidInput.into();
         return Err(StageError::new(Stage::Start, explain(command, cwd, &error)));
     };
-    let (guarded, started) = match start_guarded(program, &plan).await {
+    let (guarded, started) = match Guarded::start(program, &plan).await {
         Ok(guarded) => guarded,
         Err(error) => {
             let words = format!("the guard of `{command}` could not be started: {error}");
@@ -117,16 +119,6 @@ pub(crate) async fn spawn(
         tail,
     };
     Ok((child, stdin, stdout))
-}
-
-/// Starts a guard and waits until its child runs; the inner error is that of the child's start.
-async fn start_guarded(
-    program: &Path,
-    plan: &[u8],
-) -> io::Result<(Guarded, Result<Started, io::Error>)> {
-    let mut guarded = Guarded::start(program, plan).await?;
-    let started = guarded.started().await?;
-    Ok((guarded, started))
 }
 
 #[allow(
@@ -311,6 +303,80 @@ fn explain(command: &str, cwd: Option<&Path>, error: &io::Error) -> String {
         }
         _ => format!("`{command}` could not be started: {error}"),
     }
+}
+
+// The gateway's side of a guard.
+
+/// A guard, and the streams of the server that it starts. Dropping it ends that server.
+struct Guarded {
+    process: tokio::process::Child,
+    control: UnixStream,
+    stdin: pipe::Sender,
+    stdout: ChildStdout,
+    stderr: ChildStderr,
+}
+
+/// The process id of a server and, if the kernel supports it, a pidfd, which is never reused.
+type Started = (u32, Option<OwnedFd>);
+
+fn without_stream() -> io::Error {
+    io::Error::other("it has no standard streams")
+}
+
+impl Guarded {
+    /// Starts a guard, sends it the plan, and waits until its server runs; the inner error is that
+    /// of the server's start.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the one place that starts programs, behind a guard"
+    )]
+    async fn start(program: &Path, plan: &[u8]) -> io::Result<(Self, Result<Started, io::Error>)> {
+        let (ours, theirs) = BlockingStream::pair()?;
+        let (read_end, write_end) = pipe_with(PipeFlags::CLOEXEC)?;
+        let mut builder = Command::new(program);
+        builder.arg0(guard::NAME).arg(guard::ROLE).env_clear().process_group(0);
+        builder.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = builder.spawn()?;
+        // The builder holds the guard's end of the socket, which would hide the end of the guard.
+        drop(builder);
+        let stdout = process.stdout.take().ok_or_else(without_stream)?;
+        let stderr = process.stderr.take().ok_or_else(without_stream)?;
+        let length = u32::try_from(plan.len()).map_err(|_| io::ErrorKind::ArgumentListTooLong)?;
+        send_with_descriptor(&ours, &length.to_le_bytes(), &read_end)?;
+        drop(read_end);
+        ours.set_nonblocking(true)?;
+        let mut control = UnixStream::from_std(ours)?;
+        control.write_all(plan).await?;
+        let mut answer = [0; guard::ANSWER_BYTES];
+        control.read_exact(&mut answer).await?;
+        let [kind, number @ ..] = answer;
+        let number = i32::from_le_bytes(number);
+        let started = match (kind, Pid::from_raw(number)) {
+            (guard::STARTED_ANSWER, Some(server)) => {
+                Ok((number.unsigned_abs(), pidfd_open(server, PidfdFlags::empty()).ok()))
+            }
+            (guard::FAILED_ANSWER, _) => Err(io::Error::from_raw_os_error(number)),
+            _ => return Err(io::ErrorKind::InvalidData.into()),
+        };
+        let stdin = pipe::Sender::from_owned_fd(write_end)?;
+        Ok((Self { process, control, stdin, stdout, stderr }, started))
+    }
+}
+
+/// Sends bytes together with a file descriptor.
+fn send_with_descriptor(
+    socket: &BlockingStream,
+    bytes: &[u8],
+    descriptor: &OwnedFd,
+) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [descriptor.as_fd()];
+    if !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
+    sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
 }
 
 // The standard error of a child: logged, and its last lines kept for error reports. The text is

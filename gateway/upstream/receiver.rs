@@ -11,7 +11,7 @@ use lockgate_admission::clock;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::{code, write};
+use lockgate_protocol::{code, scan, write};
 use lockgate_telemetry::ServerMetrics;
 use lockgate_text::json;
 use parking_lot::Mutex;
@@ -298,7 +298,8 @@ impl Receiver {
     }
 
     fn acknowledge(&self, note: &Request) {
-        let Some(id) = subscription_id(note) else { return };
+        let id = note.meta(Key::MetaSubscriptionId).and_then(scan::as_number);
+        let Some(id) = id else { return };
         let Some(waiting) = self.acknowledgements.lock().remove(&id) else { return };
         let filter = note.param(Key::Notifications).unwrap_or(b"null");
         let filter: Value = json::from_slice(filter).unwrap_or(Value::Null);
@@ -307,10 +308,6 @@ impl Receiver {
         topics.extend(texts_of(&filter, "taskIds").map(Topic::Task));
         let _ = waiting.send(topics);
     }
-}
-
-fn subscription_id(note: &Request) -> Option<u64> {
-    std::str::from_utf8(note.meta(Key::MetaSubscriptionId)?).ok()?.parse().ok()
 }
 
 fn refuse(id: &[u8], code: i64, words: &str) -> Bytes {

@@ -81,8 +81,7 @@ impl Shared {
         let after = self.catalog.load();
         lists.retain(|kind| reads_alike(before, &after, *kind));
         if !lists.is_empty() {
-            let announcement = Announcement { server: self.id.clone(), session: None, lists };
-            self.tell(Event::Announced(announcement));
+            self.announce(None, lists);
         }
     }
 }
@@ -180,7 +179,7 @@ impl Shared {
             self.read_own_lists(connection, asked).await;
             state.set_read(until);
             rereading.read(began, Instant::now());
-            self.announce_own(connection, announced);
+            self.announce(connection.receiver.behind.session_key(), announced);
         }
     }
 
@@ -220,14 +219,12 @@ impl Shared {
         let last = state.replace(None);
         state.set_read(u64::MAX);
         if let Some(last) = last {
-            self.announce_own(connection, last.kinds());
+            self.announce(connection.receiver.behind.session_key(), last.kinds());
         }
     }
 
-    fn announce_own(&self, connection: &Connection, lists: Vec<ListKind>) {
-        let session = connection.receiver.behind.session_key();
-        let announcement = Announcement { server: self.id.clone(), session, lists };
-        self.tell(Event::Announced(announcement));
+    fn announce(&self, session: Option<u64>, lists: Vec<ListKind>) {
+        self.tell(Event::Announced(Announcement { server: self.id.clone(), session, lists }));
     }
 
     /// Reads the lists on a connection; `None` if that takes longer than `start_timeout`.

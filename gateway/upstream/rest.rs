@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use crate::call::{Answer, AnswerKind};
 use crate::catalog::Catalog;
-use crate::connection::Connection;
+use crate::connection::{CLOSE_GRACE_PERIOD, Connection};
 use crate::organisations::{Idle, Purpose, Start};
 use crate::shared::Shared;
 use crate::status::UpstreamState;
@@ -27,8 +27,6 @@ const PARTING_GRACE_PERIOD: Duration = Duration::from_secs(1);
 const KEPT_MS: u64 = 3_600_000;
 /// Longest time that a task keeps a server connected, in milliseconds.
 const MAX_TASK_MS: u64 = 3_600_000;
-/// Time for a process to exit by itself.
-const EXIT_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
 impl Shared {
     pub(crate) fn record_use(&self) {
@@ -112,11 +110,8 @@ impl Shared {
 
     /// Reports whether its idle time has passed.
     pub(crate) fn is_unused(&self) -> bool {
-        let Some(after) = self.rests_after else {
-            return false;
-        };
-        let unused = self.now_ms().saturating_sub(self.used_at.load(Ordering::Relaxed));
-        unused >= u64::try_from(after.as_millis()).unwrap_or(u64::MAX) && !self.is_in_use()
+        let idle = self.rests_after.and_then(|after| Some((self.idle_for()?, after)));
+        idle.is_some_and(|(idle, after)| idle >= after)
     }
 
     /// Reports whether calls, subscriptions, sessions or tasks use the server.
@@ -146,7 +141,7 @@ impl Shared {
             Some(task) => list::member(task.of(&answer.text), "ttl"),
             None => scan::get(members, Key::TtlMs).map(|ttl| ttl.of(&answer.text)),
         };
-        let lasts = ttl.and_then(read_number).unwrap_or(MAX_TASK_MS);
+        let lasts = ttl.and_then(scan::as_number).unwrap_or(MAX_TASK_MS);
         let until = self.now_ms() + lasts.min(MAX_TASK_MS);
         self.tasks_until.fetch_max(until, Ordering::Relaxed);
     }
@@ -192,7 +187,7 @@ impl Shared {
             }
             let longest = shared.config.load().call_timeout;
             while_true(longest, || !connection.outstanding.is_empty()).await;
-            connection.close(EXIT_GRACE_PERIOD).await;
+            connection.close(CLOSE_GRACE_PERIOD).await;
         });
     }
 
@@ -235,10 +230,6 @@ async fn while_true(longest: Duration, condition: impl Fn() -> bool) {
         }
     };
     let _ = tokio::time::timeout(longest, waiting).await;
-}
-
-fn read_number(text: &[u8]) -> Option<u64> {
-    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 impl Idle for Shared {

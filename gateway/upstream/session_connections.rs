@@ -11,13 +11,11 @@ use parking_lot::Mutex;
 use scopeguard::{ScopeGuard, guard};
 use tokio::sync::{Notify, OnceCell};
 
-use crate::connection::Connection;
+use crate::connection::{CLOSE_GRACE_PERIOD, Connection};
 
 /// Divisor of the number of connections: the share that a principal may hold for subscriptions
 /// alone while others need a connection.
 const SUBSCRIBED_SHARE: usize = 4;
-/// Time for a connection to close.
-pub(crate) const CLOSE_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// Interval of a waiting caller's attempts, besides those caused by a released connection.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 

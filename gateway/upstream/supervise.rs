@@ -17,7 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::call::Subscription;
 use crate::catalog::Catalog;
 use crate::config::Transport;
-use crate::connection::{Ask, Connection, ServerTransport};
+use crate::connection::{Ask, CLOSE_GRACE_PERIOD, Connection, ServerTransport};
 use crate::failure::{Result, UpstreamErrorKind};
 use crate::handshake::HandshakeError;
 use crate::interactive_catalog;
@@ -34,8 +34,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// A connection that lasted this long resets the pause.
 const STABLE_PERIOD: Duration = Duration::from_secs(30);
-/// Time for a process to exit by itself.
-const EXIT_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// Longest delay of a failure report while the stored lists are loaded.
 const RECALL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time for a server to acknowledge a listen.
@@ -64,7 +62,10 @@ pub(crate) async fn supervise(shared: Arc<Shared>) {
         failures = if began.elapsed() > STABLE_PERIOD { 1 } else { failures + 1 };
         let failed_after = (refused.trouble.stage != Stage::Run).then(|| began.elapsed());
         shared.recovery.schedule(failed_after, pause(failures));
-        report(&shared, &refused);
+        shared.known_legacy.store(refused.retry_legacy, Ordering::Relaxed);
+        let state =
+            if refused.needs_auth { UpstreamState::NeedsAuth } else { UpstreamState::Failed };
+        shared.fail(state, &refused.trouble);
         let has_to_rest = tokio::select! {
             () = shared.recovery.wait() => false,
             () = shared.gives_way.notified() => true,
@@ -81,7 +82,7 @@ pub(crate) async fn supervise(shared: Arc<Shared>) {
     shared.interactive.end().await;
     let all = shared.sessions.take().into_iter().chain(live);
     let closing: Vec<_> =
-        all.map(|c| spawn(async move { c.close(EXIT_GRACE_PERIOD).await })).collect();
+        all.map(|c| spawn(async move { c.close(CLOSE_GRACE_PERIOD).await })).collect();
     for task in closing {
         let _ = task.await;
     }
@@ -94,12 +95,6 @@ fn pause(failures: u32) -> Duration {
     let mut random = [0u8; 1];
     let _ = getrandom::fill(&mut random);
     base + base.mul_f64(f64::from(random[0]) / 1024.0)
-}
-
-fn report(shared: &Shared, refused: &HandshakeError) {
-    shared.known_legacy.store(refused.retry_legacy, Ordering::Relaxed);
-    let state = if refused.needs_auth { UpstreamState::NeedsAuth } else { UpstreamState::Failed };
-    shared.fail(state, &refused.trouble);
 }
 
 /// How a connection ended.
@@ -119,7 +114,7 @@ async fn cycle(shared: &Arc<Shared>) -> Ended {
         tell_health(shared, why);
     });
     let (words, grace) = tokio::select! {
-        words = stay(shared, &connection) => (words, EXIT_GRACE_PERIOD),
+        words = stay(shared, &connection) => (words, CLOSE_GRACE_PERIOD),
         // A hanging server gets no grace period.
         words = hung => {
             shared.silent_ends.record();

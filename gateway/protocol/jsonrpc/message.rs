@@ -140,7 +140,7 @@ impl Response {
 
     /// Returns the id if it is a number, as the gateway's ids are.
     pub fn number(&self) -> Option<u64> {
-        std::str::from_utf8(self.id()?).ok()?.parse().ok()
+        scan::as_number(self.id()?)
     }
 }
 

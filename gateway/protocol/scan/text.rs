@@ -177,6 +177,11 @@ pub fn as_str(raw: &[u8]) -> Option<Cow<'_, str>> {
     }
 }
 
+/// Returns the number that a scanned value is, if it is a whole one.
+pub fn as_number(raw: &[u8]) -> Option<u64> {
+    std::str::from_utf8(raw).ok()?.parse().ok()
+}
+
 /// Returns the text of a string value for display only: a lone surrogate becomes U+FFFD.
 pub fn as_words(raw: &[u8]) -> Option<Cow<'_, str>> {
     match raw {

@@ -2,6 +2,7 @@
 //! questions. A client is a legacy session or its equivalent for modern clients.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockgate_admission::spawn;
 use lockgate_protocol::method::Method;
@@ -11,13 +12,11 @@ use serde_json::Value;
 
 use crate::call::{Call, Caller, ClientSession};
 use crate::catalog::ListKind;
-use crate::config::Settings;
-use crate::connection::Connection;
+use crate::connection::{CLOSE_GRACE_PERIOD, Connection};
 use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
-use crate::health::SilentEnds;
 use crate::open::{follow_session, open};
 use crate::receiver::{Behind, SessionBehind};
-use crate::session_connections::{CLOSE_GRACE_PERIOD, Owner, SlotLimits, SlotUse};
+use crate::session_connections::{Owner, SlotLimits, SlotUse};
 use crate::shared::Shared;
 use crate::{BoxFuture, config, health};
 
@@ -190,14 +189,19 @@ impl Shared {
         let connection = Arc::new(connection);
         follow_session(&connection).await;
         self.renew_subscriptions(&connection, session.key()).await;
-        let settings = Arc::clone(&self.config);
-        let silent_ends = Arc::clone(&self.silent_ends);
         let asked = caller.interactive.then_some(caller.era);
         let server = Arc::clone(self);
         let watched = Arc::clone(&connection);
         spawn(async move {
             tokio::select! {
-                () = watch(settings, silent_ends, Arc::clone(&watched)) => {}
+                // Its next call opens another.
+                words = health::watch(&server.config, &server.silent_ends, &watched, |_| {}) => {
+                    server.silent_ends.record();
+                    tracing::warn!(words, "closing the connection of a session");
+                    watched.receiver.over.set(words);
+                    watched.close(Duration::ZERO).await;
+                }
+                _ = watched.receiver.over.wait() => {}
                 () = server.follow_own_lists(&watched, asked) => {}
             }
             server.end_own_lists(&watched);
@@ -216,18 +220,5 @@ impl Shared {
             self.sessions.remove(session.key(), lost);
             lost.receiver.over.set(words.to_owned());
         }
-    }
-}
-
-/// Closes a session's connection that hangs; its next call opens another.
-async fn watch(settings: Arc<Settings>, silent_ends: Arc<SilentEnds>, connection: Arc<Connection>) {
-    tokio::select! {
-        words = health::watch(&settings, &silent_ends, &connection, |_| {}) => {
-            silent_ends.record();
-            tracing::warn!(words, "closing the connection of a session");
-            connection.receiver.over.set(words.clone());
-            connection.close(std::time::Duration::ZERO).await;
-        }
-        _ = connection.receiver.over.wait() => {}
     }
 }

@@ -52,11 +52,6 @@ impl<'a> Ask<'a> {
             limit: Some(DEFAULT_TIMEOUT),
         }
     }
-
-    /// Creates a request of the gateway that does not count towards outstanding work.
-    pub(crate) fn unbounded(method: Method) -> Self {
-        Self { limit: None, ..Self::own(method, &[]) }
-    }
 }
 
 /// Adds `traceparent` and `tracestate` for a request in a trace.

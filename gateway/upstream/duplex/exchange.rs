@@ -15,12 +15,13 @@ use lockgate_admission::spawn;
 use lockgate_protocol::jsonrpc::{Message, MessageError, Request, Response};
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
+use lockgate_protocol::scan::as_number;
 use lockgate_protocol::{code, write};
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
 use super::calls::{Calls, FoundCall};
-use super::line::{Addressee, Ends, Line, number};
+use super::line::{Addressee, Ends, Line};
 use crate::call::IdentityAssertion;
 use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 use crate::incoming::{Inbox, Intake};
@@ -329,7 +330,7 @@ impl Exchange {
             Method::Progress => {
                 // Progress of a finished call is dropped.
                 if let Some(token) = note.param(Key::ProgressToken)
-                    && let Some(id) = number(token)
+                    && let Some(id) = as_number(token)
                     && let Some(channel) = self.calls.channel(id)
                 {
                     channel.progress(&note);

@@ -4,7 +4,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 use lockgate_admission::reader::{Buffer, Reader};
 use lockgate_protocol::key::Key;
-use lockgate_protocol::scan::{Fault, Keys, Members, ScanError, Scanner};
+use lockgate_protocol::scan::{Fault, Keys, Members, ScanError, Scanner, as_number};
 use memchr::memchr;
 
 /// Space reserved for each read.
@@ -211,7 +211,7 @@ impl Ends {
                     Key::JsonRpc => scanner.value(),
                     Key::Id => {
                         let id = scanner.value()?;
-                        seen.id = number(id.of(head));
+                        seen.id = as_number(id.of(head));
                         Ok(id)
                     }
                     Key::Method | Key::Params => {
@@ -280,10 +280,5 @@ fn id_at_end(tail: &[u8]) -> Option<u64> {
     let rest =
         rest.trim_ascii_end().strip_suffix(b":")?.trim_ascii_end().strip_suffix(b"\"id\"")?;
     rest.trim_ascii_end().strip_suffix(b",")?;
-    number(id)
-}
-
-/// Parses JSON text as an id minted by the gateway.
-pub(super) fn number(raw: &[u8]) -> Option<u64> {
-    std::str::from_utf8(raw).ok()?.parse().ok()
+    as_number(id)
 }
