@@ -1,19 +1,20 @@
 //! Request counting: the interface that the request path calls, and a limiter that counts within
 //! this process in bounded memory. The limiter is chosen at startup.
 
+mod pace;
+
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::num::NonZeroU32;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 use ahash::RandomState;
 use dashmap::DashMap;
-use parking_lot::RwLock;
 
 use crate::file::{Key, WhenAway};
 use crate::{Subject, Target};
+use pace::{Pace, Rate};
 
 /// A limit of requests per period, with a burst, and of concurrent requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -114,9 +115,17 @@ impl Local {
         Self::default()
     }
 
+    fn read_buckets(&self) -> RwLockReadGuard<'_, Buckets> {
+        self.buckets.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_buckets(&self) -> RwLockWriteGuard<'_, Buckets> {
+        self.buckets.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the counts of a policy, unless its numbers have changed.
     fn find_bucket(&self, name: &str, quota: &Quota) -> Option<Arc<Bucket>> {
-        let buckets = self.buckets.read();
+        let buckets = self.read_buckets();
         buckets.get(name).filter(|bucket| bucket.quota == *quota).cloned()
     }
 
@@ -124,7 +133,7 @@ impl Local {
         if let Some(known) = self.find_bucket(name, quota) {
             return known;
         }
-        let mut buckets = self.buckets.write();
+        let mut buckets = self.write_buckets();
         let new = match buckets.get(name) {
             Some(known) if known.quota == *quota => return Arc::clone(known),
             Some(known) => known.changed_to(quota.clone()),
@@ -178,9 +187,9 @@ impl Limiter for Local {
 
     fn sweep(&self) {
         let paces: Vec<_> =
-            self.buckets.read().values().filter_map(|bucket| bucket.pace.clone()).collect();
+            self.read_buckets().values().filter_map(|bucket| bucket.pace.clone()).collect();
         paces.iter().for_each(|pace| pace.sweep());
-        let mut buckets = self.buckets.write();
+        let mut buckets = self.write_buckets();
         // A bucket in use may be about to record a count.
         buckets.retain(|_, bucket| Arc::strong_count(bucket) > 1 || bucket.remembers() > 0);
     }
@@ -191,7 +200,7 @@ impl Bucket {
     /// kept, so that saving a file resets nothing.
     fn changed_to(&self, quota: Quota) -> Self {
         let pace = match (&self.pace, quota.rate) {
-            (Some(pace), Some(rate)) if pace.rate != rate => Some(pace.changed_to(rate).into()),
+            (Some(pace), Some(rate)) if pace.rate != rate => pace.changed_to(rate).map(Arc::new),
             (None, rate) => new_pace(rate),
             (pace, _) => pace.clone(),
         };
@@ -228,117 +237,7 @@ impl Bucket {
 }
 
 fn new_pace(rate: Option<Rate>) -> Option<Arc<Pace>> {
-    Some(Arc::new(Pace::new(rate?)))
-}
-
-// Rates by key, in bounded memory. Of each key, only the time at which its allowance is restored is
-// stored (the generic cell rate algorithm). When the rate of a policy changes, usage is carried
-// over to the new rate.
-
-/// Requests per period, the period, and the burst.
-type Rate = (NonZeroU32, Duration, NonZeroU32);
-
-/// Limit of tracked keys per policy. Above it, all keys share [`SHARED_ALLOWANCES`] allowances.
-const MAX_KEYS: usize = 100_000;
-const SHARED_ALLOWANCES: u64 = 1024;
-
-struct Pace {
-    rate: Rate,
-    /// The time in which a single request is restored, in nanoseconds.
-    each: u64,
-    /// The origin of the times in `used`.
-    start: Instant,
-    used: DashMap<u64, Usage, RandomState>,
-    /// The size of `used`, because counting locks every shard.
-    known: AtomicUsize,
-}
-
-/// The usage of a key, as times in nanoseconds since the start.
-#[derive(Default)]
-struct Usage {
-    /// When the allowance is restored.
-    until: u64,
-    /// When usage under an earlier rate that exceeds the current burst is restored as well: after
-    /// the allowance. It counts only if the rate changes again.
-    whole: u64,
-}
-
-impl Pace {
-    fn new(rate: Rate) -> Self {
-        let each = (rate.1 / rate.0.get()).as_nanos();
-        Self {
-            rate,
-            each: u64::try_from(each).unwrap_or(u64::MAX).max(1),
-            start: Instant::now(),
-            used: DashMap::default(),
-            known: AtomicUsize::new(0),
-        }
-    }
-
-    /// Returns a pace with another rate and the same usage by key. Visits every key once.
-    fn changed_to(&self, rate: Rate) -> Self {
-        let new = Self::new(rate);
-        let now = self.now();
-        for entry in &self.used {
-            // A partly restored request counts as used.
-            let count = entry.whole.saturating_sub(now).div_ceil(self.each);
-            let until = new.time_of(count.min(rate.2.get().into()));
-            new.used.insert(*entry.key(), Usage { until, whole: new.time_of(count) });
-        }
-        new.known.store(new.used.len(), Ordering::Relaxed);
-        new
-    }
-
-    /// Returns the nanoseconds since the start.
-    fn now(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    /// Returns the time in which this many requests are restored.
-    fn time_of(&self, requests: u64) -> u64 {
-        self.each.saturating_mul(requests)
-    }
-
-    /// Takes a request, or returns how long to wait.
-    fn take(&self, key: u64) -> Result<(), Duration> {
-        let now = self.now();
-        let mut used = self.used.entry(self.slot(key)).or_insert_with(|| {
-            self.known.fetch_add(1, Ordering::Relaxed);
-            Usage::default()
-        });
-        let until = used.until.max(now).saturating_add(self.each);
-        let latest = now.saturating_add(self.time_of(self.rate.2.get().into()));
-        if until > latest {
-            return Err(Duration::from_nanos(until - latest));
-        }
-        used.until = until;
-        used.whole = used.whole.max(now).saturating_add(self.each);
-        Ok(())
-    }
-
-    /// Undoes a [`Pace::take`]. A full allowance stays as it is.
-    fn give_back(&self, key: u64) {
-        if let Some(mut used) = self.used.get_mut(&self.slot(key)) {
-            used.until = used.until.saturating_sub(self.each);
-            used.whole = used.whole.saturating_sub(self.each);
-        }
-    }
-
-    fn slot(&self, key: u64) -> u64 {
-        let is_full = self.known.load(Ordering::Relaxed) >= MAX_KEYS;
-        if is_full { key % SHARED_ALLOWANCES } else { key }
-    }
-
-    /// Drops the keys with a restored allowance.
-    fn sweep(&self) {
-        let now = self.now();
-        self.used.retain(|_, used| used.whole > now);
-        self.known.store(self.used.len(), Ordering::Relaxed);
-    }
-
-    fn len(&self) -> usize {
-        self.used.len()
-    }
+    Some(Arc::new(Pace::new(rate?)?))
 }
 
 // The key of an allowance: the values of a request by which a policy counts. Limiters store only a

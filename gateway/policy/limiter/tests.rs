@@ -1,5 +1,6 @@
 //! Tests of `limiter`.
 
+use super::pace::{CHECK_EVERY, MAX_KEYS, SHARED_ALLOWANCES};
 use super::*;
 
 fn quota(per_second: u32, concurrency: Option<u32>) -> Quota {
@@ -11,12 +12,12 @@ fn quota(per_second: u32, concurrency: Option<u32>) -> Quota {
 fn memory_is_bounded_and_the_surplus_shares() {
     let limiter = Local::new();
     let quota = quota(1, None);
-    for key in 0..MAX_KEYS as u64 + 512 {
+    for key in 0..MAX_KEYS as u64 + 2 * u64::from(CHECK_EVERY) {
         let _ = limiter.bucket("p", &quota).take(key);
     }
     let bucket = limiter.bucket("p", &quota);
     let known = bucket.pace.as_ref().map_or(0, |pace| pace.len());
-    assert!(known <= MAX_KEYS + SHARED_ALLOWANCES as usize, "{known}");
+    assert!(known <= MAX_KEYS + 2 * CHECK_EVERY as usize + SHARED_ALLOWANCES as usize, "{known}");
     // Far more callers than shared allowances, most of which are used up.
     let passed =
         (0..20_000).filter(|n| limiter.bucket("p", &quota).take(10_000_000 + n).is_ok()).count();
@@ -84,7 +85,8 @@ fn another_allowance_of_the_same_name_takes_over_what_was_used() {
     assert_eq!(took(&quota(9, None), 9), 9 - 8);
     // After a change, the callers above the limit of tracked keys still share allowances.
     let many = quota(1, None);
-    (0..MAX_KEYS as u64 + 512).for_each(|key| drop(limiter.bucket("q", &many).take(key)));
+    (0..MAX_KEYS as u64 + 2 * u64::from(CHECK_EVERY))
+        .for_each(|key| drop(limiter.bucket("q", &many).take(key)));
     let passed = (0..20_000)
         .filter(|n| limiter.bucket("q", &quota(2, None)).take(10_000_000 + n).is_ok())
         .count();
@@ -109,7 +111,7 @@ fn what_remembers_nothing_is_forgotten_and_nothing_else() {
     let names = || {
         limiter.sweep();
         let mut names: Vec<String> =
-            limiter.buckets.read().keys().map(ToString::to_string).collect();
+            limiter.buckets.read().unwrap().keys().map(ToString::to_string).collect();
         names.sort();
         names
     };
@@ -128,6 +130,6 @@ fn beyond_the_most_policies_the_least_is_forgotten() {
     for n in 0..MAX_BUCKETS + 10 {
         limiter.bucket(&n.to_string(), &quota(1, None)).take(7).unwrap();
     }
-    assert_eq!(limiter.buckets.read().len(), MAX_BUCKETS);
+    assert_eq!(limiter.buckets.read().unwrap().len(), MAX_BUCKETS);
     assert!(limiter.bucket("first", &quota(1, None)).take(0).is_err());
 }
