@@ -3,7 +3,7 @@
 //! name, which is rejected. Lists and texts are bounded.
 
 use lockgate_text::organisation::find_mistake;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::config::Claims;
 use crate::identity::{Identity, share};
@@ -18,7 +18,7 @@ const MAX_ROLES: usize = 256;
 /// `None` for an invalid organisation name: its holder must not become a member of the default
 /// organisation.
 pub(crate) fn identity(
-    claims: &Map<String, Value>,
+    claims: &Value,
     issuer: &str,
     places: &Claims,
     needs: &Needs,
@@ -41,25 +41,23 @@ pub(crate) fn identity(
     if let Some(scopes) = places.scopes.iter().find_map(|place| find(claims, place)) {
         let mut granted = items(scopes, true);
         granted.retain(|scope| is_scope(scope));
-        identity.scopes = needs.expand(granted);
+        identity.scopes = needs.scopes.expand(&granted);
     }
     Some(identity)
 }
 
-pub(crate) fn find_text<'a>(claims: &'a Map<String, Value>, place: &str) -> Option<&'a str> {
+pub(crate) fn find_text<'a>(claims: &'a Value, place: &str) -> Option<&'a str> {
     let text = find(claims, place)?.as_str()?;
     if is_usable(text) { Some(text) } else { None }
 }
 
-pub(crate) fn find<'a>(claims: &'a Map<String, Value>, place: &str) -> Option<&'a Value> {
-    let Some(path) = place.strip_prefix('/') else { return claims.get(place) };
-    let Some((first, rest)) = path.split_once('/') else { return claims.get(&unescaped(path)) };
-    claims.get(&unescaped(first))?.pointer(&format!("/{rest}"))
+pub(crate) fn find<'a>(claims: &'a Value, place: &str) -> Option<&'a Value> {
+    if place.starts_with('/') { claims.pointer(place) } else { claims.get(place) }
 }
 
-/// Unescapes a step of a JSON pointer (RFC 6901, section 4).
-fn unescaped(step: &str) -> String {
-    step.replace("~1", "/").replace("~0", "~")
+/// Returns a text member of an object.
+pub(crate) fn text<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    object.get(name)?.as_str()
 }
 
 /// Returns the texts of a list, or a single text, which is split into words for scopes.

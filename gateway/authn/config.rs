@@ -155,11 +155,8 @@ impl Config {
 
     /// Returns whether any credential is configured.
     pub fn has_credentials(&self) -> bool {
-        self.takes_bearers() || self.certificates
-    }
-
-    pub(crate) fn takes_bearers(&self) -> bool {
-        self.key.is_some() || self.keys.is_some() || !self.issuers.is_empty()
+        let takes_keys = self.key.is_some() || self.keys.is_some();
+        takes_keys || !self.issuers.is_empty() || self.certificates
     }
 }
 

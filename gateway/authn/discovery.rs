@@ -11,6 +11,8 @@ use lockgate_text::json;
 use serde_json::Value;
 use url::Url;
 
+use crate::claims::text;
+
 /// Returns the result of `read` for the first usable metadata document: RFC 8414, then OpenID
 /// Connect, in the order of the specification.
 pub(crate) async fn find<T>(
@@ -22,7 +24,7 @@ pub(crate) async fn find<T>(
     let base = Url::parse(issuer).map_err(|error| error.to_string())?;
     for place in metadata_urls(&base) {
         let fault = match outside.get(&place, Policy::Operator).await {
-            Ok(document) if !is_of(&document, issuer) => {
+            Ok(document) if text(&document, "issuer") != Some(issuer) => {
                 "the metadata is for another issuer".into()
             }
             // The RFC 8414 document may be incomplete where that of OpenID Connect is not.
@@ -39,14 +41,11 @@ pub(crate) async fn find<T>(
 
 /// Reads a URL from the issuer's metadata, which must be as secure as the issuer's own.
 pub(crate) fn read_address(document: &Value, name: &str, issuer: &str) -> Result<Url, String> {
-    let url = read_url(document, name).ok_or_else(|| format!("the metadata has no `{name}`"))?;
+    let url = text(document, name).and_then(|url| Url::parse(url).ok());
+    let url = url.ok_or_else(|| format!("the metadata has no `{name}`"))?;
     let is_secure =
         url.scheme() == "https" || url.scheme() == "http" && issuer.starts_with("http:");
     if is_secure { Ok(url) } else { Err(format!("`{name}` is not https")) }
-}
-
-fn read_url(document: &Value, name: &str) -> Option<Url> {
-    Url::parse(document.get(name)?.as_str()?).ok()
 }
 
 /// Returns the egress policy for a URL in an issuer's metadata. The operator did not configure the
@@ -54,10 +53,6 @@ fn read_url(document: &Value, name: &str) -> Option<Url> {
 pub(crate) fn policy_for(url: &Url, issuer: &str) -> Policy {
     let is_own = Url::parse(issuer).is_ok_and(|issuer| issuer.origin() == url.origin());
     if is_own { Policy::Operator } else { Policy::Public }
-}
-
-fn is_of(document: &Value, issuer: &str) -> bool {
-    matches!(document.get("issuer"), Some(Value::String(named)) if named == issuer)
 }
 
 /// Maximum size of a document, in bytes.

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lockgate_text::hex;
+use lockgate_text::{date, hex};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -29,7 +29,7 @@ fn is_hex(text: &str, bytes: usize) -> bool {
 }
 
 /// The stored part of a key: everything but its secret.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Key {
     /// 16 hexadecimal digits; also the subject of the key's holder.
     pub id: String,
@@ -55,25 +55,11 @@ pub struct NoRandomness;
 impl Key {
     /// Generates a key without name and grants. Also returns its text, which is stored nowhere.
     pub fn mint(now: u64) -> Result<(Self, String), NoRandomness> {
-        let mut id = [0; ID_BYTES];
-        let mut secret = [0; SECRET_BYTES];
-        if getrandom::fill(&mut id).is_err() || getrandom::fill(&mut secret).is_err() {
-            return Err(NoRandomness);
-        }
-        let id = hex::encode(&id);
-        let text = format!("{PREFIX}{id}_{}", hex::encode(&secret));
-        let key = Self {
-            id,
-            hash: *blake3::hash(text.as_bytes()).as_bytes(),
-            name: String::new(),
-            organisation: None,
-            roles: Vec::new(),
-            scopes: Vec::new(),
-            agent: None,
-            created: now,
-            expires: None,
-            revoked: None,
-        };
+        let id = hex::random::<ID_BYTES>().ok_or(NoRandomness)?;
+        let secret = hex::random::<SECRET_BYTES>().ok_or(NoRandomness)?;
+        let text = format!("{PREFIX}{id}_{secret}");
+        let hash = *blake3::hash(text.as_bytes()).as_bytes();
+        let key = Self { id, hash, created: now, ..Self::default() };
         Ok((key, text))
     }
 
@@ -114,9 +100,7 @@ pub fn parse_time(text: &str) -> Option<u64> {
 
 /// Formats Unix seconds as RFC 3339, in UTC.
 pub fn write_time(seconds: u64) -> String {
-    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-    let time = OffsetDateTime::from_unix_timestamp(seconds).ok();
-    time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
+    date::of_seconds(i64::try_from(seconds).unwrap_or(i64::MAX))
 }
 
 // Omits the hash.

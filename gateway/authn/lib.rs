@@ -275,7 +275,7 @@ impl Authenticator {
 
     /// Returns the scopes of a key and, transitively, the scopes that they imply.
     pub fn expand_scopes(&self, granted: &[String]) -> Box<[Arc<str>]> {
-        self.needs.expand(granted.iter().map(String::as_str))
+        self.needs.scopes.expand(granted)
     }
 
     /// Checks that the caller has the scopes that a call of a tool needs.

@@ -24,6 +24,7 @@ use tokio::time::timeout;
 use url::Url;
 use url::form_urlencoded::Serializer;
 
+use crate::claims::text;
 use crate::config::SignIn;
 use crate::discovery;
 use crate::discovery::{Outside, policy_for, read_address};
@@ -240,12 +241,10 @@ impl Provider {
         let (headers, form) = self.write(metadata.secret_place, code, verifier)?;
         let policy = policy_for(&metadata.token, &self.config.issuer);
         let sent = self.outside.post(&metadata.token, policy, headers, form).await;
-        match sent {
-            Ok((status, answer)) => read(status, &answer),
-            Err(fault) => {
-                Err(SignInError::Unreachable(format!("{}: {fault}", metadata.token.path())))
-            }
-        }
+        let (status, answer) = sent.map_err(|fault| {
+            SignInError::Unreachable(format!("{}: {fault}", metadata.token.path()))
+        })?;
+        read(status, &answer)
     }
 
     /// Builds the request, with the client secret where the provider requires it.
@@ -289,10 +288,6 @@ fn read(status: StatusCode, answer: &Value) -> Result<Granted, SignInError> {
     let Some(id_token) = text(answer, "id_token") else { return Err(SignInError::Token) };
     let scopes = text(answer, "scope").map(str::to_owned);
     Ok(Granted { id_token: id_token.to_owned(), scopes })
-}
-
-fn text<'a>(answer: &'a Value, name: &str) -> Option<&'a str> {
-    answer.get(name)?.as_str()
 }
 
 #[cfg(test)]

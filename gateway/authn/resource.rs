@@ -3,7 +3,6 @@
 //! basic/authorization (2026-07-28).
 
 use serde_json::json;
-use url::Url;
 
 use crate::config::Config;
 use crate::principal::AuthnError;
@@ -25,7 +24,7 @@ pub enum Resource<'a> {
 }
 
 pub(crate) struct Names {
-    /// Scheme, host and port.
+    /// Scheme, host and port in lower case, without a default port.
     origin: String,
     /// The path before `/mcp`: empty, or `/something`.
     prefix: String,
@@ -50,7 +49,7 @@ impl Names {
             }
         }
         Some(Self {
-            origin: origin(url),
+            origin: url.origin().ascii_serialization(),
             prefix: url.path().trim_end_matches('/').to_owned(),
             issuers,
             required: config.scopes.required.join(" "),
@@ -75,10 +74,6 @@ impl Names {
             Resource::Composed(name) => named(path, "/endpoints/") == Some(name),
         };
         same && origin.eq_ignore_ascii_case(&self.origin)
-    }
-
-    fn metadata_url(&self, resource: Resource<'_>) -> String {
-        format!("{}{WELL_KNOWN}{}{}", self.origin, self.prefix, path(resource))
     }
 
     /// Returns the document at a path that begins with [`WELL_KNOWN`], with or without the public
@@ -118,7 +113,7 @@ impl Names {
         scopes: Option<&str>,
         at: Resource<'_>,
     ) -> String {
-        let metadata = self.metadata_url(at);
+        let metadata = format!("{}{WELL_KNOWN}{}{}", self.origin, self.prefix, path(at));
         write_challenge(error, scopes.unwrap_or(&self.required), Some(&metadata))
     }
 }
@@ -174,11 +169,6 @@ fn path(resource: Resource<'_>) -> String {
         Resource::Agent(id) => format!("/agents/{id}/mcp"),
         Resource::Composed(name) => format!("/endpoints/{name}/mcp"),
     }
-}
-
-/// Returns scheme, host and port in lower case, without a default port.
-fn origin(url: &Url) -> String {
-    url.origin().ascii_serialization()
 }
 
 #[cfg(test)]

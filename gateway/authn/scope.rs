@@ -1,7 +1,7 @@
 //! Scopes that requests need, and scopes that others imply, compiled when the configuration is
 //! loaded. Scopes are a requirement, never a permission.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
@@ -13,14 +13,26 @@ use crate::identity::Identity;
 pub(crate) const MAX_SCOPES: usize = 256;
 
 pub(crate) struct Needs {
-    pub(crate) required: Box<[Box<str>]>,
-    tools: Vec<(GlobSet, Box<[Box<str>]>)>,
-    implies: BTreeMap<String, Vec<String>>,
+    pub(crate) scopes: Scopes,
+    /// The globs of each entry of `scopes.tools`.
+    tools: Vec<GlobSet>,
 }
 
-fn box_scopes(scopes: &[String]) -> Box<[Box<str>]> {
-    let boxed: Vec<_> = scopes.iter().map(|scope| scope.as_str().into()).collect();
-    boxed.into()
+impl Scopes {
+    /// Returns the granted scopes and, transitively, the scopes that they imply.
+    pub fn expand(&self, granted: &[impl AsRef<str>]) -> Box<[Arc<str>]> {
+        let mut all = BTreeSet::new();
+        let mut open: Vec<_> = granted.iter().map(AsRef::as_ref).take(MAX_SCOPES).collect();
+        while let Some(scope) = open.pop() {
+            if all.len() < MAX_SCOPES * 4
+                && all.insert(Arc::from(scope))
+                && let Some(implied) = self.implies.get(scope)
+            {
+                open.extend(implied.iter().map(String::as_str));
+            }
+        }
+        all.into_iter().collect()
+    }
 }
 
 impl Needs {
@@ -31,22 +43,13 @@ impl Needs {
             for glob in &rule.tools {
                 globs.add(Glob::new(glob)?);
             }
-            tools.push((globs.build()?, box_scopes(&rule.scopes)));
+            tools.push(globs.build()?);
         }
-        let required = box_scopes(&config.required);
-        Ok(Self { required, tools, implies: config.implies.clone() })
-    }
-
-    /// Returns the granted scopes and, transitively, the scopes that they imply.
-    pub(crate) fn expand<'a>(
-        &'a self,
-        granted: impl IntoIterator<Item = &'a str>,
-    ) -> Box<[Arc<str>]> {
-        expand(&self.implies, granted)
+        Ok(Self { scopes: config.clone(), tools })
     }
 
     pub(crate) fn base(&self, identity: &Identity) -> bool {
-        self.required.iter().all(|scope| identity.has_scope(scope))
+        self.scopes.required.iter().all(|scope| identity.has_scope(scope))
     }
 
     /// Returns all scopes that a call of a tool needs, if the caller lacks any of them.
@@ -56,13 +59,13 @@ impl Needs {
         }
         let name = format!("{slug}__{own}");
         let path = format!("{slug}/{own}");
-        let mut all: Vec<&str> = self.required.iter().map(|scope| &**scope).collect();
-        for (globs, scopes) in &self.tools {
+        let mut all: Vec<&str> = self.scopes.required.iter().map(String::as_str).collect();
+        for (globs, rule) in self.tools.iter().zip(&self.scopes.tools) {
             if !globs.is_match(&name) && !globs.is_match(&path) {
                 continue;
             }
-            for scope in scopes {
-                if !all.contains(&&**scope) {
+            for scope in &rule.scopes {
+                if !all.contains(&scope.as_str()) {
                     all.push(scope);
                 }
             }
@@ -70,30 +73,6 @@ impl Needs {
         let has_all = all.iter().all(|scope| identity.has_scope(scope));
         if has_all { None } else { Some(all) }
     }
-}
-
-impl Scopes {
-    /// Returns the scopes of a credential and, transitively, the scopes that they imply.
-    pub fn expand(&self, granted: &[String]) -> Box<[Arc<str>]> {
-        expand(&self.implies, granted.iter().map(String::as_str))
-    }
-}
-
-fn expand<'a>(
-    implies: &'a BTreeMap<String, Vec<String>>,
-    granted: impl IntoIterator<Item = &'a str>,
-) -> Box<[Arc<str>]> {
-    let mut all = BTreeSet::new();
-    let mut open: Vec<_> = granted.into_iter().take(MAX_SCOPES).collect();
-    while let Some(scope) = open.pop() {
-        if all.len() < MAX_SCOPES * 4
-            && all.insert(Arc::from(scope))
-            && let Some(implied) = implies.get(scope)
-        {
-            open.extend(implied.iter().map(String::as_str));
-        }
-    }
-    all.into_iter().collect()
 }
 
 /// Returns whether a text is a scope (RFC 6749, section 3.3) of at most 128 bytes.

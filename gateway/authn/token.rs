@@ -147,10 +147,8 @@ impl Tokens {
 
     fn read<'a>(&self, token: &'a str) -> Result<(Parts<'a>, &Arc<Issuer>), TokenFault> {
         let parts = Parts::read(token, is_access_token)?;
-        let Some(Value::String(named)) = parts.claims.get("iss") else {
-            return Err(TokenFault::Issuer);
-        };
-        let Some(issuer) = self.find_issuer(named) else { return Err(TokenFault::Issuer) };
+        let issuer = claims::text(&parts.claims, "iss").and_then(|named| self.find_issuer(named));
+        let issuer = issuer.ok_or(TokenFault::Issuer)?;
         Ok((parts, issuer))
     }
 }

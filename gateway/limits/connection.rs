@@ -7,7 +7,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use lockgate_egress::{ConnectError, Connector, Policy, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::config::Config;
+use crate::Config;
 
 /// Counts an allowance.
 const SCRIPT: &str = include_str!("take.lua");

@@ -33,8 +33,8 @@ const MAX_REPORTED_WAIT: Duration = Duration::from_secs(24 * 3600);
 
 pub(crate) struct Counts {
     entries: DashMap<u64, CountsEntry, RandomState>,
+    /// The size of `entries`, because counting locks every shard.
     known: AtomicUsize,
-    is_full: AtomicBool,
     hasher: RandomState,
     is_away: AtomicBool,
     /// Keys the hashes that name allowances, in the store and at all gateways.
@@ -65,7 +65,6 @@ impl Counts {
         Self {
             entries: DashMap::default(),
             known: AtomicUsize::new(0),
-            is_full: AtomicBool::new(false),
             hasher: RandomState::new(),
             is_away: AtomicBool::new(true),
             key,
@@ -114,7 +113,8 @@ impl Counts {
         let burst = rate.2.get();
         let mut id = self.hasher.hash_one((of.policy, key.hash_with(&self.hasher)));
         let mut slot = None;
-        if self.is_full.load(Ordering::Relaxed) && !self.entries.contains_key(&id) {
+        let is_full = self.known.load(Ordering::Relaxed) >= MAX_KEYS;
+        if is_full && !self.entries.contains_key(&id) {
             let name = self.name(of.policy, key, None);
             let number = u64::from(u16::from_le_bytes([name[0], name[1]])) % SURPLUS_ENTRIES;
             id = self.hasher.hash_one((of.policy, number));
@@ -130,10 +130,6 @@ impl Counts {
             entry.is_waiting = true;
             self.waiting.lock().push(id);
             self.reporter.notify_one();
-        }
-        drop(entry);
-        if self.known.load(Ordering::Relaxed) >= MAX_KEYS {
-            self.is_full.store(true, Ordering::Relaxed);
         }
         Some(result)
     }
@@ -197,9 +193,7 @@ impl Counts {
             let is_busy = entry.is_waiting || entry.reported != 0;
             is_busy || entry.left_at(now) < f64::from(entry.burst)
         });
-        let known = self.entries.len();
-        self.known.store(known, Ordering::Relaxed);
-        self.is_full.store(known >= MAX_KEYS, Ordering::Relaxed);
+        self.known.store(self.entries.len(), Ordering::Relaxed);
     }
 
     #[cfg(test)]

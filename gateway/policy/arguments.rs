@@ -5,7 +5,6 @@
 mod bounds;
 mod edit;
 mod pointer;
-mod schema;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +16,7 @@ use crate::file::{self, Effect, Others};
 use crate::names::is_listed;
 use crate::path::Path;
 use crate::refusal::{Mistake, mistake};
+use crate::schema;
 use crate::sql::{Effort, Sql};
 use crate::target::TargetKind;
 use crate::url::Url;
@@ -26,7 +26,6 @@ pub(crate) use bounds::expression;
 pub(crate) use edit::{Edit, write};
 use pointer::{Pointer, PointerMatches};
 pub(crate) use pointer::{pointer, read, undisguised};
-pub(crate) use schema::short;
 
 /// Maximum number of arguments named by a policy.
 const MAX_NAMED: usize = 64;
@@ -43,16 +42,10 @@ struct Rule {
     at: Pointer,
     optional: bool,
     forbid: bool,
-    set: Option<Set>,
+    set: Option<file::Set>,
     structural: Vec<Structural>,
     schema: Option<Validator>,
     bounds: Option<Bounds>,
-}
-
-#[derive(Debug)]
-enum Set {
-    To(Value),
-    Default(Value),
 }
 
 impl Arguments {
@@ -117,20 +110,17 @@ fn only_named(object: &Map<String, Value>, named: &BTreeSet<String>) -> Result<(
     no(format!("the argument `{other}` is not allowed here, only {known}"))
 }
 
-impl Set {
-    fn compile(set: &file::Set, at: &Pointer, effect: Effect) -> Result<Self, String> {
-        if effect != Effect::Allow {
-            return Err("is only for an `allow` policy: other policies change no arguments".into());
-        }
-        if !at.is_single() || at.steps.is_empty() {
-            return Err("needs a pointer to one argument".into());
-        }
-        match set {
-            file::Set { to: Some(value), default: None } => Ok(Self::To(value.clone())),
-            file::Set { to: None, default: Some(value) } => Ok(Self::Default(value.clone())),
-            _ => Err("needs either `to` or `default`".into()),
-        }
+fn check_set(set: &file::Set, at: &Pointer, effect: Effect) -> Result<(), String> {
+    if effect != Effect::Allow {
+        return Err("is only for an `allow` policy: other policies change no arguments".into());
     }
+    if !at.is_single() || at.steps.is_empty() {
+        return Err("needs a pointer to one argument".into());
+    }
+    if set.to.is_some() == set.default.is_some() {
+        return Err("needs either `to` or `default`".into());
+    }
+    Ok(())
 }
 
 impl Rule {
@@ -139,8 +129,8 @@ impl Rule {
         let structural = structural(spec)?;
         let schema = under("schema", spec.schema.as_ref().map(schema::compile).transpose())?;
         let bounds = under("value", spec.value.as_ref().map(Bounds::compile).transpose())?;
-        let set = spec.set.as_ref().map(|set| Set::compile(set, &at, effect));
-        let set = under("set", set.transpose())?;
+        let set = spec.set.clone();
+        under("set", set.as_ref().map_or(Ok(()), |set| check_set(set, &at, effect)))?;
         let judges = !structural.is_empty() || schema.is_some() || bounds.is_some();
         if spec.forbid && (judges || set.is_some() || spec.require || spec.optional) {
             return Err(("forbid", "cannot be combined with other rules".into()));
@@ -163,11 +153,8 @@ impl Rule {
     fn put(&self, arguments: &mut Value, edits: &mut Vec<Edit>) -> Result<(), Refusal> {
         let Some(set) = &self.set else { return Ok(()) };
         let is_missing = self.at.find(arguments)?.missing;
-        let value = match set {
-            Set::To(value) => value,
-            Set::Default(value) if is_missing => value,
-            Set::Default(_) => return Ok(()),
-        };
+        let default = set.default.as_ref().filter(|_| is_missing);
+        let Some(value) = set.to.as_ref().or(default) else { return Ok(()) };
         if !edit::put(arguments, &self.at.steps, value) {
             return no(format!("the parent of the argument {} is missing", self.at.text));
         }

@@ -50,11 +50,6 @@ impl Class {
     pub fn mark(&self) -> [u8; 16] {
         self.mark
     }
-
-    /// Returns the errors of conditions that could not be evaluated, for the log.
-    pub fn failures(&self) -> impl Iterator<Item = &str> {
-        self.broken.iter().map(|(_, words)| words.as_str())
-    }
 }
 
 /// A cache of classes by caller and endpoint.

@@ -13,6 +13,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::path::goes_up;
 use crate::{Refusal, no};
 use judge::quoted;
 use model::Model;
@@ -208,10 +209,6 @@ fn advice(roots: &[String]) -> String {
     }
 }
 
-fn goes_up(path: &str) -> bool {
-    path.split('/').any(|part| part == "..")
-}
-
 fn goes_up_behind_a_name(path: &str) -> bool {
     let mut has_name = false;
     for part in path.split('/') {
@@ -225,7 +222,7 @@ fn goes_up_behind_a_name(path: &str) -> bool {
 }
 
 /// Joins and normalises two paths; returns `None` if the result is above `/`.
-fn join(folder: &str, path: &str) -> Option<String> {
+pub fn join(folder: &str, path: &str) -> Option<String> {
     let base = if path.starts_with('/') { "" } else { folder };
     let mut parts: Vec<&str> = Vec::new();
     for part in base.split('/').chain(path.split('/')) {

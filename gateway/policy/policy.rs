@@ -126,15 +126,6 @@ impl Policy {
         self.fingerprint
     }
 
-    /// Returns the number of policies.
-    pub fn len(&self) -> usize {
-        self.rules.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.rules.is_empty()
-    }
-
     /// Returns the class of every caller at every endpoint, if the policies treat all alike.
     pub fn everybody(&self) -> Option<&Arc<Class>> {
         self.everybody.as_ref()

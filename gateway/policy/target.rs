@@ -13,7 +13,6 @@ use serde::Deserialize;
 
 lockgate_text::words! {
     /// The kind of a target, with its name in conditions and messages.
-    #[derive(Hash)]
     pub enum TargetKind {
         Tool = "tool",
         Prompt = "prompt",

@@ -19,7 +19,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AF
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::config::Export;
+use crate::Export;
 
 /// Capacity of the queue; further items are lost.
 pub(crate) const QUEUE_CAPACITY: usize = 2048;

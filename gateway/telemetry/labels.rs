@@ -13,7 +13,6 @@ use crate::histogram::{CONVENTIONS, Histogram};
 
 lockgate_text::words! {
     /// The outcome of a call, as the client observes it.
-    #[derive(Hash)]
     pub enum Outcome {
         Ok = "ok",
         /// A result with `isError`.
@@ -32,7 +31,6 @@ lockgate_text::words! {
 
 lockgate_text::words! {
     /// The type of a failed tool call in which its server was involved.
-    #[derive(Hash)]
     pub enum FailureType {
         /// The server was unreachable, or the connection was lost.
         Connection = "connection",
@@ -48,7 +46,6 @@ lockgate_text::words! {
 
 lockgate_text::words! {
     /// The outcome of a notification that a call awaits approval.
-    #[derive(Hash)]
     pub enum Notification {
         Delivered = "delivered",
         /// All attempts failed.
@@ -60,7 +57,6 @@ lockgate_text::words! {
 
 lockgate_text::words! {
     /// The reason a request was rejected before it became a call.
-    #[derive(Hash)]
     pub enum Rejection {
         /// `Host` is not accepted.
         Host = "host",
@@ -94,7 +90,6 @@ lockgate_text::words! {
 
 lockgate_text::words! {
     /// The reason for a policy denial.
-    #[derive(Hash)]
     pub enum Denial {
         /// The rule forbids the request, or its arguments.
         Policy = "policy",
@@ -113,7 +108,6 @@ lockgate_text::words! {
 
 lockgate_text::words! {
     /// The kind of an unknown name in a request.
-    #[derive(Hash)]
     pub enum Unknown {
         Tool = "tool",
         Prompt = "prompt",
@@ -125,7 +119,6 @@ lockgate_text::words! {
 
 lockgate_text::words! {
     /// The state of a server.
-    #[derive(Hash)]
     pub enum ServerState {
         /// Starting, or waiting for the first retry.
         Pending = "pending",

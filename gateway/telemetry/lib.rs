@@ -7,7 +7,6 @@
 
 pub mod audit;
 mod batches;
-mod config;
 mod counters;
 mod histogram;
 mod labels;
@@ -15,13 +14,15 @@ mod log;
 mod log_records;
 mod metrics;
 mod operation;
-mod process;
 mod readings;
 pub mod request;
 mod trace;
 
+use std::collections::BTreeMap;
+
+use lockgate_text::settings;
+
 pub use batches::{ExportError, Way};
-pub use config::{Config, Export, Format};
 pub use counters::{
     Bounds, Number, RECENT_STEP, RECENT_STEPS, RecentCalls, ServerFigures, ServerMetrics,
     ToolFigures, ToolMetrics,
@@ -35,3 +36,56 @@ pub use log::{Guard, LogError, init};
 pub use metrics::{Gauges, KeySet, Metrics};
 pub use operation::{CallTrace, Note, OperationSpan, TOOL_ERROR, Target, Tracer};
 pub use trace::{TraceContext, TraceParent};
+
+// The validated configuration of telemetry. Nothing here reads a file or the environment.
+
+/// Logs, traces and the bounds of metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Filter as in `tracing`'s `EnvFilter`: `info`, `lockgate=debug,warn` …
+    pub level: String,
+    pub format: Format,
+    /// OTLP/HTTP endpoint for traces, such as `http://127.0.0.1:4318/v1/traces`; no export without
+    /// it.
+    pub otlp: Option<url::Url>,
+    /// OTLP/HTTP endpoint for log lines, such as `http://127.0.0.1:4318/v1/logs`.
+    pub otlp_logs: Option<url::Url>,
+    /// Settings of both exports.
+    pub export: Export,
+    /// Tools counted individually; further tools are counted together as `other`.
+    pub tools: usize,
+    pub audit: Option<audit::Config>,
+}
+
+/// Settings of exports to a collector.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Export {
+    /// Headers for the collector, which may be secret.
+    pub headers: BTreeMap<String, String>,
+    pub service_name: String,
+    /// Further attributes of the process.
+    pub resource: BTreeMap<String, String>,
+    /// Recorded traces per thousand that begin here.
+    pub sampled: u16,
+}
+
+impl Default for Export {
+    fn default() -> Self {
+        Self {
+            headers: BTreeMap::new(),
+            service_name: "lockgate".to_owned(),
+            resource: BTreeMap::new(),
+            sampled: 1000,
+        }
+    }
+}
+
+// Hides the headers.
+lockgate_text::debug_fields!(Export: service_name, resource, sampled);
+
+settings! {
+    /// The format of log lines on stderr: readable text, in colour on a terminal, or one JSON
+    /// object per line.
+    #[serde(rename_all = "lowercase")]
+    pub enum Format { Text, Json }
+}

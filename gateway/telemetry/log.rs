@@ -12,10 +12,10 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt as lines, reload};
 
 use crate::batches::{ExportError, Way};
-use crate::config::{Config, Format};
 use crate::log_records::{LogExport, write_lists};
 use crate::metrics::Metrics;
 use crate::request;
+use crate::{Config, Format};
 
 /// A handle to the log level, and to the exported lines.
 #[derive(Clone, Debug)]

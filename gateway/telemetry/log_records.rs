@@ -23,8 +23,8 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
+use crate::Config;
 use crate::batches::{self, Collector, ExportError, Item, Queue, Waiting, Way};
-use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::request;
 

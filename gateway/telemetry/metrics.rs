@@ -11,8 +11,8 @@ use lockgate_text::date::now;
 use parking_lot::{Mutex, RwLock};
 use prometheus::proto::LabelPair;
 
+use crate::Config;
 use crate::audit::AuditCounters;
-use crate::config::Config;
 use crate::counters::{Made, Number, RecentCalls, ServerFigures, ServerMetrics, ToolMetrics};
 use crate::labels::{
     Denial, Durations, Notification, OTHER, OperationLabels, Rejection, Unknown, pair,
@@ -46,7 +46,8 @@ pub(crate) struct Numbers {
     /// stored.
     pub(crate) denials: RwLock<BTreeMap<Arc<str>, [AtomicU64; Denial::ALL.len()]>>,
     pub(crate) unknown: [AtomicU64; Unknown::ALL.len()],
-    pub(crate) statuses: Statuses,
+    /// HTTP responses by status, from [`FIRST_STATUS`] on.
+    pub(crate) statuses: Vec<AtomicU64>,
     /// Failed and successful reloads of the configuration.
     pub(crate) reloads: [AtomicU64; 2],
     pub(crate) has_failed_reload: AtomicBool,
@@ -68,7 +69,7 @@ pub(crate) struct Numbers {
     /// Unset if no lines are exported.
     pub(crate) lost_logs: OnceLock<Arc<AtomicU64>>,
     pub(crate) audit: Arc<AuditCounters>,
-    /// Bound of [`Servers::has_too_many_tools`].
+    /// Bound on the tools of the operator's servers, and on those of organisations.
     tools: usize,
 }
 
@@ -100,7 +101,8 @@ lockgate_text::debug_fields!(Metrics);
 
 impl Metrics {
     pub fn new(config: &Config) -> Self {
-        let numbers = Numbers { tools: config.tools, ..Numbers::default() };
+        let statuses = (0..STATUS_COUNT).map(|_| AtomicU64::new(0)).collect();
+        let numbers = Numbers { tools: config.tools, statuses, ..Numbers::default() };
         // The process starts with a valid configuration.
         numbers.last_reload.store(now(), Relaxed);
         Self(Arc::new(numbers))
@@ -115,7 +117,7 @@ impl Metrics {
         if let Some(known) = all.entry(organisation, server).tools.get(&tool) {
             return known.clone();
         }
-        let is_full = all.has_too_many_tools(organisation, self.0.tools);
+        let is_full = all.is_full(organisation, self.0.tools, |entry| entry.tools.len());
         let entry = all.entry(organisation, server);
         if is_full {
             return entry.other_tools();
@@ -235,7 +237,7 @@ impl Metrics {
     /// Counts an HTTP response.
     pub fn responded(&self, status: u16) {
         let place = usize::from(status).wrapping_sub(FIRST_STATUS);
-        if let Some(counter) = self.0.statuses.0.get(place) {
+        if let Some(counter) = self.0.statuses.get(place) {
             counter.fetch_add(1, Relaxed);
         }
     }
@@ -320,7 +322,11 @@ impl Servers {
     /// Returns the entry of a server, or the shared entry if the bound is reached.
     fn entry(&mut self, organisation: Option<&str>, slug: &str) -> &mut ServerEntry {
         let label = ServerLabel::new(organisation, slug);
-        if !self.by_label.contains_key(&label) && self.has_too_many(&label) {
+        let own = label.organisation.as_deref();
+        if own.is_some()
+            && !self.by_label.contains_key(&label)
+            && self.is_full(own, MAX_OWN, |entry| usize::from(!entry.is_other))
+        {
             let shared =
                 ServerLabel { organisation: Some(OTHER.to_owned()), slug: OTHER.to_owned() };
             let other = self.by_label.entry(shared).or_default();
@@ -330,37 +336,23 @@ impl Servers {
         self.by_label.entry(label).or_default()
     }
 
-    fn has_too_many(&self, label: &ServerLabel) -> bool {
+    /// Returns whether a bound is reached: `most` each for the operator's servers and for those of
+    /// organisations, of which an organisation may take a part. `count` is of a server's entry.
+    fn is_full(
+        &self,
+        organisation: Option<&str>,
+        most: usize,
+        count: fn(&ServerEntry) -> usize,
+    ) -> bool {
         let mut all = 0;
         let mut own = 0;
-        for (known, entry) in &self.by_label {
-            all += usize::from(known.organisation.is_some() && !entry.is_other);
-            own += usize::from(known.organisation == label.organisation);
-        }
-        label.organisation.is_some() && (all >= MAX_OWN || own >= MAX_OWN / ORGANISATION_DIVISOR)
-    }
-
-    /// Returns whether a further tool must share counters, given a bound of `most` tools each for
-    /// the operator's servers and for those of organisations.
-    fn has_too_many_tools(&self, organisation: Option<&str>, most: usize) -> bool {
-        let mut all = 0;
-        let mut own = 0;
-        for (known, entry) in &self.by_label {
-            let known = known.organisation.as_deref();
-            all += if known.is_some() == organisation.is_some() { entry.tools.len() } else { 0 };
-            own += if known == organisation { entry.tools.len() } else { 0 };
+        for (label, entry) in &self.by_label {
+            let known = label.organisation.as_deref();
+            all += if known.is_some() == organisation.is_some() { count(entry) } else { 0 };
+            own += if known == organisation { count(entry) } else { 0 };
         }
         let part = (most / ORGANISATION_DIVISOR).max(1);
         all >= most || organisation.is_some() && own >= part
-    }
-}
-
-/// HTTP responses by status. Every status has a counter from the start.
-pub(crate) struct Statuses(pub(crate) [AtomicU64; STATUS_COUNT]);
-
-impl Default for Statuses {
-    fn default() -> Self {
-        Self(std::array::from_fn(|_| AtomicU64::new(0)))
     }
 }
 

@@ -16,8 +16,8 @@ use opentelemetry_sdk::trace::SpanData;
 use parking_lot::Mutex;
 use prost::Message as _;
 
+use crate::Config;
 use crate::batches::{self, Collector, ExportError, Item, Queue, Way};
-use crate::config::Config;
 use crate::labels::{CALLERS_FAULTS, Network, OTHER_METHOD};
 use crate::metrics::Metrics;
 use crate::trace::TraceContext;

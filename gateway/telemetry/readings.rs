@@ -2,6 +2,7 @@
 //! them.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,7 +15,6 @@ use crate::audit::ForwardCounters;
 use crate::counters::{Bounds, ServerMetrics, ToolMetrics};
 use crate::labels::{Denial, Notification, OTHER, Outcome, Rejection, ServerState, Unknown, pair};
 use crate::metrics::{FIRST_STATUS, Metrics, Numbers};
-use crate::process;
 
 /// Name and help of a family.
 type Named = (&'static str, &'static str);
@@ -275,7 +275,7 @@ impl Families {
         }
         let responses =
             ("lockgate_http_responses_total", "HTTP responses by status, for all paths");
-        for (at, count) in numbers.statuses.0.iter().enumerate() {
+        for (at, count) in numbers.statuses.iter().enumerate() {
             let count = count.load(Relaxed);
             if count > 0 {
                 let status = (FIRST_STATUS + at).to_string();
@@ -314,7 +314,7 @@ impl Families {
         let start = ("process_start_time_seconds", "Start time of the process, in Unix seconds");
         let started = numbers.made.time.duration_since(UNIX_EPOCH).unwrap_or_default();
         self.add(start, Vec::new(), started.as_secs_f64());
-        for (family, value) in process::read_usage().into_iter().flatten() {
+        for (family, value) in read_usage().into_iter().flatten() {
             self.add(family, Vec::new(), value);
         }
     }
@@ -369,3 +369,60 @@ impl Families {
         }
     }
 }
+
+// Resource usage of this process according to the kernel, read on demand if available.
+
+/// Processor time ticks per second: the constant `USER_HZ` on all supported Linux machines.
+const TICKS_PER_SECOND: f64 = 100.0;
+const FOLDER: &str = "/proc/self";
+
+/// Returns the process metrics under their conventional Prometheus names.
+fn read_usage() -> Option<Vec<(Named, f64)>> {
+    let folder = Path::new(FOLDER);
+    let stat = read(&folder.join("stat"))?;
+    let status = read(&folder.join("status"))?;
+    let limits = read(&folder.join("limits"))?;
+    parse(&stat, &status, &limits, count_files(&folder.join("fd"))?)
+}
+
+fn parse(stat: &str, status: &str, limits: &str, open_files: u64) -> Option<Vec<(Named, f64)>> {
+    // The program name, in parentheses, may contain any character.
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let mut times = after_name.split_whitespace().skip(11);
+    let user: u64 = times.next()?.parse().ok()?;
+    let system: u64 = times.next()?.parse().ok()?;
+    let cpu_seconds = (user + system) as f64 / TICKS_PER_SECOND;
+    let resident = find_number(status, "VmRSS:")? * 1024;
+    let virtual_bytes = find_number(status, "VmSize:")? * 1024;
+    let mut usage = vec![
+        (("process_cpu_seconds_total", "CPU time of the process"), cpu_seconds),
+        (("process_resident_memory_bytes", "Resident memory"), resident as f64),
+        (("process_virtual_memory_bytes", "Virtual memory"), virtual_bytes as f64),
+        (("process_threads", "Threads"), find_number(status, "Threads:")? as f64),
+        (("process_open_fds", "Open file descriptors"), open_files as f64),
+    ];
+    // Not a number without a limit.
+    if let Some(limit) = find_number(limits, "Max open files") {
+        usage.push((("process_max_fds", "Maximum number of open file descriptors"), limit as f64));
+    }
+    Some(usage)
+}
+
+fn find_number(lines: &str, name: &str) -> Option<u64> {
+    let rest = lines.lines().find_map(|line| line.strip_prefix(name))?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+#[allow(clippy::disallowed_methods, reason = "what the kernel says of this process alone")]
+fn read(path: &Path) -> Option<String> {
+    std::fs::read_to_string(path).ok()
+}
+
+#[allow(clippy::disallowed_methods, reason = "what the kernel says of this process alone")]
+fn count_files(folder: &Path) -> Option<u64> {
+    // The listing includes the folder's own handle.
+    Some((std::fs::read_dir(folder).ok()?.count() as u64).saturating_sub(1))
+}
+
+#[cfg(test)]
+mod tests;

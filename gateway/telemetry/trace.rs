@@ -1,8 +1,9 @@
 //! W3C Trace Context (level 1, with the random flag of level 2). Invalid values are rejected, never
 //! repaired. `baggage` is not read and hence not forwarded.
 
-use std::fmt;
 use std::sync::Arc;
+
+use lockgate_text::hex;
 
 /// `tracestate` beyond this is dropped; the specification requires forwarding at least 512.
 const MAX_STATE: usize = 512;
@@ -25,7 +26,7 @@ impl TraceContext {
     /// is dropped.
     pub fn parse(traceparent: &str, tracestate: Option<&str>) -> Option<Self> {
         let bytes = traceparent.as_bytes();
-        let version = u8::try_from(hex(bytes.get(..2)?)?).ok()?;
+        let version = u8::try_from(unhex(bytes.get(..2)?)?).ok()?;
         // Version 0 ends here; later ones may continue after a dash. 255 is not a version.
         match (version, bytes.get(55)) {
             (0xff, _) | (0, Some(_)) => return None,
@@ -35,9 +36,9 @@ impl TraceContext {
         if [2, 35, 52].iter().any(|at| bytes.get(*at) != Some(&b'-')) {
             return None;
         }
-        let trace = hex(bytes.get(3..35)?)?;
-        let span = u64::try_from(hex(bytes.get(36..52)?)?).ok()?;
-        let flags = u8::try_from(hex(bytes.get(53..55)?)?).ok()? & (SAMPLED_FLAG | RANDOM_FLAG);
+        let trace = unhex(bytes.get(3..35)?)?;
+        let span = u64::try_from(unhex(bytes.get(36..52)?)?).ok()?;
+        let flags = u8::try_from(unhex(bytes.get(53..55)?)?).ok()? & (SAMPLED_FLAG | RANDOM_FLAG);
         if trace == 0 || span == 0 {
             return None;
         }
@@ -72,12 +73,12 @@ impl TraceContext {
         self.flags
     }
 
-    /// Returns the `traceparent` value to forward, without allocating. Equal to [`fmt::Display`].
+    /// Returns the `traceparent` value to forward, without allocating.
     pub fn traceparent(&self) -> TraceParent {
         let mut text = *b"00-00000000000000000000000000000000-0000000000000000-00";
-        write_hex(&mut text[3..35], self.trace);
-        write_hex(&mut text[36..52], self.span.into());
-        write_hex(&mut text[53..55], self.flags.into());
+        hex::write(&self.trace.to_be_bytes(), &mut text[3..35]);
+        hex::write(&self.span.to_be_bytes(), &mut text[36..52]);
+        hex::write(&[self.flags], &mut text[53..55]);
         TraceParent(text)
     }
 
@@ -87,45 +88,22 @@ impl TraceContext {
     }
 }
 
-impl fmt::Display for TraceContext {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.traceparent().as_str())
-    }
-}
-
 /// A `traceparent` value in place: 55 ASCII characters.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceParent([u8; 55]);
 
 impl TraceParent {
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or("")
     }
-
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl fmt::Debug for TraceParent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }
 
 /// Parses at most 32 lower-case hexadecimal digits, as the specification requires.
-fn hex(digits: &[u8]) -> Option<u128> {
+fn unhex(digits: &[u8]) -> Option<u128> {
     if !digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')) {
         return None;
     }
     u128::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
-}
-
-fn write_hex(into: &mut [u8], mut value: u128) {
-    for place in into.iter_mut().rev() {
-        *place = b"0123456789abcdef"[(value & 15) as usize];
-        value >>= 4;
-    }
 }
 
 /// Checks that members are `key=value`, separated by commas with optional blanks. Empty members are

@@ -1,14 +1,18 @@
 //! Hexadecimal digits.
 
-use std::fmt::Write as _;
-
 /// Encodes bytes as lowercase digits.
 pub fn encode(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
+    let mut digits = vec![0; bytes.len() * 2];
+    write(bytes, &mut digits);
+    String::from_utf8(digits).unwrap_or_default()
+}
+
+/// Writes bytes as lowercase digits, two for each, without the cost of a formatter.
+pub fn write(bytes: &[u8], digits: &mut [u8]) {
+    const DIGITS: [u8; 16] = *b"0123456789abcdef";
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
+        pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
     }
-    text
 }
 
 /// Returns the digits of `N` random bytes, which cannot be guessed; `None` if the system has none.

@@ -29,7 +29,6 @@ use crate::provider::{
     add_bytes, follow,
 };
 use crate::server::ServerDefinition;
-use crate::tool::Client;
 use compile::{Compiled, ContentPlace, FoundContent};
 
 /// Cache lifetime of configured content at clients.
@@ -88,20 +87,11 @@ impl Provider for Content {
         }
     }
 
-    fn prompt<'a>(
-        &'a self,
-        name: &'a str,
-        arguments: &'a Map<String, Value>,
-        _: Client<'a>,
-    ) -> BoxFuture<'a, Result<Value, String>> {
-        Box::pin(async move { self.0.compiled.prompt(name, arguments) })
+    fn prompt(&self, name: &str, arguments: &Map<String, Value>) -> Result<Value, String> {
+        self.0.compiled.prompt(name, arguments)
     }
 
-    fn read<'a>(
-        &'a self,
-        uri: &'a str,
-        _: Client<'a>,
-    ) -> BoxFuture<'a, Result<Option<Contents>, String>> {
+    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Option<Contents>, String>> {
         Box::pin(async move {
             let Some(FoundContent { place, mime_type }) = self.0.compiled.find(uri) else {
                 return Ok(None);

@@ -130,40 +130,29 @@ impl Provider for Examples {
         }
     }
 
-    fn prompt<'a>(
-        &'a self,
-        name: &'a str,
-        arguments: &'a Map<String, Value>,
-        _: Client<'a>,
-    ) -> BoxFuture<'a, Result<Value, String>> {
-        Box::pin(async move {
-            if name != "greet" {
-                return Err(format!("unknown prompt: {name}"));
+    fn prompt(&self, name: &str, arguments: &Map<String, Value>) -> Result<Value, String> {
+        if name != "greet" {
+            return Err(format!("unknown prompt: {name}"));
+        }
+        let whom = match arguments.get("name") {
+            Some(Value::String(whom)) if whom.len() <= MAX_NAME => whom,
+            Some(Value::String(whom)) => {
+                return Err(format!(
+                    "`name` must have at most {MAX_NAME} bytes, received {}",
+                    whom.len()
+                ));
             }
-            let whom = match arguments.get("name") {
-                Some(Value::String(whom)) if whom.len() <= MAX_NAME => whom,
-                Some(Value::String(whom)) => {
-                    return Err(format!(
-                        "`name` must have at most {MAX_NAME} bytes, received {}",
-                        whom.len()
-                    ));
-                }
-                Some(_) => return Err("`name` must be a string".into()),
-                None => return Err("the argument `name` is missing; expected a string".into()),
-            };
-            let words = format!("Please greet {whom} warmly, in one sentence.");
-            Ok(json!({
-                "description": "A greeting",
-                "messages": [{"role": "user", "content": {"type": "text", "text": words}}],
-            }))
-        })
+            Some(_) => return Err("`name` must be a string".into()),
+            None => return Err("the argument `name` is missing; expected a string".into()),
+        };
+        let words = format!("Please greet {whom} warmly, in one sentence.");
+        Ok(json!({
+            "description": "A greeting",
+            "messages": [{"role": "user", "content": {"type": "text", "text": words}}],
+        }))
     }
 
-    fn read<'a>(
-        &'a self,
-        uri: &'a str,
-        _: Client<'a>,
-    ) -> BoxFuture<'a, Result<Option<Contents>, String>> {
+    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Option<Contents>, String>> {
         Box::pin(async move {
             let (kind, words) = if uri == README {
                 (

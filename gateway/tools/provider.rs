@@ -12,8 +12,6 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
-use crate::tool::Client;
-
 /// Prompts and resources of a server. Results and items are JSON as defined by MCP.
 pub(crate) trait Provider: Send + Sync + 'static {
     /// Returns which of prompts, resources, subscriptions and completions it offers. The server
@@ -28,21 +26,12 @@ pub(crate) trait Provider: Send + Sync + 'static {
     fn items(&self, kind: ListKind) -> Vec<Value>;
 
     /// Returns the result of `prompts/get`; an error is the caller's mistake.
-    fn prompt<'a>(
-        &'a self,
-        name: &'a str,
-        _arguments: &'a Map<String, Value>,
-        _client: Client<'a>,
-    ) -> BoxFuture<'a, Result<Value, String>> {
-        Box::pin(async move { Err(format!("unknown prompt: {name}")) })
+    fn prompt(&self, name: &str, _arguments: &Map<String, Value>) -> Result<Value, String> {
+        Err(format!("unknown prompt: {name}"))
     }
 
     /// Returns the contents of a resource; `None` if there is no such resource.
-    fn read<'a>(
-        &'a self,
-        _uri: &'a str,
-        _client: Client<'a>,
-    ) -> BoxFuture<'a, Result<Option<Contents>, String>> {
+    fn read<'a>(&'a self, _uri: &'a str) -> BoxFuture<'a, Result<Option<Contents>, String>> {
         Box::pin(async { Ok(None) })
     }
 

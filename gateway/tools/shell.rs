@@ -6,13 +6,12 @@ mod config;
 mod confine;
 mod execute;
 mod folder;
-mod guard;
 mod launch;
 mod program;
 mod run;
 
 pub use config::{Config, Landlock, Root};
-pub use guard::confined;
+pub use confine::confined;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

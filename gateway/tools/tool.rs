@@ -258,20 +258,13 @@ fn properties_schema(mut schema: Value, properties: Value) -> Value {
 pub(crate) struct Output {
     /// Matches the spec's output schema.
     pub(crate) structured: Value,
-    /// Content for the model; if empty, the structured result is sent as JSON text.
-    pub(crate) content: Vec<Value>,
-}
-
-impl Output {
-    /// Creates a result with text that reads better than JSON.
-    pub(crate) fn with_text(structured: Value, text: impl Into<String>) -> Self {
-        Self { structured, content: vec![json!({"type": "text", "text": text.into()})] }
-    }
+    /// Text for the model, if it reads better than the structured result as JSON.
+    pub(crate) text: Option<String>,
 }
 
 impl From<Value> for Output {
     fn from(structured: Value) -> Self {
-        Self { structured, content: Vec::new() }
+        Self { structured, text: None }
     }
 }
 

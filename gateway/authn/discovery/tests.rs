@@ -31,7 +31,7 @@ fn metadata_is_looked_for_in_the_order_of_the_specification() {
 fn metadata_must_be_the_issuers_own_and_as_secure() {
     let keys = |issuer: &str, named: &str, uri: &str| {
         let document = json!({"issuer": named, "jwks_uri": uri});
-        if is_of(&document, issuer) {
+        if text(&document, "issuer") == Some(issuer) {
             read_address(&document, "jwks_uri", issuer)
         } else {
             Err("another issuer".into())

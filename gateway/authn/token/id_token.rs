@@ -2,11 +2,11 @@
 //! Signature, times and claims are checked as for access tokens; an access token of RFC 9068 is
 //! rejected. Reference: OpenID Connect Core 1.0, section 3.1.3.7.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::audiences;
 use super::parts::{Parts, TimeFault, TokenFault};
-use crate::claims;
+use crate::claims::{self, text};
 use crate::identity::Identity;
 use crate::jwks::Issuer;
 use crate::provider::SignInError;
@@ -43,7 +43,7 @@ pub(crate) async fn verify(
         Err(TimeFault::Unreadable(_)) => return Err(SignInError::Token),
         Err(TimeFault::Over | TimeFault::Early(_)) => return Err(SignInError::Clock),
     }
-    if !parts.claims.contains_key("iat") {
+    if parts.claims.get("iat").is_none() {
         return Err(SignInError::Token);
     }
     check_audience(&parts.claims, expected.client_id)?;
@@ -60,7 +60,7 @@ fn is_id_token(typ: &str) -> bool {
 
 /// Checks that the token is for this client. `azp`, if present, must name this client; it is
 /// required with several audiences.
-fn check_audience(claims: &Map<String, Value>, client_id: &str) -> Result<(), SignInError> {
+fn check_audience(claims: &Value, client_id: &str) -> Result<(), SignInError> {
     let Some(all) = audiences(claims.get("aud")) else { return Err(SignInError::Audience) };
     let is_meant = all.iter().any(|one| one == client_id);
     let has_asked = match claims.get("azp") {
@@ -74,7 +74,7 @@ fn check_audience(claims: &Map<String, Value>, client_id: &str) -> Result<(), Si
 /// configured, an account without an organisation is rejected instead of joining the default
 /// organisation.
 fn read_identity(
-    mut claims: Map<String, Value>,
+    mut claims: Value,
     issuer: &Issuer,
     granted: &str,
     needs: &Needs,
@@ -82,7 +82,7 @@ fn read_identity(
     let places = &issuer.config.claims;
     let mut own = places.scopes.iter();
     if !own.any(|place| claims::find(&claims, place).is_some()) {
-        claims.insert("scope".into(), granted.into());
+        claims["scope"] = granted.into();
     }
     let identity = claims::identity(&claims, &issuer.config.issuer, places, needs);
     let Some(identity) = identity else { return Err(SignInError::NoSubject) };
@@ -92,10 +92,6 @@ fn read_identity(
         }
         _ => Ok(identity),
     }
-}
-
-fn text<'a>(claims: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
-    claims.get(name)?.as_str()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::Algorithm;
 use lockgate_text::date::now;
 use lockgate_text::json::{self, Reader};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::jwks;
 use crate::jwks::Issuer;
@@ -35,15 +35,16 @@ pub(super) struct Parts<'a> {
     pub(super) signed: &'a str,
     signature: &'a str,
     header: Header,
-    pub(super) claims: Map<String, Value>,
+    /// An object.
+    pub(super) claims: Value,
 }
 
 impl Header {
     /// Reads a header. `is_type` accepts the `typ` of tokens for the intended use.
-    fn read(members: &Map<String, Value>, is_type: fn(&str) -> bool) -> Result<Self, TokenFault> {
+    fn read(members: &Value, is_type: fn(&str) -> bool) -> Result<Self, TokenFault> {
         // Each of these changes the meaning of the other members, regardless of its value.
         for name in ["crit", "enc", "zip", "b64"] {
-            if members.contains_key(name) {
+            if members.get(name).is_some() {
                 return Err(TokenFault::Header);
             }
         }
@@ -75,12 +76,10 @@ fn split(token: &str) -> Option<(&str, &str)> {
 }
 
 /// Decodes a JSON object. Rejects duplicate members, which parsers disagree about.
-fn read_part(part: &str) -> Result<Map<String, Value>, TokenFault> {
+fn read_part(part: &str) -> Result<Value, TokenFault> {
     let Ok(bytes) = URL_SAFE_NO_PAD.decode(part) else { return Err(TokenFault::Form) };
-    match Reader::exact(json::MAX_DEPTH).read(&bytes) {
-        Ok(Value::Object(members)) => Ok(members),
-        _ => Err(TokenFault::Form),
-    }
+    let part = Reader::exact(json::MAX_DEPTH).read(&bytes).ok();
+    part.filter(Value::is_object).ok_or(TokenFault::Form)
 }
 
 impl<'a> Parts<'a> {

@@ -58,7 +58,7 @@ fn main() {
     {
         println!(
             "{:60} {:8.1} ms",
-            format!("compiling {} policies", policy.len()),
+            format!("compiling {POLICIES} policies"),
             began.elapsed().as_secs_f64() * 1e3
         );
     }

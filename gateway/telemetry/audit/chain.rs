@@ -1,6 +1,8 @@
 //! The chain: every record has a number, and a hash over the previous record's hash and its own
 //! bytes. Without a key, any reader can compute the hash (BLAKE3); with a key, only its owner can.
 
+use lockgate_text::hex;
+
 /// The hash before the first record.
 pub(super) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 /// Maximum length of a written record, with its hash and line break.
@@ -50,6 +52,13 @@ impl Hex {
         text.as_bytes().try_into().ok().filter(|_| is_hex).map(Self)
     }
 
+    /// Formats a hash. The library's own formatting costs as much as hashing a short text.
+    fn of(hash: &blake3::Hash) -> Self {
+        let mut digits = [0; HASH_DIGITS];
+        hex::write(hash.as_bytes(), &mut digits);
+        Self(digits)
+    }
+
     pub(super) fn as_str(&self) -> &str {
         // Digits are valid UTF-8.
         std::str::from_utf8(&self.0).unwrap_or("")
@@ -67,7 +76,7 @@ impl Seal {
 
     pub(super) fn digest(&self, bytes: &[u8]) -> Hex {
         // Without a hasher, which is 2 KB: arguments are digested on the path of a call.
-        hex(&match &self.0 {
+        Hex::of(&match &self.0 {
             Some(key) => blake3::keyed_hash(key, bytes),
             None => blake3::hash(bytes),
         })
@@ -75,7 +84,7 @@ impl Seal {
 
     /// Returns the hash of a record after the record with the hash `prev`.
     fn hash(&self, prev: &Hex, record: &[u8]) -> Hex {
-        hex(&self.hasher().update(&prev.0).update(record).finalize())
+        Hex::of(&self.hasher().update(&prev.0).update(record).finalize())
     }
 
     /// Returns the hash in a line without its break, if it is correct after the hash `prev`.
@@ -104,16 +113,6 @@ impl Chain {
         self.bytes.extend_from_slice(&self.tip.hash.0);
         self.bytes.extend_from_slice(b"\"}\n");
     }
-}
-
-/// Formats a hash. The library's own formatting costs as much as hashing a short text.
-fn hex(hash: &blake3::Hash) -> Hex {
-    const DIGITS: [u8; 16] = *b"0123456789abcdef";
-    let mut digits = [0; HASH_DIGITS];
-    for (pair, byte) in digits.chunks_exact_mut(2).zip(hash.as_bytes()) {
-        pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-    }
-    Hex(digits)
 }
 
 /// Returns the hash that a line without its break carries. It is not verified.

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::config::Export;
+use crate::Export;
 
 impl<T> Waiting<T> {
     pub(crate) fn into_items(mut self) -> Vec<T> {

@@ -123,7 +123,7 @@ fn logging_is_set_up_once() {
         format: Format::Text,
         otlp: None,
         otlp_logs: None,
-        export: crate::config::Export::default(),
+        export: crate::Export::default(),
         tools: 1,
         audit: None,
     };

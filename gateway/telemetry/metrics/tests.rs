@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::config::Format;
+use crate::Format;
 use crate::labels::{FailureType, Outcome, ServerState};
 
 fn metrics(tools: usize) -> Metrics {
@@ -14,7 +14,7 @@ fn metrics(tools: usize) -> Metrics {
         format: Format::Text,
         otlp: None,
         otlp_logs: None,
-        export: crate::config::Export::default(),
+        export: crate::Export::default(),
         tools,
         audit: None,
     })

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::batches::QUEUE_CAPACITY;
-use crate::config::{Export, Format};
+use crate::{Export, Format};
 
 fn lost(tracer: &Tracer) -> u64 {
     tracer.queue.lost().load(Relaxed)

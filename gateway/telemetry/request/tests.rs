@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use super::*;
-use crate::config::Format;
+use crate::Format;
 use crate::log::tests::logged;
 
 fn run(tag: Tag, act: impl FnOnce()) {

@@ -3,9 +3,8 @@
 //! Then the session is reset. Roles that may do more than read tables are rejected. The driver
 //! opens its own sockets, to the address that the operator configured.
 
-mod place;
-
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use lockgate_egress::Connector;
 use mysql_async::consts::{ColumnFlags, ColumnType};
@@ -13,13 +12,12 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Column as Field, Conn, Error, Opts, OptsBuilder, Params, SslOpts, Value as Sql};
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::answer::{Answer, Ask, Column, binary, document, float, signed, unsigned};
 use super::config::{Network, Settings};
 use super::remote::{ACQUIRE_TIMEOUT, Remote, end_timeout, within};
 use crate::tool::{ToolError, first_chars};
-use place::{Ending, MysqlSlot, Name};
 
 /// Prefix of a statement to explain.
 pub(super) const EXPLAIN: &str = "EXPLAIN FORMAT=JSON";
@@ -121,7 +119,7 @@ impl Mysql {
     /// Reads the version and identity of a new connection's server, and the role's grants if they
     /// matter.
     async fn look(&self, mut conn: Conn) -> Result<(Session, Vec<String>), Error> {
-        let (version, server) = place::server(&mut conn).await?;
+        let (version, server) = find_server(&mut conn).await?;
         let name = Name { server, id: conn.id() };
         let privileged = self.remote.network.privileged;
         let grants = if privileged { Vec::new() } else { conn.query("SHOW GRANTS").await? };
@@ -324,6 +322,117 @@ fn kind(field: &Field) -> String {
     );
     let unsigned = number && field.flags().contains(ColumnFlags::UNSIGNED_FLAG);
     if unsigned { format!("{word} unsigned") } else { word.to_owned() }
+}
+
+// A slot in the pool, and its session. The server does not detect an abandoned connection before
+// its statement ends, so the session is killed. It keeps the slot until it is gone.
+
+/// Timeout of an attempt to end a session.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
+/// Interval between two checks of whether a session is gone.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Error codes of both servers for a missing session, or a session of another user.
+const NO_SESSION_OF_OURS: [u16; 2] = [1094, 1095];
+
+/// Resources for ending a session.
+#[derive(Clone)]
+struct Ending {
+    options: Opts,
+    /// At most one extra session per pool ends others at a time, beyond the pool's limit.
+    turn: Arc<Semaphore>,
+}
+
+/// Identifies a session at one server. Behind a load balancer, the same id may be another session
+/// at another server.
+#[derive(Clone, PartialEq, Eq)]
+struct Name {
+    server: String,
+    id: u32,
+}
+
+/// A slot of the pool. When dropped, it is released at once, or after its session is gone.
+struct MysqlSlot {
+    permit: Option<OwnedSemaphorePermit>,
+    ending: Ending,
+    /// The session in use, and the deadline of its statement.
+    busy: Option<(Name, Instant)>,
+}
+
+impl MysqlSlot {
+    fn new(permit: OwnedSemaphorePermit, ending: Ending) -> Self {
+        Self { permit: Some(permit), ending, busy: None }
+    }
+
+    /// Marks a session as in use, by a statement that ends within `most`.
+    fn enter(&mut self, name: Name, most: Duration) {
+        self.busy = Some((name, Instant::now() + most));
+    }
+
+    /// Marks the session as no longer in use.
+    fn leave(&mut self) {
+        self.busy = None;
+    }
+}
+
+impl Drop for MysqlSlot {
+    fn drop(&mut self) {
+        if let Some((name, deadline)) = self.busy.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let permit = self.permit.take();
+            let ending = self.ending.clone();
+            runtime.spawn(async move {
+                end(&ending, &name, deadline).await;
+                drop(permit);
+            });
+        }
+    }
+}
+
+/// Ends a session. Returns once it is gone, at the latest after its statement's timeout.
+async fn end(ending: &Ending, name: &Name, deadline: Instant) {
+    let Ok(Ok(turn)) = tokio::time::timeout_at(deadline.into(), ending.turn.acquire()).await else {
+        return;
+    };
+    let ended = tokio::time::timeout(END_TIMEOUT, kill(&ending.options, name)).await;
+    drop(turn);
+    if !matches!(ended, Ok(Ok(true))) {
+        tracing::warn!(
+            session = name.id,
+            "an abandoned statement could not be ended and runs until its timeout"
+        );
+        tokio::time::sleep_until(deadline.into()).await;
+    }
+}
+
+/// Kills a session from another connection. Returns whether it is gone.
+async fn kill(options: &Opts, name: &Name) -> Result<bool, Error> {
+    let mut conn = Conn::new(options.clone()).await?;
+    if find_server(&mut conn).await?.1 != name.server {
+        return Ok(false);
+    }
+    // A killed session remains listed until it has ended.
+    while is_there(conn.query_drop(format!("KILL {}", name.id)).await)? {
+        tokio::time::sleep(CHECK_INTERVAL).await;
+    }
+    conn.disconnect().await?;
+    Ok(true)
+}
+
+/// Returns whether a session may still exist.
+fn is_there(kill: Result<(), Error>) -> Result<bool, Error> {
+    match kill {
+        Ok(()) => Ok(true),
+        Err(Error::Server(error)) if NO_SESSION_OF_OURS.contains(&error.code) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the version of a server and its identity.
+async fn find_server(conn: &mut Conn) -> Result<(String, String), Error> {
+    let found = conn.query_first("SELECT version(), concat(@@hostname, ':', @@port)").await?;
+    Ok(found.unwrap_or((String::new(), String::new())))
 }
 
 #[cfg(test)]

@@ -2,19 +2,21 @@
 //! and always ends in ROLLBACK, through the extended protocol, under timeouts. Then the session is
 //! reset. Roles that may do more than read tables are rejected.
 
-mod dial;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dial::PostgresSlot;
 use fallible_iterator::FallibleIterator;
-use lockgate_egress::Connector;
-use lockgate_postgres::{DataRowBody, Message, RowDescriptionBody, Session, WireError, read_texts};
+use lockgate_egress::{Connector, Policy, Stream, Target};
+use lockgate_postgres::{
+    DataRowBody, Handle, Login, Message, RowDescriptionBody, Session, WireError, read_texts,
+    ssl_request,
+};
 use lockgate_text::hex;
 use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::answer::{Answer, Ask, Column};
 use super::config::{Network, Settings};
@@ -96,7 +98,7 @@ impl Postgres {
 
     /// Opens a session. Returns it with the role's excess privileges, if they matter.
     async fn look(&self) -> Result<(Session, String), WireError> {
-        let mut session = dial::open(&self.connector, &self.remote.network).await?;
+        let mut session = log_in(&self.connector, &self.remote.network).await?;
         if self.remote.network.privileged {
             return Ok((session, String::new()));
         }
@@ -378,4 +380,94 @@ fn json(oid: u32, text: &str) -> Value {
         _ => None,
     };
     converted.unwrap_or_else(|| text.into())
+}
+
+// Connections to the server, through the gateway's connector, and their cleanup when the caller of
+// a statement has gone.
+
+/// Interval between two attempts to cancel a statement. A request that arrives between two steps of
+/// the statement has no effect.
+const CANCEL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Connects and logs in.
+async fn log_in(connector: &Connector, network: &Network) -> Result<Session, WireError> {
+    let stream = dial(connector, network).await?;
+    let login = Login {
+        user: &network.user,
+        password: &network.password,
+        database: &network.database,
+        is_encrypted: network.tls,
+        parameters: &[("application_name", "lockgate")],
+    };
+    Session::start(Box::new(stream), login).await
+}
+
+/// Requests the server to cancel a session's statement. If the request is lost, the statement's
+/// timeout ends it.
+async fn cancel(handle: &Handle, connector: &Connector, network: &Network) {
+    let Ok(mut stream) = dial(connector, network).await else { return };
+    let request = handle.cancel_request();
+    if stream.write_all(&request).await.is_ok() && stream.flush().await.is_ok() {
+        let _closed = stream.read_u8().await;
+    }
+}
+
+async fn dial(connector: &Connector, network: &Network) -> Result<Stream, WireError> {
+    let host = if network.host.contains(':') {
+        format!("[{}]", network.host)
+    } else {
+        network.host.clone()
+    };
+    let scheme = if network.tls { "https" } else { "http" };
+    let url = url::Url::parse(&format!("{scheme}://{host}:{}/", network.port)).map_err(lose)?;
+    let target = Target::new(&url).map_err(lose)?;
+    if !network.tls {
+        return connector.connect(&target, Policy::Operator).await.map_err(lose);
+    }
+    let request = ssl_request();
+    connector.connect_upgraded(&target, Policy::Operator, &request, b'S').await.map_err(lose)
+}
+
+fn lose(error: impl std::fmt::Display) -> WireError {
+    WireError::Lost(error.to_string())
+}
+
+/// A slot of the pool and its session. A session that is still held when dropped, because its
+/// caller is gone or the session is unusable, keeps the slot until the server has ended it: the
+/// server continues a statement after its client is gone.
+struct PostgresSlot<'a> {
+    connector: &'a Arc<Connector>,
+    network: &'a Network,
+    session: Option<Session>,
+    place: Option<OwnedSemaphorePermit>,
+    /// The statement's own timeout has ended it by then.
+    timeout: Duration,
+}
+
+impl Drop for PostgresSlot<'_> {
+    fn drop(&mut self) {
+        if let Some(mut session) = self.session.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let connector = Arc::clone(self.connector);
+            let network = self.network.clone();
+            let place = self.place.take();
+            let timeout = self.timeout;
+            runtime.spawn(async move {
+                let ended = async {
+                    loop {
+                        cancel(&session.handle, &connector, &network).await;
+                        if tokio::time::timeout(CANCEL_INTERVAL, session.end()).await.is_ok() {
+                            break;
+                        }
+                    }
+                };
+                if tokio::time::timeout(timeout, ended).await.is_err() {
+                    tracing::warn!(database = %network.database, "an abandoned statement cannot \
+                        be stopped");
+                }
+                drop(place);
+            });
+        }
+    }
 }

@@ -73,7 +73,6 @@ pub(super) fn rename(
     new: &str,
     exclusive: bool,
 ) -> Result<(), Errno> {
-    #[cfg(any(target_os = "linux", target_vendor = "apple"))]
     if exclusive {
         match fs::renameat_with(from, old, to, new, fs::RenameFlags::NOREPLACE) {
             // Not supported by every file system; the fallback is not atomic.

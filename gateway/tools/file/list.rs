@@ -98,11 +98,6 @@ pub(super) fn stat_spec(_: &Files) -> ToolSpec {
     }))
 }
 
-#[allow(
-    clippy::unnecessary_cast,
-    trivial_numeric_casts,
-    reason = "the fields have other types on other systems"
-)]
 pub(super) fn stat(
     files: &Files,
     arguments: &Arguments,
@@ -118,10 +113,10 @@ pub(super) fn stat(
         place.explain(look(&folder, leaf))?
     };
     let mut entry = describe(&place.path, &stat);
-    entry["accessed"] = date::of_seconds(stat.st_atime as i64).into();
-    entry["changed"] = date::of_seconds(stat.st_ctime as i64).into();
+    entry["accessed"] = date::of_seconds(stat.st_atime).into();
+    entry["changed"] = date::of_seconds(stat.st_ctime).into();
     entry["mode"] = format!("{:04o}", stat.st_mode & 0o7777).into();
-    entry["links"] = (stat.st_nlink as u64).into();
+    entry["links"] = stat.st_nlink.into();
     entry["writable"] = files.find_to_change(path).is_ok().into();
     Ok(entry.into())
 }

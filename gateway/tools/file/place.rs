@@ -230,17 +230,12 @@ pub(super) fn kind(stat: &Stat) -> &'static str {
 }
 
 /// Describes an entry with its size and dates.
-#[allow(
-    clippy::unnecessary_cast,
-    trivial_numeric_casts,
-    reason = "the fields have other types on other systems"
-)]
 pub(super) fn describe(path: &str, stat: &Stat) -> Value {
     let mut entry = json!({
         "path": path,
         "type": kind(stat),
         "size": stat.st_size,
-        "modified": date::of_seconds(stat.st_mtime as i64),
+        "modified": date::of_seconds(stat.st_mtime),
     });
     if kind(stat) == "file" {
         entry["mimeType"] = media_type(path).into();

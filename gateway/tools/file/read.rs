@@ -112,7 +112,10 @@ pub(super) fn read(
         entry["truncated"] = true.into();
     }
     let content = encoding.encode(&place.path, found.bytes)?;
-    Ok(shown(entry, content, encoding))
+    // Models read plain text better than JSON.
+    let text = (encoding == Encoding::Utf8).then(|| content.clone());
+    entry["content"] = content.into();
+    Ok(Output { structured: entry, text })
 }
 
 fn choose_part(arguments: &Arguments, limit: usize) -> Result<WantedPart, ToolError> {
@@ -153,13 +156,6 @@ fn keep_whole_characters(found: &mut FoundPart) -> Result<(), ToolError> {
     }
     found.bytes.truncate(whole);
     Ok(())
-}
-
-/// Adds text as content, because models read plain text better than JSON.
-fn shown(mut entry: Value, content: String, encoding: Encoding) -> Output {
-    let text = content.clone();
-    entry["content"] = content.into();
-    if encoding == Encoding::Utf8 { Output::with_text(entry, text) } else { entry.into() }
 }
 
 /// Opens a regular file.

@@ -21,7 +21,7 @@ use super::root::{Mark, mark};
 use super::walk::{Next, Walk};
 use crate::blocking::CancellationToken;
 use crate::provider::{ChangeNotifier, Changed, Contents, Provider, Watched, add_bytes, follow};
-use crate::tool::{Client, ToolError};
+use crate::tool::ToolError;
 
 /// Polling interval of subscribed files, and number of polls between two refreshes of the list.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -64,11 +64,7 @@ impl Provider for Resources {
         }
     }
 
-    fn read<'a>(
-        &'a self,
-        uri: &'a str,
-        _: Client<'a>,
-    ) -> BoxFuture<'a, Result<Option<Contents>, String>> {
+    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Option<Contents>, String>> {
         Box::pin(async move {
             let Ok(place) = self.0.place(uri) else { return Ok(None) };
             let files = Arc::clone(&self.0.files);

@@ -91,22 +91,16 @@ impl Root {
 /// Opens a path below a folder that is held open. Never blocks on a pipe or device.
 pub(crate) fn reach(held: &OwnedFd, names: &[String], flags: OFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    #[cfg(target_os = "linux")]
-    {
-        let path = if names.is_empty() { ".".to_owned() } else { names.join("/") };
-        let resolve = fs::ResolveFlags::BENEATH | fs::ResolveFlags::NO_MAGICLINKS;
-        match open_beneath(held, &path, flags, resolve) {
-            // An old kernel, or a seccomp filter that rejects the system call.
-            Err(Errno::NOSYS | Errno::PERM) => reach_step_by_step(held, names, flags),
-            other => other,
-        }
+    let path = if names.is_empty() { ".".to_owned() } else { names.join("/") };
+    let resolve = fs::ResolveFlags::BENEATH | fs::ResolveFlags::NO_MAGICLINKS;
+    match open_beneath(held, &path, flags, resolve) {
+        // An old kernel, or a seccomp filter that rejects the system call.
+        Err(Errno::NOSYS | Errno::PERM) => reach_step_by_step(held, names, flags),
+        other => other,
     }
-    #[cfg(not(target_os = "linux"))]
-    reach_step_by_step(held, names, flags)
 }
 
 /// Opens a path, which the kernel resolves below a folder.
-#[cfg(target_os = "linux")]
 pub(crate) fn open_beneath(
     held: &OwnedFd,
     path: &str,
@@ -168,35 +162,19 @@ fn is_link(folder: impl AsFd, name: &str) -> bool {
 }
 
 /// Returns the device and inode of a file.
-#[allow(
-    clippy::unnecessary_cast,
-    trivial_numeric_casts,
-    reason = "the fields have other types on other systems"
-)]
 pub(crate) fn identity(stat: &Stat) -> (u64, u64) {
-    (stat.st_dev as u64, stat.st_ino as u64)
+    (stat.st_dev, stat.st_ino)
 }
 
 /// Returns attributes that change with the file.
-#[allow(
-    clippy::unnecessary_cast,
-    trivial_numeric_casts,
-    reason = "the fields have other types on other systems"
-)]
 pub(crate) fn mark(stat: &Stat) -> Mark {
-    (identity(stat), stat.st_size as i64, stat.st_mtime as i64, stat.st_mtime_nsec as i64)
+    (identity(stat), stat.st_size, stat.st_mtime, stat.st_mtime_nsec)
 }
 
-pub(crate) type Mark = ((u64, u64), i64, i64, i64);
+pub(crate) type Mark = ((u64, u64), i64, i64, u64);
 
-#[cfg(target_os = "linux")]
 fn place(open: &OwnedFd) -> Option<String> {
     use std::os::fd::AsRawFd;
     let link = fs::readlink(format!("/proc/self/fd/{}", open.as_raw_fd()), Vec::new()).ok()?;
     link.into_string().ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn place(_: &OwnedFd) -> Option<String> {
-    None
 }

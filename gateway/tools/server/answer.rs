@@ -19,11 +19,10 @@ const MAX_VALUES: usize = 100;
 
 impl Server {
     pub(super) async fn answer_call(&self, call: &Call<'_>) -> Result<Value, PayloadError> {
-        let client = Client { channel: call.channel.clone(), caller_view: call.caller_view };
         match call.method {
-            Method::ToolsCall => Ok(self.call_tool(call, client).await?),
-            Method::PromptsGet => Ok(self.get_prompt(call, client).await?),
-            Method::ResourcesRead => self.read_resource(call, client).await,
+            Method::ToolsCall => Ok(self.call_tool(call).await?),
+            Method::PromptsGet => Ok(self.get_prompt(call)?),
+            Method::ResourcesRead => self.read_resource(call).await,
             Method::Complete => Ok(self.complete_argument(call)?),
             other => {
                 let words = format!("method not found: {}", other.as_str());
@@ -32,14 +31,13 @@ impl Server {
         }
     }
 
-    async fn call_tool(&self, call: &Call<'_>, client: Client<'_>) -> Result<Value, String> {
+    async fn call_tool(&self, call: &Call<'_>) -> Result<Value, String> {
         let Some(entry) = self.by_name.get(call.target) else {
             return Err(format!("unknown tool: {}", call.target));
         };
         let mut arguments = read_object(call, Key::Arguments)?;
-        let organisation = call.caller_view.and_then(|view| view.identity().organisation);
-        let organisation = organisation.unwrap_or(DEFAULT_ORGANISATION);
-        let mut run = entry.begin(organisation);
+        let client = Client { channel: call.channel.clone(), caller_view: call.caller_view };
+        let mut run = entry.begin(client.organisation().unwrap_or(DEFAULT_ORGANISATION));
         let limit = call.timeout.unwrap_or(entry.spec.timeout).min(MAX_TIMEOUT);
         let result = match schema::check_arguments(&entry.spec.input, &mut arguments) {
             Ok(()) => run_tool(entry, Arguments(arguments), client, limit).await,
@@ -57,21 +55,17 @@ impl Server {
         }
     }
 
-    async fn get_prompt(&self, call: &Call<'_>, client: Client<'_>) -> Result<Value, String> {
+    fn get_prompt(&self, call: &Call<'_>) -> Result<Value, String> {
         let Some(provider) = &self.provider else {
             return Err(format!("unknown prompt: {}", call.target));
         };
         let arguments = read_object(call, Key::Arguments)?;
-        provider.prompt(call.target, &arguments, client).await
+        provider.prompt(call.target, &arguments)
     }
 
-    async fn read_resource(
-        &self,
-        call: &Call<'_>,
-        client: Client<'_>,
-    ) -> Result<Value, PayloadError> {
+    async fn read_resource(&self, call: &Call<'_>) -> Result<Value, PayloadError> {
         let read = match &self.provider {
-            Some(provider) => provider.read(call.target, client).await,
+            Some(provider) => provider.read(call.target).await,
             None => Ok(None),
         };
         match read {
@@ -154,13 +148,12 @@ fn text_of<'a>(object: &'a Map<String, Value>, name: &str) -> &'a str {
 
 /// Builds the result of `tools/call`, within its size limit.
 fn build_result(output: Output, cap: usize) -> Result<Value, ToolError> {
-    let content = if output.content.is_empty() {
-        vec![json!({"type": "text", "text": output.structured.to_string()})]
-    } else {
-        output.content
-    };
-    let result =
-        json!({"content": content, "structuredContent": output.structured, "isError": false});
+    let text = output.text.unwrap_or_else(|| output.structured.to_string());
+    let result = json!({
+        "content": [{"type": "text", "text": text}],
+        "structuredContent": output.structured,
+        "isError": false,
+    });
     let size = result.to_string().len();
     if size > cap {
         return Err(ToolError(format!(

@@ -5,11 +5,13 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::error::Error;
-use std::io::{BufRead, Read, Write};
-use std::os::fd::{OwnedFd, RawFd};
-use std::os::unix::process::CommandExt;
+use std::ffi::OsString;
+use std::io::{self, BufRead, Read, Write};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, ExitCode, ExitStatus};
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
@@ -17,7 +19,10 @@ use landlock::{
 };
 use lockgate_text::json;
 use rustix::fs::{Mode, OFlags, fstat};
-use rustix::process::{Resource, Rlimit, Signal, setrlimit};
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, Signal, kill_current_process_group, set_dumpable_behavior,
+    setrlimit,
+};
 use seccompiler::{
     SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     TargetArch, apply_filter,
@@ -72,8 +77,8 @@ const MAX_PLAN: u64 = 16 << 20;
 const NEWEST: ABI = ABI::V6;
 const NEEDED: ABI = ABI::V1;
 
-pub(super) fn write_last_words(words: &str) {
-    let _ = writeln!(std::io::stderr(), "{LAST_WORDS}{words}");
+fn write_last_words(words: &str) {
+    let _ = writeln!(io::stderr(), "{LAST_WORDS}{words}");
 }
 
 /// Returns whether the kernel supports Landlock.
@@ -95,7 +100,7 @@ pub(super) fn wanted(setting: Landlock, found: bool) -> Result<bool, String> {
 }
 
 /// Becomes a program that cannot start others. The process ends with the gateway.
-pub(super) fn become_program() -> Result<Infallible, String> {
+fn become_program() -> Result<Infallible, String> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| format!("death signal: {error}"))?;
     close_inherited()?;
@@ -111,7 +116,7 @@ pub(super) fn become_program() -> Result<Infallible, String> {
 }
 
 /// Installs the system call filter on this thread, which its children inherit.
-pub(super) fn filter_calls(children: bool) -> Result<(), String> {
+fn filter_calls(children: bool) -> Result<(), String> {
     rustix::thread::set_no_new_privs(true)
         .map_err(|error| format!("no new privileges: {error}"))?;
     apply_filters(children)
@@ -124,7 +129,7 @@ pub(super) fn filter_calls(children: bool) -> Result<(), String> {
     clippy::disallowed_methods,
     reason = "the program that the gateway has chosen, after confining itself"
 )]
-pub(super) fn confine(plan: &Plan) -> Result<Command, String> {
+fn confine(plan: &Plan) -> Result<Command, String> {
     limit(plan)?;
     // The working folder is `/` until here.
     if let Some(folder) = &plan.folder {
@@ -144,7 +149,7 @@ pub(super) fn confine(plan: &Plan) -> Result<Command, String> {
     clippy::disallowed_methods,
     reason = "the descriptors of this process, before it has any of its own"
 )]
-pub(super) fn close_inherited() -> Result<(), String> {
+fn close_inherited() -> Result<(), String> {
     let open = std::fs::read_dir("/proc/self/fd")
         .map_err(|error| format!("its open files cannot be listed: {error}"))?;
     let open = open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -157,9 +162,9 @@ pub(super) fn close_inherited() -> Result<(), String> {
 }
 
 /// Waits for the plan, which is one line. Afterwards, standard input is empty.
-pub(super) fn read_plan(children: bool) -> Result<Plan, String> {
+fn read_plan(children: bool) -> Result<Plan, String> {
     let mut text = Vec::new();
-    let mut input = std::io::stdin().lock().take(MAX_PLAN);
+    let mut input = io::stdin().lock().take(MAX_PLAN);
     let read = input.read_until(b'\n', &mut text);
     read.map_err(|error| format!("the plan cannot be read: {error}"))?;
     let plan: Plan =
@@ -332,4 +337,75 @@ fn apply_filters(children: bool) -> Result<(), Box<dyn Error>> {
         apply_filter(&program)?;
     }
     Ok(())
+}
+
+// The parent of a program that may start others. When the gateway ends, for any reason, the guard
+// kills the whole process group, which no process in it can leave. Only the thread that starts the
+// program is confined. The program inherits the confinement, and can access the rest of this
+// process neither by signals nor through `/proc`.
+
+/// Confines this process and becomes the program, if the command line requests it. Call before
+/// anything else. Returns `None` if not requested, and an exit code on failure.
+#[must_use]
+pub fn confined(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+    if arguments.nth(1)? != MODE {
+        return None;
+    }
+    let children = matches!(arguments.next(), Some(word) if word == CHILDREN);
+    let Err(words) = if children { guard_program() } else { become_program() };
+    write_last_words(&words);
+    Some(ExitCode::from(FAILED_EXIT_CODE))
+}
+
+/// Starts the program, writes its wait status to the gateway as the four bytes of an `i32`, and
+/// stays until the gateway kills the group or ends: processes left by the program are guarded, too.
+/// Standard input is the socket to the gateway.
+fn guard_program() -> Result<Infallible, String> {
+    close_inherited()?;
+    let mut control = prepare().map_err(|error| failed(&error))?;
+    // The gateway sends SIGTERM to the group, which includes this process.
+    let _handlers = lockgate_upstream::outlive_signals().map_err(|error| failed(&error))?;
+    let plan = read_plan(true)?;
+    start_confined(plan, &control).map_err(|error| failed(&error))?;
+    wait_for_close(&mut control);
+    let _ = kill_current_process_group(Signal::KILL);
+    Err("the gateway is gone".into())
+}
+
+fn failed(error: &io::Error) -> String {
+    format!("its guard failed: {error}")
+}
+
+/// Hardens this process, and returns the socket to the gateway.
+fn prepare() -> io::Result<UnixStream> {
+    rustix::thread::set_name(c"program-guard")?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    Ok(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?))
+}
+
+/// Runs the program from a confined thread. The current thread is not confined.
+fn start_confined(plan: Plan, control: &UnixStream) -> io::Result<()> {
+    let mut answer = control.try_clone()?;
+    std::thread::Builder::new().name("confined".into()).spawn(move || {
+        let status = run_program(&plan).unwrap_or_else(|words| {
+            write_last_words(&words);
+            ExitStatus::from_raw(i32::from(FAILED_EXIT_CODE) << 8)
+        });
+        // Fails if the gateway is gone.
+        let _ = answer.write_all(&status.into_raw().to_le_bytes());
+    })?;
+    Ok(())
+}
+
+/// Confines this thread, starts the program and waits for its end.
+fn run_program(plan: &Plan) -> Result<ExitStatus, String> {
+    filter_calls(true)?;
+    let mut program =
+        confine(plan)?.spawn().map_err(|error| format!("{}: {error}", plan.program.display()))?;
+    program.wait().map_err(|error| format!("the program's exit status is unknown: {error}"))
+}
+
+/// Waits until the gateway closes the socket. The gateway sends nothing after the plan.
+fn wait_for_close(control: &mut UnixStream) {
+    while control.read(&mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {}
 }

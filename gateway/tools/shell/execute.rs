@@ -250,5 +250,5 @@ fn tell(program: &str, ran: &Ran, limit: Duration) -> Output {
         "binary": odd_stdout || odd_stderr,
         "durationMs": milliseconds(ran.took),
     });
-    Output::with_text(structured, text)
+    Output { structured, text: Some(text) }
 }

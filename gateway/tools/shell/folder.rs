@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
+use lockgate_policy::command::join;
 use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, open};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -103,15 +104,9 @@ impl Folders {
             };
             format!("the working folder `{path}` {what}")
         })?;
-        let mut parts = Vec::new();
-        for part in root.path.split('/').chain(rest.split('/')) {
-            match part {
-                "" | "." => {}
-                ".." => drop(parts.pop()),
-                part => parts.push(part),
-            }
-        }
-        Ok(Folder { descriptor, path: format!("/{}", parts.join("/")) })
+        let full = join(&root.path, path);
+        let path = full.ok_or_else(|| format!("the working folder `{path}` is above `/`"))?;
+        Ok(Folder { descriptor, path })
     }
 
     /// Checks that a path of a command stays inside a root, following links. Missing files pass:

@@ -150,7 +150,7 @@ async fn told(reply: Reply, arguments: &Arguments) -> Result<Output, ToolError> 
     if next < chars {
         text.push_str(&format!("\n\n(More follows: start = {next} of {chars})"));
     }
-    Ok(Output::with_text(result, text))
+    Ok(Output { structured: result, text: Some(text) })
 }
 
 /// Converts a page to the requested format.

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::config::Format;
+use crate::Format;
 use crate::log::tests::logged;
 
 fn record(allowed: bool, trace: Option<&TraceContext>) {
@@ -39,6 +39,9 @@ fn an_allowed_call_is_logged_at_debug_with_its_trace() {
     let trace = TraceContext::root(true);
     let text = logged(Format::Text, "info,audit=debug", || record(true, Some(&trace)));
     assert!(text.contains("DEBUG audit: decision=\"allow\" who=\"key:ci\""), "{text}");
-    assert!(text.contains(&trace.to_string()) && text.contains("rule=\"tools.allow\""), "{text}");
+    assert!(
+        text.contains(trace.traceparent().as_str()) && text.contains("rule=\"tools.allow\""),
+        "{text}"
+    );
     assert_eq!(text.lines().count(), 1);
 }

@@ -12,8 +12,8 @@ use super::super::chain::{Seal, claimed};
 use super::super::queue::{Draft, Queue, Shared};
 use super::super::writer::Writer;
 use super::*;
+use crate::Format;
 use crate::audit::writer::Sink;
-use crate::config::Format;
 use crate::log::tests::logged;
 
 /// Writes the contents of a queue on this thread.

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::*;
-use crate::config::Format;
+use crate::Format;
 use crate::log::tests::logged;
 
 /// Starts and closes the trail without a rotation.

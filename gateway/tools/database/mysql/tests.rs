@@ -274,10 +274,10 @@ async fn what_select_1_costs_is_told() {
         let server = name(&mut root).await;
         let (mut bare, mut tool) = (Vec::new(), Vec::new());
         for _ in 0..500 {
-            let began = std::time::Instant::now();
+            let began = Instant::now();
             let _one: Vec<u64> = root.exec("SELECT 1", ()).await.unwrap();
             bare.push(began.elapsed());
-            let began = std::time::Instant::now();
+            let began = Instant::now();
             rig.call("database/query", json!({"sql": "SELECT 1"})).await.unwrap();
             tool.push(began.elapsed());
         }
@@ -329,7 +329,7 @@ async fn an_abandoned_statement_ends_at_the_server_and_the_pool_stays_bounded() 
         // The session that kills others may be counted, too.
         assert!(most <= limits().pool as u64 + 1, "{most} sessions");
         let running = format!("{sessions} AND command <> 'Sleep'");
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         while root.query_first::<u64, _>(running.as_str()).await.unwrap() != Some(0) {
             assert!(
                 began.elapsed() < Duration::from_secs(5),

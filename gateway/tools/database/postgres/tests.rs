@@ -76,7 +76,7 @@ async fn superuser(server: &Server) -> Session {
     let began = Instant::now();
     // The port opens shortly before the server accepts logins.
     let mut session = loop {
-        match dial::open(&connector, &network).await {
+        match log_in(&connector, &network).await {
             Ok(session) => break session,
             Err(trouble) => assert!(began.elapsed() < Duration::from_secs(60), "{trouble:?}"),
         }
@@ -388,7 +388,7 @@ async fn what_select_1_costs_is_told() {
     superuser(&server).await;
     let reader = network(&server, "reader", "p@ss word");
     let rig = tools(config(vec![("main", DatabasePlace::Postgres(reader.clone()))], None));
-    let mut session = dial::open(&connector(), &reader).await.unwrap();
+    let mut session = log_in(&connector(), &reader).await.unwrap();
     let (mut bare, mut tool) = (Vec::new(), Vec::new());
     for _ in 0..500 {
         let began = Instant::now();

@@ -1,4 +1,4 @@
-//! Tests of `process`.
+//! Tests of `readings`: the usage of the process.
 
 #![allow(clippy::unwrap_used)]
 
