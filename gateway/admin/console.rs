@@ -2,7 +2,6 @@
 //! (`routes`) lists each page with its permission. Pages call the operations of the API, as the
 //! visitor.
 
-mod api;
 mod assets;
 mod comparison;
 mod diagnosis;

@@ -30,16 +30,19 @@ pub(crate) struct Row {
     pub(crate) kind: RowKind,
     pub(crate) before: Option<Line>,
     pub(crate) after: Option<Line>,
+    /// The number of equal lines that it stands for.
+    pub(crate) folded: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RowKind {
-    Same,
-    Changed,
-    Added,
-    Removed,
-    /// The number of omitted equal lines.
-    Fold(usize),
+lockgate_text::words! {
+    /// The kind of a row, as its CSS class.
+    pub(crate) enum RowKind {
+        Same = "same",
+        Changed = "changed",
+        Added = "added",
+        Removed = "removed",
+        Fold = "fold",
+    }
 }
 
 /// A line in three parts; the middle differs from the other side.
@@ -51,23 +54,9 @@ pub(crate) struct Line {
     pub(crate) end: String,
 }
 
-impl RowKind {
-    /// Returns the CSS class of the row.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Same => "same",
-            Self::Changed => "changed",
-            Self::Added => "added",
-            Self::Removed => "removed",
-            Self::Fold(_) => "fold",
-        }
-    }
-
-    pub(crate) fn folded(self) -> Option<usize> {
-        match self {
-            Self::Fold(lines) => Some(lines),
-            _ => None,
-        }
+impl Row {
+    fn new(kind: RowKind, before: Option<Line>, after: Option<Line>) -> Self {
+        Self { kind, before, after, folded: 0 }
     }
 }
 
@@ -150,7 +139,7 @@ impl Ends {
 }
 
 fn same(line: Line) -> Row {
-    Row { kind: RowKind::Same, before: Some(line.clone()), after: Some(line) }
+    Row::new(RowKind::Same, Some(line.clone()), Some(line))
 }
 
 /// Pairs equal lines at both ends, and the lines between them by position.
@@ -162,11 +151,8 @@ fn pair(rows: &mut Vec<Row>, before: &[Line], after: &[Line]) {
     for at in 0..old.len().max(new.len()) {
         rows.push(match (old.get(at), new.get(at)) {
             (Some(old), Some(new)) => mark(old, new),
-            (old, new) => Row {
-                kind: if old.is_some() { RowKind::Removed } else { RowKind::Added },
-                before: old.cloned(),
-                after: new.cloned(),
-            },
+            (Some(old), None) => Row::new(RowKind::Removed, Some(old.clone()), None),
+            (None, new) => Row::new(RowKind::Added, None, new.cloned()),
         });
     }
     rows.extend(after[after.len() - last..].iter().map(|line| same(line.clone())));
@@ -177,11 +163,8 @@ fn mark(old: &Line, new: &Line) -> Row {
     let before: Vec<&str> = old.start.split_inclusive(' ').collect();
     let after: Vec<&str> = new.start.split_inclusive(' ').collect();
     let Ends { first, last } = Ends::of(&before, &after);
-    Row {
-        kind: RowKind::Changed,
-        before: Some(old.divide(&before, first, last)),
-        after: Some(new.divide(&after, first, last)),
-    }
+    let before = old.divide(&before, first, last);
+    Row::new(RowKind::Changed, Some(before), Some(new.divide(&after, first, last)))
 }
 
 /// Formats a value as indented lines. A text with line breaks takes several lines.
@@ -246,7 +229,7 @@ fn fold(rows: Vec<Row>) -> Vec<Row> {
         if run[0] || run.len() < LEAST_FOLDED {
             folded.extend(part);
         } else {
-            folded.push(Row { kind: RowKind::Fold(run.len()), before: None, after: None });
+            folded.push(Row { folded: run.len(), ..Row::new(RowKind::Fold, None, None) });
         }
     }
     folded

@@ -21,23 +21,10 @@ lockgate_text::words! {
 /// The action that a visitor can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextStep {
-    /// Ends the connection and reconnects; holds the label of the button.
-    Reconnect(&'static str),
-    /// Connects a disconnected server.
-    Connect,
+    /// A form: its target, and the label of its button.
+    Button(&'static str, &'static str),
     AskOperator,
     None,
-}
-
-impl NextStep {
-    /// Returns the target of the form and the label of its button.
-    pub(crate) fn button(self) -> Option<(&'static str, &'static str)> {
-        match self {
-            Self::Reconnect(label) => Some(("reconnect", label)),
-            Self::Connect => Some(("connect", "Connect")),
-            Self::AskOperator | Self::None => None,
-        }
-    }
 }
 
 impl ServerMetrics {
@@ -165,12 +152,12 @@ impl Server {
         match (self.state, is_operator) {
             _ if is_builtin => NextStep::None,
             ("disabled", false) => NextStep::None,
-            ("disabled", true) => NextStep::Connect,
+            ("disabled", true) => NextStep::Button("connect", "Connect"),
             ("resting", _) => NextStep::None,
             ("connected", false) if self.fault.is_none() => NextStep::None,
             (_, false) => NextStep::AskOperator,
-            ("connected", true) => NextStep::Reconnect("Reconnect"),
-            (_, true) => NextStep::Reconnect("Retry now"),
+            ("connected", true) => NextStep::Button("reconnect", "Reconnect"),
+            (_, true) => NextStep::Button("reconnect", "Retry now"),
         }
     }
 }

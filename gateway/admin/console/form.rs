@@ -11,12 +11,13 @@ use axum::http::header::ORIGIN;
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use blake3::Hasher;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::render::PageError;
-use super::sessions::{Sessions, Visitor};
+use super::sessions::{Sessions, Visitor, hash_parts};
 use crate::api::problem::Problem;
 use crate::api::table::is_of_other_origin;
 use crate::fault::{Fault, sentence};
@@ -34,6 +35,11 @@ impl Fields {
     /// Returns the first value of this name, trimmed; empty if there is none.
     pub(crate) fn get(&self, name: &str) -> &str {
         self.get_exact(name).trim()
+    }
+
+    /// Returns the first value of this name, trimmed; `other` if there is none.
+    pub(crate) fn get_or<'a>(&'a self, name: &str, other: &'a str) -> &'a str {
+        if self.has(name) { self.get(name) } else { other }
     }
 
     /// Returns the first value of this name, untrimmed; empty if there is none.
@@ -73,6 +79,11 @@ impl Fields {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Returns whether a field of these names is not empty.
+    pub(crate) fn has_any(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| !self.get(name).is_empty())
     }
 
     /// Returns whether there is a field of this name.
@@ -148,13 +159,18 @@ pub(crate) fn is_of_own_page(uri: &Uri, headers: &HeaderMap) -> bool {
     says && !is_typed && !is_of_other_origin(uri, headers)
 }
 
+/// Returns whether `Sec-Fetch-Site` names another site. Browsers that predate this header are
+/// accepted.
+pub(crate) fn is_of_other_site(headers: &HeaderMap) -> bool {
+    let site = headers.get(SEC_FETCH_SITE);
+    matches!(site, Some(site) if site != "same-origin" && site != "none")
+}
+
 /// Returns whether a page of another origin sent the request in the background. Such requests would
 /// use the visitor's permits for streams and searches. Navigation is allowed.
 fn is_hidden_use(headers: &HeaderMap) -> bool {
-    let site = headers.get(SEC_FETCH_SITE);
-    let is_elsewhere = matches!(site, Some(site) if site != "same-origin" && site != "none");
     let mode = headers.get(SEC_FETCH_MODE);
-    is_elsewhere && matches!(mode, Some(mode) if mode != "navigate")
+    is_of_other_site(headers) && matches!(mode, Some(mode) if mode != "navigate")
 }
 
 /// Returns whether the body is a form.
@@ -223,11 +239,7 @@ struct SentForm {
 
 impl SentForms {
     pub(crate) fn key_of(address: &str, body: &[u8]) -> FormKey {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&(address.len() as u64).to_le_bytes());
-        hasher.update(address.as_bytes());
-        hasher.update(body);
-        *hasher.finalize().as_bytes()
+        *hash_parts(Hasher::new(), &[address.as_bytes(), body]).as_bytes()
     }
 
     /// Stores the key of a form. Returns `false` if the form was sent before.
@@ -294,7 +306,7 @@ const CHOICES: [(&str, &str); 6] = [
 ];
 
 /// The mistake in a form; none if `words` is empty.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct FormError {
     /// Empty for the form as a whole.
     field: &'static str,

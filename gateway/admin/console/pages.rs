@@ -5,13 +5,11 @@ pub(crate) mod access;
 pub(crate) mod agents;
 pub(crate) mod approvals;
 pub(crate) mod audit;
-pub(crate) mod integration;
 pub(crate) mod integrations;
 pub(crate) mod keys;
 pub(crate) mod overview;
 pub(crate) mod pins;
 pub(crate) mod servers;
-pub(crate) mod sessions;
 pub(crate) mod settings;
 pub(crate) mod tool;
 pub(crate) mod usage;
@@ -34,7 +32,9 @@ use crate::console::diagnosis::Severity;
 use crate::console::form::{Fields, FormError, Labels};
 use crate::console::plot::{Plot, RECENT, plot_calls};
 use crate::console::redirect::{ListPart, PagePath, Tab, TabValue, redirect};
-use crate::console::render::{PageError, PageResult, render, show, show_json, show_text};
+use crate::console::render::{
+    PageError, PageResult, count, plain_text, render, show, show_json, show_text, text_of,
+};
 use crate::console::results::Kept;
 use crate::console::snippets::{Snippet, find_address};
 use crate::console::visit::Visit;

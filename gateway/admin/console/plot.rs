@@ -3,14 +3,11 @@
 
 use crate::api::figures::RecentStep;
 
-/// Width of a bar with its gap, and without it, in units of the drawing.
+/// Width of a bar with its gap, in units of the drawing.
 const STEP: f64 = 4.0;
-const BAR: f64 = 3.0;
 const HEIGHT: f64 = 48.0;
 /// Minimum height of a bar above zero.
 const LEAST: f64 = 1.5;
-/// The title of plots of failed calls.
-const ERRORS: &str = "Errors";
 /// The steps of recent calls.
 pub(crate) const RECENT: PlotSpan = PlotSpan {
     bars: 61,
@@ -51,15 +48,9 @@ pub(crate) fn plot_calls(recent: &[RecentStep]) -> Vec<Plot> {
     }
     vec![
         RECENT.plot("Calls", "", recent.iter().map(|step| Some(step.calls as f64))),
-        RECENT.plot(ERRORS, "", recent.iter().map(|step| Some(step.failed as f64))),
+        RECENT.plot("Errors", "", recent.iter().map(|step| Some(step.failed as f64))),
         RECENT.plot("Latency, average", "ms", recent.iter().map(|step| step.average_ms)),
     ]
-}
-
-pub(crate) struct Bar {
-    pub(crate) x: f64,
-    pub(crate) y: f64,
-    pub(crate) height: f64,
 }
 
 impl PlotSpan {
@@ -75,16 +66,12 @@ impl PlotSpan {
 }
 
 impl Plot {
-    /// Returns whether this is a plot of errors, which has the colour of failures.
-    pub(crate) fn is_of_errors(&self) -> bool {
-        self.title == ERRORS
-    }
-
     pub(crate) fn width(&self) -> f64 {
         self.span.bars as f64 * STEP
     }
 
-    pub(crate) fn bars(&self) -> Vec<Bar> {
+    /// Returns the position and the height of each bar above zero.
+    pub(crate) fn bars(&self) -> Vec<(f64, f64)> {
         let most = self.most();
         let first = self.span.bars.saturating_sub(self.values.len());
         let mut bars = Vec::new();
@@ -94,13 +81,9 @@ impl Plot {
                 _ => continue,
             };
             let height = (value / most * HEIGHT).max(LEAST);
-            bars.push(Bar { x: (first + at) as f64 * STEP, y: HEIGHT - height, height });
+            bars.push(((first + at) as f64 * STEP, height));
         }
         bars
-    }
-
-    pub(crate) fn bar_width(&self) -> f64 {
-        BAR
     }
 
     pub(crate) fn least_text(&self) -> String {

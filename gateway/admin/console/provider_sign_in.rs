@@ -2,20 +2,22 @@
 //! callback without an attempt started in the same browser is rejected, and no text from its
 //! address is shown.
 
-use axum::http::header::{CACHE_CONTROL, HeaderName, HeaderValue, REFERRER_POLICY};
+use axum::http::header::{CACHE_CONTROL, HeaderValue, REFERRER_POLICY};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
 use axum::response::Response;
 use lockgate_authn::{Answer, Authenticator, Principal, SignIn, SignInError};
 
-use super::redirect::{SIGN_IN, begin_session, find_next, own_address, redirect, set_cookie};
+use super::form::is_of_other_site;
+use super::redirect::{
+    SIGN_IN, begin_session, find_next, own_address, redirect, set_cookie, sign_in_address,
+};
 use super::sessions::Sessions;
 use super::sign_in::{self, Attempts, Begun, cookie_name};
 
 const START: &str = "/console/sign-in/start";
 const CALLBACK: &str = "/console/sign-in/callback";
 const END: &str = "/console/sign-in/end";
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// A visitor authenticated by the provider, without a session yet.
 pub struct Arrival {
@@ -62,8 +64,8 @@ async fn lead_there(
 ) -> ProviderStep {
     let next = find_next(&parts.uri);
     // Links from other sites lead to the form, because the visitor must choose to sign in.
-    if comes_from_elsewhere(&parts.headers) {
-        return ProviderStep::On(redirect(&form_address("", &next)));
+    if is_of_other_site(&parts.headers) {
+        return ProviderStep::On(redirect(&sign_in_address("", &next)));
     }
     let Ok(begun) = attempts.begin(&parts.headers, &next, to, attempts.now()) else {
         return refuse(&SignInError::Busy, &next);
@@ -143,31 +145,15 @@ impl Arrival {
     }
 }
 
-/// Returns whether `Sec-Fetch-Site` names another site. Browsers that predate this header are
-/// accepted.
-fn comes_from_elsewhere(headers: &HeaderMap) -> bool {
-    let site = headers.get(SEC_FETCH_SITE);
-    matches!(site, Some(site) if site != "same-origin" && site != "none")
-}
-
 fn refuse(error: &SignInError, next: &str) -> ProviderStep {
     ProviderStep::Refused(refusal(code_of(error), next), error.to_string())
 }
 
 /// Redirects to the form with one of our error codes: the address holds no text of the provider.
 fn refusal(why: &str, next: &str) -> Response {
-    let mut response = redirect(&form_address(why, next));
+    let mut response = redirect(&sign_in_address(why, next));
     forbid_traces(&mut response);
     response
-}
-
-fn form_address(why: &str, next: &str) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    query.append_pair("next", own_address(next));
-    if !why.is_empty() {
-        query.append_pair("why", why);
-    }
-    format!("{SIGN_IN}?{}", query.finish())
 }
 
 fn forbid_traces(response: &mut Response) {

@@ -29,6 +29,11 @@ fn is_as_browsers_read(path: &str) -> bool {
     base.is_ok_and(|url| url.path() == path && url.host_str() == Some("console.internal"))
 }
 
+/// Returns the address of the sign-in form, with the page to return to and an error code.
+pub(crate) fn sign_in_address(why: &str, next: &str) -> String {
+    PagePath::of_address(SIGN_IN).with("next", own_address(next)).with("why", why).into_text()
+}
+
 pub(crate) fn find_next(uri: &Uri) -> String {
     let fields = Fields::parse(uri.query().unwrap_or("").as_bytes());
     own_address(fields.get("next")).to_owned()

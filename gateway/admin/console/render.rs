@@ -1,15 +1,32 @@
 //! Pages as responses, and their errors, which `visit` renders with the frame of the page. Output
-//! is bounded, also that of untrusted text and JSON on pages. Truncated text is marked.
+//! is bounded, also that of untrusted text and JSON on pages. Truncated text is marked. Pages count
+//! in the budget of bytes in flight: the result of a call before it is parsed, and a rendered page
+//! until its last byte is sent.
 
+use std::borrow::Cow;
+use std::sync::Arc;
 use std::{fmt, io};
 
 use askama::Template;
+use axum::body::{Body, Bytes, HttpBody, to_bytes};
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use lockgate_admission::budget::Budget;
+use lockgate_admission::reader::{NoMemory, Reader};
+use lockgate_admission::{CallerId, CpuPool};
+use lockgate_proxy::Gateway;
+use lockgate_text::json;
 use serde::Serialize;
+use serde_json::Value;
 
-use crate::api::problem::RefusedBecause;
+use super::assets::{accepts_gzip, compress};
+use super::sessions::Visitor;
+use crate::api::answer::estimate_tree;
+use crate::api::problem::{Problem, RefusedBecause};
+use crate::fault::sentence;
 
 /// Maximum size of a page, in bytes; such a page renders within milliseconds.
 const MAX_PAGE: usize = 4 << 20;
@@ -51,6 +68,28 @@ impl PageError {
         let detail = "There is not enough memory for this page now (limits.bytes_in_flight). Try \
             again in a moment.";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "The gateway is busy", detail)
+    }
+}
+
+impl From<Problem> for PageError {
+    fn from(problem: Problem) -> Self {
+        let title = match problem.status() {
+            _ if problem.code() == TOO_LARGE => TOO_MUCH,
+            StatusCode::NOT_FOUND => "Not found",
+            StatusCode::FORBIDDEN => "Access denied",
+            StatusCode::UNAUTHORIZED => "You are signed out",
+            StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED => "It changed in the meantime",
+            StatusCode::TOO_MANY_REQUESTS => "Too many requests",
+            StatusCode::SERVICE_UNAVAILABLE => "The gateway is busy",
+            status if status.is_client_error() => "The request is not valid",
+            _ => "The gateway failed",
+        };
+        let detail = match problem.status() {
+            // The detail of the API refers to its own lists, which do not help visitors.
+            StatusCode::NOT_FOUND => "It was removed or renamed, or you may not see it.".into(),
+            _ => sentence(problem.detail()),
+        };
+        Self { refusal: problem.refusal(), ..Self::new(problem.status(), title, detail) }
     }
 }
 
@@ -110,6 +149,24 @@ pub(crate) fn show_json(value: &impl Serialize) -> String {
     shown.into_excerpt()
 }
 
+/// Returns a member of a value; empty if it is not a text.
+pub(crate) fn text_of<'a>(value: &'a Value, name: &str) -> &'a str {
+    value.get(name).and_then(Value::as_str).unwrap_or("")
+}
+
+/// Returns a text as it is, and other values as JSON.
+pub(crate) fn plain_text(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::String(text) => text.into(),
+        other => other.to_string().into(),
+    }
+}
+
+/// Returns a number with its noun, such as `1 tool`.
+pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 /// A buffer that rejects text beyond its limit.
 pub(crate) struct BoundedText {
     bytes: Vec<u8>,
@@ -167,6 +224,85 @@ impl io::Write for BoundedText {
 impl fmt::Write for BoundedText {
     fn write_str(&mut self, more: &str) -> fmt::Result {
         if self.take(more.as_bytes()) { Ok(()) } else { Err(fmt::Error) }
+    }
+}
+
+// The memory of pages.
+
+/// Larger results are parsed on a separate thread.
+const LARGE: usize = 1 << 20;
+/// Maximum size of the result of a call that a page reads, in bytes.
+const MAX_RESULT: usize = 8 << 20;
+/// Error code of a result above [`MAX_RESULT`].
+pub(crate) const TOO_LARGE: &str = "ANSWER_TOO_LARGE";
+
+/// The budget and threads shared by the pages of all visitors.
+#[derive(Clone)]
+pub(crate) struct PageAccount {
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) cpu_pool: Arc<CpuPool>,
+}
+
+impl PageAccount {
+    pub(crate) fn new(gateway: &Gateway) -> Self {
+        let budget = Arc::clone(gateway.budget());
+        Self { budget, cpu_pool: Arc::clone(gateway.cpu_pool()) }
+    }
+
+    /// Parses the result of a call once there is memory for its tree, which the returned reader
+    /// holds. `path` is its path in the API.
+    pub(crate) async fn read(
+        &self,
+        caller: CallerId,
+        text: Bytes,
+        path: &str,
+    ) -> Result<(Reader, Value), Problem> {
+        if text.len() > MAX_RESULT {
+            let detail = format!("the answer is larger than 8 MiB: use the API at {path}");
+            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, TOO_LARGE, detail));
+        }
+        let mut held = Reader::new(&self.budget);
+        held.hold(estimate_tree(&text)).await.map_err(|NoMemory| busy())?;
+        let read = if text.len() <= LARGE {
+            json::from_slice(&text)
+        } else {
+            let turn = self.cpu_pool.turn(caller).await.map_err(|_| busy())?;
+            turn.run(move || json::from_slice(&text)).await
+        };
+        read.map(|value| (held, value)).map_err(|_| {
+            let detail = "the page cannot read an answer of the gateway; the log of the gateway \
+                has the cause";
+            Problem::new(StatusCode::BAD_GATEWAY, "INTERNAL", detail)
+        })
+    }
+}
+
+fn busy() -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", PageError::busy().detail)
+}
+
+/// Counts the pages of identified visitors, except streams.
+pub(crate) async fn count_page(
+    State(account): State<PageAccount>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let is_known = request.extensions().get::<Visitor>().is_some();
+    let accepts = accepts_gzip(request.headers());
+    let response = next.run(request).await;
+    if !is_known || response.body().size_hint().exact().is_none() {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    // Its size is exact, so the body is already in memory.
+    let Ok(text) = to_bytes(body, usize::MAX).await else {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    let text = compress(&mut parts, text, accepts);
+    let mut reader = Reader::new(&account.budget);
+    match reader.hold(text.len()).await {
+        Ok(()) => Response::from_parts(parts, Body::from(reader.finish(text, 0))),
+        Err(NoMemory) => PageError::busy().into_response(),
     }
 }
 

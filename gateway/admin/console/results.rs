@@ -17,11 +17,9 @@ use serde_json::Value;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-use super::api::TOO_LARGE;
 use super::diagnosis::Severity;
 use super::form::Fields;
-use super::redirect::PagePath;
-use super::render::{MOST_SHOWN, REST, show_json, show_text};
+use super::render::{MOST_SHOWN, REST, TOO_LARGE, show_json, show_text, text_of};
 use super::sessions::random;
 use crate::api::call::{CallMessages, CallProgress, MessageLog};
 use crate::api::problem::Problem;
@@ -204,22 +202,10 @@ impl CallProgress {
         let total = self.total.filter(|total| *total > 0.0)?;
         Some((self.progress / total * 100.0).clamp(0.0, 100.0).round())
     }
-
-    /// Returns the position in words.
-    pub(crate) fn text(&self) -> String {
-        let position = match self.total {
-            Some(total) => format!("{} of {total}", self.progress),
-            None => self.progress.to_string(),
-        };
-        match show_text(&self.message) {
-            message if message.is_empty() => position,
-            message => format!("{position}: {message}"),
-        }
-    }
 }
 
 // The outcome of a call made from a page: the result of the tool, prompt or resource, or the
-// fault, and a link to the next step.
+// fault.
 
 /// Error code of a reached limit of the gateway.
 const OVERLOADED: &str = "OVERLOADED";
@@ -234,8 +220,8 @@ pub(crate) struct CallOutcome {
     /// The failure; `None` if the call succeeded.
     pub(crate) fault: Option<Fault>,
     pub(crate) parts: Vec<CallPart>,
-    /// The address and label of the next step.
-    pub(crate) next: Option<(String, &'static str)>,
+    /// The server failed, and returned no result.
+    pub(crate) is_of_server: bool,
     pub(crate) milliseconds: u128,
 }
 
@@ -248,16 +234,6 @@ pub(crate) enum CallPart {
     Link(String, String),
 }
 
-/// The target of a call.
-pub(crate) struct Called<'a> {
-    pub(crate) server: &'a str,
-    pub(crate) name: &'a str,
-    pub(crate) arguments: &'a Value,
-    /// The visitor may open the explanation of a decision: operators, for tools.
-    pub(crate) can_explain: bool,
-    pub(crate) is_resource: bool,
-}
-
 impl CallPart {
     fn bytes(&self) -> usize {
         match self {
@@ -266,51 +242,40 @@ impl CallPart {
             Self::Link(uri, name) => uri.len() + name.len(),
         }
     }
-
-    /// Returns the address of the page for a linked resource.
-    pub(crate) fn address(uri: &str) -> String {
-        PagePath::new(&["resources", uri]).into_text()
-    }
 }
 
 impl CallOutcome {
-    pub(crate) fn is_error(&self) -> bool {
-        self.fault.is_some()
-    }
-
-    /// Returns whether a policy or a person denied the call, or it was not approved.
-    pub(crate) fn is_denied(&self) -> bool {
-        let stage = self.fault.as_ref().map_or("", |fault| &fault.stage);
-        matches!(stage, "policy" | "approval")
-    }
-
+    /// Returns whether it succeeded, a policy or a person denied it, or it failed.
     pub(crate) fn severity(&self) -> Severity {
-        if self.is_denied() { Severity::Denied } else { Severity::Bad }
+        match self.fault.as_ref().map(|fault| fault.stage.as_str()) {
+            None => Severity::Good,
+            Some("policy" | "approval") => Severity::Denied,
+            Some(_) => Severity::Bad,
+        }
     }
 
     /// Returns the memory that the outcome occupies, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let fault = self.fault.as_ref().map_or(0, |fault| fault.cause.len());
-        let next = self.next.as_ref().map_or(0, |(address, _)| address.len());
-        self.parts.iter().map(CallPart::bytes).sum::<usize>() + fault + next
+        self.parts.iter().map(CallPart::bytes).sum::<usize>() + fault
     }
 
     fn new(fault: Option<Fault>, parts: Vec<CallPart>) -> Self {
-        Self { fault, parts, next: None, milliseconds: 0 }
+        Self { fault, parts, is_of_server: false, milliseconds: 0 }
     }
 
     /// Creates the outcome of a `CallToolResult`, `GetPromptResult` or `ReadResourceResult`.
-    pub(crate) fn of_result(called: &Called<'_>, result: &Value) -> Self {
+    pub(crate) fn of_result(name: &str, result: &Value) -> Self {
         let parts = show_parts(result);
         if result.get("isError") != Some(&Value::Bool(true)) {
             return Self::new(None, parts);
         }
         if let Some(CallPart::Text(_, text)) = parts.first()
-            && let Some(fault) = find_denial(called.name, text)
+            && let Some(fault) = find_denial(name, text)
         {
-            return Self { next: called.explanation(), ..Self::new(Some(fault), Vec::new()) };
+            return Self::new(Some(fault), Vec::new());
         }
-        Self::new(Some(Fault::new("call", called.name, "isError", "")), parts)
+        Self::new(Some(Fault::new("call", name, "isError", "")), parts)
     }
 
     /// Creates the outcome of a call that the visitor cancelled.
@@ -326,25 +291,21 @@ impl CallOutcome {
     }
 
     /// Creates the outcome of a call without a result.
-    pub(crate) fn of_error(error: &Problem, called: &Called<'_>) -> Self {
-        let fault = match find_denial(called.name, error.detail()) {
+    pub(crate) fn of_error(error: &Problem, name: &str, is_resource: bool) -> Self {
+        let fault = match find_denial(name, error.detail()) {
             // A limit of waiting approvals is worded as a denial.
             Some(denial) if error.code() != OVERLOADED => denial,
             _ => {
-                let (stage, mark) = match (error.status().as_u16(), called.is_resource) {
+                let (stage, mark) = match (error.status().as_u16(), is_resource) {
                     // It need not be in a list, and has no arguments.
                     (400 | 404, true) => ("call", "resource"),
                     _ => find_stage(error),
                 };
-                Fault::new(stage, called.name, mark, error.detail())
+                Fault::new(stage, name, mark, error.detail())
             }
         };
-        let next = match fault.stage.as_str() {
-            "policy" | "approval" => called.explanation(),
-            "call" => called.server_page(),
-            _ => None,
-        };
-        Self { next, ..Self::new(Some(fault), Vec::new()) }
+        let is_of_server = fault.stage == "call";
+        Self { is_of_server, ..Self::new(Some(fault), Vec::new()) }
     }
 }
 
@@ -357,24 +318,6 @@ fn find_denial(name: &str, text: &str) -> Option<Fault> {
         return Some(Fault::new("approval", name, text, cause));
     }
     text.starts_with("refused by policy ").then(|| Fault::new("policy", name, "", text))
-}
-
-impl Called<'_> {
-    /// Returns the page that explains a decision, if the visitor may open it.
-    fn explanation(&self) -> Option<(String, &'static str)> {
-        let path = PagePath::new(&["access"]);
-        let path = path.with("call", self.name).with("arguments", &self.arguments.to_string());
-        self.can_explain.then(|| (path.into_text(), "Explain the decision"))
-    }
-
-    /// Returns the page of the server, if it is known.
-    fn server_page(&self) -> Option<(String, &'static str)> {
-        if self.server.is_empty() {
-            return None;
-        }
-        let path = PagePath::new(&["servers", self.server]);
-        Some((path.into_text(), "Open the server"))
-    }
 }
 
 /// Returns the stage that failed, and the text that selects its row in the table of faults.
@@ -412,12 +355,15 @@ fn show_parts(result: &Value) -> Vec<CallPart> {
 
 /// Converts content of a tool result or resource, or a prompt message.
 fn show_part(part: &Value, room: &mut (usize, usize)) -> CallPart {
-    let role = text(part, "role");
+    let role = text_of(part, "role");
     let content = part.get("content").filter(|content| content.is_object()).unwrap_or(part);
     let inner = content.get("resource").unwrap_or(content);
-    let label = if role.is_empty() { text(inner, "uri") } else { role };
-    if text(content, "type") == "resource_link" {
-        return CallPart::Link(text(content, "uri").to_owned(), text(content, "name").to_owned());
+    let label = if role.is_empty() { text_of(inner, "uri") } else { role };
+    if text_of(content, "type") == "resource_link" {
+        return CallPart::Link(
+            text_of(content, "uri").to_owned(),
+            text_of(content, "name").to_owned(),
+        );
     }
     if let Some(image) = read_image(inner, &mut room.1) {
         return image;
@@ -430,18 +376,14 @@ fn show_part(part: &Value, room: &mut (usize, usize)) -> CallPart {
     CallPart::Text(label.to_owned(), shown)
 }
 
-fn text<'a>(value: &'a Value, name: &str) -> &'a str {
-    value.get(name).and_then(Value::as_str).unwrap_or("")
-}
-
 /// Decodes an image that is within the limit and of a type without scripts.
 fn read_image(content: &Value, room: &mut usize) -> Option<CallPart> {
-    let kind = text(content, "mimeType");
+    let kind = text_of(content, "mimeType");
     if !IMAGES.contains(&kind) {
         return None;
     }
-    let data = match text(content, "data") {
-        "" => text(content, "blob"),
+    let data = match text_of(content, "data") {
+        "" => text_of(content, "blob"),
         data => data,
     };
     if data.is_empty() || data.len() / 4 * 3 > *room {

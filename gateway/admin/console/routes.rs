@@ -13,15 +13,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, get, post};
 use lockgate_authn::Role;
 
-use super::api::{PageAccount, count_page};
 use super::assets::show_asset;
 use super::form::{FormState, SentForms, check_form};
 use super::pages::{
-    self, access, agents, approvals, audit, integration, integrations, keys, overview, pins,
-    servers, sessions, settings, tool, usage,
+    self, access, agents, approvals, audit, integrations, keys, overview, pins, servers, settings,
+    tool, usage,
 };
 use super::redirect::{SIGN_IN, redirect};
-use super::render::PageError;
+use super::render::{PageAccount, PageError, count_page};
 use super::sessions::Sessions;
 use super::sign_in::{show_sign_in, sign_out};
 use super::visit::{ConsoleState, put_around};
@@ -38,9 +37,8 @@ const OPERATOR: Permission = Permission::AtLeast(Role::Operator);
 /// Returns the table of all pages below `/console`. Redirects to and from an identity provider are
 /// not part of it: they are handled before there is a visitor (`provider_sign_in`).
 pub(crate) fn table() -> PageTable {
-    let first = PageTable::new()
-        .page(Permission::Public, "/sign-in", show_sign_in)
-        .action(Permission::Public, "/sign-in", show_sign_in)
+    let first = PageTable::default()
+        .form(Permission::Public, "/sign-in", show_sign_in, show_sign_in)
         .page(Permission::Public, "/assets/{digest}/{name}", show_asset)
         .action(USER, "/sign-out", sign_out);
     add_records(add_catalog(first))
@@ -54,36 +52,33 @@ fn add_catalog(table: PageTable) -> PageTable {
         .page(USER, "/servers/{name}", servers::show_server)
         .action(ADMIN, "/servers/{name}/reconnect", servers::reconnect)
         .action(ADMIN, "/servers/{name}/connect", servers::connect)
-        .page(ADMIN, "/integrations/new", integrations::show_form)
-        .action(ADMIN, "/integrations/new", integrations::add)
-        .page(ADMIN, "/catalogue/{slug}", integrations::show_form)
-        .action(ADMIN, "/catalogue/{slug}", integrations::add)
-        .page(ADMIN, "/registry", integrations::show_form)
-        .action(ADMIN, "/registry", integrations::add)
-        .page(ADMIN, "/integrations/{id}", integration::show_integration)
-        .action(ADMIN, "/integrations/{id}", integration::change_integration)
-        .action(ADMIN, "/integrations/{id}/try", integration::try_integration)
-        .action(ADMIN, "/integrations/{id}/switch/{to}", integration::switch_integration)
-        .page(ADMIN, "/integrations/{id}/delete", integration::show_deletion)
-        .action(ADMIN, "/integrations/{id}/delete", integration::delete_integration)
-        .page(ADMIN, "/pins", pins::list_pins)
-        .action(ADMIN, "/pins", pins::decide)
+        .form(ADMIN, "/integrations/new", integrations::show_form, integrations::add)
+        .form(ADMIN, "/catalogue/{slug}", integrations::show_form, integrations::add)
+        .form(ADMIN, "/registry", integrations::show_form, integrations::add)
+        .form(
+            ADMIN,
+            "/integrations/{id}",
+            integrations::show_integration,
+            integrations::change_integration,
+        )
+        .action(ADMIN, "/integrations/{id}/try", integrations::try_integration)
+        .action(ADMIN, "/integrations/{id}/switch/{to}", integrations::switch_integration)
+        .form(
+            ADMIN,
+            "/integrations/{id}/delete",
+            integrations::show_deletion,
+            integrations::delete_integration,
+        )
+        .form(ADMIN, "/pins", pins::list_pins, pins::decide)
         .page(USER, "/tools", servers::list_tools)
-        .page(USER, "/tools/{name}", tool::show_callable)
-        .action(USER, "/tools/{name}", tool::call)
-        .page(USER, "/prompts/{name}", tool::show_callable)
-        .action(USER, "/prompts/{name}", tool::call)
-        .page(USER, "/resources/{uri}", tool::show_callable)
-        .action(USER, "/resources/{uri}", tool::call)
+        .form(USER, "/tools/{name}", tool::show_callable, tool::call)
+        .form(USER, "/prompts/{name}", tool::show_callable, tool::call)
+        .form(USER, "/resources/{uri}", tool::show_callable, tool::call)
         .page(USER, "/results/{id}/{part}", tool::show_image)
-        .page(USER, "/agents", agents::list_agents)
-        .action(USER, "/agents", agents::create_agent)
-        .page(USER, "/agents/{id}", agents::show_agent)
-        .action(USER, "/agents/{id}", agents::change_agent)
-        .page(USER, "/agents/{id}/items", agents::show_items)
-        .action(USER, "/agents/{id}/items", agents::change_items)
-        .page(USER, "/agents/{id}/delete", agents::show_deletion)
-        .action(USER, "/agents/{id}/delete", agents::delete_agent)
+        .form(USER, "/agents", agents::list_agents, agents::create_agent)
+        .form(USER, "/agents/{id}", agents::show_agent, agents::change_agent)
+        .form(USER, "/agents/{id}/items", agents::show_items, agents::change_items)
+        .form(USER, "/agents/{id}/delete", agents::show_deletion, agents::delete_agent)
         .action(USER, "/agents/{id}/servers/{server}", agents::switch_server)
 }
 
@@ -91,8 +86,7 @@ fn add_records(table: PageTable) -> PageTable {
     table
         .page(OPERATOR, "/parts", pages::show_parts)
         .page(OPERATOR, "/access", access::explain)
-        .page(OPERATOR, "/access/cases", access::show_form)
-        .action(OPERATOR, "/access/cases", access::try_cases)
+        .form(OPERATOR, "/access/cases", access::show_form, access::try_cases)
         .page(USER, "/approvals", approvals::list_approvals)
         .page(USER, "/approvals/{id}", approvals::show_approval)
         .action(USER, "/approvals/{id}/{decision}", approvals::answer)
@@ -102,14 +96,12 @@ fn add_records(table: PageTable) -> PageTable {
         .page(ADMIN, "/activity", audit::show_activity)
         .page(ADMIN, "/usage", usage::show_usage)
         .page(ADMIN, "/keys", keys::list_keys)
-        .page(ADMIN, "/keys/new", keys::show_form)
-        .action(ADMIN, "/keys/new", keys::create_key)
-        .page(ADMIN, "/keys/{id}/revoke", keys::show_revocation)
-        .action(ADMIN, "/keys/{id}/revoke", keys::revoke_key)
-        .page(USER, "/connections", sessions::list_connections)
-        .action(USER, "/connections/disconnect", sessions::disconnect)
-        .page(ADMIN, "/sessions", sessions::list_sessions)
-        .action(ADMIN, "/sessions/end", sessions::end_sessions)
+        .form(ADMIN, "/keys/new", keys::show_form, keys::create_key)
+        .form(ADMIN, "/keys/{id}/revoke", keys::show_revocation, keys::revoke_key)
+        .page(USER, "/connections", settings::list_connections)
+        .action(USER, "/connections/disconnect", settings::disconnect)
+        .page(ADMIN, "/sessions", settings::list_sessions)
+        .action(ADMIN, "/sessions/end", settings::end_sessions)
         .page(OPERATOR, "/settings", settings::show_settings)
         .page(OPERATOR, "/organisations", settings::list_organisations)
         .page(OPERATOR, "/organisations/{name}", settings::show_organisation)
@@ -140,7 +132,7 @@ fn make_pages(console: Arc<ConsoleState>) -> Router {
     let sessions = Arc::clone(&console.sessions);
     let forms = Arc::new(FormState { sent_forms: SentForms::default(), sessions });
     table()
-        .into_router()
+        .router
         .fallback(answer_unknown)
         .method_not_allowed_fallback(answer_unknown)
         .layer(from_fn_with_state(forms, check_form))
@@ -161,53 +153,46 @@ async fn answer_unknown(OriginalUri(uri): OriginalUri) -> PageError {
 }
 
 /// The router and the list of its pages.
+#[derive(Default)]
 pub(crate) struct PageTable {
     router: Router<Arc<ConsoleState>>,
-    pub(crate) pages: Vec<PageRoute>,
-}
-
-/// A page, or the target of a form.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(test), allow(dead_code, reason = "read by the test of permissions"))]
-pub(crate) struct PageRoute {
-    pub(crate) method: &'static str,
-    /// The path below `/console`.
-    pub(crate) path: &'static str,
-    pub(crate) permission: Permission,
+    /// The path below `/console` and the permission of each page and each target of a form.
+    #[cfg_attr(not(test), allow(dead_code, reason = "read by the test of permissions"))]
+    pages: Vec<(&'static str, Permission)>,
 }
 
 impl PageTable {
-    pub(crate) fn new() -> Self {
-        Self { router: Router::new(), pages: Vec::new() }
-    }
-
-    pub(crate) fn page<H, T>(self, permission: Permission, path: &'static str, handler: H) -> Self
+    fn page<H, T>(self, permission: Permission, path: &'static str, show: H) -> Self
     where
         H: Handler<T, Arc<ConsoleState>, Future = ResponseFuture>,
     {
-        self.add("get", permission, path, get(AnyHandler::new(handler)))
+        self.add(permission, path, get(AnyHandler::new(show)))
     }
 
     /// Adds the target of a form.
-    pub(crate) fn action<H, T>(self, permission: Permission, path: &'static str, handler: H) -> Self
+    fn action<H, T>(self, permission: Permission, path: &'static str, act: H) -> Self
     where
         H: Handler<T, Arc<ConsoleState>, Future = ResponseFuture>,
     {
-        self.add("post", permission, path, post(AnyHandler::new(handler)))
+        self.add(permission, path, post(AnyHandler::new(act)))
     }
 
-    pub(crate) fn into_router(self) -> Router<Arc<ConsoleState>> {
-        self.router
+    /// Adds a page with a form that is sent to the same address.
+    fn form<H, T, A, U>(self, permission: Permission, path: &'static str, show: H, act: A) -> Self
+    where
+        H: Handler<T, Arc<ConsoleState>, Future = ResponseFuture>,
+        A: Handler<U, Arc<ConsoleState>, Future = ResponseFuture>,
+    {
+        self.page(permission, path, show).action(permission, path, act)
     }
 
     fn add(
         mut self,
-        method: &'static str,
         permission: Permission,
         path: &'static str,
         routes: MethodRouter<Arc<ConsoleState>>,
     ) -> Self {
-        self.pages.push(PageRoute { method, path, permission });
+        self.pages.push((path, permission));
         let require =
             from_fn(move |request: Request, next: Next| require_role(permission, request, next));
         self.router = self.router.route(path, routes.route_layer(require));
@@ -217,22 +202,18 @@ impl PageTable {
 
 /// Rejects callers below the role that a page requires.
 async fn require_role(permission: Permission, request: Request, next: Next) -> Response {
-    let least = match permission {
-        Permission::Public => return next.run(request).await,
-        Permission::AtLeast(least) => least,
-    };
-    match request.extensions().get::<Arc<Caller>>() {
-        None => PageError::signed_out().into_response(),
-        Some(caller) if caller.role >= least => next.run(request).await,
-        Some(_) => {
+    let role = request.extensions().get::<Arc<Caller>>().map(|caller| caller.role);
+    match (permission, role) {
+        (Permission::AtLeast(_), None) => PageError::signed_out().into_response(),
+        (Permission::AtLeast(least), Some(role)) if role < least => {
             let role = permission.as_str();
             let detail = format!(
                 "This page requires the role {role}. The operator of the gateway grants it \
                  (admin.{role}s)."
             );
-            let title = "Access denied";
-            PageError::new(StatusCode::FORBIDDEN, title, detail).into_response()
+            PageError::new(StatusCode::FORBIDDEN, "Access denied", detail).into_response()
         }
+        _ => next.run(request).await,
     }
 }
 

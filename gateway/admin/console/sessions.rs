@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use axum::http::HeaderMap;
 use axum::http::header::{COOKIE, HOST};
+use blake3::{Hash, Hasher};
 use lockgate_authn::Principal;
 use lockgate_proxy::Gateway;
 use lockgate_telemetry::audit::{Change, ChangePlace};
@@ -155,13 +156,10 @@ impl Sessions {
 
     /// Returns the token of this visitor's forms: secret, and valid until the session ends.
     pub(crate) fn form_token(&self, visitor: &Visitor) -> String {
-        let mut hasher = blake3::Hasher::new_keyed(&self.secret);
-        for part in [visitor.principal.realm(), &visitor.principal.subject] {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part.as_bytes());
-        }
-        hasher.update(&visitor.session.unwrap_or([0; 32]));
-        hasher.finalize().to_hex().to_string()
+        let Visitor { principal, session } = visitor;
+        let session = session.unwrap_or([0; 32]);
+        let parts = [principal.realm().as_bytes(), principal.subject.as_bytes(), &session];
+        hash_parts(Hasher::new_keyed(&self.secret), &parts).to_hex().to_string()
     }
 
     /// Compares a token, masked or not, with the visitor's token in constant time.
@@ -248,6 +246,15 @@ fn name_of(key: &SessionKey) -> String {
     let mut name = hex::encode(key);
     name.truncate(NAME_DIGITS);
     name
+}
+
+/// Returns the hash of several parts, each with its length.
+pub(crate) fn hash_parts(mut hasher: Hasher, parts: &[&[u8]]) -> Hash {
+    for part in parts {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize()
 }
 
 fn key_of(id: &str) -> SessionKey {

@@ -14,16 +14,19 @@ use axum::http::header::{
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use blake3::Hasher;
 use lockgate_authn::{Attempt, Authenticator, KEY, LOCAL, Principal, SignIn as ProviderSignIn};
 use lockgate_text::hex;
 use tokio::time::timeout;
 use url::{Position, Url};
 
-use super::form::{Fields, SentForms, is_form, is_of_own_page};
-use super::redirect::{SIGN_IN, begin_session, find_next, own_address, redirect, set_cookie};
-use super::render::{PageError, PageResult, render, show};
+use super::form::{Fields, FormError, SentForms, is_form, is_of_own_page};
+use super::redirect::{
+    SIGN_IN, begin_session, find_next, own_address, redirect, set_cookie, sign_in_address,
+};
+use super::render::{PageError, PageResult};
 use super::sessions::{
-    LOOPBACK_COOKIE, NoRandomness, SECURE_COOKIE, Sessions, Visitor, cookies,
+    LOOPBACK_COOKIE, NoRandomness, SECURE_COOKIE, Sessions, Visitor, cookies, hash_parts,
     is_loopback_authority, random,
 };
 use super::visit::{ConsoleState, Visit};
@@ -64,23 +67,10 @@ pub(crate) struct SignInRefusal(String);
 struct SignInPage<'a> {
     visit: &'a Visit,
     next: &'a str,
-    mistake: &'a str,
     /// The sign-in methods.
     offer: &'a Offer,
-}
-
-impl SignInPage<'_> {
-    /// Returns the reason that signing in at the provider failed.
-    fn failure(&self) -> String {
-        let provider = self.offer.provider.as_deref().unwrap_or_default();
-        explain(self.visit.query.get("why"), provider)
-    }
-
-    /// Returns whether the visitor has just signed out, and its session at the provider is still
-    /// open and can be ended.
-    fn may_end(&self) -> bool {
-        self.visit.query.get("out") == "account" && self.offer.ends_sessions
-    }
+    /// The reason that signing in at the provider failed, as HTML.
+    failure: String,
 }
 
 /// Returns whether the request submits the sign-in form.
@@ -168,9 +158,7 @@ pub fn sign_in_redirect(parts: &Parts) -> Response {
         (false, &Method::GET) => parts.uri.path_and_query().map(ToString::to_string),
         (false, _) => None,
     };
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    query.append_pair("next", own_address(page.as_deref().unwrap_or("")));
-    let address = format!("{SIGN_IN}?{}", query.finish());
+    let address = sign_in_address("", page.as_deref().unwrap_or(""));
     if parts.uri.path() == EVENTS {
         let head = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
         return (head, SIGNED_OUT).into_response();
@@ -193,19 +181,17 @@ fn find_page(headers: &HeaderMap) -> Option<String> {
 }
 
 pub(crate) async fn show_sign_in(
-    visit: Visit,
+    mut visit: Visit,
     refusal: Option<Extension<SignInRefusal>>,
-    offer: Option<Extension<Offer>>,
+    Extension(offer): Extension<Offer>,
 ) -> PageResult {
-    let next = own_address(visit.query.get("next"));
-    let mistake = refusal.as_ref().map_or("", |Extension(SignInRefusal(words))| words);
-    let none = Offer { provider: None, ends_sessions: false, takes_keys: true };
-    let offer = offer.as_ref().map_or(&none, |Extension(offer)| offer);
-    let page = SignInPage { visit: &visit, next, mistake, offer };
-    match mistake {
-        "" => show(&page),
-        _ => render(StatusCode::UNPROCESSABLE_ENTITY, &page),
+    if let Some(Extension(SignInRefusal(words))) = refusal {
+        visit.mistake = FormError::new("key", words);
     }
+    let next = own_address(visit.query.get("next"));
+    let provider = offer.provider.as_deref().unwrap_or_default();
+    let failure = SignInFailure { why: visit.query.get("why"), provider }.to_string();
+    visit.show(&SignInPage { visit: &visit, next, offer: &offer, failure })
 }
 
 /// Returns whether the request signs the visitor out.
@@ -252,57 +238,12 @@ fn host_of(issuer: &str) -> String {
     url.host_str().unwrap_or("").to_owned()
 }
 
-/// Returns the sentence for an error code; empty for an unknown code.
-pub(crate) fn explain(why: &str, provider: &str) -> String {
-    let words = match why {
-        "unreachable" => {
-            "Lockgate could not reach PROVIDER, or could not read its metadata. Try again in a \
-             moment. The log of this gateway has the cause."
-        }
-        "keys" => {
-            "Lockgate could not fetch the keys of PROVIDER. Try again in a moment. The log of this \
-             gateway has the cause."
-        }
-        "busy" => "Signing in is not available now. Try again in a moment.",
-        "refused" => "PROVIDER refused to sign you in, or you cancelled. Nothing was changed.",
-        "answer" => {
-            "The answer of PROVIDER is not a sign-in. Try again. The log of this gateway has the \
-             answer."
-        }
-        "client" => {
-            "PROVIDER does not accept the client id or the secret of this gateway. The operator \
-             has to compare `admin.sign_in` with the registration at PROVIDER."
-        }
-        "code" => "The sign-in at PROVIDER expired or was already used. Sign in again.",
-        "issuer" => {
-            "The answer did not come from PROVIDER and was discarded. Sign in again from this page."
-        }
-        "token" => {
-            "The token of PROVIDER is not valid for this gateway. The log of this gateway has the \
-             cause."
-        }
-        "clock" => {
-            "The token of PROVIDER is not valid yet or has expired. The operator has to set the \
-             clock, or `clock_skew` of the issuer."
-        }
-        "nonce" => {
-            "The answer of PROVIDER belongs to another sign-in and was discarded. Sign in again."
-        }
-        "begun" => {
-            "This browser did not start that sign-in in the last ten minutes, or it was already \
-             completed. Sign in again from this page."
-        }
-        "organisation" => {
-            "Your account at PROVIDER has no organisation, which this gateway requires. Ask the \
-             administrator of PROVIDER. The log of this gateway names the claim."
-        }
-        "scopes" => {
-            "Your account at PROVIDER lacks a scope that this gateway requires \
-             (`auth.scopes.required`). Ask the operator of this gateway."
-        }
-        _ => return String::new(),
-    };
-    words.replace("PROVIDER", provider)
+/// The sentence for an error code; empty for an unknown code.
+#[derive(Template)]
+#[template(path = "parts/sign_in_failure.html")]
+pub(crate) struct SignInFailure<'a> {
+    pub(crate) why: &'a str,
+    pub(crate) provider: &'a str,
 }
 
 // Sign-in attempts at an identity provider.
@@ -410,12 +351,9 @@ impl Attempts {
     }
 
     fn derive_for(&self, purpose: &str, cookie: &str, to: &ProviderSignIn) -> String {
-        let mut hasher = blake3::Hasher::new_keyed(&self.secret);
-        for part in [purpose, cookie, &to.issuer, &to.client_id, to.redirect.as_str()] {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part.as_bytes());
-        }
-        hasher.finalize().to_hex().to_string()
+        let parts = [purpose, cookie, &to.issuer, &to.client_id, to.redirect.as_str()];
+        let hasher = Hasher::new_keyed(&self.secret);
+        hash_parts(hasher, &parts.map(str::as_bytes)).to_hex().to_string()
     }
 }
 

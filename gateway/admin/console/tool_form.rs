@@ -2,11 +2,12 @@
 //! only the constraints that it displays: required fields, bounds, patterns and counts. The gateway
 //! and the server check the rest.
 
-pub(crate) use input::{FieldKind, Rules};
-use input::{default_text, describe, kind_of, resolve, rules_of};
+use askama::Template;
+use input::{FieldKind, check_range, default_text, describe, hint_of, kind_of, range_of, resolve};
 use serde_json::{Map, Value};
 
 use super::form::Fields;
+use super::render::{plain_text, show_text};
 
 mod input;
 
@@ -16,40 +17,34 @@ const MAX_FIELDS: usize = 200;
 const MAX_DEPTH: usize = 5;
 /// Maximum number of rows of a list.
 const MAX_ROWS: usize = 50;
-/// Memory of a form's texts and choices, in bytes, beyond which no field is added. References let
-/// many fields share a large part of a schema, and each field copies it.
+/// Size of a form's names, defaults and choices, in bytes, beyond which no field is added.
+/// References let many fields share a large part of a schema.
 const MAX_BYTES: usize = 4 << 20;
 
 /// An argument, or a part of an argument.
-#[derive(Clone, Debug)]
-pub(crate) struct FormField {
+#[derive(Clone, Debug, Template)]
+#[template(path = "parts/field.html")]
+pub(crate) struct FormField<'a> {
     /// The label.
-    pub(crate) name: String,
+    name: String,
     /// The name of the HTML input.
-    pub(crate) input: String,
-    pub(crate) kind: FieldKind,
-    pub(crate) description: String,
-    pub(crate) rules: Rules,
+    input: String,
+    kind: FieldKind<'a>,
+    /// The schema of the argument, which is not a reference.
+    schema: &'a Value,
+    description: &'a str,
+    is_required: bool,
     /// The entered text, or the default.
-    pub(crate) value: String,
-    pub(crate) mistake: String,
+    value: String,
+    mistake: String,
     /// Members of an object, or rows of a list.
     children: Vec<Self>,
     /// A row of a list, which can be removed.
     is_row: bool,
     /// Whether the browser requires a value: members of an optional object may all be empty.
-    pub(crate) is_demanded: bool,
-}
-
-/// One step of rendering a form from start to end.
-pub(crate) enum FormStep<'a> {
-    Open(&'a FormField),
-    Field(&'a FormField),
-    /// The end of a list, with a button that adds a row.
-    Add(&'a FormField),
-    /// A button that removes a row.
-    Remove(&'a FormField),
-    Close,
+    is_demanded: bool,
+    /// It has the focus after a row was added or removed; of a list, its button has.
+    is_focused: bool,
 }
 
 /// The inputs of form generation.
@@ -58,7 +53,7 @@ struct Source<'a> {
     typed: &'a Fields,
     /// The number of fields that may still be created.
     room: usize,
-    /// The number of bytes that their texts and choices may still take.
+    /// The number of bytes that their names, defaults and choices may still take.
     bytes: usize,
 }
 
@@ -90,20 +85,20 @@ impl Place {
 }
 
 /// Returns the form of a schema, with the entered values.
-pub(crate) fn make_fields(schema: &Value, typed: &Fields) -> Vec<FormField> {
+pub(crate) fn make_fields<'a>(schema: &'a Value, typed: &'a Fields) -> Vec<FormField<'a>> {
     let mut source = Source { root: schema, typed, room: MAX_FIELDS, bytes: MAX_BYTES };
     let root = Place { name: String::new(), input: "arg".into(), from: "arg".into() };
     source.make_members(resolve(schema, schema), &root, None, 0)
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
     fn make_members(
         &mut self,
-        schema: &Value,
+        schema: &'a Value,
         place: &Place,
-        default: Option<&Value>,
+        default: Option<&'a Value>,
         depth: usize,
-    ) -> Vec<FormField> {
+    ) -> Vec<FormField<'a>> {
         let Some(Value::Object(properties)) = schema.get("properties") else { return Vec::new() };
         let mut fields = Vec::new();
         for (name, property) in properties {
@@ -123,16 +118,17 @@ impl Source<'_> {
 
     fn make(
         &mut self,
-        schema: &Value,
+        schema: &'a Value,
         place: &Place,
-        given: Option<&Value>,
+        given: Option<&'a Value>,
         (is_required, depth): (bool, usize),
-    ) -> FormField {
+    ) -> FormField<'a> {
         self.room = self.room.saturating_sub(1);
         let property = resolve(self.root, schema);
         let default = given.or_else(|| property.get("default"));
         let mut kind = kind_of(property, depth < MAX_DEPTH);
         let mut children = Vec::new();
+        let mut is_focused = false;
         match kind {
             FieldKind::Group => {
                 children = self.make_members(property, place, default, depth + 1);
@@ -140,36 +136,38 @@ impl Source<'_> {
                     kind = FieldKind::Json;
                 }
             }
-            FieldKind::List => children = self.make_rows(property, place, default, depth + 1),
+            FieldKind::List => {
+                children = self.make_rows(property, place, default, depth + 1);
+                let removed = self.typed.get("remove").rsplit_once('.');
+                let is_longer = self.typed.get("add") == place.from;
+                is_focused = matches!(removed, Some((list, _)) if list == place.from)
+                    || is_longer && !children.last_mut().is_some_and(FormField::focus);
+            }
             _ => {}
         }
-        let typed = self.typed.has(&place.from);
-        let value = if typed {
+        let value = if self.typed.has(&place.from) {
             self.typed.get_exact(&place.from).to_owned()
         } else {
             default_text(default)
         };
-        let field = FormField {
+        let bytes = value.len() + place.input.len() + size_of_val(kind.choices());
+        self.bytes = self.bytes.saturating_sub(bytes);
+        if self.bytes == 0 {
+            self.room = 0;
+        }
+        FormField {
             description: describe(schema, property),
-            rules: rules_of(property, is_required),
+            schema: property,
             name: place.name.clone(),
             input: place.input.clone(),
             mistake: String::new(),
             is_row: false,
             is_demanded: is_required,
+            is_required,
+            is_focused,
             kind,
             value,
             children,
-        };
-        self.charge(field.bytes());
-        field
-    }
-
-    /// Charges a field to the memory of the form.
-    fn charge(&mut self, bytes: usize) {
-        self.bytes = self.bytes.saturating_sub(bytes);
-        if self.bytes == 0 {
-            self.room = 0;
         }
     }
 
@@ -177,14 +175,14 @@ impl Source<'_> {
     /// the default, or the required minimum.
     fn make_rows(
         &mut self,
-        schema: &Value,
+        schema: &'a Value,
         place: &Place,
-        default: Option<&Value>,
+        default: Option<&'a Value>,
         depth: usize,
-    ) -> Vec<FormField> {
+    ) -> Vec<FormField<'a>> {
         let items = schema.get("items").unwrap_or(&Value::Null);
         let given = default.and_then(Value::as_array);
-        let least = rules_of(schema, false).min_items.unwrap_or(0);
+        let least = range_of(schema, "Items").0.unwrap_or(0);
         let typed = self.typed.get(&format!("count.{}", place.from)).parse();
         let count = typed.unwrap_or_else(|_| given.map_or(least, Vec::len));
         let mut rows: Vec<usize> = (0..usize::min(count, MAX_ROWS)).collect();
@@ -212,21 +210,7 @@ fn is_required(schema: &Value, name: &str) -> bool {
     required.is_some_and(|required| required.iter().any(|given| given == name))
 }
 
-impl FormField {
-    /// Returns the memory of the field's own texts and choices, in bytes.
-    fn bytes(&self) -> usize {
-        self.name.len()
-            + self.input.len()
-            + self.description.len()
-            + self.value.len()
-            + self.rules.pattern.len()
-            + self.kind.bytes()
-    }
-
-    pub(crate) fn count(&self) -> usize {
-        self.children.len()
-    }
-
+impl FormField<'_> {
     /// Lets the browser send an object without its required members, which omits the object.
     fn leave_members_empty(&mut self) {
         if self.kind == FieldKind::Group {
@@ -237,48 +221,28 @@ impl FormField {
         }
     }
 
-    /// Returns the ids of the elements that describe the input.
-    pub(crate) fn described_by(&self) -> String {
-        let mut ids = Vec::new();
-        if !self.description.is_empty() || !self.rules.hint().is_empty() {
-            ids.push(format!("{}-hint", self.input));
+    /// Focuses the first input. Returns `false` if there is none.
+    fn focus(&mut self) -> bool {
+        match self.kind {
+            FieldKind::Group | FieldKind::List => self.children.iter_mut().any(Self::focus),
+            _ => {
+                self.is_focused = true;
+                true
+            }
         }
-        if !self.mistake.is_empty() {
-            ids.push(format!("{}-mistake", self.input));
-        }
-        ids.join(" ")
     }
 
-    fn add_steps<'a>(&'a self, steps: &mut Vec<FormStep<'a>>) {
-        match self.kind {
-            FieldKind::Group | FieldKind::List => {
-                steps.push(FormStep::Open(self));
-                for child in &self.children {
-                    child.add_steps(steps);
-                }
-                if self.kind == FieldKind::List {
-                    steps.push(FormStep::Add(self));
-                }
-                if self.is_row {
-                    steps.push(FormStep::Remove(self));
-                }
-                steps.push(FormStep::Close);
-            }
-            _ => {
-                steps.push(FormStep::Field(self));
-                if self.is_row {
-                    steps.push(FormStep::Remove(self));
-                }
-            }
-        }
+    pub(crate) fn has_mistake(&self) -> bool {
+        !self.mistake.is_empty() || self.children.iter().any(Self::has_mistake)
     }
 
     /// Returns the entered value, or `None` for an empty field. Mistakes are stored in their field.
     fn read(&mut self, is_good: &mut bool) -> Option<Value> {
         let read = match self.kind {
-            FieldKind::Group => Ok(self.read_members(is_good)),
+            FieldKind::Group if !self.is_required && self.is_blank() => Ok(None),
+            FieldKind::Group => Ok(Some(read_members(&mut self.children, is_good).into())),
             FieldKind::List => self.read_rows(is_good),
-            _ => input::read(&self.kind, &self.rules, &self.value),
+            _ => input::read(self.kind, self.schema, self.is_required, &self.value),
         };
         read.unwrap_or_else(|mistake| {
             self.mistake = mistake;
@@ -287,28 +251,16 @@ impl FormField {
         })
     }
 
-    fn read_members(&mut self, is_good: &mut bool) -> Option<Value> {
-        let is_blank = self.is_blank();
-        if is_blank && !self.rules.is_required {
-            return None;
-        }
-        let mut members = Map::new();
-        for child in &mut self.children {
-            if let Some(value) = child.read(is_good) {
-                members.insert(child.name.clone(), value);
-            }
-        }
-        Some(Value::Object(members))
-    }
-
     fn read_rows(&mut self, is_good: &mut bool) -> Result<Option<Value>, String> {
         let mut values = Vec::new();
         for child in &mut self.children {
             values.extend(child.read(is_good));
         }
-        self.rules.check_count(values.len())?;
-        let is_left_out = values.is_empty() && !self.rules.is_required;
-        Ok((!is_left_out).then_some(Value::Array(values)))
+        if values.is_empty() && !self.is_required {
+            return Ok(None);
+        }
+        check_range(range_of(self.schema, "Items"), values.len(), " items")?;
+        Ok(Some(Value::Array(values)))
     }
 
     /// Returns whether the field and its children are empty.
@@ -320,29 +272,26 @@ impl FormField {
     }
 }
 
-pub(crate) fn list_steps(fields: &[FormField]) -> Vec<FormStep<'_>> {
-    let mut steps = Vec::new();
-    for field in fields {
-        field.add_steps(&mut steps);
-    }
-    steps
+/// Returns the arguments of a form, or `None` if a field has a mistake, which the field stores.
+pub(crate) fn read_arguments(fields: &mut [FormField<'_>]) -> Option<Value> {
+    let mut is_good = true;
+    let arguments = read_members(fields, &mut is_good);
+    is_good.then_some(arguments.into())
 }
 
-/// Returns the arguments of a form, or `None` if a field has a mistake, which the field stores.
-pub(crate) fn read_arguments(fields: &mut [FormField]) -> Option<Value> {
-    let mut arguments = Map::new();
-    let mut is_good = true;
+fn read_members(fields: &mut [FormField<'_>], is_good: &mut bool) -> Map<String, Value> {
+    let mut members = Map::new();
     for field in fields {
-        if let Some(value) = field.read(&mut is_good) {
-            arguments.insert(field.name.clone(), value);
+        if let Some(value) = field.read(is_good) {
+            members.insert(field.name.clone(), value);
         }
     }
-    is_good.then_some(Value::Object(arguments))
+    members
 }
 
 /// Assigns an error of the gateway or the server, such as `/arguments/id: is no number`, to the
 /// field that it names. Returns whether there is such a field.
-pub(crate) fn note_mistake(fields: &mut [FormField], words: &str) -> bool {
+pub(crate) fn note_mistake(fields: &mut [FormField<'_>], words: &str) -> bool {
     for field in fields {
         let marks = [format!("/{}", field.name), format!("`{}`", field.name)];
         if marks.iter().any(|mark| words.contains(mark.as_str())) {

@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 
 use super::assets::{ADDRESSES, Addresses};
 use super::diagnosis::Severity;
-use super::form::Fields;
+use super::form::{Fields, FormError, Labels};
 use super::redirect::{ListPart, PagePath, Tab, TabValue, redirect};
 use super::render::{PageError, PageResult, render};
 use super::results::{CallOutcome, Kept, KeptCall, Notice, Results};
@@ -33,15 +33,17 @@ use crate::api::page::{Query, query};
 use crate::api::problem::Problem;
 use crate::api::state::ApiState;
 
-/// The sections: the group, the address, the label and the minimum role of each.
-const SECTIONS: [(&str, &str, &str, Role); 15] = [
+/// A section: the group, the address, the label and the minimum role.
+type Section = (&'static str, &'static str, &'static str, Role);
+
+const SECTIONS: [Section; 15] = [
     ("", "/console", "Overview", Role::User),
     ("Catalog", "/console/servers", "Servers", Role::User),
     ("Catalog", "/console/tools", "Tools", Role::User),
     ("Catalog", "/console/agents", "Agents", Role::User),
     ("Catalog", "/console/connections", "Connections", Role::User),
     ("Control", "/console/access", "Access", Role::Operator),
-    ("Control", APPROVALS, "Approvals", Role::User),
+    ("Control", "/console/approvals", "Approvals", Role::User),
     ("Control", "/console/pins", "Changes", Role::Admin),
     ("Records", ACTIVITY, "Activity", Role::Admin),
     ("Records", "/console/usage", "Usage", Role::Admin),
@@ -51,7 +53,6 @@ const SECTIONS: [(&str, &str, &str, Role); 15] = [
     ("Settings", "/console/organisations", "Organisations", Role::Operator),
     ("Settings", "/console/settings", "Settings", Role::Operator),
 ];
-const APPROVALS: &str = "/console/approvals";
 const ACTIVITY: &str = "/console/activity";
 
 /// Maximum number of running calls of a visitor.
@@ -77,6 +78,8 @@ pub(crate) struct Visit {
     pub(crate) query: Fields,
     /// The fields of the body, which `form` has checked.
     pub(crate) form: Fields,
+    /// The mistake in the body.
+    pub(crate) mistake: FormError,
     results: Arc<Results>,
     /// The result of the last form, if the address names it.
     pub(crate) notice: Option<Notice>,
@@ -95,20 +98,6 @@ pub(crate) struct Visit {
     /// The address of the page, with its query.
     pub(crate) address: String,
     pub(crate) assets: &'static Addresses,
-}
-
-pub(crate) struct Section {
-    /// The label of the group that it starts; empty for other sections.
-    pub(crate) group: &'static str,
-    pub(crate) address: &'static str,
-    pub(crate) label: &'static str,
-    pub(crate) is_current: bool,
-}
-
-impl Section {
-    pub(crate) fn has_badge(&self) -> bool {
-        self.address == APPROVALS
-    }
 }
 
 #[derive(Template)]
@@ -153,6 +142,7 @@ impl Visit {
             headers: request.headers().clone(),
             query: Fields::parse(request.uri().query().unwrap_or("").as_bytes()),
             form: Fields::default(),
+            mistake: FormError::default(),
             results: Arc::clone(&state.results),
             notice: None,
             me: Arc::default(),
@@ -208,23 +198,29 @@ impl Visit {
 
     /// Returns the address of the list on this page, with its filters, from its start.
     pub(crate) fn list_path(&self) -> PagePath {
-        self.filtered_by("", "")
+        self.filtered_by(&[])
     }
 
-    /// Returns the address of the list on this page with another value of a filter.
-    fn filtered_by(&self, filter: &str, chosen: &str) -> PagePath {
+    /// Returns the address of the list on this page with other values of filters.
+    pub(crate) fn filtered_by(&self, changes: &[(&str, &str)]) -> PagePath {
         let mut path = PagePath::of_address(&self.address);
-        for (name, value) in self.query.pairs().filter(|(name, _)| !POSITIONS.contains(name)) {
-            path = path.with(name, if name == filter { chosen } else { value.trim() });
+        for (name, value) in self.query.pairs() {
+            let is_changed = changes.iter().any(|(changed, _)| *changed == name);
+            if !is_changed && !POSITIONS.contains(&name) {
+                path = path.with(name, value.trim());
+            }
         }
-        if self.query.has(filter) { path } else { path.with(filter, chosen) }
+        for (name, value) in changes {
+            path = path.with(name, value);
+        }
+        path
     }
 
     /// Returns links to the list on this page by value of a filter.
     pub(crate) fn tabs(&self, filter: &str, values: &[TabValue], chosen: &str) -> Vec<Tab> {
         let tabs = values.iter().map(|(value, label)| Tab {
             label,
-            address: self.filtered_by(filter, value).into_text(),
+            address: self.filtered_by(&[(filter, value)]).into_text(),
             count: None,
             is_chosen: *value == chosen,
         });
@@ -246,6 +242,17 @@ impl Visit {
         if self.form.is_empty() { &self.query } else { &self.form }
     }
 
+    /// Returns the visit with the mistake that an error of the API is about. Other errors take the
+    /// place of the page.
+    pub(crate) fn mistaken(self, problem: Problem, labels: &Labels) -> Result<Self, PageError> {
+        Ok(Self { mistake: FormError::read(problem, labels)?, ..self })
+    }
+
+    /// Renders a page with a form, and the mistake in it.
+    pub(crate) fn show(&self, page: &impl Template) -> PageResult {
+        render(self.mistake.status(), page)
+    }
+
     /// Returns the configurations of clients for an endpoint. `key` is the API key, if known.
     pub(crate) fn make_snippets(
         &self,
@@ -256,29 +263,15 @@ impl Visit {
         make_snippets(name, &find_address(endpoint, &self.headers), key, self.has_session)
     }
 
-    /// Returns the navigation for this visitor.
-    pub(crate) fn sections(&self) -> Vec<Section> {
-        let path = self.address.split('?').next().unwrap_or("");
-        let current = find_section(path);
-        let mut sections = Vec::new();
-        let mut last = "";
-        for (group, address, label, least) in SECTIONS {
-            if self.has_role(least) {
-                let is_current = current == Some(address);
-                let start = if group == last { "" } else { group };
-                sections.push(Section { group: start, address, label, is_current });
-                last = group;
-            }
-        }
-        sections
+    /// Returns the sections for this visitor, by group.
+    pub(crate) fn sections(&self) -> Vec<Vec<Section>> {
+        let mut own = SECTIONS.to_vec();
+        own.retain(|(.., least)| self.has_role(*least));
+        own.chunk_by(|one, other| one.0 == other.0).map(<[_]>::to_vec).collect()
     }
 
-    /// Returns the count for the title of a page; empty if nothing waits.
-    pub(crate) fn badge(&self) -> String {
-        match self.me.approvals {
-            0 => String::new(),
-            count => format!("({count}) "),
-        }
+    pub(crate) fn current_section(&self) -> &'static str {
+        find_section(PagePath::of_address(&self.address).as_str()).unwrap_or("")
     }
 
     /// Stores a result for the next page and returns its name.

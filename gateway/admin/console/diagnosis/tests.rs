@@ -39,7 +39,7 @@ fn every_failure_has_a_cause_and_a_fix() {
         assert_eq!((server.stage(), server.cause().as_str()), (stage, "It is so."));
         assert!(!server.advice().is_empty(), "{state} {stage}");
         assert_eq!(server.severity(), Severity::Bad, "as the overview counts it");
-        assert_eq!(server.next_step(true), NextStep::Reconnect("Retry now"));
+        assert_eq!(server.next_step(true), NextStep::Button("reconnect", "Retry now"));
         assert_eq!(server.next_step(false), NextStep::AskOperator);
     }
 }
@@ -56,7 +56,7 @@ fn a_connected_server_that_fails_is_not_good() {
 
 #[test]
 fn no_button_is_offered_that_would_do_nothing() {
-    assert_eq!(server("disabled", "").next_step(true), NextStep::Connect);
+    assert_eq!(server("disabled", "").next_step(true), NextStep::Button("connect", "Connect"));
     assert_eq!(server("disabled", "").next_step(false), NextStep::None);
     assert_eq!(server("resting", "").next_step(true), NextStep::None);
     assert_eq!(server("connected", "").next_step(false), NextStep::None);

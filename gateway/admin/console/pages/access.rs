@@ -7,19 +7,17 @@ use lockgate_text::json;
 use super::*;
 use crate::api::keys::list_visible;
 use crate::api::page::{PageQuery, Query};
-use crate::api::policies::{AskedCaller, Explanation, Tested, explain_decision, test_cases};
+use crate::api::policies::{Explanation, Tested, explain_decision, test_cases};
 use crate::api::sessions::list_sessions;
 
 /// The fields of the question.
-const LABELS: [(&str, &str); 3] =
-    [("caller", "Caller"), ("call", "Tool"), ("arguments", "Arguments")];
+const LABELS: [(&str, &str); 4] =
+    [("caller", "Caller"), ("call", "Tool"), ("arguments", "Arguments"), ("subject", "Subject")];
 
 #[derive(Template)]
 #[template(path = "access.html")]
 struct AccessPage<'a> {
     visit: &'a Visit,
-    question: &'a Fields,
-    mistake: FormError,
     /// Suggested callers.
     callers: Vec<String>,
     /// Agents, whose endpoints are suggested.
@@ -32,24 +30,13 @@ struct AccessPage<'a> {
 impl AccessPage<'_> {
     /// Returns a sentence about arguments that the record of a call does not contain.
     fn unknown_arguments(&self) -> &'static str {
-        match self.question.get("unknown") {
+        match self.visit.query.get("unknown") {
             "arguments" => {
                 "The record has no arguments. Enter those of the call: without them, policies with \
                  conditions on arguments may decide otherwise."
             }
             "secrets" => "The record has the arguments without secrets.",
             _ => "",
-        }
-    }
-
-    /// Returns a sentence about a caller that has no key and no session.
-    fn described_text(&self) -> &'static str {
-        if self.question.get("issuer") == KEY {
-            "This key is revoked, expired or gone: enter its roles and scopes under “Describe \
-             another caller”."
-        } else {
-            "No session is open for this identity: enter the roles and scopes of its token under \
-             “Describe another caller”."
         }
     }
 
@@ -61,10 +48,10 @@ impl AccessPage<'_> {
     fn case_address(&self, decision: &str) -> String {
         let mut path = PagePath::new(&["access", "cases"]);
         for name in ["call", "arguments", "at"] {
-            path = path.with(name, self.question.get(name));
+            path = path.with(name, self.visit.query.get(name));
         }
         if let Some(explanation) = &self.explanation
-            && (self.question.has("caller") || self.question.has("subject"))
+            && (self.visit.query.has("caller") || self.visit.query.has("subject"))
         {
             let caller = &explanation.caller;
             path = path.with("issuer", &caller.issuer).with("subject", &caller.subject);
@@ -73,44 +60,35 @@ impl AccessPage<'_> {
     }
 }
 
-impl AskedCaller {
-    fn text(&self) -> String {
-        match &self.name {
-            Some(name) => name.clone(),
-            None => format!("{}|{}", self.issuer, self.subject),
-        }
-    }
-}
-
 impl Explanation {
     /// Returns the outcome of a real call.
-    fn headline(&self) -> &'static str {
+    fn verdict(&self) -> (Severity, &'static str) {
+        use Severity::{Denied, Good, Off, Waiting};
         match (self.knows_caller, self.target, self.decision) {
-            (_, "unknown-endpoint", _) => "Unknown endpoint: the caller cannot open it",
-            (_, "unassigned", _) => "Not assigned: this endpoint does not offer the server",
-            (_, "switched-off", _) => "Switched off for the agent: not listed and not callable",
-            (_, "missing-scope", _) => "Denied: the credential lacks a scope for this tool",
-            (_, "unknown-server", _) => "Unknown server: the call is refused as an unknown tool",
-            (_, "unknown-tool", _) => "Unknown tool: the call is refused",
-            (_, "quarantined", _) => "Hidden until the changed tool is approved",
-            (false, ..) => "Unknown caller: the request is refused without a valid credential",
-            (_, "unavailable", "allow" | "ask") => "Allowed, but the server is not available now",
-            (.., "allow") => "Allowed",
-            (.., "ask") => "Allowed after approval",
-            (.., "deny") => "Denied",
-            _ => "Hidden: not listed and not callable",
+            (_, "unknown-endpoint", _) => (Off, "Unknown endpoint: the caller cannot open it"),
+            (_, "unassigned", _) => (Off, "Not assigned: this endpoint does not offer the server"),
+            (_, "switched-off", _) => {
+                (Off, "Switched off for the agent: not listed and not callable")
+            }
+            (_, "missing-scope", _) => {
+                (Denied, "Denied: the credential lacks a scope for this tool")
+            }
+            (_, "unknown-server", _) => {
+                (Off, "Unknown server: the call is refused as an unknown tool")
+            }
+            (_, "unknown-tool", _) => (Off, "Unknown tool: the call is refused"),
+            (_, "quarantined", _) => (Waiting, "Hidden until the changed tool is approved"),
+            (false, ..) => {
+                (Off, "Unknown caller: the request is refused without a valid credential")
+            }
+            (_, "unavailable", "allow" | "ask") => {
+                (Waiting, "Allowed, but the server is not available now")
+            }
+            (.., "allow") => (Good, "Allowed"),
+            (.., "ask") => (Waiting, "Allowed after approval"),
+            (.., "deny") => (Denied, "Denied"),
+            _ => (Off, "Hidden: not listed and not callable"),
         }
-    }
-
-    /// Returns the decision of the policies alone, if it does not determine the outcome of a call.
-    fn policy_headline(&self) -> Option<&'static str> {
-        let is_answer = self.knows_caller && self.target == "known";
-        (!is_answer).then_some(match self.decision {
-            "allow" => "The policies alone would allow it.",
-            "ask" => "The policies alone would ask for approval.",
-            "deny" => "The policies deny it as well.",
-            _ => "The policies hide it as well.",
-        })
     }
 
     /// Returns the endpoint, by the name of its agent if that is known.
@@ -119,19 +97,6 @@ impl Explanation {
         match known.find(|agent| agent.path() == self.at) {
             Some(agent) => format!("the endpoint of {}", agent.name),
             None => self.at.clone(),
-        }
-    }
-
-    fn severity(&self) -> Severity {
-        match (self.knows_caller, self.target, self.decision) {
-            (_, "missing-scope", _) => Severity::Denied,
-            (_, "unknown-endpoint" | "unassigned" | "switched-off", _) => Severity::Off,
-            (_, "unknown-server" | "unknown-tool", _) | (false, ..) => Severity::Off,
-            (_, "quarantined" | "unavailable", _) => Severity::Waiting,
-            (.., "allow") => Severity::Good,
-            (.., "ask") => Severity::Waiting,
-            (.., "deny") => Severity::Denied,
-            _ => Severity::Off,
         }
     }
 }
@@ -160,83 +125,75 @@ async fn find_agents(visit: &Visit) -> Result<Vec<Agent>, Problem> {
 }
 
 /// Shows the question, and the explanation once the form is sent.
-pub(crate) async fn explain(visit: Visit) -> PageResult {
-    let mut page = AccessPage {
-        visit: &visit,
-        question: &visit.query,
-        mistake: FormError::default(),
+pub(crate) async fn explain(mut visit: Visit) -> PageResult {
+    let mut explanation = None;
+    let mut is_described = false;
+    if !visit.query.get("call").is_empty() {
+        match ask(&visit).await {
+            Ok((explained, described)) => {
+                is_described = described;
+                explanation = Some(explained);
+            }
+            Err(problem) => visit = visit.mistaken(problem, &LABELS)?,
+        }
+    }
+    if !visit.mistake.elsewhere().is_empty() {
+        visit.mistake = FormError::new("call", visit.mistake.words);
+    }
+    visit.show(&AccessPage {
         callers: list_callers(&visit).await?,
         agents: find_agents(&visit).await?,
-        explanation: None,
-        is_described: false,
-    };
-    if visit.query.get("call").is_empty() {
-        return show(&page);
-    }
-    let mut asked = match write_question(&visit.query) {
-        Ok(asked) => asked,
-        Err(mistake) => {
-            page.mistake = mistake;
-            return render(page.mistake.status(), &page);
-        }
-    };
-    let mut answer = ask(&visit, &asked).await;
-    // The caller of a recorded call may have no key or session any more, or never had one.
-    if matches!(&answer, Err(problem) if problem.pointer() == "/caller")
-        && visit.query.get("caller") == described_name(&visit.query)
-    {
-        asked["caller"] = Value::Null;
-        asked["as"] = describe_caller(&visit.query);
-        page.is_described = true;
-        answer = ask(&visit, &asked).await;
-    }
-    match answer {
-        Ok(mut explanation) => {
-            explanation.words = explanation.words.as_deref().map(sentence);
-            page.explanation = Some(explanation);
-        }
-        Err(problem) => {
-            let is_described = problem.pointer() == "/as/issuer";
-            page.mistake = FormError::read(problem, &LABELS)?;
-            if !page.mistake.elsewhere().is_empty() {
-                let field = if is_described { "subject" } else { "call" };
-                page.mistake = FormError::new(field, page.mistake.words);
-            }
-        }
-    }
-    render(page.mistake.status(), &page)
+        visit: &visit,
+        explanation,
+        is_described,
+    })
 }
 
-async fn ask(visit: &Visit, asked: &Value) -> Result<Explanation, Problem> {
-    Ok(explain_decision(visit.by()?, body(asked.clone())?).await?.0)
+/// Returns the explanation, and whether the caller was described, because it has no key and no
+/// session.
+async fn ask(visit: &Visit) -> Result<(Explanation, bool), Problem> {
+    let question = &visit.query;
+    let mut asked = write_question(question)?;
+    let mut answer = explain_decision(visit.by()?, body(asked.clone())?).await;
+    // The caller of a recorded call may have no key or session any more, or never had one.
+    let is_unknown = matches!(&answer, Err(problem) if problem.pointer() == "/caller");
+    let described = format!("{}|{}", question.get("issuer"), question.get("subject"));
+    let is_described = is_unknown && question.get("caller") == described;
+    if is_described {
+        asked["caller"] = Value::Null;
+        asked["as"] = describe_caller(question);
+        answer = explain_decision(visit.by()?, body(asked)?).await;
+    }
+    let Json(mut explanation) = answer.map_err(|problem| match problem.pointer() {
+        "/as/issuer" => problem.at("/subject"),
+        _ => problem,
+    })?;
+    explanation.words = explanation.words.as_deref().map(sentence);
+    Ok((explanation, is_described))
 }
 
 /// Fields that describe a caller, in addition to its subject.
 const DESCRIBED: [&str; 4] = ["issuer", "organisation", "roles", "scopes"];
 
 /// Returns the question in the format of the API. Without a caller it concerns the visitor.
-fn write_question(question: &Fields) -> Result<Value, FormError> {
+fn write_question(question: &Fields) -> Result<Value, Problem> {
     let mut asked = json!({"call": question.get("call")});
     question.write(&mut asked, &["at", "caller"]);
     if !question.get("arguments").is_empty() {
-        let arguments: Result<Value, _> = json::from_str(question.get("arguments"));
-        asked["arguments"] = arguments
-            .map_err(|error| FormError::new("arguments", format!("This must be JSON: {error}.")))?;
+        asked["arguments"] = json::from_str(question.get("arguments")).map_err(|error| {
+            Problem::in_body("/arguments", format!("This must be JSON: {error}."))
+        })?;
     }
     if !question.get("caller").is_empty() {
         return Ok(asked);
     }
     if !question.get("subject").is_empty() {
         asked["as"] = describe_caller(question);
-    } else if DESCRIBED.iter().any(|name| !question.get(name).is_empty()) {
+    } else if question.has_any(&DESCRIBED) {
         let words = "Enter the subject of the caller, or clear the other fields.";
-        return Err(FormError::new("subject", words));
+        return Err(Problem::in_body("/subject", words));
     }
     Ok(asked)
-}
-
-fn described_name(question: &Fields) -> String {
-    format!("{}|{}", question.get("issuer"), question.get("subject"))
 }
 
 fn describe_caller(question: &Fields) -> Value {
@@ -259,7 +216,6 @@ fn split_words(text: &str) -> Vec<&str> {
 struct CasesPage<'a> {
     visit: &'a Visit,
     typed: &'a str,
-    mistake: FormError,
     tested: Option<Tested>,
 }
 
@@ -278,24 +234,24 @@ pub(crate) async fn show_form(visit: Visit) -> PageResult {
     let expected = if visit.query.has("decision") { visit.query.get("decision") } else { "deny" };
     case["expect"] = expected.into();
     let typed = serde_json::to_string_pretty(&json!([case])).unwrap_or_default();
-    show(&CasesPage { visit: &visit, typed: &typed, mistake: FormError::default(), tested: None })
+    show(&CasesPage { visit: &visit, typed: &typed, tested: None })
 }
 
 /// Runs the entered cases.
-pub(crate) async fn try_cases(visit: Visit) -> PageResult {
-    let typed = visit.form.get_exact("cases");
-    let mut page = CasesPage { visit: &visit, typed, mistake: FormError::default(), tested: None };
-    match json::from_str(typed) {
+pub(crate) async fn try_cases(mut visit: Visit) -> PageResult {
+    let mut tested = None;
+    match json::from_str(visit.form.get_exact("cases")) {
         Ok(cases) => match run_cases(&visit, cases).await {
-            Ok(tested) => page.tested = Some(tested),
-            Err(problem) => page.mistake = FormError::read(problem, &[])?,
+            Ok(done) => tested = Some(done),
+            Err(problem) => visit = visit.mistaken(problem, &[])?,
         },
         Err(error) => {
             let words = format!("This must be a list of cases as JSON: {error}.");
-            page.mistake = FormError::new("", words);
+            visit.mistake = FormError::new("", words);
         }
     }
-    render(page.mistake.status(), &page)
+    let typed = visit.form.get_exact("cases");
+    visit.show(&CasesPage { visit: &visit, typed, tested })
 }
 
 async fn run_cases(visit: &Visit, cases: Value) -> Result<Tested, Problem> {

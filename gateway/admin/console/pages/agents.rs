@@ -12,7 +12,6 @@ use crate::api::agent_servers::{
 };
 use crate::api::agents::{self, AgentName};
 use crate::api::change::Reply;
-use crate::console::diagnosis::say_server_state;
 
 const LABELS: [(&str, &str); 1] = [("name", "Name")];
 
@@ -33,9 +32,10 @@ impl Agent {
 }
 
 /// Returns the name of an agent; the id, or the text of another kind of agent, if the visitor may
-/// not see it.
+/// not see it. Empty without an agent.
 pub(crate) async fn name_agent(visit: &Visit, id: &str) -> String {
-    if let Ok(by) = visit.by()
+    if !id.is_empty()
+        && let Ok(by) = visit.by()
         && let Ok(agent) = agents::show_agent(by, Path(id.to_owned())).await
     {
         return agent.value.name;
@@ -48,17 +48,12 @@ pub(crate) async fn name_agent(visit: &Visit, id: &str) -> String {
 struct AgentsPage<'a> {
     visit: &'a Visit,
     found: Page<Agent>,
-    mistake: FormError,
 }
 
 /// Lists the visitor's agents, or for administrators all agents of the organisation.
 pub(crate) async fn list_agents(visit: Visit) -> PageResult {
-    show_list(&visit, FormError::default()).await
-}
-
-async fn show_list(visit: &Visit, mistake: FormError) -> PageResult {
     let Json(found) = agents::list_agents(visit.by()?, visit.list_query("100", &[])?).await?;
-    render(mistake.status(), &AgentsPage { visit, found, mistake })
+    visit.show(&AgentsPage { visit: &visit, found })
 }
 
 /// Creates an agent, which the visitor owns.
@@ -69,28 +64,9 @@ pub(crate) async fn create_agent(visit: Visit) -> PageResult {
             let text = format!("{} was created. Turn on the servers that it may use.", agent.name);
             visit.done(agent.page(), text)
         }
-        Err(problem) => show_list(&visit, FormError::read(problem, &LABELS)?).await,
+        Err(problem) => list_agents(visit.mistaken(problem, &LABELS)?).await,
     }
 }
-
-impl AgentServer {
-    fn severity(&self) -> Severity {
-        Severity::of_server(self.state, self.fault.as_ref())
-    }
-
-    /// Returns the state as on the page of the server.
-    fn state_text(&self) -> &str {
-        say_server_state(self.state, self.fault.as_ref())
-    }
-}
-
-/// The forms of an agent's list of tools, by the name in the API.
-const TOOL_LISTS: [(&str, &str); 4] = [
-    ("default", "As the operator set"),
-    ("full", "All tools"),
-    ("search", "Tools that find and call the others"),
-    ("auto", "All if they are few, otherwise search"),
-];
 
 #[derive(Template)]
 #[template(path = "agent.html")]
@@ -104,14 +80,6 @@ struct AgentPage<'a> {
     open_name: String,
     tools: ListPart<AgentTool>,
     snippets: Vec<Snippet>,
-    mistake: FormError,
-}
-
-impl AgentPage<'_> {
-    fn name(&self) -> &str {
-        let typed = self.visit.form.get("name");
-        if typed.is_empty() { &self.agent.name } else { typed }
-    }
 }
 
 #[derive(Template)]
@@ -122,32 +90,31 @@ struct DeletePage<'a> {
 }
 
 pub(crate) async fn show_agent(visit: Visit, Path(id): Path<String>) -> PageResult {
-    show_page(&visit, &id, FormError::default()).await
-}
-
-async fn show_page(visit: &Visit, id: &str, mistake: FormError) -> PageResult {
-    let agent = load(visit, id).await?;
-    let Json(found) = list_agent_servers(visit.by()?, Path(id.to_owned())).await?;
+    let agent = load(&visit, &id).await?;
+    let Json(found) = list_agent_servers(visit.by()?, Path(id.clone())).await?;
     let mut servers = found.items;
     servers.sort_by(|one, other| (!one.assigned, &one.name).cmp(&(!other.assigned, &other.name)));
     let open = visit.query.get("server");
     let mut open_name = String::new();
     let mut tools = Vec::new();
     if !open.is_empty() {
-        let names = (id.to_owned(), open.to_owned());
+        let names = (id, open.to_owned());
         let Json(server) = show_agent_server(visit.by()?, Path(names)).await?;
         open_name = server.name;
         tools = server.tools.unwrap_or_default();
     }
     let wanted = visit.query.get("q").to_lowercase();
     tools.retain(|tool| tool.name.to_lowercase().contains(&wanted));
-    let address = find_address(&agent.endpoint, &visit.headers);
-    let snippets = visit.make_snippets(&agent.name, &agent.endpoint, None);
-    let tools = visit.cut(tools);
-    let status = mistake.status();
-    let page =
-        AgentPage { visit, agent, address, servers, open, open_name, tools, snippets, mistake };
-    render(status, &page)
+    visit.show(&AgentPage {
+        address: find_address(&agent.endpoint, &visit.headers),
+        snippets: visit.make_snippets(&agent.name, &agent.endpoint, None),
+        tools: visit.cut(tools),
+        visit: &visit,
+        agent,
+        servers,
+        open,
+        open_name,
+    })
 }
 
 async fn load(visit: &Visit, id: &str) -> Result<Agent, Problem> {
@@ -162,7 +129,7 @@ pub(crate) async fn change_agent(visit: Visit, Path(id): Path<String>) -> PageRe
     };
     match agents::change_agent(visit.by()?, Path(id.clone()), body(patch)?).await {
         Ok(Reply { value: agent, .. }) => visit.done(agent.page(), done),
-        Err(problem) => show_page(&visit, &id, FormError::read(problem, &LABELS)?).await,
+        Err(problem) => show_agent(visit.mistaken(problem, &LABELS)?, Path(id)).await,
     }
 }
 
@@ -215,47 +182,25 @@ const FIELDS: [(&str, &str); 5] = [
     ("rename", "Other names"),
     ("describe", "Other descriptions"),
 ];
-const HINTS: [&str; 5] = [
-    "A pattern per line: github/search_*, or * for all. None if empty.",
-    "Likewise.",
-    "Likewise, with URIs: wiki/page://*.",
-    "Such as github/create_issue = report_bug.",
-    "Such as github/create_issue = Reports a bug.",
-];
-
 #[derive(Template)]
 #[template(path = "agent_items.html")]
 struct ItemsPage<'a> {
     visit: &'a Visit,
     agent: Agent,
     stored: BTreeMap<&'static str, String>,
-    mistake: FormError,
-}
-
-impl ItemsPage<'_> {
-    /// Returns the entered text of a field, or the stored items.
-    fn value(&self, field: &str) -> &str {
-        let typed = &self.visit.form;
-        let stored = self.stored.get(field).map_or("", String::as_str);
-        if typed.has(field) { typed.get_exact(field) } else { stored }
-    }
 }
 
 pub(crate) async fn show_items(visit: Visit, Path(id): Path<String>) -> PageResult {
-    show_items_form(&visit, &id, FormError::default()).await
-}
-
-async fn show_items_form(visit: &Visit, id: &str, mistake: FormError) -> PageResult {
-    let agent = load(visit, id).await?;
+    let agent = load(&visit, &id).await?;
     let stored = write(agent.items.as_ref());
-    render(mistake.status(), &ItemsPage { visit, agent, stored, mistake })
+    visit.show(&ItemsPage { visit: &visit, agent, stored })
 }
 
 /// Sets the items, or gives the agent all items of its servers again.
 pub(crate) async fn change_items(visit: Visit, Path(id): Path<String>) -> PageResult {
     match save_items(&visit, &id).await {
         Ok(agent) => visit.done(agent.page(), "The items were changed."),
-        Err(problem) => show_items_form(&visit, &id, FormError::read(problem, &FIELDS)?).await,
+        Err(problem) => show_items(visit.mistaken(problem, &FIELDS)?, Path(id)).await,
     }
 }
 

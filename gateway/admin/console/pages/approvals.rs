@@ -4,87 +4,59 @@ use super::agents::name_agent;
 use super::*;
 use crate::api::approvals::{self, WaitingApproval};
 
-/// A waiting or finished approval.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Approval {
-    pub(crate) id: String,
-    pub(crate) caller: String,
-    caller_name: Option<String>,
-    /// The outcome: `approved`, `denied`, `expired` or `left`; empty while the call waits.
-    state: String,
-    pub(crate) ended_at: String,
-    /// The people who decided.
-    by: Vec<String>,
-    pub(crate) organisation: Option<String>,
-    pub(crate) agent: Option<String>,
-    pub(crate) endpoint: String,
-    pub(crate) server: String,
-    pub(crate) tool: String,
-    /// The arguments as shown to approvers.
-    arguments: Value,
-    pub(crate) digest: String,
-    /// Seconds.
-    pub(crate) expires_in: u64,
-    pub(crate) policies: Vec<Progress>,
-}
-
-/// The number of approvals given and required by a policy.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Progress {
-    pub(crate) policy: String,
-    pub(crate) approvals: usize,
-    pub(crate) needed: usize,
-}
-
 #[derive(Template)]
 #[template(path = "approvals.html")]
 struct ApprovalsPage<'a> {
     visit: &'a Visit,
-    approvals: Vec<Approval>,
-    ended: Vec<Approval>,
+    approvals: Vec<WaitingApproval>,
+    ended: Vec<WaitingApproval>,
 }
 
 #[derive(Template)]
 #[template(path = "approval.html")]
 struct ApprovalPage<'a> {
     visit: &'a Visit,
-    approval: Approval,
+    approval: WaitingApproval,
     /// The name of the agent; empty without one.
     agent_name: String,
 }
 
-impl Approval {
-    fn read(approval: &WaitingApproval) -> Self {
-        Self::deserialize(&approval.0).unwrap_or_default()
+impl WaitingApproval {
+    /// Returns a member that is a text; empty if there is none.
+    pub(crate) fn get(&self, name: &str) -> &str {
+        text_of(&self.0, name)
+    }
+
+    /// Returns the items of a member.
+    pub(crate) fn list(&self, name: &str) -> &[Value] {
+        self.0[name].as_array().map_or(&[], Vec::as_slice)
     }
 
     pub(crate) fn arguments_text(&self) -> String {
-        match &self.arguments {
+        match &self.0["arguments"] {
             Value::String(text) => show_text(text),
             other => show_json(other),
         }
     }
 
     pub(crate) fn minutes_left(&self) -> u64 {
-        self.expires_in.div_ceil(60)
+        self.0["expires_in"].as_u64().unwrap_or(0).div_ceil(60)
     }
 
     /// Returns the name of the caller, or `issuer|subject`.
     pub(crate) fn caller_text(&self) -> &str {
-        self.caller_name.as_deref().unwrap_or(&self.caller)
+        self.0["caller_name"].as_str().unwrap_or(self.get("caller"))
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        !self.state.is_empty()
+        !self.get("state").is_empty()
     }
 
     /// Returns the outcome as a sentence.
     pub(crate) fn ending(&self) -> String {
-        let by =
-            if self.by.is_empty() { String::new() } else { format!(" by {}", self.by.join(", ")) };
-        match self.state.as_str() {
+        let by: Vec<&str> = self.list("by").iter().filter_map(Value::as_str).collect();
+        let by = if by.is_empty() { String::new() } else { format!(" by {}", by.join(", ")) };
+        match self.get("state") {
             "approved" => format!("Approved{by}. The call was made."),
             "denied" => format!("Denied{by}. Nothing was sent to the server."),
             "expired" => "Expired without a decision. Nothing was sent to the server.".to_owned(),
@@ -93,7 +65,7 @@ impl Approval {
     }
 
     pub(crate) fn severity(&self) -> Severity {
-        match self.state.as_str() {
+        match self.get("state") {
             "" => Severity::Waiting,
             "approved" => Severity::Good,
             "denied" => Severity::Denied,
@@ -103,9 +75,9 @@ impl Approval {
 }
 
 /// Returns the calls that wait for the visitor, the oldest first.
-pub(crate) async fn load_approvals(visit: &Visit) -> Result<Vec<Approval>, Problem> {
-    let waiting = approvals::list_approvals(visit.by()?, query(&[("limit", "100")])?).await?;
-    Ok(waiting.0.items.iter().map(Approval::read).collect())
+pub(crate) async fn load_approvals(visit: &Visit) -> Result<Vec<WaitingApproval>, Problem> {
+    let filter = query(&[("limit", "100")])?;
+    Ok(approvals::list_approvals(visit.by()?, filter).await?.0.items)
 }
 
 /// Lists waiting and finished approvals.
@@ -116,28 +88,25 @@ pub(crate) async fn list_approvals(visit: Visit) -> PageResult {
 }
 
 /// Returns finished approvals, the newest first.
-async fn load_ended(visit: &Visit) -> Result<Vec<Approval>, Problem> {
-    let ended = approvals::list_ended_approvals(visit.by()?, query(&[("limit", "100")])?).await?;
-    Ok(ended.0.items.iter().map(Approval::read).collect())
+async fn load_ended(visit: &Visit) -> Result<Vec<WaitingApproval>, Problem> {
+    let filter = query(&[("limit", "100")])?;
+    Ok(approvals::list_ended_approvals(visit.by()?, filter).await?.0.items)
 }
 
-async fn find_ended(visit: &Visit, id: &str) -> Result<Option<Approval>, Problem> {
-    Ok(load_ended(visit).await?.into_iter().find(|one| one.id == id))
+async fn find_ended(visit: &Visit, id: &str) -> Result<Option<WaitingApproval>, Problem> {
+    Ok(load_ended(visit).await?.into_iter().find(|one| one.get("id") == id))
 }
 
 /// Shows a call and asks for a decision.
 pub(crate) async fn show_approval(visit: Visit, Path(id): Path<String>) -> PageResult {
     let approval = match approvals::show_approval(visit.by()?, Path(id.clone())).await {
-        Ok(Json(waiting)) => Approval::read(&waiting),
+        Ok(Json(waiting)) => waiting,
         Err(problem) if problem.status() == StatusCode::NOT_FOUND => {
             find_ended(&visit, &id).await?.ok_or(problem)?
         }
         Err(problem) => return Err(problem.into()),
     };
-    let agent_name = match &approval.agent {
-        Some(agent) => name_agent(&visit, agent).await,
-        None => String::new(),
-    };
+    let agent_name = name_agent(&visit, approval.get("agent")).await;
     show(&ApprovalPage { visit: &visit, approval, agent_name })
 }
 

@@ -1,6 +1,7 @@
 //! Audit: requests, decisions and outcomes, the newest first; single records; verification of the
 //! trail; and activity, the latest calls, updated live.
 
+use std::borrow::Cow;
 use std::time::SystemTime;
 
 use lockgate_telemetry::audit::Members;
@@ -18,22 +19,10 @@ const PART: &str = "50";
 /// Fields of the form, under the names of the API.
 const FILTERS: [&str; 7] = ["principal", "tool", "server", "decision", "kind", "from", "to"];
 
-const DECISIONS: [(&str, &str); 3] = [("", "Any"), ("allow", "Allowed"), ("deny", "Denied")];
-const KINDS: [(&str, &str); 5] = [
-    ("", "Any"),
-    ("decision", "Decisions"),
-    ("change", "Changes"),
-    ("approval", "Approvals"),
-    ("refusal", "Refusals"),
-];
-
 /// The field of the start of a page.
 const CURSOR: &str = "cursor";
 /// The fields that show their mistake, and the start of a page.
 const LABELS: [(&str, &str); 3] = [("from", "From"), ("to", "Before"), (CURSOR, "Page")];
-
-/// Rarely used filters.
-const SELDOM: [&str; 4] = ["kind", "from", "to", ORGANISATION];
 
 /// A record of the trail, unmodified.
 pub(crate) struct AuditRecord<'a>(&'a Members);
@@ -44,7 +33,6 @@ struct AuditPage<'a> {
     visit: &'a Visit,
     /// `None` if there was no search.
     found: Option<audit::AuditPage>,
-    mistake: FormError,
     /// The reason that the trail cannot be searched; empty if it can.
     missing: String,
 }
@@ -54,18 +42,10 @@ struct AuditPage<'a> {
 struct RecordPage<'a> {
     visit: &'a Visit,
     record: AuditRecord<'a>,
-    facts: Vec<(&'static str, String)>,
     /// The name of the agent; empty without one.
     agent_name: String,
     json: String,
     explain: Option<String>,
-}
-
-impl AuditPage<'_> {
-    /// Returns whether a rarely used filter is set.
-    fn has_more_filters(&self) -> bool {
-        SELDOM.iter().any(|name| !self.visit.query.get(name).is_empty())
-    }
 }
 
 impl AuditRecord<'_> {
@@ -74,11 +54,6 @@ impl AuditRecord<'_> {
             Some(Value::String(text)) => text,
             _ => "",
         }
-    }
-
-    /// Returns the address of the record's page. The time of a record identifies it.
-    pub(crate) fn address(&self) -> String {
-        format!("/console/audit/{}", self.get("time"))
     }
 
     /// Returns the name of the caller, or the subject of its credential.
@@ -130,40 +105,9 @@ impl AuditRecord<'_> {
         Some(format!("{}.{:02}", micros / 1000, micros % 1000 / 10))
     }
 
-    /// Returns the members in order of importance to readers.
-    fn facts(&self) -> Vec<(&'static str, String)> {
-        const SHOWN: [(&str, &str); 17] = [
-            ("Name", "key"),
-            ("Decided by", "by_name"),
-            ("Id of the decider", "by"),
-            ("Subject", "who"),
-            ("Issuer", "issuer"),
-            ("Organisation", "organisation"),
-            ("Agent", "agent"),
-            ("Method", "method"),
-            ("Server", "server"),
-            ("Called", "name"),
-            ("Policy", "rule"),
-            ("Reason", "reason"),
-            ("Outcome", "outcome"),
-            ("Endpoint", "endpoint"),
-            ("Transport", "transport"),
-            ("Trace", "trace"),
-            ("Call", "call"),
-        ];
-        let mut facts = Vec::new();
-        for (label, name) in SHOWN {
-            let text = match self.0.get(name) {
-                None | Some(Value::Null) => continue,
-                Some(Value::String(text)) => text.clone(),
-                Some(other) => other.to_string(),
-            };
-            facts.push((label, text));
-        }
-        if let Some(milliseconds) = self.milliseconds() {
-            facts.push(("Took", format!("{milliseconds} ms")));
-        }
-        facts
+    /// Returns a member as text.
+    fn find(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.0.get(name).filter(|value| !value.is_null()).map(plain_text)
     }
 
     /// Returns the recorded arguments as JSON, and the part of them that is unknown: `arguments`,
@@ -218,23 +162,19 @@ async fn search(
 }
 
 /// Shows the search and its results.
-pub(crate) async fn list_records(visit: Visit) -> PageResult {
+pub(crate) async fn list_records(mut visit: Visit) -> PageResult {
     let mut filters = vec![("limit", PART), (CURSOR, visit.query.get("after"))];
     filters.extend(FILTERS.map(|name| (name, visit.query.get(name))));
-    let mut page = AuditPage {
-        visit: &visit,
-        found: None,
-        mistake: FormError::default(),
-        missing: String::new(),
-    };
+    let mut found = None;
+    let mut missing = String::new();
     match search(&visit, visit.query.get(ORGANISATION), &filters).await {
-        Ok(found) => page.found = Some(found),
+        Ok(page) => found = Some(page),
         Err(problem) if problem.status() == StatusCode::CONFLICT => {
-            page.missing = sentence(problem.detail());
+            missing = sentence(problem.detail());
         }
-        Err(problem) => page.mistake = FormError::read(problem, &LABELS)?,
+        Err(problem) => visit = visit.mistaken(problem, &LABELS)?,
     }
-    render(page.mistake.status(), &page)
+    visit.show(&AuditPage { visit: &visit, found, missing })
 }
 
 pub(crate) async fn verify_trail(visit: Visit) -> PageResult {
@@ -259,13 +199,8 @@ pub(crate) async fn show_record(visit: Visit, Path(time): Path<String>) -> PageR
     let Some(record) = records.find(|record| record.get("time") == time) else {
         return Err(PageError::not_found(missing));
     };
-    let agent_name = match record.get("agent") {
-        "" => String::new(),
-        agent => name_agent(&visit, agent).await,
-    };
     show(&RecordPage {
-        facts: record.facts(),
-        agent_name,
+        agent_name: name_agent(&visit, record.get("agent")).await,
         json: show_json(record.0),
         explain: if visit.is_operator() { record.explain_address() } else { None },
         visit: &visit,
@@ -296,12 +231,8 @@ struct ActivityPage<'a> {
     missing: &'a str,
     /// Whether the search reached the beginning of the trail.
     is_complete: bool,
-    /// The address of a longer search.
-    search: String,
     /// The address of the same page, paused or live.
     other: String,
-    /// The address of the page without filters.
-    all: String,
 }
 
 pub(crate) async fn show_activity(visit: Visit) -> PageResult {
@@ -319,12 +250,7 @@ pub(crate) async fn show_activity(visit: Visit) -> PageResult {
         now: date::of_time(SystemTime::now()),
         missing: "",
         is_complete: true,
-        search: PagePath::new(&["audit"])
-            .with("server", server)
-            .with("decision", decision)
-            .into_text(),
-        other: write_activity(server, decision, !is_live),
-        all: write_activity("", "", is_live),
+        other: visit.filtered_by(&[("live", if is_live { "no" } else { "" })]).into_text(),
     };
     match search(&visit, "", &filters).await {
         Ok(found) => {
@@ -337,14 +263,6 @@ pub(crate) async fn show_activity(visit: Visit) -> PageResult {
         Err(problem) => return Err(problem.into()),
     }
     show(&page)
-}
-
-fn write_activity(server: &str, decision: &str, is_live: bool) -> String {
-    PagePath::new(&["activity"])
-        .with("server", server)
-        .with("decision", decision)
-        .with("live", if is_live { "" } else { "no" })
-        .into_text()
 }
 
 #[cfg(test)]

@@ -1,16 +1,17 @@
-//! Adding a server at run time: by its address, from the operator's catalogue, or at a fixed
-//! version from the operator's registry. The connection can be tested first; the credential is
-//! stored encrypted and never shown.
+//! Servers that an organisation adds at run time: by address, from the operator's catalogue, or at
+//! a fixed version from the operator's registry. They are tested, edited, enabled or disabled, and
+//! removed. A credential is stored encrypted and never shown.
 
 use super::*;
-use crate::api::integrations::{
-    PredefinedIntegration, RegistryInput, RegistryServer, create_custom_integration,
-    create_predefined_integration, create_registry_integration, list_catalogue,
-    show_registry_server,
-};
+use crate::api::Offered;
+use crate::api::agents::name_agents;
+use crate::api::answer::broken;
+use crate::api::change::Deletion;
+use crate::api::integrations::{self, PredefinedIntegration, RegistryInput, RegistryServer};
+use crate::console::diagnosis::{find_cause, say_server_state};
 
 /// The fields of a server by its address.
-pub(super) const LABELS: [(&str, &str); 6] = [
+const LABELS: [(&str, &str); 6] = [
     ("name", "Name"),
     ("serverUrl", "Address"),
     ("slug", "Prefix of its tools"),
@@ -18,9 +19,12 @@ pub(super) const LABELS: [(&str, &str); 6] = [
     ("headerName", "Header name"),
     ("credentials", "Key or token"),
 ];
+/// The fields of a server that is edited.
+const EDIT_LABELS: [(&str, &str); 6] =
+    [LABELS[0], LABELS[1], LABELS[2], LABELS[3], LABELS[4], ("credentials", "New key or token")];
 
 /// The methods of authentication, and their labels.
-pub(super) const AUTH_METHODS: [(&str, &str); 5] = [
+const AUTH_METHODS: [(&str, &str); 5] = [
     ("none", "None"),
     ("bearer_token", "Bearer token"),
     ("api_key", "Key in a header"),
@@ -35,41 +39,14 @@ struct AddPage<'a> {
     offer: &'a Offer,
     /// The target of the form.
     action: String,
-    mistake: FormError,
     /// The form passed its test and would be accepted.
     tried: Option<Integration>,
-}
-
-impl AddPage<'_> {
-    fn name(&self) -> &str {
-        match (self.visit.typed().get("name"), self.offer) {
-            ("", Offer::Entry(_) | Offer::Server(_)) => self.offer.title(),
-            (typed, _) => typed,
-        }
-    }
-
-    /// Returns the entered value of an input, or its default.
-    fn value<'a>(&'a self, input: &'a RegistryInput) -> &'a str {
-        let typed = self.visit.typed().get_exact(&input.field());
-        if typed.is_empty() { &input.default } else { typed }
-    }
 }
 
 impl RegistryInput {
     /// Returns the name of its field.
     fn field(&self) -> String {
         format!("input-{}", self.name)
-    }
-}
-
-impl PredefinedIntegration {
-    /// Returns the credential that the entry requires; empty if it requires none.
-    pub(crate) fn wants(&self) -> &'static str {
-        match self.auth_method {
-            "bearer_token" => "a token",
-            "api_key" => "a key",
-            _ => "",
-        }
     }
 }
 
@@ -82,7 +59,7 @@ async fn load_catalogue(
     search: &str,
 ) -> Result<Page<PredefinedIntegration>, Problem> {
     let filter = query(&[("limit", PART), ("search", search)])?;
-    match list_catalogue(visit.by()?, filter).await {
+    match integrations::list_catalogue(visit.by()?, filter).await {
         Ok(found) => Ok(found.0),
         // Without a store there is nothing to choose.
         Err(problem) if problem.status() == StatusCode::SERVICE_UNAVAILABLE => {
@@ -123,7 +100,7 @@ impl Offer {
         let (name, version) =
             server.split_once('@').unwrap_or((server, visit.query.get("version")));
         let asked = query(&[("server", name), ("version", version)])?;
-        Ok(Self::Server(show_registry_server(visit.by_here().await?, asked).await?.0))
+        Ok(Self::Server(integrations::show_registry_server(visit.by_here().await?, asked).await?.0))
     }
 
     /// Returns whether the form is for any server, by its address.
@@ -131,67 +108,48 @@ impl Offer {
         matches!(self, Self::Address(..))
     }
 
-    fn title(&self) -> &str {
+    /// Returns the name that its form suggests.
+    fn name(&self) -> &str {
         match self {
-            Self::Address(..) => "a server",
+            Self::Address(..) => "",
             Self::Entry(entry) => &entry.name,
             Self::Server(server) => &server.title,
         }
     }
 
-    /// Returns the page of its form.
-    fn path(&self) -> PagePath {
-        match self {
-            Self::Address(..) => PagePath::new(&["integrations", "new"]),
-            Self::Entry(entry) => PagePath::new(&["catalogue", &entry.slug]),
-            Self::Server(RegistryServer { server, version, .. }) => {
-                let path = PagePath::new(&["registry"]);
-                path.with("server", server).with("version", version)
-            }
-        }
-    }
-
-    /// Tests the server, or adds it.
-    async fn add(&self, by: By<Admin>, typed: &Fields) -> Result<Integration, Problem> {
-        let text = self.write(typed);
-        let reply = match self {
-            Self::Address(..) => create_custom_integration(by, body(text)?).await,
-            Self::Entry(_) => create_predefined_integration(by, body(text)?).await,
-            Self::Server(_) => create_registry_integration(by, body(text)?).await,
-        };
-        Ok(reply?.value)
-    }
-
-    /// Returns the entered values as the API expects them, without empty fields. A server that
+    /// Tests the server, or adds it, with the entered values that are not empty. A server that
     /// fails its test is stored only on request.
-    fn write(&self, typed: &Fields) -> Value {
-        let mut body = json!({"validate": typed.get("action") != "force"});
-        match self {
+    async fn add(&self, by: By<Admin>, typed: &Fields) -> Result<Integration, Problem> {
+        let mut new = json!({"validate": typed.get("action") != "force"});
+        let reply = match self {
             Self::Address(..) => {
-                body["serverUrl"] = typed.get("serverUrl").into();
-                body["name"] = typed.get("name").into();
-                typed.write(&mut body, &["slug", "authMethod", "headerName"]);
-                typed.write_exact(&mut body, "credentials");
+                new["serverUrl"] = typed.get("serverUrl").into();
+                new["name"] = typed.get("name").into();
+                typed.write(&mut new, &["slug", "authMethod", "headerName"]);
+                typed.write_exact(&mut new, "credentials");
+                integrations::create_custom_integration(by, body(new)?).await?
             }
             Self::Entry(entry) => {
-                body["slug"] = entry.slug.as_str().into();
-                typed.write(&mut body, &["name"]);
-                typed.write_exact(&mut body, "credentials");
+                new["slug"] = entry.slug.as_str().into();
+                typed.write(&mut new, &["name"]);
+                typed.write_exact(&mut new, "credentials");
+                integrations::create_predefined_integration(by, body(new)?).await?
             }
             Self::Server(RegistryServer { server, version, inputs, .. }) => {
-                body["server"] = server.as_str().into();
-                body["version"] = version.as_str().into();
-                typed.write(&mut body, &["name"]);
-                typed.write_exact(&mut body, "url");
+                new["server"] = server.as_str().into();
+                new["version"] = version.as_str().into();
+                typed.write(&mut new, &["name"]);
+                typed.write_exact(&mut new, "url");
                 for input in inputs {
                     let value = typed.get_exact(&input.field());
                     if !value.is_empty() {
-                        body["inputs"][&input.name] = value.into();
+                        new["inputs"][&input.name] = value.into();
                     }
                 }
+                integrations::create_registry_integration(by, body(new)?).await?
             }
-        }
-        body
+        };
+        Ok(reply.value)
     }
 
     /// Returns the names and labels of the fields of its form.
@@ -203,16 +161,23 @@ impl Offer {
         }
     }
 
-    fn show(&self, visit: &Visit, mistake: FormError, tried: Option<Integration>) -> PageResult {
-        let organisation = visit.query.get("organisation");
-        let action = self.path().with("organisation", organisation).into_text();
-        render(mistake.status(), &AddPage { visit, offer: self, action, mistake, tried })
+    fn show(&self, visit: &Visit, tried: Option<Integration>) -> PageResult {
+        let page = match self {
+            Self::Address(..) => PagePath::new(&["integrations", "new"]),
+            Self::Entry(entry) => PagePath::new(&["catalogue", &entry.slug]),
+            Self::Server(RegistryServer { server, version, .. }) => {
+                let page = PagePath::new(&["registry"]);
+                page.with("server", server).with("version", version)
+            }
+        };
+        let action = page.with("organisation", visit.query.get("organisation")).into_text();
+        visit.show(&AddPage { visit, offer: self, action, tried })
     }
 }
 
 /// Shows the form that adds a server, with values from the address.
 pub(crate) async fn show_form(visit: Visit, slug: Option<Path<String>>) -> PageResult {
-    Offer::find(&visit, slug).await?.show(&visit, FormError::default(), None)
+    Offer::find(&visit, slug).await?.show(&visit, None)
 }
 
 /// Tests the connection to a server, or adds it.
@@ -222,17 +187,168 @@ pub(crate) async fn add(visit: Visit, slug: Option<Path<String>>) -> PageResult 
     let by = visit.by_here().await?;
     let by = if is_trial { by.trying() } else { by };
     match offer.add(by, &visit.form).await {
-        Ok(added) if is_trial => offer.show(&visit, FormError::default(), Some(added)),
-        Ok(added) => open_added(&visit, &added),
-        Err(problem) => offer.show(&visit, FormError::read(problem, offer.labels())?, None),
+        Ok(added) if is_trial => offer.show(&visit, Some(added)),
+        Ok(Integration { slug, .. }) => {
+            visit.done(home_of(&visit, &["servers", &slug]), format!("{slug} was added."))
+        }
+        Err(problem) => offer.show(&visit.mistaken(problem, offer.labels())?, None),
     }
 }
 
-/// Redirects to the page of an added server.
-fn open_added(visit: &Visit, added: &Integration) -> PageResult {
-    let page = match visit.query.get("organisation") {
-        "" => PagePath::new(&["servers", &added.slug]),
-        name => PagePath::new(&["organisations", name]),
+// An added server.
+
+#[derive(Template)]
+#[template(path = "integration.html")]
+struct IntegrationPage<'a> {
+    visit: &'a Visit,
+    integration: Integration,
+}
+
+#[derive(Template)]
+#[template(path = "integration_delete.html")]
+struct DeletePage<'a> {
+    visit: &'a Visit,
+    integration: Integration,
+    /// Ids and names of the agents that lose it.
+    agents: Vec<(String, String)>,
+    /// The visitor has pages of these agents: they are of its own organisation.
+    has_pages: bool,
+}
+
+impl Integration {
+    pub(crate) fn severity(&self) -> Severity {
+        Severity::of_server(self.state, self.fault.as_ref())
+    }
+
+    pub(crate) fn state_text(&self) -> &str {
+        say_server_state(self.state, self.fault.as_ref())
+    }
+
+    /// Returns the stage that failed; empty if none did.
+    pub(crate) fn stage(&self) -> &str {
+        self.fault.as_ref().map_or("", |fault| &fault.stage)
+    }
+
+    /// Returns the problem and its fix.
+    pub(crate) fn cause(&self) -> String {
+        match &self.fault {
+            Some(fault) => format!("{} {} {}", fault.summary, fault.cause, fault.fix),
+            None => sentence(find_cause(&self.reason)),
+        }
+    }
+
+    pub(crate) fn address(&self, organisation: &str) -> String {
+        let path = PagePath::new(&["integrations", &self.id]);
+        path.with("organisation", organisation).into_text()
+    }
+}
+
+/// Returns the integration of this slug in the visitor's organisation.
+pub(crate) async fn find_integration(
+    visit: &Visit,
+    slug: &str,
+) -> Result<Option<Integration>, Problem> {
+    let filter = query(&[("limit", "200"), ("search", slug)])?;
+    let Json(found) = integrations::list_integrations(visit.by()?, filter).await?;
+    Ok(found.items.into_iter().find(|integration| integration.slug == slug))
+}
+
+fn own_path(id: &str, visit: &Visit) -> PagePath {
+    let path = PagePath::new(&["integrations", id]);
+    path.with("organisation", visit.query.get("organisation"))
+}
+
+pub(crate) async fn show_integration(visit: Visit, id: Path<String>) -> PageResult {
+    let integration = integrations::show_integration(visit.by_here().await?, id).await?.value;
+    visit.show(&IntegrationPage { visit: &visit, integration })
+}
+
+/// Edits an integration, unless another administrator changed it since the form was opened.
+pub(crate) async fn change_integration(visit: Visit, Path(id): Path<String>) -> PageResult {
+    let problem = match save(&visit, &id).await {
+        Ok(()) => return visit.done(own_path(&id, &visit), "The changes were saved."),
+        Err(problem) => problem,
     };
-    visit.done(page, format!("{} was added.", added.slug))
+    let is_outdated = problem.status() == StatusCode::PRECONDITION_FAILED;
+    let mut visit = visit.mistaken(problem, &EDIT_LABELS)?;
+    if is_outdated {
+        let words = "Another administrator changed this server while you were editing. Your text \
+            is still here: save again to replace their change.";
+        visit.mistake = FormError::new("", words);
+    }
+    show_integration(visit, Path(id)).await
+}
+
+/// Saves the entered values. An empty credential is left unchanged.
+async fn save(visit: &Visit, id: &str) -> Result<(), Problem> {
+    let by = visit.by_here().await?.expecting(visit.form.get("version"))?;
+    let mut patch = json!({});
+    visit.form.write(&mut patch, &["name", "serverUrl", "authMethod", "headerName"]);
+    visit.form.write_exact(&mut patch, "credentials");
+    integrations::change_integration(by, Path(id.to_owned()), body(patch)?).await?;
+    Ok(())
+}
+
+pub(crate) async fn try_integration(visit: Visit, Path(id): Path<String>) -> PageResult {
+    let by = visit.by_here().await?;
+    let Json(trial) = integrations::validate_integration(by, Path(id.clone())).await?;
+    if trial.valid {
+        // Connect at once, instead of at the next scheduled retry.
+        let by = visit.by_here().await?;
+        let Json(_) = integrations::reconnect_integration(by, Path(id.clone())).await?;
+    }
+    let page = own_path(&id, &visit);
+    let Offered { tools, prompts, resources } = trial.capabilities;
+    if let Some(Fault { stage, summary, cause, fix, .. }) = trial.fault {
+        let text = format!("Connection failed at {stage}. {summary} {cause} {fix}");
+        return visit.redirect_with(page, Severity::Bad, text);
+    }
+    visit.done(
+        page,
+        format!("Connection works: {tools} tools, {prompts} prompts and {resources} resources."),
+    )
+}
+
+pub(crate) async fn switch_integration(
+    visit: Visit,
+    Path((id, to)): Path<(String, String)>,
+) -> PageResult {
+    let by = visit.by_here().await?;
+    match to.as_str() {
+        "enable" => integrations::enable_integration(by, Path(id.clone())).await?,
+        "disable" => integrations::disable_integration(by, Path(id.clone())).await?,
+        _ => {
+            let detail = "A server is enabled or disabled, and nothing else.";
+            return Err(PageError::not_found(detail));
+        }
+    };
+    visit.done(own_path(&id, &visit), format!("The server was {to}d."))
+}
+
+/// Asks for confirmation before an integration is removed, and lists the agents that lose it.
+pub(crate) async fn show_deletion(visit: Visit, Path(id): Path<String>) -> PageResult {
+    let by = visit.by_here().await?.trying();
+    let Deletion(integration) = integrations::delete_integration(by, Path(id)).await?;
+    let mut integration = integration.ok_or_else(broken)?;
+    let affected = integration.affected_agents.take().unwrap_or_default();
+    let agents = name_agents(&visit.by_here().await?, affected)?;
+    let organisation = visit.query.get("organisation");
+    let is_own = matches!(&visit.who, Some(who) if who.organisation() == organisation);
+    let has_pages = organisation.is_empty() || is_own;
+    show(&DeletePage { visit: &visit, integration, agents, has_pages })
+}
+
+/// Removes an integration, also from all agents.
+pub(crate) async fn delete_integration(visit: Visit, Path(id): Path<String>) -> PageResult {
+    let by = visit.by_here().await?.expecting(visit.form.get("version"))?;
+    integrations::delete_integration(by, Path(id)).await?;
+    visit.done(home_of(&visit, &["servers"]), "The server was removed.")
+}
+
+/// Returns the page of the organisation that the address names, or a page of the visitor's own.
+fn home_of(visit: &Visit, own: &[&str]) -> PagePath {
+    match visit.query.get("organisation") {
+        "" => PagePath::new(own),
+        name => PagePath::new(&["organisations", name]),
+    }
 }

@@ -33,7 +33,6 @@ struct KeysPage<'a> {
 #[template(path = "key_new.html")]
 struct NewKeyPage<'a> {
     visit: &'a Visit,
-    mistake: FormError,
     /// The suggested expiry, 90 days from now, and the earliest allowed day.
     expires: String,
     today: String,
@@ -77,19 +76,6 @@ impl ApiKey {
     }
 }
 
-impl NewKeyPage<'_> {
-    /// Returns the entered expiry, or the suggestion for a new form.
-    fn expiry(&self) -> &str {
-        let typed = self.visit.typed();
-        if typed.has("expiresAt") { typed.get("expiresAt") } else { &self.expires }
-    }
-
-    fn agent(&self) -> &str {
-        let typed = self.visit.typed().get("agent");
-        if typed.is_empty() { self.visit.query.get("for") } else { typed }
-    }
-}
-
 /// Lists the keys, filtered by name or prefix of the id, the active keys first.
 pub(crate) async fn list_keys(visit: Visit) -> PageResult {
     let search = visit.query.get("q");
@@ -101,14 +87,10 @@ pub(crate) async fn list_keys(visit: Visit) -> PageResult {
 }
 
 pub(crate) async fn show_form(visit: Visit) -> PageResult {
-    show_again(&visit, FormError::default())
-}
-
-fn show_again(visit: &Visit, mistake: FormError) -> PageResult {
     let now = SystemTime::now();
     let expires = day_of(now + DEFAULT_LIFE);
     let today = day_of(now + DAY);
-    render(mistake.status(), &NewKeyPage { visit, mistake, expires, today })
+    visit.show(&NewKeyPage { visit: &visit, expires, today })
 }
 
 fn day_of(time: SystemTime) -> String {
@@ -118,7 +100,7 @@ fn day_of(time: SystemTime) -> String {
 }
 
 /// Creates a key and shows it once.
-pub(crate) async fn create_key(visit: Visit) -> PageResult {
+pub(crate) async fn create_key(mut visit: Visit) -> PageResult {
     let organisation = match visit.form.get("organizationId") {
         "" => visit.me.organization_id.as_str(),
         other => other,
@@ -127,7 +109,8 @@ pub(crate) async fn create_key(visit: Visit) -> PageResult {
     others.retain(|key| key.state == "active" && key.organization_id == organisation);
     if others.iter().any(|key| key.name == visit.form.get("name")) {
         let words = "An active key has this name. Choose another, so that records tell them apart.";
-        return show_again(&visit, FormError::new("name", words));
+        visit.mistake = FormError::new("name", words);
+        return show_form(visit).await;
     }
     // Before the key, because an error must not hide its secret.
     let agent = match visit.query.get("for") {
@@ -142,7 +125,8 @@ pub(crate) async fn create_key(visit: Visit) -> PageResult {
         Ok((_, Json(made))) => show_made(&visit, agent, made),
         // A refused permission is shown at its field.
         Err(problem) if problem.is_of_form() || !problem.pointer().is_empty() => {
-            let mut response = show_again(&visit, FormError::of(&problem, &LABELS))?;
+            visit.mistake = FormError::of(&problem, &LABELS);
+            let mut response = show_form(visit).await?;
             if let Some(refusal) = problem.refusal() {
                 response.extensions_mut().insert(refusal);
             }

@@ -14,11 +14,13 @@ use lockgate_text::date;
 
 use super::approvals::load_approvals;
 use super::pins::find_pins;
-use super::servers::{count_states, load_unserved};
+use super::servers::{ServerRow, load_unserved, make_rows};
 use super::usage::load_usage;
 use super::*;
+use crate::api::approvals::WaitingApproval;
 use crate::api::events;
 use crate::api::keys::{ApiKey, list_visible};
+use crate::api::pins::Pin;
 use crate::api::servers::{self, Figures, Server, show_figures};
 use crate::console::sessions::Visitor;
 use crate::console::sign_in::SIGNED_OUT;
@@ -33,8 +35,17 @@ const KEY_NOTICE: Duration = Duration::from_secs(14 * 86_400);
 #[template(path = "overview.html")]
 struct OverviewPage<'a> {
     visit: &'a Visit,
-    counts: Vec<(Severity, usize)>,
-    matters: Vec<Matter>,
+    counts: [(Severity, usize); 4],
+    approvals: Vec<WaitingApproval>,
+    /// Failing servers that the visitor can repair.
+    failing: Vec<ServerRow>,
+    /// The number of further failing servers, and of those that only an operator can repair.
+    more: usize,
+    shared: usize,
+    /// The number of tools to review, and the first of them.
+    pins: (usize, Option<Pin>),
+    /// Keys that expire soon.
+    keys: Vec<ApiKey>,
     server_count: usize,
     tool_count: usize,
     now: Figures,
@@ -42,33 +53,16 @@ struct OverviewPage<'a> {
     plots: Vec<Plot>,
     /// The last 24 hours, for administrators; without calls or states, nothing is shown.
     usage: Option<Usage>,
-    /// Steps before the first agent works; empty once all are done.
-    steps: Vec<Step>,
+    /// The progress of adding a server, connecting a client and creating an agent: `done`, `to do`,
+    /// or empty if only operators know. `None` once all are done.
+    steps: Option<[&'static str; 3]>,
     snippets: Vec<Snippet>,
 }
 
-struct Step {
-    title: &'static str,
-    detail: &'static str,
-    /// `None` if only operators know.
-    is_done: Option<bool>,
-    /// The configuration of clients is shown with it.
-    has_snippets: bool,
-    /// The address and the label of the link.
-    link: Option<(&'static str, &'static str)>,
-}
-
-impl Step {
-    fn severity(&self) -> Severity {
-        if self.is_done == Some(true) { Severity::Good } else { Severity::Waiting }
-    }
-
-    fn progress(&self) -> &'static str {
-        match self.is_done {
-            Some(true) => "done",
-            Some(false) => "to do",
-            None => "",
-        }
+impl OverviewPage<'_> {
+    fn is_calm(&self) -> bool {
+        let is_working = self.failing.is_empty() && self.shared == 0;
+        is_working && self.approvals.is_empty() && self.pins.0 == 0 && self.keys.is_empty()
     }
 }
 
@@ -85,89 +79,60 @@ impl Figures {
     }
 }
 
-/// A problem that needs attention.
-struct Matter {
-    severity: Severity,
-    title: String,
-    /// The server stage that failed; empty for other problems.
-    stage: String,
-    detail: String,
-    /// The start of a server's failure; empty for other problems.
-    since: String,
-    address: String,
-    action: &'static str,
-}
-
-impl Matter {
-    /// Creates a problem other than the failure of a server.
-    fn new(title: String, detail: String, address: &str, action: &'static str) -> Self {
-        Self {
-            severity: Severity::Waiting,
-            stage: String::new(),
-            since: String::new(),
-            address: address.to_owned(),
-            title,
-            detail,
-            action,
-        }
-    }
-
-    fn of_server(server: &Server) -> Self {
-        Self {
-            severity: server.severity(),
-            title: server.headline(),
-            stage: server.stage().to_owned(),
-            detail: format!("{} {}", server.cause(), server.advice()),
-            since: server.failing_since().to_owned(),
-            address: PagePath::new(&["servers", &server.name]).into_text(),
-            action: "Fix",
-        }
-    }
-
-    /// Describes an integration that has no server.
-    fn of_unserved(integration: &Integration) -> Self {
-        let title = format!("{} is not connected.", integration.slug);
-        let address = integration.address("");
-        let severity = integration.severity();
-        Self { severity, ..Self::new(title, integration.cause(), &address, "Fix") }
-    }
-}
-
 pub(crate) async fn show_overview(visit: Visit) -> PageResult {
     let servers = servers::list_visible(&visit.by()?, "");
-    let unserved = load_unserved(&visit)?;
-    let mut matters = Vec::new();
-    add_approvals(&mut matters, &visit).await?;
-    add_servers(&mut matters, &servers, &unserved, visit.is_operator());
+    let rows = make_rows(&servers, &load_unserved(&visit)?);
+    let severities = [Severity::Bad, Severity::Waiting, Severity::Good, Severity::Off];
+    let mut counts = severities.map(|severity| (severity, 0));
+    for (severity, count) in &mut counts {
+        *count = rows.iter().filter(|row| row.severity == *severity).count();
+    }
+    let server_count = rows.len();
+    let tool_count = rows.iter().map(|row| row.tools).sum();
+    let failing = rows.into_iter().filter(ServerRow::needs_attention);
+    let (mut failing, shared): (Vec<_>, Vec<_>) =
+        failing.partition(|row| visit.is_operator() || !row.is_shared);
+    failing.sort_by_key(|row| row.severity);
+    let more = failing.len().saturating_sub(MAX_SHOWN);
+    failing.truncate(MAX_SHOWN);
+    let mut pins = (0, None);
+    let mut keys = Vec::new();
+    let mut usage = None;
     if visit.is_admin() {
-        add_changed(&mut matters, &visit).await?;
-        add_keys(&mut matters, &list_visible(&visit.by()?));
+        pins = find_pins(&visit, "").await?;
+        keys = list_visible(&visit.by()?);
+        let soon = date::of_time(SystemTime::now() + KEY_NOTICE);
+        keys.retain(|key| key.state == "active" && key.ends_before(&soon));
+        keys.truncate(MAX_SHOWN);
+        // Partial updates leave the day as it is.
+        if !visit.is_script() {
+            usage = load_usage(&visit, &[]).await.ok();
+        }
     }
     let Json(now) = show_figures(visit.by()?).await;
-    let mut usage = None;
-    // Partial updates leave the day as it is.
-    if visit.is_admin() && !visit.is_script() {
-        usage = load_usage(&visit, &[]).await.ok();
-    }
     let agents = list_agents(visit.by()?, query(&[("limit", "1")])?).await;
     let has_agent = agents.is_ok_and(|Json(agents)| agents.total > 0);
-    let steps = list_steps(&visit, &servers, has_agent);
     show(&OverviewPage {
+        approvals: load_approvals(&visit).await?,
         snippets: visit.make_snippets("lockgate", &visit.me.endpoint, None),
         plots: plot_calls(&now.recent),
+        steps: list_steps(&visit, &servers, has_agent),
+        shared: shared.len(),
+        visit: &visit,
+        counts,
+        failing,
+        more,
+        pins,
+        keys,
+        server_count,
+        tool_count,
         now,
         usage,
-        counts: count_states(&servers, &unserved),
-        matters,
-        server_count: servers.len() + unserved.len(),
-        tool_count: servers.iter().map(|server| server.capabilities.tools).sum(),
-        visit: &visit,
-        steps,
     })
 }
 
-/// Returns the first steps; empty once all are done.
-fn list_steps(visit: &Visit, servers: &[Server], has_agent: bool) -> Vec<Step> {
+/// Returns the progress of the first steps; `None` once all are done.
+fn list_steps(visit: &Visit, servers: &[Server], has_agent: bool) -> Option<[&'static str; 3]> {
     let mut others = servers.iter().filter(|one| one.transport != Some("builtin"));
     let has_server = others.any(|one| one.state == "connected" || one.state == "resting");
     let has_calls = servers.iter().any(|one| one.metrics.as_ref().is_some_and(|m| m.calls > 0));
@@ -175,123 +140,11 @@ fn list_steps(visit: &Visit, servers: &[Server], has_agent: bool) -> Vec<Step> {
     let is_shared = servers.iter().all(|one| one.organization_id.is_none());
     let is_unknown = has_server && is_shared && !visit.is_operator();
     if has_server && (has_calls || is_unknown) && has_agent {
-        return Vec::new();
+        return None;
     }
-    let add = ("/console/integrations/new", "Add a server");
-    vec![
-        Step {
-            title: "Add a server",
-            detail: "Connect an MCP server by its address. Its tools appear here.",
-            is_done: Some(has_server),
-            has_snippets: false,
-            link: visit.is_admin().then_some(add),
-        },
-        Step {
-            title: "Connect a client",
-            detail: "Copy the configuration for your MCP client, then call a tool from it.",
-            is_done: (!is_unknown || has_calls).then_some(has_calls),
-            has_snippets: true,
-            link: visit.creates_keys().then_some(("/console/keys/new", "Create a key")),
-        },
-        Step {
-            title: "Create an agent",
-            detail: "Give an agent an endpoint of its own, with the servers that it needs.",
-            is_done: Some(has_agent),
-            has_snippets: false,
-            link: Some(("/console/agents#new", "Create an agent")),
-        },
-    ]
-}
-
-/// Adds failed servers: a line for each server that the visitor can repair, and a single line for
-/// servers that only an operator can repair.
-fn add_servers(
-    matters: &mut Vec<Matter>,
-    servers: &[Server],
-    unserved: &[Integration],
-    is_operator: bool,
-) {
-    let mut broken = Vec::new();
-    let mut shared = 0;
-    for server in servers {
-        let is_connecting = server.state == "pending" && server.fault.is_none();
-        if server.severity() > Severity::Waiting || is_connecting {
-            continue;
-        }
-        if is_operator || server.organization_id.is_some() {
-            broken.push(Matter::of_server(server));
-        } else {
-            shared += 1;
-        }
-    }
-    let unserved = unserved.iter().filter(|one| one.severity() <= Severity::Waiting);
-    broken.extend(unserved.map(Matter::of_unserved));
-    broken.sort_by_key(|matter| matter.severity);
-    let more = broken.len().saturating_sub(MAX_SHOWN);
-    matters.extend(broken.into_iter().take(MAX_SHOWN));
-    let rests = [(more, "more", ""), (shared, "shared", "Only an operator can repair them.")];
-    for (count, which, detail) in rests {
-        if count > 0 {
-            let noun = if count == 1 { "server is" } else { "servers are" };
-            matters.push(Matter {
-                severity: Severity::Bad,
-                ..Matter::new(
-                    format!("{count} {which} {noun} failing."),
-                    detail.to_owned(),
-                    "/console/servers?state=bad",
-                    "Show failing servers",
-                )
-            });
-        }
-    }
-}
-
-async fn add_approvals(matters: &mut Vec<Matter>, visit: &Visit) -> Result<(), Problem> {
-    let waiting = load_approvals(visit).await?;
-    if let Some(first) = waiting.first() {
-        let count = waiting.len();
-        let noun = if count == 1 { "call waits" } else { "calls wait" };
-        matters.push(Matter::new(
-            format!("{count} {noun} for your approval."),
-            format!(
-                "{} calls {} at {}. Expires in {} min.",
-                first.caller_text(),
-                first.tool,
-                first.server,
-                first.minutes_left()
-            ),
-            "/console/approvals",
-            "Decide",
-        ));
-    }
-    Ok(())
-}
-
-async fn add_changed(matters: &mut Vec<Matter>, visit: &Visit) -> Result<(), Problem> {
-    let (total, first) = find_pins(visit, "").await?;
-    if let Some(first) = first {
-        let noun = if total == 1 { "tool" } else { "tools" };
-        matters.push(Matter::new(
-            format!("{total} {noun} changed or not approved."),
-            format!("{} {}. {}", first.name, first.standing_text(), first.effect()),
-            "/console/pins",
-            "Review",
-        ));
-    }
-    Ok(())
-}
-
-fn add_keys(matters: &mut Vec<Matter>, keys: &[ApiKey]) {
-    let soon = date::of_time(SystemTime::now() + KEY_NOTICE);
-    let ending = keys.iter().filter(|key| key.state == "active" && key.ends_before(&soon));
-    for key in ending.take(MAX_SHOWN) {
-        matters.push(Matter::new(
-            format!("The key {} expires soon.", key.name),
-            format!("It expires on {}.", key.expires_at.as_deref().unwrap_or("")),
-            "/console/keys",
-            "Open keys",
-        ));
-    }
+    let [server, calls, agent] =
+        [has_server, has_calls, has_agent].map(|is_done| if is_done { "done" } else { "to do" });
+    Some([server, if is_unknown && !has_calls { "" } else { calls }, agent])
 }
 
 // Live updates of open pages, from the events of the API. On an event, a page requests its own

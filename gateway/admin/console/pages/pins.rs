@@ -17,16 +17,12 @@ const MAX_NAMED: &str = "200";
 struct PinsPage<'a> {
     visit: &'a Visit,
     server: &'a str,
-    /// Tools that differ from their approved definition.
-    changed: Vec<Changed>,
-    total: usize,
+    /// Tools that differ from their approved definition; `None` if pinning is not configured.
+    found: Option<Page<Changed>>,
     /// Tools with suspicious text that are approved or need no approval.
     suspects: Vec<Pin>,
     /// Tools that were rejected and stay hidden.
     rejected: Vec<Pin>,
-    next: Option<String>,
-    /// Pinning is not configured.
-    is_unpinned: bool,
     /// The reason that an approval was rejected; empty if none was.
     refusal: &'static str,
 }
@@ -100,16 +96,13 @@ impl Changed {
     fn is_found(&self, row: &usize) -> bool {
         self.found.contains(row)
     }
-
-    fn severity(&self) -> Severity {
-        if self.pin.quarantined { Severity::Waiting } else { Severity::Off }
-    }
 }
 
 impl PinsPage<'_> {
     /// Returns the tools that one button approves: those with a complete comparison.
     fn choices(&self) -> Vec<&Changed> {
-        self.changed.iter().filter(|changed| !changed.comparison.is_too_long).collect()
+        let changed = self.found.iter().flat_map(|found| &found.items);
+        changed.filter(|changed| !changed.comparison.is_too_long).collect()
     }
 }
 
@@ -132,38 +125,21 @@ async fn show_pins(visit: &Visit, status: StatusCode, refusal: &'static str) -> 
     let search = visit.query.get("q");
     let server = visit.query.get("server");
     let filter = visit.list_query(PART, &[("server", server), ("sort", "findings")])?;
-    let mut page = PinsPage {
-        visit,
-        server,
-        changed: Vec::new(),
-        total: 0,
-        suspects: Vec::new(),
-        rejected: Vec::new(),
-        next: None,
-        is_unpinned: false,
-        refusal,
-    };
-    match pins::list_pin_differences(visit.by()?, filter).await {
-        Ok(Json(found)) => {
-            page.total = found.total;
-            page.next = visit.next(&found.next_cursor);
-            page.changed = found.items.into_iter().map(Changed::new).collect();
-        }
-        Err(problem) if problem.code() == "NOTHING_PINNED" => page.is_unpinned = true,
+    let found = match pins::list_pin_differences(visit.by()?, filter).await {
+        Ok(Json(found)) => Some(found.filter_map(|changed| Some(Changed::new(changed)))),
+        Err(problem) if problem.code() == "NOTHING_PINNED" => None,
         Err(problem) => return Err(problem.into()),
-    }
+    };
+    let mut suspects = Vec::new();
+    let mut rejected = Vec::new();
     if visit.query.get("after").is_empty() {
         let filter = [("search", search), ("server", server), ("limit", MAX_NAMED)];
-        page.suspects = pins::list_pins(visit.by()?, query(&filter)?).await?.0.items;
-        page.suspects.retain(|pin| !pin.waits());
+        suspects = pins::list_pins(visit.by()?, query(&filter)?).await?.0.items;
+        suspects.retain(|pin| !pin.waits());
         let filter = [filter[0], filter[1], filter[2], ("rejected", "true")];
-        page.rejected = pins::list_pins(visit.by()?, query(&filter)?).await?.0.items;
+        rejected = pins::list_pins(visit.by()?, query(&filter)?).await?.0.items;
     }
-    render(status, &page)
-}
-
-fn describe_count(count: usize) -> String {
-    if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") }
+    render(status, &PinsPage { visit, server, found, suspects, rejected, refusal })
 }
 
 /// Approves all displayed definitions or none of them, or keeps them hidden.
@@ -174,7 +150,7 @@ pub(crate) async fn decide(visit: Visit) -> PageResult {
         let fingerprint = fingerprint.to_owned();
         tools.push(ToolToApprove { name: name.to_owned(), fingerprint });
     }
-    let count = describe_count(tools.len());
+    let count = count(tools.len(), "tool", "tools");
     let page = PagePath::new(&["pins"])
         .with("server", visit.query.get("server"))
         .with("q", visit.query.get("q"));

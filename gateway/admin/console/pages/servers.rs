@@ -1,7 +1,7 @@
 //! Servers that the visitor may see, those that need attention first, and a page of each: its
 //! state, the cause and the fix of a failure, and its tools, prompts and resources.
 
-use super::integration::find_integration;
+use super::integrations::find_integration;
 use super::pins::find_pins;
 use super::tool::{load_prompts, load_resources};
 use super::usage::load_usage;
@@ -28,23 +28,28 @@ const STATES: [TabValue; 5] = [
 struct ServersPage<'a> {
     visit: &'a Visit,
     filters: Vec<Tab>,
-    part: ListPart<Row>,
+    part: ListPart<ServerRow>,
 }
 
 /// A server, or an integration without a server.
-struct Row {
-    name: String,
-    address: String,
-    severity: Severity,
-    state: String,
-    stage: String,
-    cause: String,
+pub(crate) struct ServerRow {
+    pub(crate) name: String,
+    pub(crate) address: String,
+    pub(crate) severity: Severity,
+    pub(crate) state: String,
+    pub(crate) stage: String,
+    pub(crate) headline: String,
+    pub(crate) cause: String,
+    pub(crate) advice: String,
     /// Empty if unknown.
-    since: String,
-    tools: usize,
+    pub(crate) since: String,
+    pub(crate) tools: usize,
+    pub(crate) is_shared: bool,
+    /// The first attempt to connect.
+    is_connecting: bool,
 }
 
-impl Row {
+impl ServerRow {
     fn of_server(server: &Server) -> Self {
         Self {
             name: server.name.clone(),
@@ -52,9 +57,13 @@ impl Row {
             severity: server.severity(),
             state: server.state_text().to_owned(),
             stage: server.stage().to_owned(),
+            headline: server.headline(),
             cause: server.cause(),
+            advice: server.advice().to_owned(),
             since: server.failing_since().to_owned(),
             tools: server.capabilities.tools,
+            is_shared: server.organization_id.is_none(),
+            is_connecting: server.state == "pending" && server.fault.is_none(),
         }
     }
 
@@ -65,9 +74,13 @@ impl Row {
             severity: integration.severity(),
             state: integration.state_text().to_owned(),
             stage: integration.stage().to_owned(),
+            headline: format!("{} is not connected.", integration.slug),
             cause: integration.cause(),
+            advice: String::new(),
             since: String::new(),
             tools: 0,
+            is_shared: false,
+            is_connecting: false,
         }
     }
 
@@ -75,6 +88,16 @@ impl Row {
     fn has_state(&self, state: &str) -> bool {
         state.is_empty() || self.severity.as_str() == state
     }
+
+    pub(crate) fn needs_attention(&self) -> bool {
+        self.severity <= Severity::Waiting && !self.is_connecting
+    }
+}
+
+pub(crate) fn make_rows(servers: &[Server], unserved: &[Integration]) -> Vec<ServerRow> {
+    let mut rows: Vec<_> = servers.iter().map(ServerRow::of_server).collect();
+    rows.extend(unserved.iter().map(ServerRow::of_integration));
+    rows
 }
 
 pub(crate) async fn list_servers(visit: Visit) -> PageResult {
@@ -83,8 +106,7 @@ pub(crate) async fn list_servers(visit: Visit) -> PageResult {
     let servers = servers::list_visible(&visit.by()?, search);
     let mut unserved = load_unserved(&visit)?;
     unserved.retain(|integration| integration.slug.contains(search));
-    let mut rows: Vec<Row> = servers.iter().map(Row::of_server).collect();
-    rows.extend(unserved.iter().map(Row::of_integration));
+    let mut rows = make_rows(&servers, &unserved);
     let mut filters = visit.tabs("state", &STATES, chosen);
     for (tab, (state, _)) in filters.iter_mut().zip(STATES) {
         tab.count = Some(rows.iter().filter(|row| row.has_state(state)).count());
@@ -99,24 +121,12 @@ pub(crate) fn load_unserved(visit: &Visit) -> Result<Vec<Integration>, Problem> 
     if visit.is_admin() { Ok(list_unserved(&visit.by()?)) } else { Ok(Vec::new()) }
 }
 
-/// Counts the servers, and the integrations without a server, by state, the worst first.
-pub(crate) fn count_states(servers: &[Server], unserved: &[Integration]) -> Vec<(Severity, usize)> {
-    let all = [Severity::Bad, Severity::Waiting, Severity::Good, Severity::Off];
-    let counts = all.map(|severity| {
-        let of_same = servers.iter().filter(|server| server.severity() == severity);
-        let others = unserved.iter().filter(|integration| integration.severity() == severity);
-        (severity, of_same.count() + others.count())
-    });
-    counts.to_vec()
-}
-
 #[derive(Template)]
 #[template(path = "server.html")]
 struct ServerPage<'a> {
     visit: &'a Visit,
     server: &'a Server,
     next_step: NextStep,
-    load: Vec<(&'static str, String)>,
     tools: Vec<Tool>,
     prompts: Page<Prompt>,
     resources: Page<Resource>,
@@ -139,15 +149,8 @@ pub(crate) async fn show_server(visit: Visit, Path(name): Path<String>) -> PageR
     };
     let pins = if visit.is_admin() { find_pins(&visit, &name).await? } else { (0, None) };
     let usage = load_day(&visit, &name).await;
-    let mut limits = Vec::new();
-    if let Some(internals) = &server.operator
-        && let Some(load) = &internals.load
-    {
-        limits = list_limits(load);
-    }
     show(&ServerPage {
         next_step: server.next_step(visit.is_operator()),
-        load: limits,
         tools,
         prompts: load_prompts(&visit, &name).await?,
         resources: load_resources(&visit, &name).await?,
@@ -166,30 +169,6 @@ async fn load_day(visit: &Visit, name: &str) -> Option<Usage> {
         return None;
     }
     load_usage(visit, &[("server", name)]).await.ok()
-}
-
-/// Returns the limits of the server and their use.
-fn list_limits(load: &Value) -> Vec<(&'static str, String)> {
-    let running = (read_number(load, "running"), read_number(load, "concurrency"));
-    let waiting = (read_number(load, "waiting"), read_number(load, "queue"));
-    let mut limits = vec![
-        ("Calls running", format!("{} of {}", running.0, running.1)),
-        ("Calls waiting", format!("{} of {}", waiting.0, waiting.1)),
-        ("Call time limit", format!("{} s", read_number(load, "timeoutMs") / 1000)),
-        ("Start time limit", format!("{} s", read_number(load, "startTimeoutMs") / 1000)),
-    ];
-    if let Some(Value::String(state)) = load.pointer("/breaker/state") {
-        let words = match load.pointer("/breaker/why") {
-            Some(Value::String(why)) => format!("{state}: {why}"),
-            _ => state.clone(),
-        };
-        limits.push(("Breaker", words));
-    }
-    limits
-}
-
-fn read_number(load: &Value, name: &str) -> u64 {
-    load.get(name).map_or(0, |figure| figure.as_u64().unwrap_or(0))
 }
 
 /// Ends the connection and reconnects.
@@ -222,16 +201,10 @@ struct ToolsPage<'a> {
     found: Page<Tool>,
 }
 
-impl Tool {
-    /// Returns the first line of the description.
-    pub(crate) fn first_line(&self) -> &str {
-        let description = self.description.as_deref().unwrap_or("");
-        description.lines().next().unwrap_or("")
-    }
-
-    pub(crate) fn address(&self) -> String {
-        PagePath::new(&["tools", &self.name]).into_text()
-    }
+/// Returns the first line of the first of these texts.
+fn first_line<'a>(texts: &[Option<&'a str>]) -> &'a str {
+    let text = texts.iter().flatten().next();
+    text.and_then(|text| text.lines().next()).unwrap_or("")
 }
 
 /// Number of tools shown on the page of their server.

@@ -18,11 +18,9 @@ use crate::api::access::User;
 use crate::api::call::{CallOrigin, call_method};
 use crate::api::offers::{Prompt, Resource, find_offer, list_prompts, list_resources};
 use crate::api::tools::{self, Tool, execute_tool};
-use crate::console::api::PageAccount;
-use crate::console::results::{CallOutcome, CallPart, Called, KeptCall};
-use crate::console::tool_form::{
-    FieldKind, FormField, FormStep, list_steps, make_fields, note_mistake, read_arguments,
-};
+use crate::console::render::PageAccount;
+use crate::console::results::{CallOutcome, CallPart, KeptCall};
+use crate::console::tool_form::{FormField, make_fields, note_mistake, read_arguments};
 
 lockgate_text::words! {
     /// The kinds of targets of a call, by the segment of their pages.
@@ -49,15 +47,15 @@ struct Target {
 #[template(path = "tool.html")]
 struct ToolPage<'a> {
     visit: &'a Visit,
-    tool: Target,
-    fields: Vec<FormField>,
+    tool: &'a Target,
+    fields: Vec<FormField<'a>>,
     /// The arguments entered as JSON, and the mistake in them.
     json: String,
     json_mistake: String,
     /// The last call and the name of its stored result.
     call: Option<(Arc<KeptCall>, String)>,
-    /// The field to focus after a row was added or removed.
-    focus: String,
+    /// The arguments of the last call.
+    arguments: Option<Value>,
 }
 
 impl Callable {
@@ -71,13 +69,13 @@ impl Callable {
 }
 
 impl<'a> ToolPage<'a> {
-    fn new(visit: &'a Visit, tool: Target, typed: &Fields) -> Self {
+    fn new(visit: &'a Visit, tool: &'a Target, typed: &'a Fields) -> Self {
         Self {
             fields: make_fields(&tool.input_schema, typed),
             json: typed.get("json").to_owned(),
             json_mistake: String::new(),
             call: None,
-            focus: String::new(),
+            arguments: None,
             visit,
             tool,
         }
@@ -96,21 +94,8 @@ impl<'a> ToolPage<'a> {
         None
     }
 
-    fn steps(&self) -> Vec<FormStep<'_>> {
-        list_steps(&self.fields)
-    }
-
-    fn schema(&self) -> String {
-        show_json(&self.tool.input_schema)
-    }
-
     fn has_mistake(&self) -> bool {
-        let mut fields = self.steps().into_iter();
-        !self.json_mistake.is_empty()
-            || fields.any(|step| {
-                matches!(step, FormStep::Open(field) | FormStep::Field(field)
-                    if !field.mistake.is_empty())
-            })
+        !self.json_mistake.is_empty() || self.fields.iter().any(FormField::has_mistake)
     }
 
     /// Returns the name of the call that runs.
@@ -124,13 +109,16 @@ impl<'a> ToolPage<'a> {
         self.visit.me.pending.contains(&self.tool.name)
     }
 
-    fn running_text(&self) -> &'static str {
-        if self.is_pending() { "Waiting for approval" } else { "Running" }
+    /// Returns the page that explains a denial, which operators may open, for tools.
+    fn explanation(&self) -> Option<String> {
+        let is_explained = self.visit.is_operator() && self.tool.kind == Callable::Tool;
+        let arguments = self.arguments.as_ref().filter(|_| is_explained)?.to_string();
+        let path = PagePath::new(&["access"]).with("call", &self.tool.name);
+        Some(path.with("arguments", &arguments).into_text())
     }
 
-    /// Returns whether the focus goes to an input, or to the button beside it.
-    fn is_focus(&self, input: &str, end: &str) -> bool {
-        self.focus.strip_suffix(end).is_some_and(|focus| focus == input)
+    fn running_text(&self) -> &'static str {
+        if self.is_pending() { "Waiting for approval" } else { "Running" }
     }
 }
 
@@ -144,8 +132,11 @@ pub(crate) async fn show_callable(visit: Visit, Path(name): Path<String>) -> Pag
     };
     let blank = Fields::default();
     let typed = kept.as_ref().map_or(&blank, |(call, _)| &call.typed);
-    let mut page = ToolPage::new(&visit, tool, typed);
-    page.call = kept;
+    let mut page = ToolPage::new(&visit, &tool, typed);
+    if kept.is_some() {
+        page.arguments = ToolPage::new(&visit, &tool, typed).read_arguments();
+    }
+    page.call.clone_from(&kept);
     show(&page)
 }
 
@@ -154,9 +145,8 @@ pub(crate) async fn call(visit: Visit, Path(name): Path<String>) -> PageResult {
     let typed = &visit.form;
     let tool = load(&visit, &name).await?;
     let kind = tool.kind;
-    let mut page = ToolPage::new(&visit, tool.clone(), typed);
+    let mut page = ToolPage::new(&visit, &tool, typed);
     if typed.has("add") || typed.has("remove") {
-        page.focus = find_focus(&page.fields, typed);
         return show(&page);
     }
     if typed.has("cancel") {
@@ -169,11 +159,11 @@ pub(crate) async fn call(visit: Visit, Path(name): Path<String>) -> PageResult {
     if let Some(arguments) = page.read_arguments() {
         let by = visit.by()?;
         let headers = visit.headers.clone();
-        let can_explain = visit.is_operator() && kind == Callable::Tool;
+        let tool = tool.clone();
         let (call, id) = visit.start_call((&name, typed.clone()), |messages| async move {
             let began = Instant::now();
             let origin = CallOrigin { headers, messages: Some(messages) };
-            let mut made = make_call(by, origin, can_explain, &tool, &arguments).await;
+            let mut made = make_call(by, origin, &tool, &arguments).await;
             made.milliseconds = began.elapsed().as_millis();
             made
         })?;
@@ -192,48 +182,17 @@ fn redirect_to_call(kind: Callable, name: &str, id: &str) -> PageResult {
     Ok(redirect(&format!("{}#outcome", page.as_str())))
 }
 
-/// Returns the input to focus: the first input of an added row, or the add button of the list if
-/// the row has none or was removed.
-fn find_focus(fields: &[FormField], typed: &Fields) -> String {
-    let added = typed.get("add");
-    let steps = list_steps(fields);
-    for step in &steps {
-        let FormStep::Add(list) = step else { continue };
-        if list.input != added {
-            continue;
-        }
-        let row = format!("{added}.{}", list.count().saturating_sub(1));
-        let below = format!("{row}.");
-        for step in &steps {
-            if let FormStep::Field(field) = step
-                && (field.input == row || field.input.starts_with(&below))
-            {
-                return field.input.clone();
-            }
-        }
-        return format!("{added}-add");
-    }
-    let removed = typed.get("remove").rsplit_once('.');
-    removed.map_or(String::new(), |(list, _)| format!("{list}-add"))
-}
-
 async fn make_call(
     by: By<User>,
     origin: CallOrigin,
-    can_explain: bool,
     tool: &Target,
     arguments: &Value,
 ) -> CallOutcome {
-    let called = Called {
-        server: &tool.server,
-        name: &tool.name,
-        arguments,
-        can_explain,
-        is_resource: tool.kind == Callable::Resource,
-    };
     match send_call(by, origin, tool, arguments).await {
-        Ok((_held, result)) => CallOutcome::of_result(&called, &result),
-        Err(problem) => CallOutcome::of_error(&problem, &called),
+        Ok((_held, result)) => CallOutcome::of_result(&tool.name, &result),
+        Err(problem) => {
+            CallOutcome::of_error(&problem, &tool.name, tool.kind == Callable::Resource)
+        }
     }
 }
 
@@ -339,35 +298,10 @@ pub(crate) struct Argument {
 }
 
 impl Prompt {
-    pub(crate) fn address(&self) -> String {
-        PagePath::new(&["prompts", &self.name]).into_text()
-    }
-
-    /// Returns the first line of the description, or the title or name.
-    pub(crate) fn first_line(&self) -> &str {
-        find_first_line([&self.description, &self.title], &self.name)
-    }
-
     /// Returns the arguments; none if they cannot be parsed.
     pub(crate) fn list_arguments(&self) -> Vec<Argument> {
         self.arguments.as_ref().and_then(|all| Vec::deserialize(all).ok()).unwrap_or_default()
     }
-}
-
-impl Resource {
-    pub(crate) fn address(&self) -> String {
-        PagePath::new(&["resources", &self.uri]).into_text()
-    }
-
-    /// Returns the first line of the description, or the title or name.
-    pub(crate) fn first_line(&self) -> &str {
-        find_first_line([&self.description, &self.title], self.name.as_deref().unwrap_or(""))
-    }
-}
-
-fn find_first_line<'a>(texts: [&'a Option<String>; 2], name: &'a str) -> &'a str {
-    let text = texts.into_iter().flatten().next().map_or(name, String::as_str);
-    text.lines().next().unwrap_or("")
 }
 
 /// Returns the first prompts of a server.
@@ -379,6 +313,3 @@ pub(crate) async fn load_prompts(visit: &Visit, server: &str) -> Result<Page<Pro
 pub(crate) async fn load_resources(visit: &Visit, server: &str) -> Result<Page<Resource>, Problem> {
     Ok(list_resources(visit.by()?, query(&[("limit", PART), ("server", server)])?).await?.0)
 }
-
-#[cfg(test)]
-mod tests;

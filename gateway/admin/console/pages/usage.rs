@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::api::usage::{
-    self, CallFigures, HourState, ServerDay, ServerHour, UsageDenial, UsageItem, UsageWindow,
+    self, CallFigures, HourState, ServerDay, ServerHour, UsageItem, UsageWindow,
 };
 use crate::console::plot::PlotSpan;
 
@@ -18,77 +18,42 @@ struct UsagePage<'a> {
     plots: Vec<Plot>,
     /// The caller of the filter; empty without one.
     caller: String,
-    /// The address without the filters.
-    unfiltered: String,
-    view: &'a View<'a>,
+    window: &'static str,
+    by: &'static str,
 }
 
-/// The state of the page in its address.
-#[derive(Clone, Copy)]
-struct View<'a> {
-    window: &'a str,
-    by: &'a str,
-    server: &'a str,
-    principal: &'a str,
-}
-
-impl View<'_> {
-    /// Returns the filters, under the names of the API.
-    fn filters(&self) -> [(&'static str, &str); 4] {
-        let Self { window, by, server, principal } = *self;
-        [("window", window), ("by", by), ("server", server), ("principal", principal)]
-    }
-
-    fn address(&self) -> String {
-        let mut page = PagePath::new(&["usage"]);
-        for (name, value) in self.filters() {
-            page = page.with(name, value);
-        }
-        page.into_text()
-    }
-
-    /// Returns the address of the parts of an item; empty for items that are counted together.
-    fn parts_of(&self, item: &UsageItem) -> String {
+impl UsagePage<'_> {
+    /// Returns the address of the parts of an item; `None` for items that are counted together.
+    fn parts_of(&self, item: &UsageItem) -> Option<String> {
         let principal = item.principal();
-        let view = match self.by {
-            "caller" if item.issuer.is_empty() => return String::new(),
-            "caller" => View { by: "tool", principal: &principal, ..*self },
-            "server" => View { by: "tool", server: &item.server, ..*self },
-            _ => View { by: "caller", server: &item.server, ..*self },
+        let changes = match self.by {
+            "caller" if item.issuer.is_empty() => return None,
+            "caller" => [("by", "tool"), ("principal", &*principal)],
+            "server" => [("by", "tool"), ("server", &item.server)],
+            _ => [("by", "caller"), ("server", &item.server)],
         };
-        view.address()
+        Some(self.visit.filtered_by(&changes).into_text())
     }
 }
 
 pub(crate) async fn show_usage(visit: Visit) -> PageResult {
-    let view = View {
-        window: choose(&WINDOWS, visit.query.get("window"), "24h"),
-        by: choose(&GROUPS, visit.query.get("by"), "server"),
-        server: visit.query.get("server"),
-        principal: visit.query.get("principal"),
-    };
-    let usage = load_usage(&visit, &view.filters()).await?;
-    show(&UsagePage {
-        plots: usage.plots(),
-        caller: name_caller(&visit, &view).await,
-        unfiltered: View { server: "", principal: "", ..view }.address(),
-        visit: &visit,
-        usage: &usage,
-        view: &view,
-    })
+    let window = choose(&WINDOWS, visit.query.get("window"), "24h");
+    let by = choose(&GROUPS, visit.query.get("by"), "server");
+    let [server, principal] = ["server", "principal"].map(|name| visit.query.get(name));
+    let filters = [("window", window), ("by", by), ("server", server), ("principal", principal)];
+    let usage = load_usage(&visit, &filters).await?;
+    let mut caller = String::new();
+    if let Some((_, subject)) = principal.split_once('|') {
+        let filters = [("window", window), ("by", "caller"), ("principal", principal)];
+        let of_caller = load_usage(&visit, &filters).await.unwrap_or_default();
+        of_caller.items.first().map_or(subject, UsageItem::caller_text).clone_into(&mut caller);
+    }
+    show(&UsagePage { plots: usage.plots(), visit: &visit, usage: &usage, caller, window, by })
 }
 
 /// Returns the usage of a time span, with these filters of the API.
 pub(crate) async fn load_usage(visit: &Visit, filters: &[(&str, &str)]) -> Result<Usage, Problem> {
     Ok(usage::show_usage(visit.by()?, query(filters)?).await?.0)
-}
-
-/// Returns the name of the caller of the filter, or its subject.
-async fn name_caller(visit: &Visit, view: &View<'_>) -> String {
-    let Some((_, subject)) = view.principal.split_once('|') else { return String::new() };
-    let filters = [("window", view.window), ("by", "caller"), ("principal", view.principal)];
-    let usage = load_usage(visit, &filters).await.unwrap_or_default();
-    usage.items.first().map_or(subject, UsageItem::caller_text).to_owned()
 }
 
 /// Returns the chosen value if it is one of the options.
@@ -100,19 +65,8 @@ fn choose(options: &[TabValue], chosen: &str, default: &'static str) -> &'static
 // Usage as returned by the API, with its texts: figures with units, plots of the time span, and
 // strips that draw the state of a server over the day.
 
-/// Width of a cell of a strip with its gap, in units of the drawing.
-const CELL: usize = 10;
-const HEIGHT: usize = 16;
 /// Maximum number of strips on the overview.
 const MAX_STRIPS: usize = 8;
-
-/// A cell of a strip. States differ in height, so that they do not depend on colours.
-pub(crate) struct Cell {
-    pub(crate) class: &'static str,
-    pub(crate) x: usize,
-    pub(crate) y: usize,
-    pub(crate) height: usize,
-}
 
 impl CallFigures {
     pub(crate) fn error_rate(&self) -> String {
@@ -202,20 +156,6 @@ impl UsageItem {
     }
 }
 
-impl UsageDenial {
-    pub(crate) fn reason_text(&self) -> &str {
-        match self.reason.as_str() {
-            "policy" => "denied",
-            "hidden" => "hidden item",
-            "rate" => "rate limit",
-            "scopes" => "missing scope",
-            "approval" => "not approved",
-            "dry_run" => "on trial, not denied",
-            other => other,
-        }
-    }
-}
-
 impl ServerDay {
     fn qualified_name(&self) -> String {
         match &self.organization_id {
@@ -230,24 +170,6 @@ impl ServerDay {
 
     pub(crate) fn has_data(&self) -> bool {
         self.hours.iter().any(|hour| hour.state != HourState::NoData)
-    }
-
-    pub(crate) fn width(&self) -> usize {
-        self.hours.len() * CELL
-    }
-
-    pub(crate) fn cells(&self) -> Vec<Cell> {
-        let cells = self.hours.iter().enumerate().map(|(index, hour)| {
-            let height = match hour.state {
-                HourState::Ok => HEIGHT / 4,
-                HourState::Failing => HEIGHT / 2,
-                HourState::Down => HEIGHT,
-                HourState::NoData => 1,
-            };
-            let class = hour.state.as_str();
-            Cell { class, x: index * CELL, y: HEIGHT - height, height }
-        });
-        cells.collect()
     }
 
     /// Returns the number of hours in each state, in words.
@@ -272,7 +194,8 @@ impl ServerDay {
         let mut label = format!("{} in the last 24 hours: {}", self.name, self.summary());
         for hour in &self.hours {
             if hour.state.is_bad() {
-                label.push_str(&format!("; {} from {} UTC", hour.state.as_str(), hour.time()));
+                let time = hour.at.get(11..16).unwrap_or("");
+                label.push_str(&format!("; {} from {time} UTC", hour.state.as_str()));
             }
         }
         label
@@ -280,9 +203,14 @@ impl ServerDay {
 }
 
 impl ServerHour {
-    /// Returns the start as hours and minutes in UTC.
-    pub(crate) fn time(&self) -> &str {
-        self.at.get(11..16).unwrap_or("")
+    /// Returns the height of its cell in a strip of 16: states do not depend on colours.
+    pub(crate) fn height(&self) -> usize {
+        match self.state {
+            HourState::Ok => 4,
+            HourState::Failing => 8,
+            HourState::Down => 16,
+            HourState::NoData => 1,
+        }
     }
 
     pub(crate) fn state_text(&self) -> &'static str {

@@ -73,28 +73,16 @@ async fn running_calls_are_counted_and_end_when_they_are_cancelled_or_dropped() 
     call.cancel();
     assert!(cancelled.await.is_err(), "its task is gone");
     assert_eq!(results.count_running("ada"), 1);
-    assert!(call.outcome().is_some_and(|outcome| outcome.is_error()));
+    assert!(call.outcome().is_some_and(|outcome| outcome.severity() == Severity::Bad));
     for _ in 0..MAX_RESULTS {
         results.keep("ada", notice("other"));
     }
     assert!(dropped.await.is_err(), "the call is no longer kept");
 }
 
-fn outcome(status: u16, code: &'static str, can_explain: bool) -> CallOutcome {
-    outcome_of((status, code), "it is so", can_explain)
-}
-
-fn outcome_of((status, code): (u16, &'static str), detail: &str, can_explain: bool) -> CallOutcome {
+fn outcome((status, code): (u16, &'static str), detail: &str) -> CallOutcome {
     let error = Problem::new(StatusCode::from_u16(status).unwrap(), code, detail.to_owned());
-    let arguments = json!({"words": "a b"});
-    let called = Called {
-        server: "s",
-        name: "s__t",
-        arguments: &arguments,
-        can_explain,
-        is_resource: false,
-    };
-    CallOutcome::of_error(&error, &called)
+    CallOutcome::of_error(&error, "s__t", false)
 }
 
 #[test]
@@ -109,24 +97,20 @@ fn each_failure_has_its_stage_and_the_next_step() {
         (504, "SERVER_FAILED", "call"),
         (502, "SERVER_ERROR", "call"),
     ] {
-        let fault = outcome(status, code, true).fault.unwrap();
+        let outcome = outcome((status, code), "it is so");
+        assert_eq!(outcome.is_of_server, stage == "call", "a link to the server");
+        let fault = outcome.fault.unwrap();
         assert_eq!((fault.stage.as_str(), &*fault.cause), (stage, "It is so."), "{status} {code}");
         assert!(!fault.summary.is_empty() && !fault.fix.is_empty());
     }
-    let (address, _) = outcome(403, "FORBIDDEN", true).next.unwrap();
-    assert_eq!(address, "/console/access?call=s__t&arguments=%7B%22words%22%3A%22a+b%22%7D");
-    assert!(outcome(403, "FORBIDDEN", false).next.is_none(), "only operators see why");
-    assert_eq!(outcome(502, "SERVER_ERROR", false).next.unwrap().0, "/console/servers/s");
 }
 
-fn of_result(result: &Value, can_explain: bool) -> CallOutcome {
-    let called =
-        Called { server: "s", name: "t", arguments: &json!({}), can_explain, is_resource: false };
-    CallOutcome::of_result(&called, result)
+fn of_result(result: &Value) -> CallOutcome {
+    CallOutcome::of_result("t", result)
 }
 
 #[test]
-fn a_denial_is_shown_as_one_and_only_operators_are_led_to_its_explanation() {
+fn a_denial_is_shown_as_one() {
     let unapproved = "the call was not made, refused by policy reopening: ";
     for (text, stage, summary, cause) in [
         (
@@ -155,22 +139,22 @@ fn a_denial_is_shown_as_one_and_only_operators_are_led_to_its_explanation() {
         ),
     ] {
         let result = json!({"content": [{"type": "text", "text": text}], "isError": true});
-        let denied = of_result(&result, false);
-        assert!(denied.is_denied() && denied.next.is_none() && denied.parts.is_empty());
+        let denied = of_result(&result);
+        assert_eq!(denied.severity(), Severity::Denied);
+        assert!(!denied.is_of_server && denied.parts.is_empty());
         let fault = denied.fault.unwrap();
         assert_eq!((fault.stage.as_str(), &*fault.summary, &*fault.cause), (stage, summary, cause));
-        assert!(of_result(&result, true).next.is_some());
-        let error = outcome_of((400, "INVALID_PARAMS"), &text, true).fault.unwrap();
-        assert_eq!((error.stage.as_str(), &error.fix), (stage, &fault.fix));
+        let error = outcome((400, "INVALID_PARAMS"), &text).fault.unwrap();
+        assert_eq!((error.stage.as_str(), &*error.cause), (stage, cause));
     }
     let full = format!("{unapproved}too many calls are waiting for approval (limits.approvals)");
-    let outcome = outcome_of((503, "OVERLOADED"), &full, true);
-    assert!(!outcome.is_denied() && outcome.next.is_none());
+    let outcome = outcome((503, "OVERLOADED"), &full);
+    assert!(outcome.severity() == Severity::Bad && !outcome.is_of_server);
     assert_eq!(outcome.fault.unwrap().stage, "limit");
 }
 
 fn shown(result: &Value) -> Vec<String> {
-    let outcome = of_result(result, false);
+    let outcome = of_result(result);
     let parts = outcome.parts.iter().map(|part| match part {
         CallPart::Text(label, text) => format!("{label}|{text}"),
         CallPart::Image(kind, bytes) => format!("{kind} {}", bytes.len()),
@@ -193,7 +177,7 @@ fn a_result_is_shown_part_by_part() {
     assert_eq!(parts[1], "image/png 4");
     assert!(parts[2].contains("svg+xml"), "an image that can run scripts is shown as JSON");
     assert_eq!(parts[3..], ["note://1 One", "note://2|two"]);
-    let failed = of_result(&json!({"content": [], "isError": true}), true);
+    let failed = of_result(&json!({"content": [], "isError": true}));
     assert_eq!(failed.fault.unwrap().summary, "t returned an error.");
 }
 
@@ -233,7 +217,7 @@ fn of_what_others_write_a_page_shows_a_bounded_part() {
         json!({"content": [deep_list(), deep_list(), deep_list()]}),
         json!({"content": parts}),
     ] {
-        let outcome = of_result(&result, false);
+        let outcome = of_result(&result);
         assert!(outcome.bytes() < 2 * MOST_SHOWN, "{}", outcome.bytes());
         let Some(CallPart::Text(_, text)) = outcome.parts.last() else { panic!("no text") };
         assert!(text.ends_with(REST.trim_start()));

@@ -1,10 +1,13 @@
 //! Input kinds of an argument, the validation of its text, and the conversion to a value.
 
+use std::fmt::Display;
+use std::slice::from_ref;
+
 use lockgate_text::json;
 use regex::RegexBuilder;
 use serde_json::{Number, Value};
 
-use crate::console::render::show_text;
+use crate::console::render::{plain_text, text_of};
 
 /// Maximum size of a compiled pattern, in bytes. Matching takes time proportional to this size
 /// times the length of the text, and patterns come from servers: larger patterns and longer texts
@@ -15,14 +18,14 @@ const MAX_PATTERN_TEXT: usize = 1 << 10;
 /// Maximum length of a text that is matched, in bytes.
 const MAX_MATCHED: usize = 256;
 
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum FieldKind {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum FieldKind<'a> {
     /// A single-line input of this HTML type.
     Line(&'static str),
     Text,
     Number,
     /// A choice between values; a boolean has `true` and `false`.
-    Choice(Vec<Value>),
+    Choice(&'a [Value]),
     /// An object, with a field for each member.
     Group,
     /// A list, with a field for each row.
@@ -31,127 +34,84 @@ pub(crate) enum FieldKind {
     Json,
 }
 
-/// The constraints of a schema that forms check.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Rules {
-    pub(crate) is_required: bool,
-    pub(crate) is_integer: bool,
-    pub(crate) min: Option<f64>,
-    pub(crate) max: Option<f64>,
-    pub(crate) above: Option<f64>,
-    pub(crate) below: Option<f64>,
-    pub(crate) min_length: Option<usize>,
-    pub(crate) max_length: Option<usize>,
-    pub(crate) min_items: Option<usize>,
-    pub(crate) max_items: Option<usize>,
-    pub(crate) pattern: String,
-}
+static BOOLEANS: [Value; 2] = [Value::Bool(true), Value::Bool(false)];
 
-/// Returns the text of a choice.
-pub(crate) fn show_choice(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
+impl<'a> FieldKind<'a> {
+    pub(super) fn choices(self) -> &'a [Value] {
+        if let Self::Choice(values) = self { values } else { &[] }
     }
 }
 
-impl FieldKind {
-    /// Returns the memory of the choices, in bytes.
-    pub(super) fn bytes(&self) -> usize {
-        let Self::Choice(values) = self else { return 0 };
-        let texts: usize = values.iter().map(|value| show_choice(value).len()).sum();
-        texts + size_of_val(values.as_slice())
-    }
+/// The least and the most of a number, or of a count.
+type Range<T> = (Option<T>, Option<T>);
 
-    pub(crate) fn choices(&self) -> Vec<String> {
-        match self {
-            Self::Choice(values) => values.iter().map(show_choice).collect(),
-            _ => Vec::new(),
+/// Returns a description of the rules of a schema; empty if there are none.
+pub(super) fn hint_of(schema: &Value) -> String {
+    let mut hints = Vec::new();
+    add_range(&mut hints, (number(schema, "minimum"), number(schema, "maximum")), "");
+    for (name, words, _) in &BOUNDS[2..] {
+        if let Some(bound) = number(schema, name) {
+            hints.push(format!("{words} {bound}"));
         }
+    }
+    add_range(&mut hints, range_of(schema, "Length"), " characters");
+    add_range(&mut hints, range_of(schema, "Items"), " items");
+    let pattern = text_of(schema, "pattern");
+    if !pattern.is_empty() {
+        hints.push(format!("pattern {pattern}"));
+    }
+    hints.join(", ")
+}
+
+/// Checks the number of items of a list, or of characters of a text.
+pub(super) fn check_range(range: Range<usize>, count: usize, unit: &str) -> Result<(), String> {
+    match range {
+        (Some(least), _) if count < least => Err(say_limit("At least", least, unit, "required")),
+        (_, Some(most)) if count > most => Err(say_limit("At most", most, unit, "allowed")),
+        _ => Ok(()),
     }
 }
 
-impl Rules {
-    /// Returns a description of the rules; empty if there are none.
-    pub(crate) fn hint(&self) -> String {
-        let mut hints = Vec::new();
-        add_range(&mut hints, (self.min, self.max), "");
-        if let Some(above) = self.above {
-            hints.push(format!("more than {above}"));
-        }
-        if let Some(below) = self.below {
-            hints.push(format!("less than {below}"));
-        }
-        add_range(&mut hints, (self.min_length, self.max_length), " characters");
-        add_range(&mut hints, (self.min_items, self.max_items), " items");
-        if !self.pattern.is_empty() {
-            hints.push(format!("pattern {}", self.pattern));
-        }
-        hints.join(", ")
-    }
+/// A bound of a number: the name, the words, and whether a number is outside.
+type Bound = (&'static str, &'static str, fn(&f64, &f64) -> bool);
 
-    /// Returns the pattern for browsers, which match it against the whole value.
-    pub(crate) fn browser_pattern(&self) -> String {
-        if self.pattern.is_empty() { String::new() } else { format!(".*(?:{}).*", self.pattern) }
-    }
+const BOUNDS: [Bound; 4] = [
+    ("minimum", "at least", f64::lt),
+    ("maximum", "at most", f64::gt),
+    ("exclusiveMinimum", "more than", f64::le),
+    ("exclusiveMaximum", "less than", f64::ge),
+];
 
-    pub(crate) fn check_count(&self, count: usize) -> Result<(), String> {
-        match (self.min_items, self.max_items) {
-            (Some(least), _) if count < least && (self.is_required || count > 0) => {
-                Err(say_limit("At least", least, " items", "required"))
-            }
-            (_, Some(most)) if count > most => Err(say_limit("At most", most, " items", "allowed")),
-            _ => Ok(()),
+fn check_number(schema: &Value, given: f64) -> Result<(), String> {
+    for (name, words, is_outside) in BOUNDS {
+        if let Some(bound) = number(schema, name)
+            && is_outside(&given, &bound)
+        {
+            return Err(format!("This must be {words} {bound}."));
         }
     }
+    let is_whole = type_of(schema) != "integer" || given.fract() == 0.0;
+    if is_whole { Ok(()) } else { Err("This must be a whole number.".into()) }
+}
 
-    fn check_number(&self, number: f64) -> Result<(), String> {
-        match (self.min, self.max, self.above, self.below) {
-            (Some(min), ..) if number < min => Err(format!("This must be at least {min}.")),
-            (_, Some(max), ..) if number > max => Err(format!("This must be at most {max}.")),
-            (_, _, Some(above), _) if number <= above => {
-                Err(format!("This must be more than {above}."))
-            }
-            (.., Some(below)) if number >= below => Err(format!("This must be less than {below}.")),
-            _ if self.is_integer && number.fract() != 0.0 => {
-                Err("This must be a whole number.".into())
-            }
-            _ => Ok(()),
-        }
+fn check_text(schema: &Value, given: &str) -> Result<(), String> {
+    check_range(range_of(schema, "Length"), given.chars().count(), " characters")?;
+    let pattern = text_of(schema, "pattern");
+    let is_matched = given.len() <= MAX_MATCHED && pattern.len() <= MAX_PATTERN_TEXT;
+    if pattern.is_empty() || !is_matched {
+        return Ok(());
     }
-
-    fn check_text(&self, text: &str) -> Result<(), String> {
-        let length = text.chars().count();
-        match (self.min_length, self.max_length) {
-            (Some(least), _) if length < least => {
-                return Err(say_limit("At least", least, " characters", "required"));
-            }
-            (_, Some(most)) if length > most => {
-                return Err(say_limit("At most", most, " characters", "allowed"));
-            }
-            _ => {}
+    // Schema patterns are ECMAScript. Patterns that fail to compile here are left to browsers
+    // and servers.
+    match RegexBuilder::new(pattern).size_limit(MAX_PATTERN).build() {
+        Ok(compiled) if !compiled.is_match(given) => {
+            Err(format!("This must match the pattern {pattern}."))
         }
-        let is_matched = text.len() <= MAX_MATCHED && self.pattern.len() <= MAX_PATTERN_TEXT;
-        if self.pattern.is_empty() || !is_matched {
-            return Ok(());
-        }
-        // Schema patterns are ECMAScript. Patterns that fail to compile here are left to browsers
-        // and servers.
-        let compiled = RegexBuilder::new(&self.pattern).size_limit(MAX_PATTERN).build();
-        match compiled {
-            Ok(pattern) if !pattern.is_match(text) => {
-                Err(format!("This must match the pattern {}.", self.pattern))
-            }
-            _ => Ok(()),
-        }
+        _ => Ok(()),
     }
 }
 
-fn add_range<T: std::fmt::Display>(
-    hints: &mut Vec<String>,
-    range: (Option<T>, Option<T>),
-    unit: &str,
-) {
+fn add_range<T: Display>(hints: &mut Vec<String>, range: Range<T>, unit: &str) {
     match range {
         (Some(least), Some(most)) => {
             hints.push(format!("{least} to {}", write_count(most, unit)));
@@ -163,7 +123,7 @@ fn add_range<T: std::fmt::Display>(
 }
 
 /// Returns a number with its unit, which is singular after 1.
-fn write_count(number: impl std::fmt::Display, unit: &str) -> String {
+fn write_count(number: impl Display, unit: &str) -> String {
     let number = number.to_string();
     let unit = if number == "1" { unit.trim_end_matches('s') } else { unit };
     format!("{number}{unit}")
@@ -176,34 +136,35 @@ fn say_limit(start: &str, limit: usize, unit: &str, end: &str) -> String {
 }
 
 /// Returns the value of an input, or `None` if it is empty.
-pub(super) fn read(kind: &FieldKind, rules: &Rules, text: &str) -> Result<Option<Value>, String> {
-    if text.trim().is_empty() {
-        return if rules.is_required { Err("This is required.".into()) } else { Ok(None) };
-    }
-    match kind {
-        FieldKind::Number => read_number(rules, text.trim()).map(Some),
-        FieldKind::Choice(values) => match values.iter().find(|one| show_choice(one) == text) {
-            Some(value) => Ok(Some(value.clone())),
-            None => Err("This must be one of the choices.".into()),
-        },
-        FieldKind::Json | FieldKind::Group | FieldKind::List => match json::from_str(text) {
-            Ok(value) => Ok(Some(value)),
-            Err(error) => Err(format!("This must be JSON: {error}.")),
-        },
-        FieldKind::Line("datetime-local") => Ok(Some(write_moment(text).into())),
-        FieldKind::Line(_) | FieldKind::Text => {
-            rules.check_text(text)?;
-            Ok(Some(text.into()))
+pub(super) fn read(
+    kind: FieldKind<'_>,
+    schema: &Value,
+    is_required: bool,
+    text: &str,
+) -> Result<Option<Value>, String> {
+    let value = match kind {
+        _ if text.trim().is_empty() && is_required => return Err("This is required.".into()),
+        _ if text.trim().is_empty() => return Ok(None),
+        FieldKind::Number => {
+            let number: Number =
+                json::from_str(text.trim()).map_err(|_| "This must be a number.")?;
+            check_number(schema, number.as_f64().unwrap_or(f64::NAN))?;
+            number.into()
         }
-    }
-}
-
-fn read_number(rules: &Rules, text: &str) -> Result<Value, String> {
-    let Ok(number) = json::from_str::<Number>(text) else {
-        return Err("This must be a number.".into());
+        FieldKind::Choice(values) => {
+            let chosen = values.iter().find(|one| plain_text(one) == text);
+            chosen.ok_or("This must be one of the choices.")?.clone()
+        }
+        FieldKind::Json | FieldKind::Group | FieldKind::List => {
+            json::from_str(text).map_err(|error| format!("This must be JSON: {error}."))?
+        }
+        FieldKind::Line("datetime-local") => write_moment(text).into(),
+        FieldKind::Line(_) | FieldKind::Text => {
+            check_text(schema, text)?;
+            text.into()
+        }
     };
-    rules.check_number(number.as_f64().unwrap_or(f64::NAN))?;
-    Ok(Value::Number(number))
+    Ok(Some(value))
 }
 
 /// Completes a time as sent by browsers, such as `2027-01-31T08:00`. Without scripts, visitors may
@@ -223,11 +184,6 @@ fn write_moment(text: &str) -> String {
 const MAX_REFERENCES: usize = 8;
 /// Longer texts get a multi-line input.
 const LONG_TEXT: usize = 200;
-
-/// Returns a member of a schema; empty if it is not a string.
-pub(super) fn text<'a>(schema: &'a Value, name: &str) -> &'a str {
-    schema.get(name).and_then(Value::as_str).unwrap_or("")
-}
 
 /// Follows references within the schema and the only alternative that is not null.
 pub(super) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
@@ -249,15 +205,15 @@ pub(super) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
 /// JSON.
 fn find_alternative(schema: &Value) -> Option<&Value> {
     let all = schema.get("anyOf").or_else(|| schema.get("oneOf"))?.as_array()?;
-    let mut others = all.iter().filter(|one| text(one, "type") != "null");
+    let mut others = all.iter().filter(|one| text_of(one, "type") != "null");
     let first = others.next()?;
     if others.next().is_some() { None } else { Some(first) }
 }
 
 /// Returns the description of an argument, or that of the schema it refers to.
-pub(super) fn describe(schema: &Value, resolved: &Value) -> String {
-    let own = text(schema, "description");
-    show_text(if own.is_empty() { text(resolved, "description") } else { own })
+pub(super) fn describe<'a>(schema: &'a Value, resolved: &'a Value) -> &'a str {
+    let own = text_of(schema, "description");
+    if own.is_empty() { text_of(resolved, "description") } else { own }
 }
 
 /// Returns the type of a schema, ignoring `null`.
@@ -274,67 +230,55 @@ fn type_of(schema: &Value) -> &str {
 }
 
 /// Returns the input kind of an argument. `may_nest` gives objects and lists their own fields.
-pub(super) fn kind_of(schema: &Value, may_nest: bool) -> FieldKind {
+pub(super) fn kind_of(schema: &Value, may_nest: bool) -> FieldKind<'_> {
     if let Some(Value::Array(values)) = schema.get("enum") {
-        return FieldKind::Choice(values.clone());
+        return FieldKind::Choice(values);
     }
     if let Some(value) = schema.get("const") {
-        return FieldKind::Choice(vec![value.clone()]);
+        return FieldKind::Choice(from_ref(value));
     }
     match type_of(schema) {
         "string" => kind_of_text(schema),
         "integer" | "number" => FieldKind::Number,
-        "boolean" => FieldKind::Choice(vec![true.into(), false.into()]),
+        "boolean" => FieldKind::Choice(&BOOLEANS),
         "object" if may_nest => FieldKind::Group,
         "array" if may_nest && schema.get("items").is_some_and(Value::is_object) => FieldKind::List,
         _ => FieldKind::Json,
     }
 }
 
-fn kind_of_text(schema: &Value) -> FieldKind {
-    match text(schema, "format") {
+fn kind_of_text(schema: &Value) -> FieldKind<'static> {
+    match text_of(schema, "format") {
         "date" => FieldKind::Line("date"),
         "date-time" => FieldKind::Line("datetime-local"),
         "time" => FieldKind::Line("time"),
         "email" => FieldKind::Line("email"),
         "uri" | "url" => FieldKind::Line("url"),
-        _ if !text(schema, "pattern").is_empty() => FieldKind::Line("text"),
-        _ => match count(schema, "maxLength") {
+        _ if !text_of(schema, "pattern").is_empty() => FieldKind::Line("text"),
+        _ => match range_of(schema, "Length").1 {
             Some(most) if most <= LONG_TEXT => FieldKind::Line("text"),
             _ => FieldKind::Text,
         },
     }
 }
 
-fn count(schema: &Value, name: &str) -> Option<usize> {
-    usize::try_from(schema.get(name)?.as_u64()?).ok()
+/// Returns the limits `min…` and `max…` of a count.
+pub(super) fn range_of(schema: &Value, suffix: &str) -> Range<usize> {
+    let [least, most] = ["min", "max"].map(|start| {
+        let limit = schema.get(format!("{start}{suffix}"))?.as_u64()?;
+        usize::try_from(limit).ok()
+    });
+    (least, most)
 }
 
 fn number(schema: &Value, name: &str) -> Option<f64> {
     schema.get(name)?.as_f64()
 }
 
-pub(super) fn rules_of(schema: &Value, is_required: bool) -> Rules {
-    Rules {
-        is_required,
-        is_integer: type_of(schema) == "integer",
-        min: number(schema, "minimum"),
-        max: number(schema, "maximum"),
-        above: number(schema, "exclusiveMinimum"),
-        below: number(schema, "exclusiveMaximum"),
-        min_length: count(schema, "minLength"),
-        max_length: count(schema, "maxLength"),
-        min_items: count(schema, "minItems"),
-        max_items: count(schema, "maxItems"),
-        pattern: text(schema, "pattern").to_owned(),
-    }
-}
-
 /// Returns a default as input text.
 pub(super) fn default_text(default: Option<&Value>) -> String {
     match default {
         None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
+        Some(other) => plain_text(other).into_owned(),
     }
 }

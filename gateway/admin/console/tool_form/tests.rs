@@ -29,17 +29,23 @@ fn schema() -> Value {
     })
 }
 
-fn read(typed: &str) -> (Option<Value>, Vec<(String, String)>) {
-    let mut fields = make_fields(&schema(), &Fields::parse(typed.as_bytes()));
-    let arguments = read_arguments(&mut fields);
-    let mut mistakes = Vec::new();
-    for step in list_steps(&fields) {
-        if let FormStep::Open(field) | FormStep::Field(field) = step
-            && !field.mistake.is_empty()
-        {
+fn add_mistakes(fields: &[FormField<'_>], mistakes: &mut Vec<(String, String)>) {
+    for field in fields {
+        if !field.mistake.is_empty() {
             mistakes.push((field.input.clone(), field.mistake.clone()));
         }
+        add_mistakes(&field.children, mistakes);
     }
+}
+
+fn read(typed: &str) -> (Option<Value>, Vec<(String, String)>) {
+    let typed = Fields::parse(typed.as_bytes());
+    let schema = schema();
+    let mut fields = make_fields(&schema, &typed);
+    let arguments = read_arguments(&mut fields);
+    let mut mistakes = Vec::new();
+    add_mistakes(&fields, &mut mistakes);
+    assert_eq!(fields.iter().any(FormField::has_mistake), !mistakes.is_empty());
     (arguments, mistakes)
 }
 
@@ -87,18 +93,27 @@ fn each_rule_that_is_broken_is_said_beside_its_field() {
 
 #[test]
 fn limits_of_one_are_in_the_singular() {
-    let rules = |least, most| Rules {
-        min_items: least,
-        max_items: most,
-        is_required: true,
-        ..Rules::default()
-    };
-    let one = rules(Some(1), None);
-    assert_eq!(one.check_count(0), Err("At least 1 item is required.".to_owned()));
-    assert_eq!(one.hint(), "at least 1 item");
-    let one = rules(None, Some(1));
-    assert_eq!(one.check_count(2), Err("At most 1 item is allowed.".to_owned()));
-    assert_eq!(rules(Some(2), Some(3)).hint(), "2 to 3 items");
+    let check = |schema: &Value, count| check_range(range_of(schema, "Items"), count, " items");
+    let one = json!({"minItems": 1});
+    assert_eq!(check(&one, 0), Err("At least 1 item is required.".to_owned()));
+    assert_eq!(hint_of(&one), "at least 1 item");
+    let one = json!({"maxItems": 1});
+    assert_eq!(check(&one, 2), Err("At most 1 item is allowed.".to_owned()));
+    assert_eq!(hint_of(&json!({"minItems": 2, "maxItems": 3})), "2 to 3 items");
+}
+
+#[test]
+fn numbers_have_inclusive_and_exclusive_bounds() {
+    let bounds = json!({"exclusiveMinimum": 0, "exclusiveMaximum": 3});
+    assert_eq!(hint_of(&bounds), "more than 0, less than 3");
+    for (text, expected) in [
+        ("0", Err("This must be more than 0.")),
+        ("0.5", Ok(Some(json!(0.5)))),
+        ("3", Err("This must be less than 3.")),
+    ] {
+        let read = input::read(FieldKind::Number, &bounds, true, text);
+        assert_eq!(read, expected.map_err(str::to_owned));
+    }
 }
 
 #[test]
@@ -106,16 +121,18 @@ fn empty_fields_are_left_out_and_defaults_are_there_from_the_start() {
     let (arguments, mistakes) = read("arg.text=x&count.arg.tags=0");
     assert_eq!((arguments, mistakes), (Some(json!({"text": "x", "count": 10})), vec![]));
     assert!(make_fields(&json!({"type": "object"}), &Fields::default()).is_empty());
-    let fields = make_fields(&schema(), &Fields::default());
+    let (schema, blank) = (schema(), Fields::default());
+    let fields = make_fields(&schema, &blank);
     let tags = fields.iter().find(|field| field.name == "tags").unwrap();
-    assert_eq!(tags.count(), 2, "as many rows as there must be");
-    assert_eq!(fields[1].rules.hint(), "1 to 50");
+    assert_eq!(tags.children.len(), 2, "as many rows as there must be");
+    assert_eq!(hint_of(fields[1].schema), "1 to 50");
 }
 
 #[test]
 fn an_optional_object_may_be_empty_in_the_browser_and_is_checked_once_it_is_not() {
-    let mut fields = make_fields(&schema(), &Fields::parse(b"count.arg.people=1"));
-    let demanded = |fields: &[FormField], named: &str| {
+    let (schema, typed) = (schema(), Fields::parse(b"count.arg.people=1"));
+    let mut fields = make_fields(&schema, &typed);
+    let demanded = |fields: &[FormField<'_>], named: &str| {
         let field = fields.iter().find(|field| field.name == named).unwrap();
         field
             .children
@@ -133,8 +150,10 @@ fn an_optional_object_may_be_empty_in_the_browser_and_is_checked_once_it_is_not(
 
 #[test]
 fn rows_are_added_and_removed_and_the_others_keep_their_values() {
+    let schema = schema();
     let rows = |typed: &str| {
-        let fields = make_fields(&schema(), &Fields::parse(typed.as_bytes()));
+        let typed = Fields::parse(typed.as_bytes());
+        let fields = make_fields(&schema, &typed);
         let tags = fields.into_iter().find(|field| field.name == "tags").unwrap();
         let rows = tags.children.into_iter();
         rows.map(|row| (row.input, row.value)).collect::<Vec<_>>()
@@ -153,7 +172,8 @@ fn a_schema_that_refers_to_itself_ends() {
         "properties": {"tree": {"$ref": "#/$defs/tree"}},
         "$defs": {"tree": {"properties": {"left": {"$ref": "#/$defs/tree"}}}},
     });
-    let mut field = &make_fields(&schema, &Fields::default())[0];
+    let blank = Fields::default();
+    let mut field = &make_fields(&schema, &blank)[0];
     let mut depth = 0;
     while let Some(child) = field.children.first() {
         field = child;
@@ -161,7 +181,7 @@ fn a_schema_that_refers_to_itself_ends() {
     }
     assert_eq!((depth, &field.kind), (MAX_DEPTH, &FieldKind::Json));
     let loops = json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}});
-    assert!(make_fields(&loops, &Fields::default()).is_empty());
+    assert!(make_fields(&loops, &blank).is_empty());
 }
 
 /// A server could otherwise make a small schema take gigabytes, and a short pattern seconds.
@@ -174,7 +194,7 @@ fn the_memory_and_time_of_a_form_are_bounded() {
     for shared in [
         json!({"enum": vec![0; 100_000]}),
         json!({"type": "string", "default": "x".repeat(MAX_BYTES / 2)}),
-        json!({"type": "string", "pattern": "x".repeat(MAX_BYTES / 2)}),
+        json!({"properties": {"x".repeat(MAX_BYTES / 2): {"type": "string"}}}),
     ] {
         let schema = json!({"properties": properties, "$defs": {"shared": shared}});
         assert!(make_fields(&schema, &Fields::default()).len() <= 2, "{}", properties.len());
@@ -182,7 +202,75 @@ fn the_memory_and_time_of_a_form_are_bounded() {
     let schema = json!({"properties": {"a": {"type": "string", "pattern": "b"}}});
     for (length, is_matched) in [(256, true), (257, false)] {
         let typed = format!("arg.a={}", "a".repeat(length));
-        let mut fields = make_fields(&schema, &Fields::parse(typed.as_bytes()));
+        let typed = Fields::parse(typed.as_bytes());
+        let mut fields = make_fields(&schema, &typed);
         assert_eq!(read_arguments(&mut fields).is_none(), is_matched, "{length}");
+    }
+}
+
+fn add_focused(fields: &[FormField<'_>], focused: &mut Vec<String>) {
+    for field in fields {
+        if field.is_focused {
+            focused.push(field.input.clone());
+        }
+        add_focused(&field.children, focused);
+    }
+}
+
+fn focus(typed: &str) -> Vec<String> {
+    let typed = Fields::parse(typed.as_bytes());
+    let person = json!({"type": "object", "properties": {
+        "name": {"type": "string"},
+        "phones": {"type": "array", "items": {"type": "string"}},
+    }});
+    let nested = json!({"type": "array", "items": {"type": "string"}});
+    let schema = json!({"type": "object", "properties": {
+        "people": {"type": "array", "items": person},
+        "lists": {"type": "array", "items": nested},
+    }});
+    let mut focused = Vec::new();
+    add_focused(&make_fields(&schema, &typed), &mut focused);
+    focused
+}
+
+#[test]
+fn the_first_input_of_a_new_row_has_the_focus() {
+    assert_eq!(focus("add=arg.people"), ["arg.people.0.name"]);
+    let two = "count.arg.people=1&arg.people.0.name=Ada&add=arg.people";
+    assert_eq!(focus(two), ["arg.people.1.name"]);
+    let inner = "count.arg.people=1&add=arg.people.0.phones";
+    assert_eq!(focus(inner), ["arg.people.0.phones.0"]);
+    assert_eq!(focus("add=arg.lists"), ["arg.lists"], "a row without inputs");
+}
+
+#[test]
+fn the_add_button_has_the_focus_after_a_row_was_removed() {
+    let typed = "count.arg.people=2&arg.people.1.name=Ada&remove=arg.people.1";
+    assert_eq!(focus(typed), ["arg.people"]);
+    let inner = "count.arg.people=1&count.arg.people.0.phones=2&remove=arg.people.0.phones.1";
+    assert_eq!(focus(inner), ["arg.people.0.phones"]);
+    assert!(focus("").is_empty());
+}
+
+#[test]
+fn a_form_shows_its_rows_with_their_buttons() {
+    let (schema, typed) = (
+        schema(),
+        Fields::parse(b"count.arg.people=1&arg.people.0.age=1&arg.text=%3C&arg.order=up"),
+    );
+    let mut fields = make_fields(&schema, &typed);
+    read_arguments(&mut fields);
+    let shown: String = fields.iter().map(ToString::to_string).collect();
+    for part in [
+        "<textarea id=\"arg.text\" name=\"arg.text\" rows=\"1\" autocomplete=\"off\" required \
+         aria-describedby=\"arg.text-hint\">&#60;</textarea>",
+        "<input type=\"hidden\" name=\"count.arg.people\" value=\"1\">",
+        "<textarea id=\"arg.people.0.a%2Eb\"",
+        "required aria-invalid=\"true\" aria-describedby=\"arg.people.0.a%2Eb-mistake\" autofocus>",
+        "name=\"remove\" value=\"arg.people.0\" formnovalidate>",
+        "<option selected>up</option><option>down</option><option>3</option>",
+        "pattern=\".*(?:^[A-Z]{3}$).*\" title=\"pattern ^[A-Z]{3}$\" ",
+    ] {
+        assert!(shown.contains(part), "{part} is not in {shown}");
     }
 }

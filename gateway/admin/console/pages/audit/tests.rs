@@ -57,12 +57,11 @@ fn people_appear_by_name() {
     let approval = record(&json!({"kind": "approval", "by": "key|4567", "by_name": "bob"}));
     let approval = AuditRecord(&approval);
     assert_eq!(approval.who(), "ci");
-    let facts = approval.facts();
-    assert_eq!(facts[0], ("Name", "ci".to_owned()));
-    assert_eq!(facts[1], ("Decided by", "bob".to_owned()));
+    assert_eq!(approval.find("by_name").as_deref(), Some("bob"));
     let change = record(&json!({"kind": "change", "action": "sign in", "method": null}));
     let change = AuditRecord(&change);
     assert_eq!((change.who(), change.subject()), ("ci", "files__read"));
+    assert_eq!(change.find("method"), None);
     let anchor = serde_json::from_value(json!({"kind": "anchor"})).unwrap();
     assert_eq!(AuditRecord(&anchor).subject(), "anchor", "the heading of its row");
 }
