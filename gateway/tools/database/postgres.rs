@@ -425,7 +425,8 @@ async fn dial(connector: &Connector, network: &Network) -> Result<Stream, WireEr
         return connector.connect(&target, Policy::Operator).await.map_err(lose);
     }
     let request = ssl_request();
-    connector.connect_upgraded(&target, Policy::Operator, &request, b'S').await.map_err(lose)
+    let upgrade = Some((&request[..], b'S'));
+    connector.connect_without_alpn(&target, Policy::Operator, upgrade).await.map_err(lose)
 }
 
 fn lose(error: impl std::fmt::Display) -> WireError {
