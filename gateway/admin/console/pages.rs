@@ -18,7 +18,6 @@ use askama::Template;
 use axum::Json;
 use axum::extract::Path;
 use axum::http::StatusCode;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::access::{Admin, By};

@@ -28,22 +28,6 @@ struct AccessPage<'a> {
 }
 
 impl AccessPage<'_> {
-    /// Returns a sentence about arguments that the record of a call does not contain.
-    fn unknown_arguments(&self) -> &'static str {
-        match self.visit.query.get("unknown") {
-            "arguments" => {
-                "The record has no arguments. Enter those of the call: without them, policies with \
-                 conditions on arguments may decide otherwise."
-            }
-            "secrets" => "The record has the arguments without secrets.",
-            _ => "",
-        }
-    }
-
-    fn arguments_hint(&self) -> &'static str {
-        if self.unknown_arguments().is_empty() { "" } else { "arguments-hint" }
-    }
-
     /// Returns the address of the page that creates a test case from the question.
     fn case_address(&self, decision: &str) -> String {
         let mut path = PagePath::new(&["access", "cases"]);

@@ -231,7 +231,7 @@ async fn load(visit: &Visit, name: &str) -> Result<Target, PageError> {
         Callable::Prompt => {
             let prompt = find_offer(visit.by()?, ListKind::Prompts, name, Prompt::new).await;
             let prompt = prompt.ok_or_else(|| PageError::not_found(missing))?;
-            let input_schema = text_schema(&prompt.list_arguments());
+            let input_schema = text_schema(prompt.list_arguments());
             let Prompt { name, server, title, description, .. } = prompt;
             Target { kind, name, server, title, description, input_schema }
         }
@@ -254,15 +254,16 @@ async fn load(visit: &Visit, name: &str) -> Result<Target, PageError> {
 }
 
 /// Returns the schema for the arguments of a prompt, which are strings.
-fn text_schema(arguments: &[Argument]) -> Value {
+fn text_schema(arguments: &[Value]) -> Value {
     let mut properties = Map::new();
     let mut required = Vec::new();
-    for Argument { name, description, required: is_required } in arguments {
-        let description = description.as_deref().unwrap_or("");
+    for argument in arguments {
+        let name = text_of(argument, "name");
+        let description = text_of(argument, "description");
         let property = json!({"type": "string", "description": description});
-        properties.insert(name.clone(), property);
-        if *is_required {
-            required.push(Value::from(name.as_str()));
+        properties.insert(name.to_owned(), property);
+        if argument["required"] == true {
+            required.push(name);
         }
     }
     json!({"type": "object", "properties": properties, "required": required})
@@ -288,19 +289,11 @@ pub(crate) async fn show_image(
 
 const PART: &str = "50";
 
-/// An argument of a prompt.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Argument {
-    pub(crate) name: String,
-    pub(crate) description: Option<String>,
-    pub(crate) required: bool,
-}
-
 impl Prompt {
-    /// Returns the arguments; none if they cannot be parsed.
-    pub(crate) fn list_arguments(&self) -> Vec<Argument> {
-        self.arguments.as_ref().and_then(|all| Vec::deserialize(all).ok()).unwrap_or_default()
+    /// Returns the arguments, as declared by the server.
+    pub(crate) fn list_arguments(&self) -> &[Value] {
+        let arguments = self.arguments.as_ref().and_then(Value::as_array);
+        arguments.map_or(&[], Vec::as_slice)
     }
 }
 
