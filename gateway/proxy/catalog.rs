@@ -11,7 +11,9 @@ mod view;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::SystemTime;
 
+use bytes::Bytes;
 use lockgate_policy::pin::Pins;
 use lockgate_policy::{Policy, Target, TargetKind};
 use lockgate_protocol::capabilities::Offers;
@@ -58,10 +60,16 @@ pub struct Catalog {
 /// A server's declarations and status at the time of the merge.
 #[derive(Clone)]
 struct Declared {
-    lists: Arc<lockgate_upstream::Catalog>,
+    // Copies: a reference to the server's lists would keep their memory after their eviction.
+    offers: Offers,
+    /// JSON text of its extensions.
+    extensions: Option<Bytes>,
     /// As clients see them.
     instructions: Option<Arc<str>>,
     status: Arc<Status>,
+    version: u64,
+    /// When its lists were read, if an earlier process did so.
+    read_at: Option<SystemTime>,
     /// How long its lists may be cached, in milliseconds; `None` if there are none.
     keep_ms: Option<u64>,
 }
@@ -69,8 +77,8 @@ struct Declared {
 impl Declared {
     /// Returns the offered features: all of them until the server has been listed.
     fn offers(&self) -> Offers {
-        let offers = self.lists.offers;
-        if self.lists.version > 0 || self.status.state == UpstreamState::Disabled {
+        let offers = self.offers;
+        if self.version > 0 || self.status.state == UpstreamState::Disabled {
             return offers;
         }
         Offers { tools: true, prompts: true, resources: true, completions: true, ..offers }
@@ -80,8 +88,8 @@ impl Declared {
     fn is_still_said_by(&self, server: &dyn Upstream) -> bool {
         let status = server.status();
         let catalog = server.catalog();
-        self.lists.version == catalog.version
-            && self.lists.read_at == catalog.read_at
+        self.version == catalog.version
+            && self.read_at == catalog.read_at
             && self.keep_ms == keep_ms(&catalog, &status)
             && looks_the_same(&self.status, &status)
     }
@@ -106,13 +114,21 @@ fn is_quarantined(entry: &mut Arc<CatalogEntry>) -> bool {
 
 fn read_declared(
     server: &dyn Upstream,
-    lists: &Arc<lockgate_upstream::Catalog>,
+    lists: &lockgate_upstream::Catalog,
     pins: &Pins,
 ) -> Declared {
     let instructions = lists.instructions.as_ref().map(|text| inspect::instructions(text, pins));
     let status = server.status();
     let keep_ms = keep_ms(lists, &status);
-    Declared { lists: Arc::clone(lists), instructions, status, keep_ms }
+    Declared {
+        offers: lists.offers,
+        extensions: lists.extensions.clone(),
+        instructions,
+        status,
+        version: lists.version,
+        read_at: lists.read_at,
+        keep_ms,
+    }
 }
 
 impl Catalog {
@@ -166,7 +182,7 @@ impl Catalog {
     }
 
     pub(crate) fn merged_version(&self, slug: &str) -> Option<u64> {
-        Some(self.declared.get(slug)?.lists.version)
+        Some(self.declared.get(slug)?.version)
     }
 
     /// Returns whether the catalog was merged from exactly these servers.

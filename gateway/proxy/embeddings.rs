@@ -144,9 +144,13 @@ impl Embeddings {
                 let is_final =
                     matches!(error, EmbeddingError::TooManyTools(..) | EmbeddingError::Full);
                 if !is_final {
-                    drop(turn);
+                    // A replaced index is not kept for the pause.
+                    let waiting = Arc::downgrade(&index);
+                    drop((turn, index));
                     tokio::time::sleep(PAUSE).await;
-                    index.retry_filling();
+                    if let Some(index) = waiting.upgrade() {
+                        index.retry_filling();
+                    }
                 }
             }
         }

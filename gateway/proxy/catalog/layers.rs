@@ -291,7 +291,7 @@ fn make_view(
         view.servers.insert(chosen.slug.clone(), Arc::clone(chosen.server));
         let Some(declared) = chosen.declared else { continue };
         view.offers = view.offers.or(declared.offers());
-        if let Some(extensions) = &declared.lists.extensions {
+        if let Some(extensions) = &declared.extensions {
             announced.add(extensions, viewing.extensions);
         }
         if let Some(text) = &declared.instructions {
@@ -358,12 +358,12 @@ fn degraded(slug: &Slug, declared: &Declared) -> Option<Degraded> {
         UpstreamState::Resting => status.trouble.is_none(),
         // The server's offers are known, and the server is only reconnecting.
         UpstreamState::Pending => {
-            status.trouble.is_none() && status.peer.is_some() && declared.lists.version > 0
+            status.trouble.is_none() && status.peer.is_some() && declared.version > 0
         }
         _ => false,
     };
     // Only the short reason: full error texts may contain commands and addresses.
-    let reason = match declared.lists.read_at {
+    let reason = match declared.read_at {
         None if is_well => return None,
         None => status.reason(),
         Some(then) => {
