@@ -54,7 +54,7 @@ pub(crate) fn find_running(
     if let Some(url) = find(given, sources, "LOCKGATE_URL") {
         return Ok(url);
     }
-    let found = lockgate_config::find_addresses(sources);
+    let found = lockgate_config::find_addresses(sources).map_err(|report| anyhow!("{report}"));
     let found = found.context("the gateway's address is unknown; pass it with --url");
     Ok(choose(found?))
 }
