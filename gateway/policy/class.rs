@@ -7,14 +7,13 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 use bit_set::BitSet;
-use dashmap::DashMap;
 use globset::Glob;
+use moka::sync::Cache;
 
 use crate::{Subject, pattern};
 
-/// Limit of the cached callers and endpoints. At the limit the cache starts anew: finding a class is
-/// cheap, and bookkeeping for eviction would be part of every call.
-const MAX_KNOWN: usize = 16_384;
+/// Limit of the cached callers and endpoints.
+const MAX_KNOWN: u64 = 16_384;
 
 /// The policies that concern a group of callers at an endpoint.
 #[derive(Debug)]
@@ -54,7 +53,8 @@ impl Class {
 
 /// A cache of classes by caller and endpoint.
 pub(crate) struct Classes {
-    known: DashMap<u64, CachedClass, RandomState>,
+    known: Cache<u64, Arc<CachedClass>, RandomState>,
+    hasher: RandomState,
 }
 
 /// A cached class with its caller and endpoint, because hashes may collide.
@@ -74,7 +74,11 @@ lockgate_text::debug_fields!(Classes);
 
 impl Classes {
     pub(crate) fn new() -> Self {
-        Self { known: DashMap::with_hasher(RandomState::new()) }
+        let hasher = RandomState::new();
+        Self {
+            known: Cache::builder().max_capacity(MAX_KNOWN).build_with_hasher(hasher.clone()),
+            hasher,
+        }
     }
 
     /// Returns the class of a caller at an endpoint; calls `find` if it is not cached.
@@ -84,7 +88,7 @@ impl Classes {
         endpoint: &str,
         find: impl FnOnce() -> Class,
     ) -> Arc<Class> {
-        let mut hasher = self.known.hasher().build_hasher();
+        let mut hasher = self.hasher.build_hasher();
         (subject.issuer, subject.subject, endpoint).hash(&mut hasher);
         subject.certificate.map(|certificate| certificate.fingerprint).hash(&mut hasher);
         let key = hasher.finish();
@@ -94,10 +98,7 @@ impl Classes {
             return Arc::clone(&known.class);
         }
         let class = Arc::new(find());
-        if self.known.len() >= MAX_KNOWN {
-            self.known.clear();
-        }
-        self.known.insert(key, CachedClass::new(subject, endpoint, Arc::clone(&class)));
+        self.known.insert(key, Arc::new(CachedClass::new(subject, endpoint, Arc::clone(&class))));
         class
     }
 }
@@ -204,6 +205,3 @@ pub(crate) fn shown(list: &[impl ToString]) -> String {
     let more = if list.len() > first.len() { ", …" } else { "" };
     format!("{}{more}", first.join(", "))
 }
-
-#[cfg(test)]
-mod tests;
