@@ -201,6 +201,9 @@ impl Connector {
     ) -> Result<Stream, ConnectError> {
         let deadline = Instant::now() + self.timeout;
         let connect = async {
+            if upgrade.is_some() && target.name().is_none() {
+                return Err(ConnectError::Tls(io::Error::other("the target is a plain one")));
+            }
             let mut tcp = self.dial(target, policy, deadline).await?;
             let Some(name) = target.name().cloned() else { return Ok(Either::Left(tcp)) };
             if let Some((request, yes)) = upgrade {
