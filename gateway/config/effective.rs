@@ -1,20 +1,17 @@
 //! The settings in force with the source of each value. Secrets are shown as their references;
 //! literal secrets are not shown.
 
-use std::collections::BTreeSet;
-
 use lockgate_egress::Route;
 use lockgate_upstream::Transport;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
-use crate::load::load_with_layers;
+use crate::load::load_with_values;
 use crate::loaded::{Config, Loaded, Sources};
 use crate::problem::{Report, ValuePlace};
 use crate::schema::{choices, resolve};
 use crate::source::environment::find_first;
 use crate::source::forms::{Form, has_form};
-use crate::source::layer::Layers;
 use crate::source::node::{Node, Value, as_words};
 use crate::validate::{NO_PROXY_VARIABLES, PROXY_VARIABLES};
 
@@ -51,11 +48,11 @@ pub struct Setting {
 /// # Errors
 /// Every mistake in it.
 pub fn effective(sources: &Sources) -> Result<Effective, Report> {
-    let (loaded, layers) = load_with_layers(sources)?;
+    let (loaded, values) = load_with_values(sources)?;
     let schema = crate::schema();
     let mut walk = Walk {
         schema: &schema,
-        layers: &layers,
+        values: &values,
         config: &loaded.config,
         path: Vec::new(),
         settings: Vec::new(),
@@ -68,7 +65,7 @@ pub fn effective(sources: &Sources) -> Result<Effective, Report> {
 
 struct Walk<'a> {
     schema: &'a Json,
-    layers: &'a Layers,
+    values: &'a Node,
     config: &'a Config,
     path: Vec<String>,
     settings: Vec<Setting>,
@@ -86,8 +83,8 @@ impl<'a> Walk<'a> {
         }
         let named = &schema["additionalProperties"];
         if named.is_object() {
-            for name in self.given_names() {
-                self.key(&name, named);
+            for name in self.values.map_at(&self.path).into_iter().flat_map(|map| map.keys()) {
+                self.key(name, named);
             }
         }
     }
@@ -114,7 +111,7 @@ impl<'a> Walk<'a> {
     fn value(&mut self, property: &Json) {
         let node = self.given();
         let (value, origin) = match node {
-            Some(node) => (show(node, &self.path), self.layers.place(&self.path)),
+            Some(node) => (show(node, &self.path), self.values.nearest_place(&self.path)),
             None => (self.default(property), ValuePlace::Nowhere),
         };
         let description = property["description"].as_str().unwrap_or("");
@@ -125,16 +122,9 @@ impl<'a> Walk<'a> {
         self.settings.push(Setting { key: self.path.join("."), value, otherwise, origin });
     }
 
-    /// Returns the strongest value at this path. Null counts as not set.
+    /// Returns the value at this path. Null counts as not set.
     fn given(&self) -> Option<&'a Node> {
-        let mut given = self.layers.0.iter().rev().filter_map(|layer| layer.root.get(&self.path));
-        given.find(|node| !matches!(node.value, Value::Null))
-    }
-
-    fn given_names(&self) -> BTreeSet<String> {
-        let maps = self.layers.0.iter().filter_map(|layer| layer.root.map_at(&self.path));
-        let names = maps.flat_map(|map| map.keys());
-        names.cloned().collect()
+        self.values.get(&self.path).filter(|node| !node.is_null())
     }
 
     fn default(&self, property: &Json) -> Json {

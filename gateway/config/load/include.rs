@@ -152,10 +152,10 @@ fn plain(path: &Path) -> PathBuf {
 
 /// Merges another file into `into`. Contradictions are reported, and `into` wins.
 fn merge(into: &mut Node, from: &Node, path: &mut Vec<String>, problems: &mut Problems) {
-    if matches!(from.value, Value::Null) {
+    if from.is_null() {
         return;
     }
-    if matches!(into.value, Value::Null) {
+    if into.is_null() {
         *into = from.clone();
         return;
     }
@@ -178,7 +178,7 @@ fn merge(into: &mut Node, from: &Node, path: &mut Vec<String>, problems: &mut Pr
             }
             path.pop();
         }
-    } else if into.to_figment() != from.to_figment() {
+    } else if into != from {
         differ(into, from, "a different value is set", path, problems);
     }
 }
