@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use globset::GlobMatcher;
 use lockgate_policy::cases::Cases;
-use lockgate_policy::file::{Effect, File, Policy as Written, What, Who};
+use lockgate_policy::file::{File, Policy as Written};
 use lockgate_policy::{Config, Document, Policy, PolicyEntry, PolicyError};
 use serde::de::DeserializeOwned;
 
@@ -213,7 +213,8 @@ impl Form<File> {
             let policy = match policy {
                 Some(policy) if whole => policy,
                 _ => match item.text_at(&["name"]) {
-                    Some(name) => stand_in(name),
+                    // Reserves the name of a malformed policy. Never in force.
+                    Some(name) => Written::deny(name),
                     None => continue,
                 },
             };
@@ -225,24 +226,6 @@ impl Form<File> {
             places.push(at);
         }
         Source { document: Document { name, policies }, node, places }
-    }
-}
-
-/// Returns a stand-in for a malformed policy that reserves its name. Never in force.
-fn stand_in(name: &str) -> Written {
-    Written {
-        name: name.to_owned(),
-        effect: Effect::Deny,
-        description: None,
-        dry_run: false,
-        who: Who::default(),
-        what: What::default(),
-        when: None,
-        arguments: Default::default(),
-        other_arguments: None,
-        rate: None,
-        response: None,
-        approval: None,
     }
 }
 

@@ -14,7 +14,7 @@ pub use audit::Audit;
 pub use http::{Admin, ApiPlace, Approvals, ClientAuth, Http, SignIn};
 use leaf::{List, Seconds, Text, Toggle, Whole};
 use lockgate_authn::{Anonymous, Claims, Scopes};
-use lockgate_policy::Allow;
+use lockgate_policy::Lists;
 use lockgate_policy::pin::Pins;
 use lockgate_proxy::{Discovery, Group, Items, Limits, Names, ToolSearch};
 use lockgate_telemetry::Format;
@@ -65,7 +65,7 @@ lockgate_text::settings! {
         /// Signing of callers' identities for servers.
         pub identity: Identity,
         /// Permissions of callers.
-        pub policy: Policy,
+        pub policy: Lists,
         /// The form of exposed names.
         pub names: Names,
         /// How clients find tools that are not listed.
@@ -119,27 +119,6 @@ lockgate_text::settings! {
     #[derive(Default)]
     #[serde(rename_all = "lowercase")]
     pub enum Profile { #[default] Development, Production }
-
-    // `policy`: allow lists and rates.
-
-    pub struct Policy as "Policy" {
-        /// Policy files, folders of them, or patterns such as `policies/*.yaml`; relative to this
-        /// file. With at least one of them, the default is to deny.
-        pub files: Vec<String> = List,
-        /// Servers, by name.
-        pub servers: Allow,
-        /// Tools, by exposed name: `time__get_current_time`, or `time/get_current_time`. Production
-        /// requires it, or `files`.
-        pub tools: Allow,
-        /// Prompts, by exposed name.
-        pub prompts: Allow,
-        /// Resources and templates, by exposed URI.
-        pub resources: Allow,
-        /// Tool calls per caller and minute, 1–1000000; not limited without it.
-        pub calls_per_minute: Option<u32> = Option<Whole<1, 1_000_000, 0>>,
-        /// Completions per caller and minute, 1–1000000.
-        pub completions_per_minute: u32 = Whole<1, 1_000_000, 120>,
-    }
 
     // `catalogue.NAME`: servers that organisations may add.
 
