@@ -11,9 +11,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use audit::Audit;
-pub use http::{Admin, ApiPlace, Approvals, ClientAuth, Http, SignIn};
+pub use http::{Admin, ApiPlace, Approvals, SignIn};
 use leaf::{List, Seconds, Text, Toggle, Whole};
 use lockgate_authn::{Anonymous, Claims, Scopes};
+use lockgate_listener::HttpSettings;
 use lockgate_policy::Lists;
 use lockgate_policy::pin::Pins;
 use lockgate_proxy::{Discovery, Group, Items, Limits, Names, ToolSearch};
@@ -59,7 +60,7 @@ lockgate_text::settings! {
         /// Built-in servers.
         pub builtin: Builtin,
         /// How clients reach the gateway over HTTP.
-        pub http: Http,
+        pub http: HttpSettings,
         /// Authentication of callers.
         pub auth: Auth,
         /// Signing of callers' identities for servers.

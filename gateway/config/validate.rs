@@ -106,15 +106,15 @@ fn adapt_listener(
     connecting: Option<&url::Url>,
 ) {
     // A larger body would never fit.
-    let bytes = &mut listener.limits.body_bytes;
+    let bytes = &mut listener.http.body_bytes;
     *bytes = proxy.limits.bytes_in_flight.min(*bytes);
     if let Some(webhook) = &admin.webhook {
         // The approval page behind the webhook's links is the gateway's own.
-        listener.origins.push(webhook.link_base.origin().ascii_serialization());
+        listener.http.origins.push(webhook.link_base.origin().ascii_serialization());
     }
     if let Some(url) = connecting {
         // So are the pages that connect accounts.
-        listener.origins.push(url.origin().ascii_serialization());
+        listener.http.origins.push(url.origin().ascii_serialization());
     }
 }
 

@@ -78,12 +78,12 @@ impl From<ListenerResponse> for Routed {
 
 impl ListenerState {
     pub(crate) fn new(config: Config) -> Self {
-        let limits = &config.limits;
+        let http = &config.http;
         Self {
             origin_check: OriginCheck::new(&config),
-            sessions: Arc::new(Sessions::new(limits.connections)),
-            unfinished: UnfinishedBodies::new(limits.unfinished.clone()),
-            slots: Slots::new(limits.connections, limits.connections_per_address),
+            sessions: Arc::new(Sessions::new(http.connections)),
+            unfinished: UnfinishedBodies::new(http.body_limits()),
+            slots: Slots::new(http.connections, http.most_of_address()),
             turned_away: TurnedAway::new(),
             draining: AtomicBool::new(false),
             config,
@@ -95,10 +95,10 @@ impl ListenerState {
         connection: &'a ConnectionState,
         principal: &Principal,
     ) -> BodyBounds<'a> {
-        let limits = &self.config.limits;
+        let http = &self.config.http;
         BodyBounds {
-            bytes: limits.body_bytes,
-            time: limits.read_timeout,
+            bytes: http.body_bytes,
+            time: http.read_timeout,
             unfinished: &self.unfinished,
             connection: &connection.unfinished,
             principal: principal.key(),

@@ -85,7 +85,7 @@ pub(crate) async fn answer_request<H: Handler>(slots: Arc<Slots<Arrival<H>, Answ
             if headers.capacity() > MAX_KEPT_HEADERS {
                 headers = HeaderMap::new();
             }
-            build_response(headers, reply, context.listener.config.keep_alive, held)
+            build_response(headers, reply, context.listener.config.http.keep_alive, held)
         }
         Ok(Routed::Response(response)) => *response,
         Err(refusal) => answer_error(&*context.handler, refusal),
@@ -135,7 +135,7 @@ async fn route_request<H: Handler>(
     };
     let config = &context.listener.config;
     let route = match config.audience {
-        Audience::Clients => parse_route(head.uri.path(), config.sse),
+        Audience::Clients => parse_route(head.uri.path(), config.http.sse),
         Audience::Operators => Route::Fallback,
     };
     *origin = checked;

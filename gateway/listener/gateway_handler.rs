@@ -157,8 +157,8 @@ pub fn start_operators(
     service: Fallback,
 ) -> Result<SocketAddr, OperatorsError> {
     let mut config = Config { listen: address, audience: Audience::Operators, ..clients.clone() };
-    config.limits.connections = MAX_CONNECTIONS;
-    config.limits.connections_per_address = MAX_CONNECTIONS;
+    config.http.connections = MAX_CONNECTIONS;
+    config.http.connections_per_address = Some(MAX_CONNECTIONS);
     let server = Server::bind(config)?;
     let address = server.address();
     server.start_thread("operators", handler, service, Box::pin(pending()), Duration::ZERO)?;

@@ -100,7 +100,8 @@ impl Server {
         let address = socket.local_addr();
         let address =
             address.map_err(|cause| BindError::Address { address: config.listen, cause })?;
-        let identity = config.tls.clone().map(ServerCertificate::load).transpose()?.map(Arc::new);
+        let identity =
+            config.http.tls.clone().map(ServerCertificate::load).transpose()?.map(Arc::new);
         Ok(Self { socket, address, listener: Arc::new(ListenerState::new(config)), identity })
     }
 
@@ -147,9 +148,9 @@ impl Server {
         let connections = Connections::new(Arc::clone(handler.budget()));
         self.listener.slots.add_loop(&connections);
         let app = Arc::new(LoopState::new(self.listener, self.identity, handler, fallback));
-        let limits = &app.listener.config.limits;
-        let head = limits.read_timeout;
-        let write = limits.write_timeout;
+        let settings = &app.listener.config.http;
+        let head = settings.read_timeout;
+        let write = settings.write_timeout;
         let tick = (head.min(write) / 4).clamp(MIN_TICK, MAX_TICK);
         let mut ticks = tokio::time::interval(tick);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -33,7 +33,7 @@ mod tls;
 mod unfinished;
 
 pub use client_address::{ForwardedHeader, TrustedProxies};
-pub use config::{Audience, BodyLimits, Clients, Config, Limits, Tls};
+pub use config::{Audience, ClientAuth, Config, HttpSettings, Tls};
 pub use context::{Fallback, fallback};
 pub use gateway_handler::{
     DescribeRejection, GatewayHandler, OperatorsError, serve_stdio, start_operators,

@@ -33,17 +33,17 @@ impl OriginCheck {
     pub(crate) fn new(config: &Config) -> Self {
         let bound = config.listen.ip();
         let mut check = Self {
-            any_host: serves_any_host(&config.hosts),
+            any_host: serves_any_host(&config.http.hosts),
             hosts: Vec::new(),
             bound: if bound.is_unspecified() { None } else { Some(bound) },
             origins: Vec::new(),
         };
-        for host in &config.hosts {
+        for host in &config.http.hosts {
             if let Some((name, port)) = split(host) {
                 check.hosts.push((name.to_ascii_lowercase(), port));
             }
         }
-        for origin in &config.origins {
+        for origin in &config.http.origins {
             check.origins.push(normalised(origin.trim_end_matches('/')));
         }
         check

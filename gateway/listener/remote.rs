@@ -66,7 +66,7 @@ impl Remote {
 
     /// Returns whether TLS is configured and the connection does not use it.
     pub fn lacks_encryption(&self) -> bool {
-        self.listener.config.tls.is_some() && !self.is_encrypted
+        self.listener.config.http.tls.is_some() && !self.is_encrypted
     }
 
     /// Reads the whole body of a request, and returns it with its hold on the budget.

@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-use crate::config::{Audience, Limits};
+use crate::config::{Audience, HttpSettings};
 use crate::connection::{CloseReason, ConnectionState, HttpIo, MeteredSocket, Registration};
 use crate::context::{ConnectionContext, Fallback, ListenerState};
 use crate::exchange::{Answer, Arrival, answer_request};
@@ -41,7 +41,7 @@ pub(super) async fn serve_connection<H: Handler>(
 ) {
     let known = Arc::clone(&entry.state);
     let handler = Arc::clone(&app.handler);
-    let write = app.listener.config.limits.write_timeout;
+    let write = app.listener.config.http.write_timeout;
     connection::run_connection(
         entry,
         Box::pin(detect_protocol(app, Arc::clone(&known), stream, remote)),
@@ -205,8 +205,8 @@ pub(super) struct Http {
 }
 
 impl Http {
-    fn new(limits: &Limits) -> Self {
-        let headers = limits.header_bytes;
+    fn new(settings: &HttpSettings) -> Self {
+        let headers = settings.header_bytes;
         let mut one = http1::Builder::new();
         let mut two = http2::Builder::new(TokioExecutor::new());
         // The sweep in `connection` bounds the time for headers without a timer per request, and
@@ -229,7 +229,7 @@ impl<H: Handler> LoopState<H> {
         handler: Arc<H>,
         fallback: Fallback,
     ) -> Self {
-        let http = Http::new(&listener.config.limits);
+        let http = Http::new(&listener.config.http);
         let futures = FuturePool::new(answer_request);
         Self { listener, handler, fallback, identity, http, futures }
     }
