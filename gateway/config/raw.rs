@@ -2,7 +2,6 @@
 //! every key optional. Editors show the doc comments. Nothing here implements `Debug`, because
 //! values may be secrets.
 
-pub mod audit;
 mod http;
 mod server;
 
@@ -10,7 +9,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use audit::Audit;
 pub use http::{Admin, ApiPlace, Approvals, SignIn};
 use leaf::{List, Seconds, Text, Toggle, Whole};
 use lockgate_authn::{Anonymous, Claims, Scopes};
@@ -18,7 +16,7 @@ use lockgate_listener::HttpSettings;
 use lockgate_policy::Lists;
 use lockgate_policy::pin::Pins;
 use lockgate_proxy::{Discovery, Group, Items, Limits, Names, ToolSearch};
-use lockgate_telemetry::Format;
+use lockgate_telemetry::{Export, Format, audit};
 pub use lockgate_text::setting as leaf;
 pub use server::{AuthProvider, Inherited, Server, ServerAuth, Transport};
 
@@ -105,13 +103,13 @@ lockgate_text::settings! {
         /// Logging to stderr.
         pub log: Log,
         /// Traces and metrics.
-        pub telemetry: Telemetry,
+        pub telemetry: Export,
         /// Approved definitions of tools.
         pub pins: Pins,
         /// Notification of approvers about waiting calls.
         pub approvals: Approvals,
         /// The trail of decisions and outcomes.
-        pub audit: Audit,
+        pub audit: audit::Config,
         /// Health, readiness and metrics.
         pub admin: Admin,
     }
@@ -143,7 +141,7 @@ lockgate_text::settings! {
     #[serde(rename_all = "snake_case")]
     pub enum AuthMethod { #[default] None, ApiKey, BearerToken, User, UserHeaders }
 
-    // `log` and `telemetry`: logs, traces and metrics.
+    // `log`.
 
     pub struct Log as "Log" {
         /// `off`, `error`, `warn`, `info`, `debug` or `trace`, also per module:
@@ -151,28 +149,6 @@ lockgate_text::settings! {
         pub level: Option<String> = Option<Text>,
         /// `text` or `json`, one object per line. Default `text`, in production `json`.
         pub format: Option<Format>,
-    }
-
-    pub struct Telemetry as "Telemetry" {
-        /// OTLP/HTTP endpoint for traces, such as `http://127.0.0.1:4318/v1/traces`; none without
-        /// it.
-        pub otlp: Option<String> = Option<Text>,
-        /// OTLP/HTTP endpoint for log records, such as `http://127.0.0.1:4318/v1/logs`; none
-        /// without it. They are also written to stderr.
-        pub otlp_logs: Option<String> = Option<Text>,
-        /// Headers for the collector, such as `Authorization: "Bearer ${OTLP_TOKEN}"`; at most 32.
-        pub headers: BTreeMap<String, String> = BTreeMap<String, Text>,
-        /// The gateway's name at the collector (`service.name`). Default `lockgate`.
-        pub service_name: Option<String> = Option<Text>,
-        /// Further attributes of the gateway there, such as `deployment.environment.name:
-        /// production`.
-        pub resource: BTreeMap<String, String> = BTreeMap<String, Text>,
-        /// Of a thousand traces that begin here, 0–1000 are recorded. Traces that a client began
-        /// follow the client's sampling decision.
-        pub samples_per_thousand: u16 = Whole<0, 1000, 1000>,
-        /// Distinct tools counted individually in metrics, 1–100000; further ones are counted as
-        /// `other`.
-        pub tools: usize = Whole<1, 100_000, 1000>,
     }
 
     // `builtin`: the list of built-in servers.

@@ -301,7 +301,6 @@ impl Check<'_> {
             otlp: self.collector("otlp", telemetry.otlp.as_deref(), "traces"),
             otlp_logs: self.collector("otlp_logs", telemetry.otlp_logs.as_deref(), "logs"),
             export: self.export(telemetry),
-            tools: telemetry.tools,
             audit,
         }
     }

@@ -100,7 +100,7 @@ lockgate_text::debug_fields!(Metrics);
 
 impl Metrics {
     pub fn new(config: &Config) -> Self {
-        let numbers = Numbers { tools: config.tools, ..Numbers::default() };
+        let numbers = Numbers { tools: config.export.tools, ..Numbers::default() };
         // The process starts with a valid configuration.
         numbers.last_reload.store(now(), Relaxed);
         Self(Arc::new(numbers))

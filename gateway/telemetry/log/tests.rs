@@ -123,8 +123,7 @@ fn logging_is_set_up_once() {
         format: Format::Text,
         otlp: None,
         otlp_logs: None,
-        export: crate::config::Export::default(),
-        tools: 1,
+        export: crate::config::Export { tools: 1, ..crate::config::Export::default() },
         audit: None,
     };
     assert!(matches!(

@@ -14,8 +14,7 @@ fn metrics(tools: usize) -> Metrics {
         format: Format::Text,
         otlp: None,
         otlp_logs: None,
-        export: crate::config::Export::default(),
-        tools,
+        export: crate::config::Export { tools, ..crate::config::Export::default() },
         audit: None,
     })
 }
