@@ -10,7 +10,7 @@ use crate::expand::Expand;
 use crate::loaded::{Config, Loaded, Sources, Transport};
 use crate::problem::{Problem, Problems, Report, ValuePlace};
 use crate::raw::Root;
-use crate::source::decode::{DecodeError, decode};
+use crate::source::decode::decode;
 use crate::source::environment::find_set;
 use crate::source::layer::{Layer, listed};
 use crate::source::node::{Node, NodeEntry, Value};
@@ -41,19 +41,13 @@ pub fn read_root(sources: &Sources, needed: &[&[&str]]) -> Result<Root, Report> 
 
 /// Loads the configuration, and also returns the merged values.
 pub fn load_with_values(sources: &Sources) -> Result<(Loaded, Node), Report> {
-    let (mut loading, merged, own) = read_layers(sources);
+    let (mut loading, mut merged, own) = read_layers(sources);
     let transport = loading.transport();
     let Loading { mut problems, mut files, .. } = loading;
-    let config = match decode(&merged.root) {
-        Ok(root) => validate::config(&root, &merged, sources, own.as_deref(), &mut problems),
-        Err(DecodeError { path, .. }) => {
-            // Layers are clean; only a section can clash with a single value of the same name.
-            let what = "is a section in one source and a single value in another";
-            let place = merged.root.nearest_place(&path);
-            problems.push(Problem::error(place, path.join("."), what));
-            None
-        }
-    };
+    environment::put_network(&sources.env, &mut merged.root, &mut problems);
+    let root = merged.check(&mut problems);
+    let config = root
+        .and_then(|root| validate::config(&root, &merged, sources, own.as_deref(), &mut problems));
     files.extend(config.iter().flat_map(|config| named_files(config, &sources.cwd)));
     files.sort();
     files.dedup();

@@ -25,7 +25,6 @@ use crate::raw::{Profile, Root};
 use crate::source::layer::Layer;
 use crate::source::node::Node;
 use crate::suggest;
-pub use egress::{NO_PROXY_VARIABLES, PROXY_VARIABLES};
 pub use server::is_own_header;
 
 /// The default address of the gateway.

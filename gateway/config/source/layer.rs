@@ -25,8 +25,8 @@ impl Layer {
     }
 
     /// Reports and removes values that do not fit the configuration's raw types.
-    pub fn check(&mut self, problems: &mut Problems) {
-        self.check_as::<Root>("`lockgate schema`", problems);
+    pub fn check(&mut self, problems: &mut Problems) -> Option<Root> {
+        self.check_as("`lockgate schema`", problems)
     }
 
     /// Checks against another type of file, and returns the remaining value. `reference` names the
