@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jsonwebtoken::Algorithm;
 use lockgate_admission::Role;
-use lockgate_text::setting::{List, Text, list_or};
+use lockgate_text::setting::{List, Seconds, Text, list_or};
 use lockgate_text::settings;
 use url::Url;
 
@@ -74,28 +74,40 @@ settings! {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Issuer {
-    /// The `iss` of its tokens, compared exactly.
-    pub issuer: String,
-    /// The URL of its keys; `None` for discovery.
-    pub jwks: Option<Url>,
-    /// Audiences accepted at every endpoint, besides the endpoint's own URL.
-    pub audiences: Vec<String>,
-    /// Algorithms accepted for its tokens. Never symmetric.
-    pub algorithms: Vec<Algorithm>,
-    pub claims: Claims,
-    /// Interval between fetches of its keys.
-    pub refresh: Duration,
-    /// Minimum time between two fetches triggered by unknown key ids.
-    pub cooldown: Duration,
-    /// Maximum age of keys while fetching fails.
-    pub stale: Duration,
-    /// Maximum difference between its clock and ours.
-    pub skew: Duration,
-}
-
 settings! {
+    /// Tokens are accepted if they are signed by this issuer for the endpoint that is called.
+    #[derive(Debug)]
+    pub struct Issuer as "Issuer" {
+        /// The `iss` of its tokens, exactly: an https:// URL.
+        pub issuer: String = Option<Text> => or_empty,
+        /// Address of its keys; by default taken from its metadata.
+        pub jwks_uri: Option<String> = Option<Text>,
+        /// Audiences accepted at every endpoint, besides the URL of the endpoint itself. Default
+        /// none.
+        pub audiences: Vec<String> = List,
+        /// Of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384 and EdDSA. Default `RS256,
+        /// PS256, ES256, ES384, EdDSA`.
+        @serde(rename = "algorithms")
+        pub algorithm_names: Vec<String> = Option<List> => or_usual,
+        /// Names of its claims.
+        pub claims: Claims,
+        /// How often its keys are fetched, 10–86400 s.
+        pub refresh: Duration = Seconds<10, 86_400, 300>,
+        /// Least time between two fetches because of unknown keys, 1–3600 s.
+        pub cooldown: Duration = Seconds<1, 3600, 30>,
+        /// How long its keys are used while they cannot be fetched, 0–604800 s.
+        pub stale: Duration = Seconds<0, 604_800, 86_400>,
+        /// Tolerated difference between its clock and the gateway's, 0–300 s.
+        @serde(rename = "clock_skew")
+        pub skew: Duration = Seconds<0, 300, 30>,
+        /// The address in `jwks_uri`; `None` for discovery.
+        @serde(skip)
+        pub jwks: Option<Url>,
+        /// Never symmetric.
+        @serde(skip)
+        pub algorithms: Vec<Algorithm>,
+    }
+
     /// Names of claims, or JSON Pointers (`/realm_access/roles`).
     #[derive(Debug)]
     pub struct Claims as "Claims" {
@@ -120,6 +132,14 @@ settings! {
         /// Broad scope → scopes that it includes.
         pub implies: BTreeMap<String, Vec<String>> = BTreeMap<String, List>,
     }
+}
+
+fn or_empty(given: Option<Text>) -> String {
+    given.unwrap_or_default().0
+}
+
+fn or_usual(given: Option<List>) -> Vec<String> {
+    list_or(given, &["RS256", "PS256", "ES256", "ES384", "EdDSA"])
 }
 
 fn or_sub(given: Option<Text>) -> String {

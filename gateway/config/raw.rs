@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub use http::{Admin, ApiPlace, Approvals, SignIn};
 use leaf::{List, Seconds, Text, Toggle, Whole};
-use lockgate_authn::{Anonymous, Claims, Scopes};
+use lockgate_authn::{Anonymous, Issuer, Scopes};
 use lockgate_listener::HttpSettings;
 use lockgate_policy::Lists;
 use lockgate_policy::pin::Pins;
@@ -232,30 +232,6 @@ lockgate_text::settings! {
         pub token_cache: usize = Whole<0, 1_000_000, 10_000>,
         /// Scopes that tokens and keys must have.
         pub scopes: Scopes,
-    }
-
-    /// Tokens are accepted if they are signed by this issuer for the endpoint that is called.
-    pub struct Issuer as "Issuer" {
-        /// The `iss` of its tokens, exactly: an https:// URL.
-        pub issuer: Option<String> = Option<Text>,
-        /// Address of its keys; by default taken from its metadata.
-        pub jwks_uri: Option<String> = Option<Text>,
-        /// Audiences accepted at every endpoint, besides the URL of the endpoint itself. Default
-        /// none.
-        pub audiences: Vec<String> = List,
-        /// Of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384 and EdDSA. Default `RS256,
-        /// PS256, ES256, ES384, EdDSA`.
-        pub algorithms: Option<Vec<String>> = Option<List>,
-        /// Names of its claims.
-        pub claims: Claims,
-        /// How often its keys are fetched, 10–86400 s.
-        pub refresh: Duration = Seconds<10, 86_400, 300>,
-        /// Least time between two fetches because of unknown keys, 1–3600 s.
-        pub cooldown: Duration = Seconds<1, 3600, 30>,
-        /// How long its keys are used while they cannot be fetched, 0–604800 s.
-        pub stale: Duration = Seconds<0, 604_800, 86_400>,
-        /// Tolerated difference between its clock and the gateway's, 0–300 s.
-        pub clock_skew: Duration = Seconds<0, 300, 30>,
     }
 
     pub struct Identity as "Identity" {
