@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jsonwebtoken::Algorithm;
 use lockgate_admission::Role;
-use lockgate_text::setting::{List, Seconds, Text, list_or};
+use lockgate_text::setting::{List, Seconds, Text};
 use lockgate_text::settings;
 use url::Url;
 
@@ -79,7 +79,7 @@ settings! {
     #[derive(Debug)]
     pub struct Issuer as "Issuer" {
         /// The `iss` of its tokens, exactly: an https:// URL.
-        pub issuer: String = Option<Text> => or_empty,
+        pub issuer: String = Text | "",
         /// Address of its keys; by default taken from its metadata.
         pub jwks_uri: Option<String> = Option<Text>,
         /// Audiences accepted at every endpoint, besides the URL of the endpoint itself. Default
@@ -88,7 +88,7 @@ settings! {
         /// Of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384 and EdDSA. Default `RS256,
         /// PS256, ES256, ES384, EdDSA`.
         @serde(rename = "algorithms")
-        pub algorithm_names: Vec<String> = Option<List> => or_usual,
+        pub algorithm_names: Vec<String> = List | ["RS256", "PS256", "ES256", "ES384", "EdDSA"],
         /// Names of its claims.
         pub claims: Claims,
         /// How often its keys are fetched, 10–86400 s.
@@ -112,7 +112,7 @@ settings! {
     #[derive(Debug)]
     pub struct Claims as "Claims" {
         /// Default `sub`.
-        pub subject: String = Option<Text> => or_sub,
+        pub subject: String = Text | "sub",
         /// Default none.
         pub organisation: Option<String> = Option<Text>,
         /// Default none.
@@ -134,25 +134,13 @@ settings! {
     }
 }
 
-fn or_empty(given: Option<Text>) -> String {
-    given.unwrap_or_default().0
-}
-
-fn or_usual(given: Option<List>) -> Vec<String> {
-    list_or(given, &["RS256", "PS256", "ES256", "ES384", "EdDSA"])
-}
-
-fn or_sub(given: Option<Text>) -> String {
-    given.map_or_else(|| "sub".into(), |Text(name)| name)
-}
-
 /// The first present claim is used: a list, or text separated by spaces.
 fn or_scope(given: Option<Text>) -> Vec<String> {
-    list_or(given.map(|Text(name)| List(vec![name])), &["scope", "scp"])
+    given.map_or_else(|| List::from(["scope", "scp"]).0, |Text(name)| vec![name])
 }
 
 fn or_client(given: Option<Text>) -> Vec<String> {
-    list_or(given.map(|Text(name)| List(vec![name])), &["client_id", "azp"])
+    given.map_or_else(|| List::from(["client_id", "azp"]).0, |Text(name)| vec![name])
 }
 
 fn tool_scopes(given: BTreeMap<String, List>) -> Vec<ToolScopes> {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::expand::Expand;
 use crate::loaded::{Config, Loaded, Sources, Transport};
 use crate::problem::{Problem, Problems, Report, ValuePlace};
-use crate::raw::Root;
+use crate::raw::{self, Root};
 use crate::source::decode::decode;
 use crate::source::environment::find_set;
 use crate::source::layer::{Layer, listed};
@@ -85,7 +85,7 @@ fn read_layers(sources: &Sources) -> (Loading<'_>, Layer, Option<PathBuf>) {
     loading.twice(&layers);
     let mut merged = otel;
     layers.into_iter().for_each(|layer| merged.merge(layer));
-    let listen = merged.root.text_at(&["listen"]).unwrap_or(validate::LISTEN);
+    let listen = merged.root.text_at(&["listen"]).unwrap_or(raw::LISTEN);
     let conventional = environment::conventional(&sources.env, listen, &mut loading.problems);
     let conventional = loading.layer(conventional, &sources.cwd, false);
     [conventional, env, flags].into_iter().for_each(|layer| merged.merge(layer));

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lockgate_text::setting::{List, Seconds, Size, Text, Toggle, Whole, Written};
+use lockgate_text::setting::{List, Seconds, Size, Text, Toggle, Whole};
 use lockgate_text::settings;
 
 use crate::client_address::{ForwardedHeader, TrustedProxies};
@@ -117,9 +117,9 @@ settings! {
     #[derive(Debug)]
     pub struct Tls as "Tls" {
         /// PEM file of the certificate chain; relative to this file.
-        pub cert: PathBuf = Option<Text> => or_none,
+        pub cert: PathBuf = Text | "",
         /// PEM file of the private key; relative to this file.
-        pub key: PathBuf = Option<Text> => or_none,
+        pub key: PathBuf = Text | "",
         /// PEM file of the authorities of client certificates, which make principals; relative to
         /// this file.
         pub client_ca: Option<PathBuf> = Option<Text>,
@@ -132,10 +132,6 @@ settings! {
     #[derive(Default)]
     #[serde(rename_all = "lowercase")]
     pub enum ClientAuth { #[default] Required, Optional }
-}
-
-fn or_none(given: Option<Text>) -> PathBuf {
-    given.unwrap_or_default().plain()
 }
 
 impl HttpSettings {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lockgate_text::setting::{Text, Whole, Written};
+use lockgate_text::setting::{Text, Whole};
 use lockgate_text::settings;
 
 /// Logs, traces and the bounds of metrics.
@@ -33,7 +33,7 @@ settings! {
         /// Headers for the collector, such as `Authorization: "Bearer ${OTLP_TOKEN}"`; at most 32.
         pub headers: BTreeMap<String, String> = BTreeMap<String, Text>,
         /// The gateway's name at the collector (`service.name`). Default `lockgate`.
-        pub service_name: String = Option<Text> => or_lockgate,
+        pub service_name: String = Text | "lockgate",
         /// Further attributes of the gateway there, such as `deployment.environment.name:
         /// production`.
         pub resource: BTreeMap<String, String> = BTreeMap<String, Text>,
@@ -50,10 +50,6 @@ settings! {
     /// object per line.
     #[serde(rename_all = "lowercase")]
     pub enum Format { Text, Json }
-}
-
-fn or_lockgate(given: Option<Text>) -> String {
-    given.map_or_else(|| "lockgate".to_owned(), Text::plain)
 }
 
 // Hides headers and addresses.

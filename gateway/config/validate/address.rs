@@ -9,7 +9,7 @@ use lockgate_authn::{Holder, RoleHolders};
 use lockgate_egress::parse_network;
 use lockgate_listener::HttpSettings;
 
-use super::{Check, LISTEN};
+use super::Check;
 use crate::problem::ValuePlace;
 use crate::raw::{self, Root};
 
@@ -18,7 +18,7 @@ const MAX_ROLE: usize = 256;
 
 impl Check<'_> {
     pub fn listener(&mut self, root: &Root, has_key: bool) -> Option<lockgate_listener::Config> {
-        let listen = self.address("listen", root.listen.as_deref().unwrap_or(LISTEN), has_key);
+        let listen = self.address("listen", &root.listen, has_key);
         let mut http = root.http.clone();
         self.check_tls(&http);
         // The listener does not depend on these settings.
@@ -79,7 +79,7 @@ impl Check<'_> {
                 operators: self.holders("operators", raw.operators.as_deref(), "operator"),
                 admins: self.holders("admins", raw.admins.as_deref(), "admin"),
             },
-            grants: self.grants(raw.grants.as_deref().unwrap_or_default()),
+            grants: self.grants(&raw.grants),
             clients_address: ClientsAddress::default(),
             import_registry: import_registry
                 .and_then(|url| self.remote_url("admin.import_registry", url)),

@@ -182,8 +182,7 @@ impl Check<'_> {
         if needs_none && !has_users(root) {
             return None;
         }
-        let listen = root.listen.as_deref().unwrap_or(super::LISTEN);
-        let listen = listen.replace("localhost:", "127.0.0.1:");
+        let listen = root.listen.replace("localhost:", "127.0.0.1:");
         let url = listen.parse().ok().and_then(|listen| super::local_url(listen, root));
         if url.is_none() {
             let what = "is required: tokens are issued for the address that clients use";
@@ -323,7 +322,7 @@ impl Check<'_> {
         let client_id = self.client_id(raw.client_id.as_deref());
         let client_secret =
             self.client_secret("admin.sign_in.client_secret", raw.client_secret.as_deref());
-        let scopes = self.sign_in_scopes(raw.scopes.as_deref());
+        let scopes = self.sign_in_scopes(&raw.scopes);
         let mut redirect = self.console_url(root, raw, authn, admin)?;
         redirect.set_path(CALLBACK);
         Some(authn::SignIn {
@@ -362,9 +361,8 @@ impl Check<'_> {
         Some(id.to_owned())
     }
 
-    fn sign_in_scopes(&mut self, raw: Option<&[String]>) -> Vec<String> {
+    fn sign_in_scopes(&mut self, scopes: &[String]) -> Vec<String> {
         let path = "admin.sign_in.scopes";
-        let Some(scopes) = raw else { return vec![OPENID.to_owned()] };
         self.check_scope_list(path, scopes);
         if !scopes.contains(&OPENID.to_owned()) {
             let hint = "without it the provider does not identify the user";
