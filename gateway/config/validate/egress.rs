@@ -2,16 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use lockgate_egress::{Config, Direct, Policy, Proxy, Route};
+use lockgate_egress::{Config, Direct, Policy, Proxy, Reach, Route};
 use url::Url;
 
 use super::Check;
-use crate::raw;
 use crate::source::environment::is_proxy;
 
 impl Check<'_> {
     /// Returns the settings; organisations may use local addresses if `is_local`.
-    pub(super) fn egress(&mut self, raw: &raw::Egress, is_local: bool) -> Config {
+    pub(super) fn egress(&mut self, raw: &Config, is_local: bool) -> Config {
         let proxy = raw.proxy.as_ref().and_then(|given| {
             let credentials = (given.user.as_deref(), given.password.as_deref());
             self.http_proxy("egress.proxy", &given.url, credentials)
@@ -24,15 +23,12 @@ impl Check<'_> {
         }
         Config {
             ca_file: raw.ca_file.as_ref().map(|file| self.authorities(file)),
-            from_environment: raw.from_environment,
             route: proxy.map(|proxy| Route::new(proxy, direct)),
-            connect_timeout: raw.connect_timeout,
-            idle_connections: raw.idle_connections,
-            idle_timeout: raw.idle_timeout,
             organisations: Policy::Organisation {
-                private: raw.organisations != raw::Reach::Public,
-                loopback: is_local || raw.organisations == raw::Reach::Local,
+                private: raw.reach != Reach::Public,
+                loopback: is_local || raw.reach == Reach::Local,
             },
+            ..raw.clone()
         }
     }
 
