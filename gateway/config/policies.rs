@@ -189,14 +189,13 @@ struct Form<T> {
     node: Node,
     /// The value without the malformed parts.
     left: Option<T>,
-    /// The paths of malformed parts. `left` lacks those that prevented deserialisation.
+    /// The paths of malformed parts. `left` lacks the policies that are among them.
     damaged: Vec<Vec<String>>,
-    gone: Vec<Vec<String>>,
 }
 
 impl Form<File> {
     fn source(self, name: String) -> Source {
-        let Self { node, left, damaged, gone } = self;
+        let Self { node, left, damaged } = self;
         let mut left = left.map_or(Vec::new(), |file| file.policies).into_iter();
         let all = match node.get(&["policies"]) {
             Some(Node { value: Value::List(items), .. }) => items.len(),
@@ -206,7 +205,7 @@ impl Form<File> {
         let mut places = Vec::new();
         for at in 0..all {
             let keys = ["policies".to_owned(), at.to_string()];
-            let policy = if gone.contains(&keys.to_vec()) { None } else { left.next() };
+            let policy = if damaged.contains(&keys.to_vec()) { None } else { left.next() };
             let whole =
                 !damaged.iter().any(|path| path.starts_with(&keys) || keys.starts_with(path));
             let Some(item) = node.get(&keys) else { continue };
@@ -246,6 +245,6 @@ fn form<T: DeserializeOwned>(
     }
     let reference = if cases { "`lockgate schema --cases`" } else { "`lockgate schema --policy`" };
     let left = layer.check_as::<T>(reference, problems);
-    damaged.extend_from_slice(&layer.damaged);
-    Some(Form { node, left, damaged, gone: layer.damaged })
+    damaged.extend(layer.damaged);
+    Some(Form { node, left, damaged })
 }
