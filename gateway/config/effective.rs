@@ -1,16 +1,19 @@
 //! The settings in force with the source of each value. Secrets are shown as their references;
 //! literal secrets are not shown.
 
+use std::collections::BTreeSet;
+
 use lockgate_upstream::Transport;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
-use crate::load::load_with_values;
+use crate::load::load_with_layers;
 use crate::loaded::{Config, Loaded, Sources};
 use crate::problem::{Report, ValuePlace};
 use crate::schema::{choices, resolve};
 use crate::source::environment::{PROXY_VARIABLES, find_first};
 use crate::source::forms::{Form, has_form};
+use crate::source::layer::Layers;
 use crate::source::node::{Node, Value, as_words};
 
 /// The placeholder of a literal secret.
@@ -46,11 +49,11 @@ pub struct Setting {
 /// # Errors
 /// Every mistake in it.
 pub fn effective(sources: &Sources) -> Result<Effective, Report> {
-    let (loaded, values) = load_with_values(sources)?;
+    let (loaded, layers) = load_with_layers(sources)?;
     let schema = crate::schema();
     let mut walk = Walk {
         schema: &schema,
-        values: &values,
+        layers: &layers,
         config: &loaded.config,
         path: Vec::new(),
         settings: Vec::new(),
@@ -63,7 +66,7 @@ pub fn effective(sources: &Sources) -> Result<Effective, Report> {
 
 struct Walk<'a> {
     schema: &'a Json,
-    values: &'a Node,
+    layers: &'a Layers,
     config: &'a Config,
     path: Vec<String>,
     settings: Vec<Setting>,
@@ -81,8 +84,8 @@ impl<'a> Walk<'a> {
         }
         let named = &schema["additionalProperties"];
         if named.is_object() {
-            for name in self.values.map_at(&self.path).into_iter().flat_map(|map| map.keys()) {
-                self.key(name, named);
+            for name in self.given_names() {
+                self.key(&name, named);
             }
         }
     }
@@ -109,7 +112,7 @@ impl<'a> Walk<'a> {
     fn value(&mut self, property: &Json) {
         let node = self.given();
         let (value, origin) = match node {
-            Some(node) => (show(node, &self.path), self.values.nearest_place(&self.path)),
+            Some(node) => (show(node, &self.path), self.layers.place(&self.path)),
             None => (self.default(property), ValuePlace::Nowhere),
         };
         let description = property["description"].as_str().unwrap_or("");
@@ -120,9 +123,14 @@ impl<'a> Walk<'a> {
         self.settings.push(Setting { key: self.path.join("."), value, otherwise, origin });
     }
 
-    /// Returns the value at this path. Null counts as not set.
     fn given(&self) -> Option<&'a Node> {
-        self.values.get(&self.path).filter(|node| !node.is_null())
+        self.layers.given(&self.path)
+    }
+
+    fn given_names(&self) -> BTreeSet<String> {
+        let maps = self.layers.0.iter().filter_map(|layer| layer.root.map_at(&self.path));
+        let names = maps.flat_map(|map| map.keys());
+        names.cloned().collect()
     }
 
     fn default(&self, property: &Json) -> Json {

@@ -37,11 +37,13 @@ impl Expand<'_> {
                 }
                 Err((what, hint)) => {
                     problems.error(node.place.clone(), path.join("."), what, hint);
-                    node.value = Value::Removed;
                     broken.push(path.to_vec());
                 }
             }
         });
+        for path in broken.iter().rev() {
+            root.remove(path);
+        }
         broken
     }
 

@@ -10,9 +10,8 @@ use crate::expand::Expand;
 use crate::loaded::{Config, Loaded, Sources, Transport};
 use crate::problem::{Problem, Problems, Report, ValuePlace};
 use crate::raw::{self, Root};
-use crate::source::decode::decode;
 use crate::source::environment::find_set;
-use crate::source::layer::{Layer, listed};
+use crate::source::layer::{Layer, Layers, listed};
 use crate::source::node::{Node, NodeEntry, Value};
 use crate::source::{self, environment};
 use crate::{import, overlap, suggest, validate};
@@ -22,7 +21,7 @@ const MAX_IMPORTS: usize = 32;
 
 /// Reads, merges and validates; on failure the report names every detectable mistake.
 pub fn load(sources: &Sources) -> Result<Loaded, Report> {
-    let (loaded, _) = load_with_values(sources)?;
+    let (loaded, _) = load_with_layers(sources)?;
     Ok(loaded)
 }
 
@@ -31,36 +30,44 @@ pub fn load(sources: &Sources) -> Result<Loaded, Report> {
 /// # Errors
 /// Every mistake, if a needed key or a whole file cannot be read.
 pub fn read_root(sources: &Sources, needed: &[&[&str]]) -> Result<Root, Report> {
-    let (loading, merged, _) = read_layers(sources);
-    let is_damaged = needed.iter().any(|path| merged.is_damaged(path));
-    match decode(&merged.root) {
+    let (loading, layers, _) = read_layers(sources);
+    let is_damaged = needed.iter().any(|path| layers.damaged(path));
+    match layers.merge() {
         Ok(root) if !is_damaged => Ok(root),
         _ => Err(Report { problems: loading.problems.finish()? }),
     }
 }
 
-/// Loads the configuration, and also returns the merged values.
-pub fn load_with_values(sources: &Sources) -> Result<(Loaded, Node), Report> {
-    let (mut loading, mut merged, own) = read_layers(sources);
+/// Loads the configuration, and also returns its layers.
+pub fn load_with_layers(sources: &Sources) -> Result<(Loaded, Layers), Report> {
+    let (mut loading, mut layers, own) = read_layers(sources);
     let transport = loading.transport();
     let Loading { mut problems, mut files, .. } = loading;
-    environment::put_network(&sources.env, &mut merged.root, &mut problems);
-    let root = merged.check(&mut problems);
-    let config = root
-        .and_then(|root| validate::config(&root, &merged, sources, own.as_deref(), &mut problems));
+    let mut network = Layer::new(environment::network(&sources.env, &layers, &mut problems));
+    network.check(&mut problems);
+    layers.0.push(network);
+    let config = match layers.merge() {
+        Ok(root) => validate::config(&root, &layers, sources, own.as_deref(), &mut problems),
+        Err(error) => {
+            // Layers are clean; only a section can clash with a single value of the same name.
+            let what = "is a section in one source and a single value in another";
+            problems.push(Problem::error(layers.place(&error.path), error.path.join("."), what));
+            None
+        }
+    };
     files.extend(config.iter().flat_map(|config| named_files(config, &sources.cwd)));
     files.sort();
     files.dedup();
     if let Some(config) = &config {
-        overlap::check(config, &files, &sources.cwd, &merged.root, &mut problems);
+        overlap::check(config, &files, &sources.cwd, &layers, &mut problems);
     }
     let warnings = problems.finish()?;
     let Some(config) = config else { return Err(Report { problems: warnings }) };
-    Ok((Loaded { config, file: own, files, warnings, transport }, merged.root))
+    Ok((Loaded { config, file: own, files, warnings, transport }, layers))
 }
 
-/// Reads every source, and merges their layers. Also returns the configuration file's path.
-fn read_layers(sources: &Sources) -> (Loading<'_>, Layer, Option<PathBuf>) {
+/// Reads every source into a layer, the weakest first. Also returns the configuration file's path.
+fn read_layers(sources: &Sources) -> (Loading<'_>, Layers, Option<PathBuf>) {
     let mut loading = Loading { sources, problems: Problems::default(), files: Vec::new() };
     let file = loading.file();
     // The configuration file is read first, if there is one.
@@ -80,16 +87,15 @@ fn read_layers(sources: &Sources) -> (Loading<'_>, Layer, Option<PathBuf>) {
     };
     let otel = loading.layer(otel, &sources.cwd, false);
 
-    let mut layers = imports;
-    layers.extend([key, file]);
+    let mut layers = Layers(vec![otel]);
+    layers.0.extend(imports);
+    layers.0.extend([key, file]);
     loading.twice(&layers);
-    let mut merged = otel;
-    layers.into_iter().for_each(|layer| merged.merge(layer));
-    let listen = merged.root.text_at(&["listen"]).unwrap_or(raw::LISTEN);
+    let listen = layers.get(&["listen"]).and_then(Node::as_text).unwrap_or(raw::LISTEN);
     let conventional = environment::conventional(&sources.env, listen, &mut loading.problems);
     let conventional = loading.layer(conventional, &sources.cwd, false);
-    [conventional, env, flags].into_iter().for_each(|layer| merged.merge(layer));
-    (loading, merged, own)
+    layers.0.extend([conventional, env, flags]);
+    (loading, layers, own)
 }
 
 fn named_files(config: &Config, cwd: &Path) -> Vec<PathBuf> {
@@ -102,8 +108,7 @@ fn named_files(config: &Config, cwd: &Path) -> Vec<PathBuf> {
 
 fn names_collector(layers: &[&Layer]) -> bool {
     layers.iter().any(|layer| {
-        let telemetry = layer.root.map_at(&["telemetry"]);
-        telemetry.is_some_and(|map| map.contains_key("otlp") || map.contains_key("otlp_logs"))
+        layer.names(&["telemetry", "otlp"]) || layer.names(&["telemetry", "otlp_logs"])
     })
 }
 
@@ -234,9 +239,9 @@ impl Loading<'_> {
     }
 
     /// Reports two different servers with the same name in two files, with both places.
-    fn twice(&mut self, layers: &[Layer]) {
+    fn twice(&mut self, layers: &Layers) {
         let mut seen: BTreeMap<&String, &NodeEntry> = BTreeMap::new();
-        let servers = layers.iter().filter_map(|layer| layer.root.map_at(&["servers"]));
+        let servers = layers.0.iter().filter_map(|layer| layer.root.map_at(&["servers"]));
         for (slug, entry) in servers.flatten().filter(|(_, entry)| is_definition(&entry.node)) {
             let first = *seen.entry(slug).or_insert(entry);
             if !same(&first.node, &entry.node) {
@@ -300,8 +305,8 @@ pub fn same(a: &Node, b: &Node) -> bool {
     KEYS.iter().all(|key| given(a, key) == given(b, key))
 }
 
-fn given<'a>(node: &'a Node, key: &str) -> Option<&'a Node> {
-    node.get(&[key]).filter(|node| !is_empty(node))
+fn given(node: &Node, key: &str) -> Option<figment::value::Value> {
+    Some(node.get(&[key]).filter(|node| !is_empty(node))?.to_figment())
 }
 
 fn is_empty(node: &Node) -> bool {

@@ -8,17 +8,23 @@ use lockgate_telemetry::audit::Output;
 
 use crate::loaded::Config;
 use crate::problem::Problems;
-use crate::source::{self, node::Node};
+use crate::source::{self, layer::Layers};
 
 /// Reports folders of tools that contain files of the gateway. `read` are the configuration's
 /// files; relative paths start at `cwd`.
-pub fn check(config: &Config, read: &[PathBuf], cwd: &Path, root: &Node, problems: &mut Problems) {
+pub fn check(
+    config: &Config,
+    read: &[PathBuf],
+    cwd: &Path,
+    layers: &Layers,
+    problems: &mut Problems,
+) {
     let own = own(config, read);
     for (key, folder) in folders(config) {
         let folder = real(&cwd.join(folder));
         let inside = own.iter().find(|file| real(&cwd.join(file)).starts_with(&folder));
         let Some(inside) = inside else { continue };
-        let place = root.nearest_place(&key.split('.').collect::<Vec<_>>());
+        let place = layers.place(&key.split('.').collect::<Vec<_>>());
         let what = format!(
             "contains the gateway's own `{}`, which tools could then read or change",
             source::display_path(inside, cwd).display()

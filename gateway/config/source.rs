@@ -1,6 +1,7 @@
 //! Sources of configuration: files (YAML, TOML, JSON), environment and flags, each read into a
 //! layer without interpreting the values. Files are bounded in size and nesting.
 
+#[allow(clippy::result_large_err, reason = "serde takes figment's error as it is")]
 pub mod decode;
 pub mod environment;
 pub mod forms;

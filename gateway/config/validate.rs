@@ -22,7 +22,7 @@ use lockgate_telemetry::Format as LogFormat;
 use crate::loaded::{Config, Sources};
 use crate::problem::{Problems, ValuePlace};
 use crate::raw::{Profile, Root};
-use crate::source::layer::Layer;
+use crate::source::layer::Layers;
 use crate::source::node::Node;
 use crate::suggest;
 pub use server::is_own_header;
@@ -37,13 +37,13 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 /// Returns the validated configuration if there is no mistake; `own` is the configuration file.
 pub fn config(
     root: &Root,
-    merged: &Layer,
+    layers: &Layers,
     sources: &Sources,
     own: Option<&Path>,
     problems: &mut Problems,
 ) -> Option<Config> {
     let mut check = Check {
-        merged,
+        layers,
         sources,
         problems,
         wrong: false,
@@ -117,7 +117,7 @@ fn adapt_listener(
 /// The state of the checks. Keys are relative to the section that is being checked, with dots
 /// between their names.
 struct Check<'a> {
-    merged: &'a Layer,
+    layers: &'a Layers,
     sources: &'a Sources,
     problems: &'a mut Problems,
     wrong: bool,
@@ -144,12 +144,12 @@ impl Check<'_> {
     }
 
     fn given(&self, key: &str) -> Option<&Node> {
-        self.merged.root.get(&self.path(key))
+        self.layers.get(&self.path(key))
     }
 
     /// Returns whether a value was removed as malformed.
     fn is_damaged(&self, key: &str) -> bool {
-        self.merged.is_damaged(&self.path(key))
+        self.layers.damaged(&self.path(key))
     }
 
     fn error(&mut self, key: &str, what: impl Into<String>, hint: impl Into<String>) {
@@ -158,18 +158,18 @@ impl Check<'_> {
 
     fn error_at(&mut self, path: &[String], what: impl Into<String>, hint: impl Into<String>) {
         self.wrong = true;
-        self.problems.error(self.merged.root.nearest_place(path), path.join("."), what, hint);
+        self.problems.error(self.layers.place(path), path.join("."), what, hint);
     }
 
     fn warning(&mut self, key: &str, what: impl Into<String>, hint: impl Into<String>) {
         let path = self.path(key);
-        self.problems.warning(self.merged.root.nearest_place(&path), path.join("."), what, hint);
+        self.problems.warning(self.layers.place(&path), path.join("."), what, hint);
     }
 
     /// Reports a key that is required in production, at the place that selects production.
     fn missing(&mut self, key: &str, hint: &str) {
-        let place = match self.merged.root.nearest_place(&self.path(key)) {
-            ValuePlace::Nowhere => self.merged.root.nearest_place(&["profile"]),
+        let place = match self.layers.place(&self.path(key)) {
+            ValuePlace::Nowhere => self.layers.place(&["profile"]),
             place => place,
         };
         self.wrong = true;

@@ -88,7 +88,7 @@ impl Secrets {
 
     /// Reserves the names of the variables in `node`, so that no secret takes them.
     pub fn reserve(&mut self, node: &Node) {
-        node.visit(&mut |_, node| {
+        node.visit(&mut Vec::new(), &mut |_, node| {
             for part in node.as_text().unwrap_or("").split("${").skip(1) {
                 let inside = part.split('}').next().unwrap_or("");
                 let name = inside.strip_prefix("env:").unwrap_or(inside);

@@ -152,10 +152,10 @@ fn plain(path: &Path) -> PathBuf {
 
 /// Merges another file into `into`. Contradictions are reported, and `into` wins.
 fn merge(into: &mut Node, from: &Node, path: &mut Vec<String>, problems: &mut Problems) {
-    if from.is_null() {
+    if matches!(from.value, Value::Null) {
         return;
     }
-    if into.is_null() {
+    if matches!(into.value, Value::Null) {
         *into = from.clone();
         return;
     }
@@ -178,7 +178,7 @@ fn merge(into: &mut Node, from: &Node, path: &mut Vec<String>, problems: &mut Pr
             }
             path.pop();
         }
-    } else if into != from {
+    } else if into.to_figment() != from.to_figment() {
         differ(into, from, "a different value is set", path, problems);
     }
 }

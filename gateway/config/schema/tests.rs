@@ -7,11 +7,8 @@ use serde_json::ser::PrettyFormatter;
 use serde_json::{Serializer, Value};
 
 use self::walk::keys;
-use crate::problem::ValuePlace;
 use crate::raw::Root;
 use crate::raw::leaf::{Byte, Second, Unit};
-use crate::source::decode::decode;
-use crate::source::json;
 
 /// Removes the useless `default: null`.
 fn tidy(value: &mut Value) {
@@ -137,9 +134,9 @@ fn defaults_are_values_that_the_gateway_takes() {
         for name in place.rev() {
             document = serde_json::json!({ name: document });
         }
-        let text = document.to_string();
-        let document = json::read_value(&text, &ValuePlace::Nowhere).unwrap();
-        let parsed = decode::<Root>(&document);
+        let parsed = crate::source::decode::decode::<Root>(
+            &figment::value::Value::serialize(&document).unwrap(),
+        );
         assert!(parsed.is_ok(), "{}: {default}", key.path.join("."));
     }
 }

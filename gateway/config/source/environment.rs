@@ -12,7 +12,7 @@ use url::Url;
 
 use super::decode::decode;
 use super::json;
-use super::layer::items;
+use super::layer::{Layers, items};
 use super::node::{Node, Value};
 use crate::loaded::Flags;
 use crate::problem::{Problem, Problems, ValuePlace};
@@ -155,13 +155,15 @@ pub fn flags(flags: &Flags) -> Node {
 pub const PROXY_VARIABLES: [&str; 2] = ["HTTPS_PROXY", "https_proxy"];
 const NO_PROXY_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
-/// Adds the settings of these variables to the merged values, if the configuration permits it.
-pub fn put_network(env: &BTreeMap<String, String>, root: &mut Node, problems: &mut Problems) {
+/// Reads these variables into the strongest layer, if the weaker ones permit it.
+pub fn network(env: &BTreeMap<String, String>, weaker: &Layers, problems: &mut Problems) -> Node {
+    let mut root = Node::map(ValuePlace::Nowhere);
     let permission = ["egress", "from_environment"];
-    if !root.get(&permission).is_some_and(|node| decode(node).is_ok_and(|Toggle::<false>(is)| is)) {
-        return;
+    let permitted = weaker.given(&permission).and_then(|node| decode(&node.to_figment()).ok());
+    if !permitted.is_some_and(|Toggle::<false>(is)| is) {
+        return root;
     }
-    if root.get(&["egress", "proxy"]).is_none()
+    if weaker.given(&["egress", "proxy"]).is_none()
         && let Some((name, text)) = find_first(env, PROXY_VARIABLES)
     {
         let place = ValuePlace::Variable(name.to_owned());
@@ -169,7 +171,7 @@ pub fn put_network(env: &BTreeMap<String, String>, root: &mut Node, problems: &m
         if proxy.is_none() {
             let what = format!("{name} is not http://host:port or http://user:password@host:port");
             let hint = "correct the variable, or set the proxy in `egress.proxy`";
-            problems.error(root.nearest_place(&permission), permission.join("."), what, hint);
+            problems.error(weaker.place(&permission), permission.join("."), what, hint);
         }
         for (key, value) in proxy.into_iter().flatten() {
             root.put(&["egress", "proxy", key], Node::text(value, place.clone()));
@@ -177,11 +179,12 @@ pub fn put_network(env: &BTreeMap<String, String>, root: &mut Node, problems: &m
     }
     if let Some((name, text)) = find_first(env, NO_PROXY_VARIABLES) {
         let place = ValuePlace::Variable(name.to_owned());
-        let mut all = items(root.get(&["egress", "no_proxy"]));
+        let mut all = items(weaker.given(&["egress", "no_proxy"]));
         let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
         all.extend(entries.map(|entry| Node::text(entry, place.clone())));
         root.put(&["egress", "no_proxy"], Node::new(Value::List(all), place));
     }
+    root
 }
 
 /// Returns the keys and values of a proxy's URL.

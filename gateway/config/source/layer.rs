@@ -1,9 +1,12 @@
 //! A source's values, checked separately against the raw types. Every mistake is reported at its
-//! place and removed, so that the next one is found too. Clean layers are merged.
+//! place and removed, so that the next one is found too. Figment merges the clean layers.
 
+use figment::error::{Actual, Error, Kind};
+use figment::value::{Dict, Map};
+use figment::{Figment, Metadata, Profile, Provider};
 use serde::de::DeserializeOwned;
 
-use super::decode::{DecodeError, Mistake, decode};
+use super::decode::decode;
 use super::node::{Node, Value};
 use crate::problem::{HINT, MAX_LISTED_PROBLEMS, Problem, Problems, ValuePlace};
 use crate::raw::Root;
@@ -17,16 +20,23 @@ pub struct Layer {
     pub root: Node,
     /// Paths of malformed values, which were removed.
     pub damaged: Vec<Vec<String>>,
+    /// Those of `damaged` that were list items, so that later items have moved up.
+    gaps: Vec<Vec<String>>,
 }
 
 impl Layer {
     pub fn new(root: Node) -> Self {
-        Self { root, damaged: Vec::new() }
+        Self { root, damaged: Vec::new(), gaps: Vec::new() }
+    }
+
+    /// Returns whether the layer contains this key.
+    pub fn names(&self, path: &[&str]) -> bool {
+        self.root.get(path).is_some()
     }
 
     /// Reports and removes values that do not fit the configuration's raw types.
-    pub fn check(&mut self, problems: &mut Problems) -> Option<Root> {
-        self.check_as("`lockgate schema`", problems)
+    pub fn check(&mut self, problems: &mut Problems) {
+        self.check_as::<Root>("`lockgate schema`", problems);
     }
 
     /// Checks against another type of file, and returns the remaining value. `reference` names the
@@ -36,73 +46,101 @@ impl Layer {
         reference: &str,
         problems: &mut Problems,
     ) -> Option<T> {
-        let mut left = None;
         for _ in 0..MAX_LISTED_PROBLEMS {
-            let error = match decode(&self.root) {
-                Ok(value) => {
-                    left = Some(value);
-                    break;
-                }
+            let error = match decode(&self.root.to_figment()) {
+                Ok(value) => return Some(value),
                 Err(error) => error,
             };
-            if !self.lost(&error) {
-                problems.push(self.explain(&error, reference));
+            let path = error.path.clone();
+            if !self.lost(&error, &path) {
+                problems.push(self.explain(&error, &path, reference));
             }
-            if error.path.is_empty() {
+            if path.is_empty() {
                 // A required part of the whole file is missing, so removing a value does not help.
-                self.damaged.push(error.path);
-                break;
+                self.damaged.push(path);
+                return None;
             }
-            self.root.remove(&error.path);
-            self.damaged.push(error.path);
+            let written = self.written(&path);
+            let parent = path.split_last().and_then(|(_, parent)| self.root.get(parent));
+            if parent.is_some_and(|parent| matches!(parent.value, Value::List(_))) {
+                self.gaps.push(written.clone());
+            }
+            if self.root.remove(&path).is_none() {
+                self.root = Node::map(ValuePlace::Nowhere);
+            }
+            self.damaged.push(written);
         }
-        self.root.sweep();
-        left
+        None
+    }
+
+    /// Returns the original path of a value, before items were removed from lists.
+    fn written(&self, path: &[String]) -> Vec<String> {
+        let mut written: Vec<String> = Vec::with_capacity(path.len());
+        for part in path {
+            let mut before = self.gaps_of(&written);
+            before.sort_unstable();
+            match part.parse::<usize>() {
+                Ok(at) if !before.is_empty() => {
+                    let at = before.iter().fold(at, |at, gap| at + usize::from(*gap <= at));
+                    written.push(at.to_string());
+                }
+                _ => written.push(part.clone()),
+            }
+        }
+        written
+    }
+
+    /// Returns the indices of removed items of a list.
+    fn gaps_of(&self, list: &[String]) -> Vec<usize> {
+        let all = self.gaps.iter().filter_map(|gap| gap.split_last());
+        let here = all.filter(|(_, path)| *path == list);
+        here.filter_map(|(at, _)| at.parse().ok()).collect()
     }
 
     /// Returns whether a value is missing only because its malformed value was reported and
     /// removed.
-    fn lost(&self, error: &DecodeError) -> bool {
-        let Mistake::MissingField(name) = error.mistake else { return false };
-        self.damaged.contains(&[error.path.as_slice(), &[name.to_owned()]].concat())
+    fn lost(&self, error: &Error, path: &[String]) -> bool {
+        let Kind::MissingField(name) = &error.kind else { return false };
+        let mut whole = self.written(path);
+        whole.push(name.to_string());
+        self.damaged.contains(&whole)
     }
 
-    fn explain(&self, DecodeError { path, mistake }: &DecodeError, reference: &str) -> Problem {
-        let key = path.join(".");
+    fn explain(&self, error: &Error, path: &[String], reference: &str) -> Problem {
+        let key = self.written(path).join(".");
         let mut place = self.root.place_of(path).unwrap_or(ValuePlace::Nowhere);
         let shown = self.root.get(path).map_or(String::new(), |node| node.shown(path));
-        let (what, hint) = match mistake {
-            Mistake::UnknownField(name, known) => {
+        let (what, hint) = match &error.kind {
+            Kind::UnknownField(name, known) => {
                 place = self.root.key_place(path).unwrap_or(place);
                 ("there is no such key".to_string(), suggest::for_key(name, known))
             }
-            Mistake::UnknownVariant(word, known) => {
+            Kind::UnknownVariant(word, known) => {
                 let near = suggest::for_word(word, known).filter(|_| !shown.is_empty());
                 let hint = near.unwrap_or_else(|| "write one of these".to_string());
                 (format!("must be {}{shown}", suggest::one_of(known)), hint)
             }
-            Mistake::DuplicateField(name) => {
+            Kind::DuplicateField(name) => {
                 let hint = "`type` and `transport` are the same key";
                 (format!("`{name}` is set twice"), hint.to_string())
             }
-            Mistake::Kind(expected) => {
-                let actual = self.root.get(path).map_or("nothing", Node::kind);
+            Kind::InvalidType(actual, expected) | Kind::InvalidValue(actual, expected) => {
                 let wanted = kind_wanted(expected);
-                if self.is_broken_json(path, wanted) {
+                if is_broken_json(&place, wanted, actual) {
                     let hint = "write [\"a\", \"b\"] or {\"key\": \"value\"}, including the quotes";
                     let what =
                         format!("is not valid JSON, which is required for {wanted} in a variable");
                     (what, hint.to_string())
                 } else {
                     let hint = hint_for_type(path, wanted, actual, reference);
-                    (format!("must be {wanted}, not {actual}"), hint)
+                    (format!("must be {wanted}, not {}", kind_of(actual)), hint)
                 }
             }
-            Mistake::Message(message) => match message.split_once(HINT) {
+            Kind::Message(message) => match message.split_once(HINT) {
                 Some((what, hint)) => (format!("{what}{shown}"), hint.to_string()),
                 None => return Problem::error(place, key, format!("{message}{shown}")),
             },
-            Mistake::MissingField(name) => {
+            Kind::MissingField(name) => {
                 let hint = if path.is_empty() {
                     format!(
                         "write `{name}: []` for an empty file: a file without it may have lost its \
@@ -113,44 +151,30 @@ impl Layer {
                 };
                 (format!("lacks `{name}`"), hint)
             }
+            _ => return Problem::error(place, key, "does not fit here"),
         };
         Problem::error(place, key, what).hint(hint)
     }
-
-    /// Returns whether a variable's value begins like JSON but is invalid.
-    fn is_broken_json(&self, path: &[String], wanted: &str) -> bool {
-        let node = self.root.get(path).filter(|_| wanted == "a list" || wanted == SECTION);
-        node.is_some_and(|node| {
-            matches!(node.place, ValuePlace::Variable(_))
-                && node.as_text().is_some_and(|text| text.trim_start().starts_with(['[', '{']))
-        })
-    }
-
-    /// Merges stronger values: sections key by key, while lists and single values are replaced.
-    pub fn merge(&mut self, stronger: Self) {
-        self.root.merge(stronger.root);
-        self.damaged.extend(stronger.damaged);
-    }
-
-    /// Returns whether `path`, or a value above or below it, was removed as malformed.
-    pub fn is_damaged<S: AsRef<str>>(&self, path: &[S]) -> bool {
-        self.damaged.iter().any(|taken| is_above_or_below(taken, path))
-    }
 }
 
-/// Returns whether the shorter path is a prefix of the other.
-fn is_above_or_below<S: AsRef<str>>(taken: &[String], path: &[S]) -> bool {
-    taken.iter().zip(path).all(|(a, b)| a == b.as_ref())
+/// Returns whether a variable's value begins like JSON but is invalid.
+fn is_broken_json(place: &ValuePlace, wanted: &str, actual: &Actual) -> bool {
+    let Actual::Str(text) = actual else { return false };
+    matches!(place, ValuePlace::Variable(_))
+        && (wanted == "a list" || wanted == SECTION)
+        && text.trim_start().starts_with(['[', '{'])
 }
 
 /// Returns a hint for writing the expected type, given the actual value.
-fn hint_for_type(path: &[String], wanted: &str, actual: &str, reference: &str) -> String {
+fn hint_for_type(path: &[String], wanted: &str, actual: &Actual, reference: &str) -> String {
     match (wanted, actual) {
         ("text", _) if matches!(path, [.., key] if key == "listen") => {
             "write ADDRESS:PORT, such as 127.0.0.1:3001".to_string()
         }
-        ("text", "nothing" | "a list" | "a section") => "write one value".to_string(),
-        ("text", _) => "put it in quotes".to_string(),
+        ("text", Actual::Unsigned(_) | Actual::Signed(_) | Actual::Bool(_) | Actual::Float(_)) => {
+            "put it in quotes".to_string()
+        }
+        ("text", _) => "write one value".to_string(),
         ("a list", _) => "write [a, b]".to_string(),
         (SECTION, _) => "put its keys under it".to_string(),
         _ => format!("{reference} lists the valid values"),
@@ -175,6 +199,74 @@ fn kind_wanted(expected: &str) -> &str {
     }
 }
 
+fn kind_of(actual: &Actual) -> &'static str {
+    match actual {
+        Actual::Bool(_) => "true or false",
+        Actual::Signed(value) if *value < 0 => "a negative number",
+        Actual::Unsigned(_) | Actual::Signed(_) => "a number",
+        Actual::Float(_) => "a number with a fraction",
+        Actual::Char(_) | Actual::Str(_) => "text",
+        Actual::Unit | Actual::Option => "nothing",
+        Actual::Seq => "a list",
+        Actual::Map => "a section",
+        _ => "this",
+    }
+}
+
+impl Provider for Layer {
+    fn metadata(&self) -> Metadata {
+        Metadata::named("configuration")
+    }
+
+    fn data(&self) -> figment::Result<Map<Profile, Dict>> {
+        Ok(Map::from([(Profile::Default, self.root.to_dict())]))
+    }
+}
+
+/// All layers, the strongest last.
+pub struct Layers(pub Vec<Layer>);
+
+impl Layers {
+    /// Merges all layers: sections key by key, while lists and single values are replaced.
+    pub fn merge(&self) -> Result<Root, Box<Error>> {
+        let mut all = Figment::new();
+        for layer in &self.0 {
+            all = all.merge(layer);
+        }
+        Ok(decode(&all.find_value("")?)?)
+    }
+
+    /// Returns the value at `path` from the strongest layer that contains it.
+    pub fn get<S: AsRef<str>>(&self, path: &[S]) -> Option<&Node> {
+        self.0.iter().rev().find_map(|layer| layer.root.get(path))
+    }
+
+    /// Returns the strongest value at `path`. Null counts as not set.
+    pub fn given<S: AsRef<str>>(&self, path: &[S]) -> Option<&Node> {
+        let mut given = self.0.iter().rev().filter_map(|layer| layer.root.get(path));
+        given.find(|node| !matches!(node.value, Value::Null))
+    }
+
+    /// Returns the place to report for `path`, or for the nearest section above that exists.
+    pub fn place<S: AsRef<str>>(&self, path: &[S]) -> ValuePlace {
+        let mut above = (1..=path.len()).rev();
+        let place = above.find_map(|length| {
+            self.0.iter().rev().find_map(|layer| layer.root.place_of(&path[..length]))
+        });
+        place.unwrap_or(ValuePlace::Nowhere)
+    }
+
+    /// Returns whether `path`, or a value above or below it, was removed as malformed.
+    pub fn damaged<S: AsRef<str>>(&self, path: &[S]) -> bool {
+        self.0.iter().any(|layer| layer.damaged.iter().any(|taken| is_above_or_below(taken, path)))
+    }
+}
+
+/// Returns whether the shorter path is a prefix of the other.
+fn is_above_or_below<S: AsRef<str>>(taken: &[String], path: &[S]) -> bool {
+    taken.iter().zip(path).all(|(a, b)| a == b.as_ref())
+}
+
 /// Returns the names in a list, with their places and whether each comes from a reference.
 pub fn listed(list: Option<&Node>) -> Vec<(String, ValuePlace, bool)> {
     let items = items(list).into_iter();
@@ -189,6 +281,6 @@ pub fn items(node: Option<&Node>) -> Vec<Node> {
     if let Value::List(list) = &node.value {
         return list.clone();
     }
-    let List(texts) = decode(node).unwrap_or_default();
+    let List(texts) = decode(&node.to_figment()).unwrap_or_default();
     texts.into_iter().map(|text| Node { value: Value::Text(text), ..node.clone() }).collect()
 }

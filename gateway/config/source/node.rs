@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde_json::{Number, Value as Json};
+use figment::value::{Dict, Empty, Num, Tag, Value as Figment};
 
 use super::forms::{Form, has_form};
 use crate::problem::{Problems, ValuePlace};
@@ -26,11 +26,9 @@ pub struct Node {
     pub reference: Option<String>,
 }
 
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub enum Value {
     Null,
-    /// A malformed value that was reported.
-    Removed,
     Bool(bool),
     Integer(i128),
     Float(f64),
@@ -46,19 +44,6 @@ pub struct NodeEntry {
     pub node: Node,
 }
 
-/// Compares the values, regardless of their places.
-impl PartialEq for Node {
-    fn eq(&self, other: &Self) -> bool {
-        self.value == other.value
-    }
-}
-
-impl PartialEq for NodeEntry {
-    fn eq(&self, other: &Self) -> bool {
-        self.node == other.node
-    }
-}
-
 impl Node {
     pub fn new(value: Value, place: ValuePlace) -> Self {
         Self { value, place, reference: None }
@@ -70,10 +55,6 @@ impl Node {
 
     pub fn map(place: ValuePlace) -> Self {
         Self::new(Value::Map(BTreeMap::new()), place)
-    }
-
-    pub fn is_null(&self) -> bool {
-        matches!(self.value, Value::Null | Value::Removed)
     }
 
     pub fn as_text(&self) -> Option<&str> {
@@ -93,9 +74,8 @@ impl Node {
     /// Returns a display name of the value's type.
     pub fn kind(&self) -> &'static str {
         match &self.value {
-            Value::Null | Value::Removed => "nothing",
+            Value::Null => "nothing",
             Value::Bool(_) => "true or false",
-            Value::Integer(..0) => "a negative number",
             Value::Integer(_) => "a number",
             Value::Float(_) => "a number with a fraction",
             Value::Text(_) => "text",
@@ -178,8 +158,8 @@ impl Node {
         problems: &mut Problems,
     ) -> Vec<Vec<String>> {
         let mut found = Vec::new();
-        self.visit(&mut |path, node| {
-            if node.is_null()
+        self.visit(&mut Vec::new(), &mut |path, node| {
+            if matches!(node.value, Value::Null)
                 && let Some(place) = self.key_place(path)
             {
                 problems.error(place, path.join("."), "has no value", hint);
@@ -189,20 +169,29 @@ impl Node {
         found
     }
 
-    /// Visits a copy of this node and of all below it.
-    pub fn visit(&self, see: &mut dyn FnMut(&[String], &Self)) {
-        self.clone().visit_mut(&mut Vec::new(), &mut |path, node| see(path, node));
+    /// Visits this node and all below it. Recursion is bounded by [`MAX_NESTING`].
+    pub fn visit(&self, path: &mut Vec<String>, see: &mut dyn FnMut(&[String], &Self)) {
+        see(path, self);
+        let below: Vec<(String, &Self)> = match &self.value {
+            Value::List(items) => numbered(items.iter()).collect(),
+            Value::Map(map) => {
+                let entries = map.iter();
+                entries.map(|(key, entry)| (key.clone(), &entry.node)).collect()
+            }
+            _ => return,
+        };
+        for (name, node) in below {
+            path.push(name);
+            node.visit(path, see);
+            path.pop();
+        }
     }
 
-    /// Visits this node and all below it, and may change them. Recursion is bounded by
-    /// [`MAX_NESTING`].
+    /// Visits this node and all below it, and may change them.
     pub fn visit_mut(&mut self, path: &mut Vec<String>, see: &mut dyn FnMut(&[String], &mut Self)) {
         see(path, self);
         let below: Vec<(String, &mut Self)> = match &mut self.value {
-            Value::List(items) => {
-                let items = items.iter_mut().enumerate();
-                items.map(|(at, item)| (at.to_string(), item)).collect()
-            }
+            Value::List(items) => numbered(items.iter_mut()).collect(),
             Value::Map(map) => {
                 map.iter_mut().map(|(key, entry)| (key.clone(), &mut entry.node)).collect()
             }
@@ -215,79 +204,44 @@ impl Node {
         }
     }
 
-    /// Merges stronger values: sections key by key, while lists and single values are replaced.
-    /// Null means "not given".
-    pub fn merge(&mut self, stronger: Self) {
-        if stronger.is_null() {
-            return;
-        }
-        match (&mut self.value, stronger.value) {
-            (Value::Map(map), Value::Map(stronger)) => {
-                for (key, entry) in stronger {
-                    let Some(known) = map.get_mut(&key) else {
-                        map.insert(key, entry);
-                        continue;
-                    };
-                    if !entry.node.is_null() {
-                        known.place = entry.place;
-                        known.node.merge(entry.node);
-                    }
-                }
-            }
-            (_, value) => *self = Self { value, ..stronger },
-        }
-    }
-
     /// Converts to JSON. Null means "not given" and is left out.
-    pub fn to_json(&self) -> Json {
-        match &self.value {
-            Value::Null | Value::Removed => Json::Null,
-            Value::Bool(value) => (*value).into(),
-            Value::Integer(value) => Number::from_i128(*value).into(),
-            Value::Float(value) => (*value).into(),
-            Value::Text(text) => text.as_str().into(),
-            Value::List(list) => list.iter().map(Self::to_json).collect(),
-            Value::Map(map) => {
-                let given = map.iter().filter(|(_, entry)| !entry.node.is_null());
-                given.map(|(key, entry)| (key.clone(), entry.node.to_json())).collect()
-            }
-        }
-    }
-
-    fn get_mut<S: AsRef<str>>(&mut self, path: &[S]) -> Option<&mut Self> {
-        let Some((first, rest)) = path.split_first() else { return Some(self) };
-        match &mut self.value {
-            Value::Map(map) => map.get_mut(first.as_ref())?.node.get_mut(rest),
-            Value::List(list) => list.get_mut(first.as_ref().parse::<usize>().ok()?)?.get_mut(rest),
-            _ => None,
-        }
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::to_value(self.to_figment()).unwrap_or_default()
     }
 
     /// Renames the key at the end of `path`, unless the new name exists.
     pub fn rename<S: AsRef<str>>(&mut self, path: &[S], name: &str) {
-        if let Some((last, parent)) = path.split_last()
-            && let Some(Self { value: Value::Map(map), .. }) = self.get_mut(parent)
-            && !map.contains_key(name)
-            && let Some(entry) = map.remove(last.as_ref())
-        {
-            map.insert(name.to_string(), entry);
-        }
-    }
-
-    /// Removes a value. Later items of a list keep their numbers until [`Self::sweep`].
-    pub fn remove<S: AsRef<str>>(&mut self, path: &[S]) {
-        if let Some(node) = self.get_mut(path) {
-            node.value = Value::Removed;
-        }
-    }
-
-    /// Drops removed values.
-    pub fn sweep(&mut self) {
-        self.visit_mut(&mut Vec::new(), &mut |_, node| match &mut node.value {
-            Value::List(items) => items.retain(|item| item.value != Value::Removed),
-            Value::Map(map) => map.retain(|_, entry| entry.node.value != Value::Removed),
+        match (path, &mut self.value) {
+            ([last], Value::Map(map)) if !map.contains_key(name) => {
+                if let Some(entry) = map.remove(last.as_ref()) {
+                    map.insert(name.to_string(), entry);
+                }
+            }
+            ([first, rest @ ..], Value::Map(map)) if !rest.is_empty() => {
+                if let Some(entry) = map.get_mut(first.as_ref()) {
+                    entry.node.rename(rest, name);
+                }
+            }
             _ => {}
-        });
+        }
+    }
+
+    pub fn remove<S: AsRef<str>>(&mut self, path: &[S]) -> Option<Self> {
+        match (path, &mut self.value) {
+            ([last], Value::Map(map)) => Some(map.remove(last.as_ref())?.node),
+            ([last], Value::List(list)) => {
+                let at = last.as_ref().parse::<usize>().ok()?;
+                if at >= list.len() {
+                    return None;
+                }
+                Some(list.remove(at))
+            }
+            ([first, rest @ ..], Value::Map(map)) => map.get_mut(first.as_ref())?.node.remove(rest),
+            ([first, rest @ ..], Value::List(list)) => {
+                list.get_mut(first.as_ref().parse::<usize>().ok()?)?.remove(rest)
+            }
+            _ => None,
+        }
     }
 
     /// Returns `` (it is `x`) `` if the value may be shown: short, not a secret and not from a
@@ -303,6 +257,35 @@ impl Node {
         };
         format!(" (it is `{}`)", text.escape_debug())
     }
+
+    /// Converts to figment's type without places. Null means "not given" and is left out.
+    pub fn to_figment(&self) -> Figment {
+        let tag = Tag::Default;
+        match &self.value {
+            Value::Null => Figment::Empty(tag, Empty::None),
+            Value::Bool(value) => Figment::Bool(tag, *value),
+            Value::Integer(value) => match (u64::try_from(*value), i64::try_from(*value)) {
+                (Ok(value), _) => Figment::Num(tag, Num::U64(value)),
+                (_, Ok(value)) => Figment::Num(tag, Num::I64(value)),
+                _ => Figment::Num(tag, Num::I128(*value)),
+            },
+            Value::Float(value) => Figment::Num(tag, Num::F64(*value)),
+            Value::Text(text) => Figment::String(tag, text.clone()),
+            Value::List(list) => Figment::Array(tag, list.iter().map(Self::to_figment).collect()),
+            Value::Map(_) => Figment::Dict(tag, self.to_dict()),
+        }
+    }
+
+    pub fn to_dict(&self) -> Dict {
+        let entries = self.as_map().into_iter().flatten();
+        let given = entries.filter(|(_, entry)| !matches!(entry.node.value, Value::Null));
+        given.map(|(key, entry)| (key.clone(), entry.node.to_figment())).collect()
+    }
+}
+
+/// Adds the names of a list's items.
+fn numbered<T>(items: impl Iterator<Item = T>) -> impl Iterator<Item = (String, T)> {
+    items.enumerate().map(|(at, item)| (at.to_string(), item))
 }
 
 /// Borrows a path, for pattern matching.

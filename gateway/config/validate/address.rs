@@ -117,9 +117,7 @@ impl Check<'_> {
             return None;
         };
         let hint = match address.port() {
-            0 if self.given(path).is_some_and(|node| matches!(node.place, ValuePlace::Flag(_))) => {
-                None
-            }
+            0 if matches!(self.layers.place(&self.path(path)), ValuePlace::Flag(_)) => None,
             0 => Some("port 0 (any free port) is only accepted on the command line"),
             1..1024 if !self.privileged => {
                 Some("use a higher port, or set `http.privileged_ports: true`")
