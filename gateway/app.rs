@@ -345,7 +345,7 @@ impl ApiSettings {
         let listener = &config.listener;
         let clients_address = ClientsAddress {
             public_url: config.authn.public_url.clone(),
-            has_tls: listener.tls.is_some(),
+            has_tls: listener.http.tls.is_some(),
             ports: (listener.listen.port(), config.admin.listen.map(|own| own.port())),
         };
         let access = Arc::new(ApiConfig { clients_address, ..config.admin.api.clone() });

@@ -67,7 +67,7 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         let other = client_routes(&loaded.config, &app, &applications, admin.is_none());
         let other = fallback(other);
         let listener = &loaded.config.listener;
-        let time_to_drain = (listener.drain, !listener.drains_when_idle);
+        let time_to_drain = (listener.http.drain, !listener.drains_when_idle);
         reload::watch(Arc::clone(&app), loaded, sources, log.clone(), signals.reload());
         spawn(become_ready(Arc::clone(&app)));
         let watched = Arc::clone(&app);
@@ -173,11 +173,11 @@ pub(crate) fn serve_stdio(
             None => Endpoint::All,
         };
         let app = start_app(&config, Some(SingleClient::new()), registry, &log)?;
-        let limits = &loaded.config.listener.limits;
+        let http = &loaded.config.listener.http;
         let calls = &loaded.config.proxy.limits;
         let bounds = Stdio {
             endpoint,
-            line_bytes: limits.body_bytes,
+            line_bytes: http.body_bytes,
             depth: loaded.config.proxy.limits.depth,
             requests: calls.concurrent_requests.saturating_add(calls.queued_requests),
             grace: GRACE,
@@ -265,7 +265,7 @@ Then add your own servers to lockgate.yaml:
 /// Prints the addresses of the gateway and the next steps.
 fn greet(address: SocketAddr, config: &Config, admin: Option<SocketAddr>) {
     use std::io::Write;
-    let scheme = if config.listener.tls.is_some() { "https" } else { "http" };
+    let scheme = if config.listener.http.tls.is_some() { "https" } else { "http" };
     let key = match (&config.authn.key, config.authn.has_credentials()) {
         (Some(_), _) => " (with `Authorization: Bearer <auth.key>`)",
         (None, true) => " (with credentials, see `auth`)",

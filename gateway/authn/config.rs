@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jsonwebtoken::Algorithm;
 use lockgate_admission::Role;
-use lockgate_text::setting::{List, Text, list_or};
+use lockgate_text::setting::{List, Seconds, Text};
 use lockgate_text::settings;
 use url::Url;
 
@@ -74,33 +74,45 @@ settings! {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Issuer {
-    /// The `iss` of its tokens, compared exactly.
-    pub issuer: String,
-    /// The URL of its keys; `None` for discovery.
-    pub jwks: Option<Url>,
-    /// Audiences accepted at every endpoint, besides the endpoint's own URL.
-    pub audiences: Vec<String>,
-    /// Algorithms accepted for its tokens. Never symmetric.
-    pub algorithms: Vec<Algorithm>,
-    pub claims: Claims,
-    /// Interval between fetches of its keys.
-    pub refresh: Duration,
-    /// Minimum time between two fetches triggered by unknown key ids.
-    pub cooldown: Duration,
-    /// Maximum age of keys while fetching fails.
-    pub stale: Duration,
-    /// Maximum difference between its clock and ours.
-    pub skew: Duration,
-}
-
 settings! {
+    /// Tokens are accepted if they are signed by this issuer for the endpoint that is called.
+    #[derive(Debug)]
+    pub struct Issuer as "Issuer" {
+        /// The `iss` of its tokens, exactly: an https:// URL.
+        pub issuer: String = Text | "",
+        /// Address of its keys; by default taken from its metadata.
+        pub jwks_uri: Option<String> = Option<Text>,
+        /// Audiences accepted at every endpoint, besides the URL of the endpoint itself. Default
+        /// none.
+        pub audiences: Vec<String> = List,
+        /// Of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384 and EdDSA. Default `RS256,
+        /// PS256, ES256, ES384, EdDSA`.
+        @serde(rename = "algorithms")
+        pub algorithm_names: Vec<String> = List | ["RS256", "PS256", "ES256", "ES384", "EdDSA"],
+        /// Names of its claims.
+        pub claims: Claims,
+        /// How often its keys are fetched, 10–86400 s.
+        pub refresh: Duration = Seconds<10, 86_400, 300>,
+        /// Least time between two fetches because of unknown keys, 1–3600 s.
+        pub cooldown: Duration = Seconds<1, 3600, 30>,
+        /// How long its keys are used while they cannot be fetched, 0–604800 s.
+        pub stale: Duration = Seconds<0, 604_800, 86_400>,
+        /// Tolerated difference between its clock and the gateway's, 0–300 s.
+        @serde(rename = "clock_skew")
+        pub skew: Duration = Seconds<0, 300, 30>,
+        /// The address in `jwks_uri`; `None` for discovery.
+        @serde(skip)
+        pub jwks: Option<Url>,
+        /// Never symmetric.
+        @serde(skip)
+        pub algorithms: Vec<Algorithm>,
+    }
+
     /// Names of claims, or JSON Pointers (`/realm_access/roles`).
     #[derive(Debug)]
     pub struct Claims as "Claims" {
         /// Default `sub`.
-        pub subject: String = Option<Text> => or_sub,
+        pub subject: String = Text | "sub",
         /// Default none.
         pub organisation: Option<String> = Option<Text>,
         /// Default none.
@@ -122,17 +134,13 @@ settings! {
     }
 }
 
-fn or_sub(given: Option<Text>) -> String {
-    given.map_or_else(|| "sub".into(), |Text(name)| name)
-}
-
 /// The first present claim is used: a list, or text separated by spaces.
 fn or_scope(given: Option<Text>) -> Vec<String> {
-    list_or(given.map(|Text(name)| List(vec![name])), &["scope", "scp"])
+    given.map_or_else(|| List::from(["scope", "scp"]).0, |Text(name)| vec![name])
 }
 
 fn or_client(given: Option<Text>) -> Vec<String> {
-    list_or(given.map(|Text(name)| List(vec![name])), &["client_id", "azp"])
+    given.map_or_else(|| List::from(["client_id", "azp"]).0, |Text(name)| vec![name])
 }
 
 fn tool_scopes(given: BTreeMap<String, List>) -> Vec<ToolScopes> {

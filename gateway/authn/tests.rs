@@ -6,13 +6,10 @@ use super::*;
 
 pub(crate) fn outside() -> Outside {
     let config = lockgate_egress::Config {
-        ca_file: None,
-        from_environment: false,
-        route: None,
         connect_timeout: Duration::from_secs(5),
         idle_connections: 1,
         idle_timeout: Duration::from_secs(5),
-        organisations: lockgate_egress::Policy::Public,
+        ..lockgate_egress::Config::default()
     };
     Outside { connector: Arc::new(lockgate_egress::Connector::new(&config).unwrap()), config }
 }

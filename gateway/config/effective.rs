@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use lockgate_egress::Route;
 use lockgate_upstream::Transport;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
@@ -12,11 +11,10 @@ use crate::load::load_with_layers;
 use crate::loaded::{Config, Loaded, Sources};
 use crate::problem::{Report, ValuePlace};
 use crate::schema::{choices, resolve};
-use crate::source::environment::find_first;
+use crate::source::environment::{PROXY_VARIABLES, find_first};
 use crate::source::forms::{Form, has_form};
 use crate::source::layer::Layers;
 use crate::source::node::{Node, Value, as_words};
-use crate::validate::{NO_PROXY_VARIABLES, PROXY_VARIABLES};
 
 /// The placeholder of a literal secret.
 const HIDDEN: &str = "(not shown)";
@@ -62,7 +60,7 @@ pub fn effective(sources: &Sources) -> Result<Effective, Report> {
     };
     walk.section(&schema);
     let mut settings = walk.settings;
-    add_environment(&loaded.config, sources, &mut settings);
+    add_authorities(&loaded.config, sources, &mut settings);
     Ok(Effective { loaded, settings })
 }
 
@@ -125,10 +123,8 @@ impl<'a> Walk<'a> {
         self.settings.push(Setting { key: self.path.join("."), value, otherwise, origin });
     }
 
-    /// Returns the strongest value at this path. Null counts as not set.
     fn given(&self) -> Option<&'a Node> {
-        let mut given = self.layers.0.iter().rev().filter_map(|layer| layer.root.get(&self.path));
-        given.find(|node| !matches!(node.value, Value::Null))
+        self.layers.given(&self.path)
     }
 
     fn given_names(&self) -> BTreeSet<String> {
@@ -209,7 +205,10 @@ fn show(node: &Node, path: &[String]) -> Json {
 
 /// Returns the part of a possibly secret text that may be shown.
 fn show_secret(text: &str, place: &ValuePlace, path: &[String]) -> String {
-    if let ValuePlace::Variable(name) = place {
+    // The setting is a part of a proxy's variable.
+    if let ValuePlace::Variable(name) = place
+        && !PROXY_VARIABLES.contains(&name.as_str())
+    {
         return format!("${{{name}}}");
     }
     if has_form(path, Form::Address)
@@ -276,50 +275,17 @@ fn mask(literal: &str) -> &str {
     }
 }
 
-/// Adds the settings that `egress.from_environment` takes from other programs' variables, in the
-/// order of keys. Credentials are masked.
-fn add_environment(config: &Config, sources: &Sources, settings: &mut Vec<Setting>) {
-    if !config.egress.from_environment {
-        return;
-    }
-    let mut taken = Vec::new();
-    if let Some(route) = &config.egress.route {
-        let is_given = settings.iter().any(|setting| setting.key == "egress.proxy.url");
-        if let (Some((name, _)), false) = (find_first(&sources.env, PROXY_VARIABLES), is_given) {
-            taken.extend(proxy_settings(route, name));
-        }
-        if let Some((name, _)) = find_first(&sources.env, NO_PROXY_VARIABLES) {
-            let direct: Vec<&str> = route.direct().collect();
-            taken.push(setting_of_variable("egress.no_proxy", json!(direct), name));
-        }
-    }
-    settings.retain(|old| !taken.iter().any(|new| new.key == old.key));
-    settings.extend(taken);
-    settings.sort_by(|a, b| a.key.split('.').cmp(b.key.split('.')));
+/// Shows the variable that replaces the system's CA certificates, without a configured file.
+fn add_authorities(config: &Config, sources: &Sources, settings: &mut [Setting]) {
     let ca_file = settings.iter_mut().find(|setting| setting.key == "egress.ca_file");
-    if let (Some((name, place)), Some(ca_file)) = (find_first(&sources.env, AUTHORITIES), ca_file)
+    if config.egress.from_environment
+        && let (Some((name, place)), Some(ca_file)) =
+            (find_first(&sources.env, AUTHORITIES), ca_file)
         && ca_file.value.is_null()
     {
         ca_file.otherwise = Some(format!("the authorities of {name}: {place}"));
         ca_file.origin = ValuePlace::Variable(name.to_owned());
     }
-}
-
-fn proxy_settings(route: &Route, name: &str) -> Vec<Setting> {
-    let proxy = route.proxy();
-    let url = show_address(proxy.secret_url().as_str());
-    let mut settings = vec![setting_of_variable("egress.proxy.url", json!(url), name)];
-    if proxy.has_credentials() {
-        for key in ["egress.proxy.password", "egress.proxy.user"] {
-            settings.push(setting_of_variable(key, json!(HIDDEN), name));
-        }
-    }
-    settings
-}
-
-fn setting_of_variable(key: &str, value: Json, name: &str) -> Setting {
-    let origin = ValuePlace::Variable(name.to_owned());
-    Setting { key: key.to_owned(), value, otherwise: None, origin }
 }
 
 #[cfg(test)]

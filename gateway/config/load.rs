@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::expand::Expand;
 use crate::loaded::{Config, Loaded, Sources, Transport};
 use crate::problem::{Problem, Problems, Report, ValuePlace};
-use crate::raw::Root;
+use crate::raw::{self, Root};
 use crate::source::environment::find_set;
 use crate::source::layer::{Layer, Layers, listed};
 use crate::source::node::{Node, NodeEntry, Value};
@@ -40,9 +40,12 @@ pub fn read_root(sources: &Sources, needed: &[&[&str]]) -> Result<Root, Report> 
 
 /// Loads the configuration, and also returns its layers.
 pub fn load_with_layers(sources: &Sources) -> Result<(Loaded, Layers), Report> {
-    let (mut loading, layers, own) = read_layers(sources);
+    let (mut loading, mut layers, own) = read_layers(sources);
     let transport = loading.transport();
     let Loading { mut problems, mut files, .. } = loading;
+    let mut network = Layer::new(environment::network(&sources.env, &layers, &mut problems));
+    network.check(&mut problems);
+    layers.0.push(network);
     let config = match layers.merge() {
         Ok(root) => validate::config(&root, &layers, sources, own.as_deref(), &mut problems),
         Err(error) => {
@@ -88,7 +91,7 @@ fn read_layers(sources: &Sources) -> (Loading<'_>, Layers, Option<PathBuf>) {
     layers.0.extend(imports);
     layers.0.extend([key, file]);
     loading.twice(&layers);
-    let listen = layers.get(&["listen"]).and_then(Node::as_text).unwrap_or(validate::LISTEN);
+    let listen = layers.get(&["listen"]).and_then(Node::as_text).unwrap_or(raw::LISTEN);
     let conventional = environment::conventional(&sources.env, listen, &mut loading.problems);
     let conventional = loading.layer(conventional, &sources.cwd, false);
     layers.0.extend([conventional, env, flags]);

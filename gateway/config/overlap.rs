@@ -36,9 +36,9 @@ pub fn check(
 /// Returns the files that the gateway itself reads and writes.
 fn own(config: &Config, read: &[PathBuf]) -> Vec<PathBuf> {
     let mut own = read.to_vec();
-    if let Some(tls) = &config.listener.tls {
+    if let Some(tls) = &config.listener.http.tls {
         own.extend([tls.cert.clone(), tls.key.clone()]);
-        own.extend(tls.clients.iter().map(|clients| clients.ca.clone()));
+        own.extend(tls.client_ca.clone());
     }
     own.extend(config.egress.ca_file.clone());
     if let Some(audit) = &config.telemetry.audit

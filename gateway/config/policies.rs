@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use globset::GlobMatcher;
 use lockgate_policy::cases::Cases;
-use lockgate_policy::file::{Effect, File, Policy as Written, What, Who};
+use lockgate_policy::file::{File, Policy as Written};
 use lockgate_policy::{Config, Document, Policy, PolicyEntry, PolicyError};
 use serde::de::DeserializeOwned;
 
@@ -189,14 +189,13 @@ struct Form<T> {
     node: Node,
     /// The value without the malformed parts.
     left: Option<T>,
-    /// The paths of malformed parts. `left` lacks those that prevented deserialisation.
+    /// The paths of malformed parts. `left` lacks the policies that are among them.
     damaged: Vec<Vec<String>>,
-    gone: Vec<Vec<String>>,
 }
 
 impl Form<File> {
     fn source(self, name: String) -> Source {
-        let Self { node, left, damaged, gone } = self;
+        let Self { node, left, damaged } = self;
         let mut left = left.map_or(Vec::new(), |file| file.policies).into_iter();
         let all = match node.get(&["policies"]) {
             Some(Node { value: Value::List(items), .. }) => items.len(),
@@ -206,14 +205,15 @@ impl Form<File> {
         let mut places = Vec::new();
         for at in 0..all {
             let keys = ["policies".to_owned(), at.to_string()];
-            let policy = if gone.contains(&keys.to_vec()) { None } else { left.next() };
+            let policy = if damaged.contains(&keys.to_vec()) { None } else { left.next() };
             let whole =
                 !damaged.iter().any(|path| path.starts_with(&keys) || keys.starts_with(path));
             let Some(item) = node.get(&keys) else { continue };
             let policy = match policy {
                 Some(policy) if whole => policy,
                 _ => match item.text_at(&["name"]) {
-                    Some(name) => stand_in(name),
+                    // Reserves the name of a malformed policy. Never in force.
+                    Some(name) => Written::deny(name),
                     None => continue,
                 },
             };
@@ -225,24 +225,6 @@ impl Form<File> {
             places.push(at);
         }
         Source { document: Document { name, policies }, node, places }
-    }
-}
-
-/// Returns a stand-in for a malformed policy that reserves its name. Never in force.
-fn stand_in(name: &str) -> Written {
-    Written {
-        name: name.to_owned(),
-        effect: Effect::Deny,
-        description: None,
-        dry_run: false,
-        who: Who::default(),
-        what: What::default(),
-        when: None,
-        arguments: Default::default(),
-        other_arguments: None,
-        rate: None,
-        response: None,
-        approval: None,
     }
 }
 
@@ -263,6 +245,6 @@ fn form<T: DeserializeOwned>(
     }
     let reference = if cases { "`lockgate schema --cases`" } else { "`lockgate schema --policy`" };
     let left = layer.check_as::<T>(reference, problems);
-    damaged.extend_from_slice(&layer.damaged);
-    Some(Form { node, left, damaged, gone: layer.damaged })
+    damaged.extend(layer.damaged);
+    Some(Form { node, left, damaged })
 }

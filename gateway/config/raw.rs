@@ -2,24 +2,24 @@
 //! every key optional. Editors show the doc comments. Nothing here implements `Debug`, because
 //! values may be secrets.
 
-pub mod audit;
-mod http;
 mod server;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
-pub use audit::Audit;
-pub use http::{Admin, ApiPlace, Approvals, ClientAuth, Http, SignIn};
-use leaf::{List, Seconds, Text, Toggle, Whole};
-use lockgate_authn::{Anonymous, Claims, Scopes};
-use lockgate_policy::Allow;
+use leaf::{List, Text, Toggle, Whole};
+use lockgate_admin::Ready;
+use lockgate_authn::{Anonymous, Issuer, Scopes};
+use lockgate_listener::HttpSettings;
+use lockgate_policy::Lists;
 use lockgate_policy::pin::Pins;
 use lockgate_proxy::{Discovery, Group, Items, Limits, Names, ToolSearch};
-use lockgate_telemetry::Format;
+use lockgate_telemetry::{Export, Format, audit};
 pub use lockgate_text::setting as leaf;
 pub use server::{AuthProvider, Inherited, Server, ServerAuth, Transport};
+
+/// The default address of the gateway.
+pub const LISTEN: &str = "127.0.0.1:3001";
 
 lockgate_text::settings! {
     /// Configuration of Lockgate.
@@ -33,7 +33,7 @@ lockgate_text::settings! {
         pub profile: Profile,
         /// The name that clients see: `a-z`, `0-9` and `-`, at most 64 characters. Default
         /// `lockgate`.
-        pub name: Option<String> = Option<Text>,
+        pub name: String = Text | "lockgate",
         /// The display name that clients see; at most 200 characters.
         pub title: Option<String> = Option<Text>,
         /// Text that precedes the servers' own instructions; at most 16 KiB.
@@ -41,7 +41,7 @@ lockgate_text::settings! {
         /// Address and port to listen on, port 1024–65535; `[::]:3001` is every IPv6 and IPv4
         /// address. Default `127.0.0.1:3001`. Without authentication of callers (`auth`) only a
         /// loopback address.
-        pub listen: Option<String> = Option<Text>,
+        pub listen: String = Text | LISTEN,
         /// Further files of this configuration, such as one for each team: files, folders, or
         /// patterns such as `teams/*.yaml`, in or below this file's folder; at most 64. Different
         /// values for the same key are a mistake; `import`, `policy.files` and lists of `allow` and
@@ -59,13 +59,13 @@ lockgate_text::settings! {
         /// Built-in servers.
         pub builtin: Builtin,
         /// How clients reach the gateway over HTTP.
-        pub http: Http,
+        pub http: HttpSettings,
         /// Authentication of callers.
         pub auth: Auth,
         /// Signing of callers' identities for servers.
         pub identity: Identity,
         /// Permissions of callers.
-        pub policy: Policy,
+        pub policy: Lists,
         /// The form of exposed names.
         pub names: Names,
         /// How clients find tools that are not listed.
@@ -87,7 +87,7 @@ lockgate_text::settings! {
         /// Limits of the request path.
         pub limits: Limits,
         /// How the gateway reaches other hosts.
-        pub egress: Egress,
+        pub egress: lockgate_egress::Config,
         /// At least 32 characters, from which the keys of cursors and other tokens are derived.
         /// Without it, each start generates a new one. A reference: `${LOCKGATE_SECRET}` or
         /// `file:PATH`.
@@ -104,13 +104,13 @@ lockgate_text::settings! {
         /// Logging to stderr.
         pub log: Log,
         /// Traces and metrics.
-        pub telemetry: Telemetry,
+        pub telemetry: Export,
         /// Approved definitions of tools.
         pub pins: Pins,
         /// Notification of approvers about waiting calls.
         pub approvals: Approvals,
         /// The trail of decisions and outcomes.
-        pub audit: Audit,
+        pub audit: audit::Config,
         /// Health, readiness and metrics.
         pub admin: Admin,
     }
@@ -119,27 +119,6 @@ lockgate_text::settings! {
     #[derive(Default)]
     #[serde(rename_all = "lowercase")]
     pub enum Profile { #[default] Development, Production }
-
-    // `policy`: allow lists and rates.
-
-    pub struct Policy as "Policy" {
-        /// Policy files, folders of them, or patterns such as `policies/*.yaml`; relative to this
-        /// file. With at least one of them, the default is to deny.
-        pub files: Vec<String> = List,
-        /// Servers, by name.
-        pub servers: Allow,
-        /// Tools, by exposed name: `time__get_current_time`, or `time/get_current_time`. Production
-        /// requires it, or `files`.
-        pub tools: Allow,
-        /// Prompts, by exposed name.
-        pub prompts: Allow,
-        /// Resources and templates, by exposed URI.
-        pub resources: Allow,
-        /// Tool calls per caller and minute, 1–1000000; not limited without it.
-        pub calls_per_minute: Option<u32> = Option<Whole<1, 1_000_000, 0>>,
-        /// Completions per caller and minute, 1–1000000.
-        pub completions_per_minute: u32 = Whole<1, 1_000_000, 120>,
-    }
 
     // `catalogue.NAME`: servers that organisations may add.
 
@@ -163,36 +142,14 @@ lockgate_text::settings! {
     #[serde(rename_all = "snake_case")]
     pub enum AuthMethod { #[default] None, ApiKey, BearerToken, User, UserHeaders }
 
-    // `log` and `telemetry`: logs, traces and metrics.
+    // `log`.
 
     pub struct Log as "Log" {
         /// `off`, `error`, `warn`, `info`, `debug` or `trace`, also per module:
         /// `info,lockgate_proxy=debug`. Default `info`.
-        pub level: Option<String> = Option<Text>,
+        pub level: String = Text | "info",
         /// `text` or `json`, one object per line. Default `text`, in production `json`.
         pub format: Option<Format>,
-    }
-
-    pub struct Telemetry as "Telemetry" {
-        /// OTLP/HTTP endpoint for traces, such as `http://127.0.0.1:4318/v1/traces`; none without
-        /// it.
-        pub otlp: Option<String> = Option<Text>,
-        /// OTLP/HTTP endpoint for log records, such as `http://127.0.0.1:4318/v1/logs`; none
-        /// without it. They are also written to stderr.
-        pub otlp_logs: Option<String> = Option<Text>,
-        /// Headers for the collector, such as `Authorization: "Bearer ${OTLP_TOKEN}"`; at most 32.
-        pub headers: BTreeMap<String, String> = BTreeMap<String, Text>,
-        /// The gateway's name at the collector (`service.name`). Default `lockgate`.
-        pub service_name: Option<String> = Option<Text>,
-        /// Further attributes of the gateway there, such as `deployment.environment.name:
-        /// production`.
-        pub resource: BTreeMap<String, String> = BTreeMap<String, Text>,
-        /// Of a thousand traces that begin here, 0–1000 are recorded. Traces that a client began
-        /// follow the client's sampling decision.
-        pub samples_per_thousand: u16 = Whole<0, 1000, 1000>,
-        /// Distinct tools counted individually in metrics, 1–100000; further ones are counted as
-        /// `other`.
-        pub tools: usize = Whole<1, 100_000, 1000>,
     }
 
     // `builtin`: the list of built-in servers.
@@ -215,48 +172,6 @@ lockgate_text::settings! {
         pub web: Option<lockgate_tools::Web>,
     }
 
-    // `egress`: connections to other hosts.
-
-    pub struct Egress as "Egress" {
-        /// PEM file of certificate authorities, in addition to the system's; relative to this file.
-        pub ca_file: Option<PathBuf> = Option<Text>,
-        /// The HTTP proxy for servers, key sets, webhooks and the collector of spans, and for the
-        /// `web` tools unless they have their own. Never used for databases and Redis.
-        pub proxy: Option<Proxy>,
-        /// Hosts reached without the proxy: `name` (with all names below it), `.name` (only those
-        /// below it), an address, a network such as `10.0.0.0/8`, or `*`; each with or without
-        /// `:port`. This machine is always reached directly.
-        pub no_proxy: Vec<String> = List,
-        /// Read settings that are missing here from the environment: `HTTPS_PROXY`, `NO_PROXY`,
-        /// `SSL_CERT_FILE` and `SSL_CERT_DIR`.
-        pub from_environment: bool = Toggle<false>,
-        /// Time for name lookup, connect and TLS handshake together, 1–300 s.
-        pub connect_timeout: Duration = Seconds<1, 300, 10>,
-        /// Idle connections kept per server, 0–1024.
-        pub idle_connections: usize = Whole<0, 1024, 64>,
-        /// How long an idle connection is kept, 1–300 s. Should be shorter than the servers' own
-        /// timeout, often 5 s, so that no call uses a connection that is being closed.
-        pub idle_timeout: Duration = Seconds<1, 300, 4>,
-        /// Permitted addresses of servers that organisations add: `public`, also `private`
-        /// networks, or also this machine (`local`); never link-local and metadata addresses. On a
-        /// development gateway of a single machine, this machine is always permitted.
-        pub organisations: Reach,
-    }
-
-    pub struct Proxy as "EgressProxy" {
-        /// `http://host:port`. Required.
-        pub url: String = Text,
-        /// User name, if the proxy requires one.
-        pub user: Option<String> = Option<Text>,
-        /// Password. A reference: `${PROXY_PASSWORD}` or `file:PATH`.
-        pub password: Option<String> = Option<Text>,
-    }
-
-    /// The addresses that organisations may reach; each includes the previous ones.
-    #[derive(Default)]
-    #[serde(rename_all = "lowercase")]
-    pub enum Reach { #[default] Public, Private, Local }
-
     // `auth` and `identity`: authentication of callers, and signing of their identities.
 
     pub struct Auth as "Auth" {
@@ -276,30 +191,6 @@ lockgate_text::settings! {
         pub token_cache: usize = Whole<0, 1_000_000, 10_000>,
         /// Scopes that tokens and keys must have.
         pub scopes: Scopes,
-    }
-
-    /// Tokens are accepted if they are signed by this issuer for the endpoint that is called.
-    pub struct Issuer as "Issuer" {
-        /// The `iss` of its tokens, exactly: an https:// URL.
-        pub issuer: Option<String> = Option<Text>,
-        /// Address of its keys; by default taken from its metadata.
-        pub jwks_uri: Option<String> = Option<Text>,
-        /// Audiences accepted at every endpoint, besides the URL of the endpoint itself. Default
-        /// none.
-        pub audiences: Vec<String> = List,
-        /// Of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384 and EdDSA. Default `RS256,
-        /// PS256, ES256, ES384, EdDSA`.
-        pub algorithms: Option<Vec<String>> = Option<List>,
-        /// Names of its claims.
-        pub claims: Claims,
-        /// How often its keys are fetched, 10–86400 s.
-        pub refresh: Duration = Seconds<10, 86_400, 300>,
-        /// Least time between two fetches because of unknown keys, 1–3600 s.
-        pub cooldown: Duration = Seconds<1, 3600, 30>,
-        /// How long its keys are used while they cannot be fetched, 0–604800 s.
-        pub stale: Duration = Seconds<0, 604_800, 86_400>,
-        /// Tolerated difference between its clock and the gateway's, 0–300 s.
-        pub clock_skew: Duration = Seconds<0, 300, 30>,
     }
 
     pub struct Identity as "Identity" {
@@ -352,5 +243,77 @@ lockgate_text::settings! {
         /// The name in the certificate of all gateways; required with `http.tls`. `http.hosts` must
         /// accept it.
         pub tls_name: Option<String> = Option<Text>,
+    }
+
+    // `admin` and `approvals`: the interfaces for operators.
+
+    pub struct Admin as "Admin" {
+        /// Separate address for `/healthz`, `/readyz`, `/metrics` and the API, served by its own
+        /// thread; without it they are on `listen`. TLS, limits, Host and Origin are as on
+        /// `listen`; health and metrics are also answered without TLS and credentials.
+        pub listen: Option<String> = Option<Text>,
+        /// A bearer token for the complete `/metrics`, with names of servers, tools and rules,
+        /// without any other permission; at least 16 characters. A reference: `${SCRAPE_TOKEN}` or
+        /// `file:PATH`.
+        pub scrape_token: Option<String> = Option<Text>,
+        /// Where the API (`/api`) is served: `auto`, `everywhere` or `off`. It is on
+        /// `admin.listen`, and with `everywhere` also on `listen`, as with `auto` in development.
+        /// Default `auto`.
+        pub api: ApiPlace,
+        /// Operators of the whole gateway: `role:NAME`, `certificate:dns:NAME`, or `principal:` and
+        /// a caller as in policies; a final `*` matches any suffix. Default: API keys with the role
+        /// `operator`. In development also the user of this machine.
+        pub operators: Option<Vec<String>> = Option<List>,
+        /// Administrators of their own organisation, in the same form. Default: API keys with the
+        /// role `admin`.
+        pub admins: Option<Vec<String>> = Option<List>,
+        /// Further roles that administrators may give to keys of their organisation, besides their
+        /// own roles. Default: none.
+        pub grants: Vec<String> = List | [],
+        /// Address of a registry (API v0.1) whose remote servers administrators can add, such as
+        /// `https://registry.modelcontextprotocol.io`. Default: none.
+        pub import_registry: Option<String> = Option<Text>,
+        /// When `/readyz` returns 200: `started`, once every server of `servers` is connected or
+        /// has failed; `any`, while at least one is connected; `all`, while all enabled ones are.
+        /// Default `started`.
+        pub ready: Ready,
+        /// Signing in to the console through an identity provider (OpenID Connect).
+        pub sign_in: Option<SignIn>,
+    }
+
+    /// The gateway as a client of an OpenID provider. Holds a secret and so has no Debug.
+    pub struct SignIn as "SignIn" {
+        /// The provider, by its name in `auth.issuers`, whose keys, algorithms, clock skew and
+        /// claims apply.
+        pub issuer: Option<String> = Option<Text>,
+        /// The gateway's client id at the provider.
+        pub client_id: Option<String> = Option<Text>,
+        /// The gateway's client secret at the provider; none for a public client. A reference:
+        /// `${SIGN_IN_SECRET}` or `file:PATH`.
+        pub client_secret: Option<String> = Option<Text>,
+        /// Scopes requested from the provider; must include `openid`. Default `openid`.
+        pub scopes: Vec<String> = List | ["openid"],
+        /// Address of the console for browsers, such as `https://console.example.com`; the provider
+        /// redirects them to `/console/sign-in/callback` there. By default `http.public_url` or
+        /// `admin.listen`, depending on where the console is served.
+        pub console_url: Option<String> = Option<Text>,
+    }
+
+    /// Where the API is served.
+    #[derive(Default)]
+    #[serde(rename_all = "lowercase")]
+    pub enum ApiPlace { #[default] Auto, Everywhere, Off }
+
+    pub struct Approvals as "Approvals" {
+        /// Receives a message when a call starts to wait for approvers other than its caller.
+        pub webhook: Option<Webhook>,
+    }
+
+    pub struct Webhook as "Webhook" {
+        /// Address of the messages, which contain a link to the call; requires `http.public_url`.
+        pub url: Option<String> = Option<Text>,
+        /// Key that signs the messages (Standard Webhooks): `whsec_` and 24 to 64 random bytes in
+        /// base64. A reference: `${WEBHOOK_SECRET}` or `file:PATH`.
+        pub secret: Option<String> = Option<Text>,
     }
 }

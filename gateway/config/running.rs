@@ -8,7 +8,6 @@ use crate::load;
 use crate::loaded::Sources;
 use crate::problem::Report;
 use crate::raw::{ApiPlace, Profile};
-use crate::validate;
 
 const NEEDED: &[&[&str]] = &[&["listen"], &["admin", "listen"], &["admin", "api"], &["profile"]];
 
@@ -27,8 +26,7 @@ pub struct RunningAddresses {
 pub fn find_addresses(sources: &Sources) -> Result<RunningAddresses, Report> {
     let root = load::read_root(sources, NEEDED)?;
     let scheme = if root.http.tls.is_some() { "https" } else { "http" };
-    let listen = root.listen.as_deref().unwrap_or(validate::LISTEN);
-    let clients = url_of(scheme, listen);
+    let clients = url_of(scheme, &root.listen);
     let beside_clients = match root.admin.api {
         ApiPlace::Auto => root.profile == Profile::Development,
         ApiPlace::Everywhere => true,

@@ -25,12 +25,8 @@ use crate::raw::{Profile, Root};
 use crate::source::layer::Layers;
 use crate::source::node::Node;
 use crate::suggest;
-pub use egress::{NO_PROXY_VARIABLES, PROXY_VARIABLES};
 pub use server::is_own_header;
 
-/// The default address of the gateway.
-pub const LISTEN: &str = "127.0.0.1:3001";
-const NAME: &str = "lockgate";
 const NAME_CHARS: usize = 64;
 const TITLE_CHARS: usize = 200;
 const INSTRUCTIONS_BYTES: usize = 16 * 1024;
@@ -106,15 +102,15 @@ fn adapt_listener(
     connecting: Option<&url::Url>,
 ) {
     // A larger body would never fit.
-    let bytes = &mut listener.limits.body_bytes;
+    let bytes = &mut listener.http.body_bytes;
     *bytes = proxy.limits.bytes_in_flight.min(*bytes);
     if let Some(webhook) = &admin.webhook {
         // The approval page behind the webhook's links is the gateway's own.
-        listener.origins.push(webhook.link_base.origin().ascii_serialization());
+        listener.http.origins.push(webhook.link_base.origin().ascii_serialization());
     }
     if let Some(url) = connecting {
         // So are the pages that connect accounts.
-        listener.origins.push(url.origin().ascii_serialization());
+        listener.http.origins.push(url.origin().ascii_serialization());
     }
 }
 
@@ -257,8 +253,7 @@ impl Check<'_> {
     }
 
     fn proxy(&mut self, root: &Root) -> lockgate_proxy::Config {
-        let name = root.name.as_deref().unwrap_or(NAME);
-        if !is_slug(name) {
+        if !is_slug(&root.name) {
             let what = format!("must be 1 to {NAME_CHARS} of a-z, 0-9 and -");
             self.wrong_value("name", &what, "set the display name in `title`");
         }
@@ -266,7 +261,7 @@ impl Check<'_> {
         self.short("title", root.title.as_deref(), TITLE_CHARS);
         self.short("instructions", root.instructions.as_deref(), INSTRUCTIONS_BYTES);
         lockgate_proxy::Config {
-            name: name.to_string(),
+            name: root.name.clone(),
             title: root.title.clone(),
             instructions: root.instructions.clone(),
             names: root.names.clone(),
@@ -296,19 +291,17 @@ impl Check<'_> {
         let audit = self.audit(&root.audit);
         let default = if self.production { LogFormat::Json } else { LogFormat::Text };
         lockgate_telemetry::Config {
-            level: self.level(log.level.as_deref()),
+            level: self.level(&log.level),
             format: log.format.unwrap_or(default),
             otlp: self.collector("otlp", telemetry.otlp.as_deref(), "traces"),
             otlp_logs: self.collector("otlp_logs", telemetry.otlp_logs.as_deref(), "logs"),
             export: self.export(telemetry),
-            tools: telemetry.tools,
             audit,
         }
     }
 
     /// Returns the log filter, with other programs' level names translated.
-    fn level(&mut self, level: Option<&str>) -> String {
-        let given = level.unwrap_or("info");
+    fn level(&mut self, given: &str) -> String {
         let words: Vec<_> = given.split(',').map(|part| level_word(part.trim())).collect();
         let path = "log.level";
         let mut levels = words.iter().filter(|word| !word.contains(['=', ':', '[']));

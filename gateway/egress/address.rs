@@ -31,7 +31,7 @@ pub enum Class {
 }
 
 /// The addresses that a host may resolve to, depending on the source of its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Policy {
     /// The operator's own configuration: private networks and loopback are permitted; link-local,
     /// metadata, unspecified and multicast addresses only if the configuration contains that
@@ -46,6 +46,7 @@ pub enum Policy {
         loopback: bool,
     },
     /// Any other source, such as an upstream server: globally routable addresses alone.
+    #[default]
     Public,
 }
 

@@ -23,7 +23,7 @@ pub use crate::proxy::{Direct, Route, parse_network};
 pub use crate::tls::ClientCertificate;
 pub use address::{Class, Policy, RefusedUrl, classify};
 pub use body::{Body, BodyError};
-pub use config::Config;
+pub use config::{Config, Reach};
 pub use connect::{Connector, Stream};
 pub use error::{Cause, CertificateError, ConnectError, SendError, SetupError, describe};
 pub use guarded_client::{GuardedClient, GuardedError};

@@ -67,11 +67,6 @@ impl Proxy {
         &self.url
     }
 
-    /// Returns whether user and password are sent to it.
-    pub fn has_credentials(&self) -> bool {
-        self.authorization.is_some()
-    }
-
     pub(crate) fn failure(&self, authority: &str, cause: &ConnectError) -> ConnectError {
         let (host, port) = self.target.parts();
         let cause = match cause {
@@ -206,15 +201,10 @@ impl Route {
         &self.proxy
     }
 
-    /// Returns the entries of `no_proxy` as they are written.
-    pub fn direct(&self) -> impl Iterator<Item = &str> {
-        self.direct.iter().map(|direct| direct.text.as_str())
-    }
-
     /// Returns all exceptions, in the format of `NO_PROXY`.
     pub fn no_proxy(&self) -> String {
         let mut all = vec!["localhost", "127.0.0.1", "::1"];
-        all.extend(self.direct());
+        all.extend(self.direct.iter().map(|direct| direct.text.as_str()));
         all.join(",")
     }
 

@@ -97,13 +97,10 @@ async fn request<S: AsyncRead + Unpin>(stream: &mut S) -> Option<String> {
 
 pub(crate) fn config() -> Config {
     Config {
-        ca_file: None,
-        from_environment: false,
-        route: None,
         connect_timeout: Duration::from_secs(10),
         idle_connections: 4,
         idle_timeout: Duration::from_secs(60),
-        organisations: Policy::Public,
+        ..Config::default()
     }
 }
 

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockgate_egress::{Connector, Policy};
+use lockgate_egress::Connector;
 use lockgate_policy::file::Key;
 use lockgate_policy::{Allowance, LimitKey, Limiter, Quota, Reached, Subject, WhenAway};
 
@@ -35,13 +35,10 @@ fn quota(number: u32, period: u64, burst: u32, when_away: WhenAway) -> Quota {
 fn connector() -> Arc<Connector> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let config = lockgate_egress::Config {
-        ca_file: None,
-        from_environment: false,
-        route: None,
         connect_timeout: Duration::from_secs(5),
         idle_connections: 1,
         idle_timeout: Duration::from_secs(1),
-        organisations: Policy::Public,
+        ..lockgate_egress::Config::default()
     };
     Arc::new(Connector::new(&config).unwrap())
 }

@@ -79,12 +79,12 @@ impl From<ListenerResponse> for Routed {
 
 impl ListenerState {
     pub(crate) fn new(config: Config) -> Self {
-        let limits = &config.limits;
+        let http = &config.http;
         Self {
             origin_check: OriginCheck::new(&config),
-            sessions: Arc::new(Sessions::new(limits.connections)),
-            unfinished: UnfinishedBodies::new(limits.unfinished.clone()),
-            slots: Slots::new(limits.connections, limits.connections_per_address),
+            sessions: Arc::new(Sessions::new(http.connections)),
+            unfinished: UnfinishedBodies::new(http.body_limits()),
+            slots: Slots::new(http.connections, http.most_of_address()),
             turned_away: TurnedAway::new(),
             draining: AtomicBool::new(false),
             config,
@@ -127,10 +127,10 @@ impl ConnectionContext {
         B: Body<Data = Bytes>,
         P: HasBudget,
     {
-        let limits = &self.listener.config.limits;
+        let http = &self.listener.config.http;
         let bounds = BodyBounds {
-            bytes: limits.body_bytes,
-            time: limits.read_timeout,
+            bytes: http.body_bytes,
+            time: http.read_timeout,
             unfinished: &self.listener.unfinished,
             connection: &self.state.unfinished,
             principal: principal.key(),
@@ -170,7 +170,7 @@ impl Remote {
 
     /// Returns whether TLS is configured and the connection does not use it.
     pub fn lacks_encryption(&self) -> bool {
-        self.0.listener.config.tls.is_some() && !self.0.is_encrypted
+        self.0.listener.config.http.tls.is_some() && !self.0.is_encrypted
     }
 
     /// Reads the whole body of a request, and returns it with its hold on the budget.

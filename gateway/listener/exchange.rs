@@ -84,7 +84,7 @@ pub(crate) async fn answer_request(slots: Arc<Slots<Arrival, Answer>>) -> Answer
             if headers.capacity() > MAX_KEPT_HEADERS {
                 headers = HeaderMap::new();
             }
-            build_response(headers, reply, context.listener.config.keep_alive, held)
+            build_response(headers, reply, context.listener.config.http.keep_alive, held)
         }
         Ok(Routed::Response(response)) => *response,
         Err(refusal) => refusal.answer(&context.handler).map(ResponseBody::whole),
@@ -138,7 +138,7 @@ async fn route_request(
     };
     let config = &context.listener.config;
     let route = match config.audience {
-        Audience::Clients => parse_route(head.uri.path(), config.sse),
+        Audience::Clients => parse_route(head.uri.path(), config.http.sse),
         Audience::Operators => Route::Fallback,
     };
     *origin = checked;

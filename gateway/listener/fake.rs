@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::client_address::TrustedProxies;
-use crate::config::{BodyLimits, Config, Limits};
+use crate::config::{Config, HttpSettings};
 use crate::{Drain, Server};
 
 type Answer = dyn Fn(Exchange) -> BoxFuture<'static, Reply> + Send + Sync;
@@ -135,28 +135,24 @@ pub(crate) fn config() -> Config {
     Config {
         listen: "127.0.0.1:0".parse().unwrap(),
         audience: crate::config::Audience::Clients,
-        hosts: Vec::new(),
-        origins: vec!["https://app.example".into()],
         trusted_proxies: TrustedProxies::default(),
-        tls: None,
-        sse: true,
-        keep_alive: Duration::from_secs(15),
-        drain: Duration::ZERO,
         drains_when_idle: true,
-        limits: Limits {
+        http: HttpSettings {
+            origins: vec!["https://app.example".into()],
+            sse: true,
+            drain: Duration::ZERO,
             body_bytes: 1000,
             header_bytes: 2000,
             read_timeout: Duration::from_secs(10),
-            unfinished: BodyLimits {
-                rate: 100,
-                slow_per_connection: 2,
-                slow_per_principal: 3,
-                bytes_per_connection: 5000,
-                bytes_per_principal: 10_000,
-            },
             write_timeout: Duration::from_secs(10),
+            body_rate: 100,
+            slow_bodies_per_connection: 2,
+            slow_bodies_per_principal: 3,
+            unfinished_bytes_per_connection: 5000,
+            unfinished_bytes_per_principal: 10_000,
             connections: 100,
-            connections_per_address: 100,
+            connections_per_address: Some(100),
+            ..HttpSettings::default()
         },
     }
 }

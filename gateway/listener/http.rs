@@ -107,7 +107,8 @@ impl Server {
         let address = socket.local_addr();
         let address =
             address.map_err(|cause| BindError::Address { address: config.listen, cause })?;
-        let identity = config.tls.clone().map(ServerCertificate::load).transpose()?.map(Arc::new);
+        let identity =
+            config.http.tls.clone().map(ServerCertificate::load).transpose()?.map(Arc::new);
         Ok(Self { socket, address, listener: Arc::new(ListenerState::new(config)), identity })
     }
 
@@ -170,9 +171,9 @@ impl Server {
         let connections = Connections::new(Arc::clone(handler.budget()));
         self.listener.slots.add_loop(&connections);
         let app = Arc::new(LoopState::new(self.listener, self.identity, handler, fallback));
-        let limits = &app.listener.config.limits;
-        let head = limits.read_timeout;
-        let write = limits.write_timeout;
+        let settings = &app.listener.config.http;
+        let head = settings.read_timeout;
+        let write = settings.write_timeout;
         let tick = (head.min(write) / 4).clamp(MIN_TICK, MAX_TICK);
         let mut ticks = tokio::time::interval(tick);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -233,8 +234,8 @@ pub fn start_operators(
     service: Fallback,
 ) -> Result<SocketAddr, BindError> {
     let mut config = Config { listen: address, audience: Audience::Operators, ..clients.clone() };
-    config.limits.connections = MAX_OPERATORS;
-    config.limits.connections_per_address = MAX_OPERATORS;
+    config.http.connections = MAX_OPERATORS;
+    config.http.connections_per_address = Some(MAX_OPERATORS);
     let server = Server::bind(config)?;
     let address = server.address();
     let shutdown = Box::pin(pending());

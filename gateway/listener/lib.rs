@@ -31,7 +31,7 @@ mod tls;
 mod unfinished;
 
 pub use client_address::{ForwardedHeader, TrustedProxies};
-pub use config::{Audience, BodyLimits, Clients, Config, Limits, Tls};
+pub use config::{Audience, ClientAuth, Config, HttpSettings, Tls};
 pub use context::{Fallback, Remote, fallback};
 pub use gateway_handler::{DescribeRejection, GatewayHandler};
 pub use http::{BindError, Drain, Server, start_operators};

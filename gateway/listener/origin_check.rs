@@ -34,10 +34,11 @@ impl OriginCheck {
     pub(crate) fn new(config: &Config) -> Self {
         let bound = config.listen.ip();
         let bound = if bound.is_unspecified() { None } else { Some(bound.to_canonical()) };
-        let any_host = config.hosts.iter().any(|host| host == "*");
-        let hosts = config.hosts.iter().filter_map(|host| split(host));
+        let any_host = config.http.hosts.iter().any(|host| host == "*");
+        let hosts = config.http.hosts.iter().filter_map(|host| split(host));
         let hosts = hosts.map(|(name, port)| (name.to_ascii_lowercase(), port));
-        let origins = config.origins.iter().map(|origin| normalised(origin.trim_end_matches('/')));
+        let origins =
+            config.http.origins.iter().map(|origin| normalised(origin.trim_end_matches('/')));
         Self { any_host, hosts: hosts.collect(), bound, origins: origins.collect() }
     }
 

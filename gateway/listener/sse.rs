@@ -46,7 +46,7 @@ pub(crate) async fn open_stream(
         Method::OPTIONS => return Ok(answer_preflight(&head.headers, STREAM_METHODS).into()),
         _ => return Err(ListenerError::Method { allow: STREAM_METHODS }),
     }
-    let keep_alive = context.listener.config.keep_alive;
+    let keep_alive = context.listener.config.http.keep_alive;
     let credentials = context.credentials(&mut head.headers)?;
     let principal = match context.identify(&endpoint, &credentials).await {
         Ok(principal) => principal,

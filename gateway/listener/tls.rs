@@ -16,7 +16,7 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection};
 use rustls_pki_types::CertificateDer;
 use tokio_rustls::TlsAcceptor;
 
-use crate::config::{Clients, Tls};
+use crate::config::{ClientAuth, Tls};
 
 /// The reason a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -106,7 +106,7 @@ impl ServerCertificate {
 }
 
 fn take_stamps(files: &Tls) -> [FileStamp; 3] {
-    let clients = files.clients.as_ref().and_then(|clients| take_stamp(&clients.ca));
+    let clients = files.client_ca.as_deref().and_then(take_stamp);
     [take_stamp(&files.cert), take_stamp(&files.key), clients]
 }
 
@@ -128,11 +128,11 @@ fn load_material(files: &Tls) -> Result<Material, TlsError> {
     let mut expiry =
         CertificateExpiry { server: find_first_expiry(&certificates), client_authorities: None };
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let verifier = match &files.clients {
-        Some(clients) => {
-            let authorities = read_certificates(&clients.ca)?;
+    let verifier = match &files.client_ca {
+        Some(path) => {
+            let authorities = read_certificates(path)?;
             expiry.client_authorities = find_first_expiry(&authorities);
-            make_verifier(clients, authorities, Arc::clone(&provider))?
+            make_verifier(path, files.client_auth, authorities, Arc::clone(&provider))?
         }
         None => WebPkiClientVerifier::no_client_auth(),
     };
@@ -170,20 +170,23 @@ fn make_config(
 }
 
 fn make_verifier(
-    clients: &Clients,
+    path: &Path,
+    client_auth: ClientAuth,
     authorities: Vec<CertificateDer<'static>>,
     provider: Arc<rustls::crypto::CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
-    let path = &clients.ca;
     let mut roots = RootCertStore::empty();
     for certificate in authorities {
         if let Err(cause) = roots.add(certificate) {
-            return Err(TlsError::Authority { path: path.clone(), cause });
+            return Err(TlsError::Authority { path: path.to_owned(), cause });
         }
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-    let builder = if clients.required { builder } else { builder.allow_unauthenticated() };
-    builder.build().map_err(|cause| TlsError::Authorities { path: path.clone(), cause })
+    let builder = match client_auth {
+        ClientAuth::Required => builder,
+        ClientAuth::Optional => builder.allow_unauthenticated(),
+    };
+    builder.build().map_err(|cause| TlsError::Authorities { path: path.to_owned(), cause })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockgate_text::setting::List;
+use lockgate_text::setting::{List, Whole, Written};
 use lockgate_text::settings;
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use crate::file::{Effect, Key, Policy, Rate, What};
 const MAX_SHOWN: usize = 200;
 
 /// The policies of a configuration, as written.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The lists of the configuration file, a short form of policies.
     pub lists: Lists,
@@ -21,29 +21,20 @@ pub struct Config {
     pub documents: Vec<Document>,
 }
 
+/// Allows everything, at any rate.
+impl Default for Config {
+    fn default() -> Self {
+        let lists = Lists { completions_per_minute: None, ..Lists::default() };
+        Self { lists, documents: Vec::new() }
+    }
+}
+
 impl Config {
     /// Returns a hash of the policies as written.
     pub(crate) fn fingerprint(&self) -> [u8; 32] {
         // Different policies have different texts, because texts are quoted.
         *blake3::hash(format!("{self:?}").as_bytes()).as_bytes()
     }
-}
-
-/// The lists of the configuration file, a short form of policies.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lists {
-    /// Slugs of the servers that clients may see and use.
-    pub servers: Allow,
-    /// Exposed names (`slug__tool` or `slug/tool`) of the tools that clients may see and call.
-    pub tools: Allow,
-    /// Exposed names of the prompts that clients may see and get.
-    pub prompts: Allow,
-    /// Exposed URIs of the resources and templates that clients may see and read.
-    pub resources: Allow,
-    /// Limit of `tools/call` per principal and minute; unlimited if `None`.
-    pub calls_per_minute: Option<u32>,
-    /// Limit of `completion/complete` per principal and minute; unlimited if `None`.
-    pub completions_per_minute: Option<u32>,
 }
 
 impl Lists {
@@ -60,6 +51,28 @@ impl Lists {
 }
 
 settings! {
+    // The lists of the configuration file, a short form of policies, and the names of policy files.
+
+    #[derive(Debug)]
+    pub struct Lists as "Policy" {
+        /// Policy files, folders of them, or patterns such as `policies/*.yaml`; relative to this
+        /// file. With at least one of them, the default is to deny.
+        pub files: Vec<String> = List,
+        /// Servers, by name.
+        pub servers: Allow,
+        /// Tools, by exposed name: `time__get_current_time`, or `time/get_current_time`. Production
+        /// requires it, or `files`.
+        pub tools: Allow,
+        /// Prompts, by exposed name.
+        pub prompts: Allow,
+        /// Resources and templates, by exposed URI.
+        pub resources: Allow,
+        /// Tool calls per caller and minute, 1–1000000; not limited without it.
+        pub calls_per_minute: Option<u32> = Option<Whole<1, 1_000_000, 0>>,
+        /// Completions per caller and minute, 1–1000000.
+        pub completions_per_minute: Option<u32> = Whole<1, 1_000_000, 120> => limited,
+    }
+
     /// An item is allowed if an `allow` pattern matches it and no `deny` pattern does.
     #[derive(Debug)]
     pub struct Allow as "Allow" {
@@ -68,6 +81,10 @@ settings! {
         /// Patterns that take precedence over `allow`. Default none.
         pub deny: Vec<String> = List,
     }
+}
+
+fn limited(given: Whole<1, 1_000_000, 120>) -> Option<u32> {
+    Some(given.plain())
 }
 
 impl Allow {

@@ -9,7 +9,7 @@ use lockgate_policy::pin::Pins;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::name::Separator;
 use lockgate_protocol::{list, scan};
-use lockgate_text::setting::{List, Seconds, Size, Text, Toggle, Whole, Written, list_or};
+use lockgate_text::setting::{List, Seconds, Size, Text, Toggle, Whole, Written};
 use lockgate_text::settings;
 
 use crate::items::Compose;
@@ -79,7 +79,7 @@ settings! {
         /// Names of 2 to 100 servers with equal tools.
         pub servers: BTreeSet<String> = List,
         /// The argument that selects the server.
-        pub argument: String = Option<Text> => or_empty,
+        pub argument: String = Text | "",
     }
 
     /// Rules for building exposed names from a server's slug and a tool's own name.
@@ -108,7 +108,7 @@ settings! {
         pub synonyms: BTreeMap<String, Vec<String>> = BTreeMap<String, List>,
         /// Names of clients (`clientInfo.name`) that load definitions on demand. Default
         /// `claude-code`.
-        pub deferring: BTreeSet<String> = Option<List> => or_claude_code,
+        pub deferring: BTreeSet<String> = List | ["claude-code"],
         /// A server of embeddings, with which tools are also found by meaning.
         pub embeddings: Option<EmbeddingServer>,
     }
@@ -117,9 +117,9 @@ settings! {
     pub struct EmbeddingServer as "EmbeddingServer" {
         /// Address of an endpoint like that of OpenAI, such as
         /// `http://127.0.0.1:11434/v1/embeddings`.
-        pub url: String = Option<Text> => or_empty,
+        pub url: String = Text | "",
         /// Name of the model.
-        pub model: String = Option<Text> => or_empty,
+        pub model: String = Text | "",
         /// Headers for the server, such as `Authorization: "Bearer ${EMBEDDINGS_KEY}"`; at most 32.
         pub headers: BTreeMap<String, String> = BTreeMap<String, Text>,
         /// How long a search waits for the vector of its query, 1–30 s.
@@ -237,14 +237,6 @@ impl Limits {
 /// The value 0 is replaced according to `memory`.
 fn or_zero(given: Option<Size<0x10_0000, 0x4_0000_0000, 0>>) -> usize {
     given.map_or(0, Written::plain)
-}
-
-fn or_empty(given: Option<Text>) -> String {
-    given.unwrap_or_default().0
-}
-
-fn or_claude_code(given: Option<List>) -> BTreeSet<String> {
-    list_or(given, &["claude-code"]).into_iter().collect()
 }
 
 // Omits the secret.

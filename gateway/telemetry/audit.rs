@@ -18,7 +18,10 @@ mod writer;
 
 use std::time::Duration;
 
-pub use config::{ClientFiles, Config, Facility, Forward, OnFull, Output, Redact, Syslog, Webhook};
+pub use config::{
+    ClientFiles, Config, Facility, Forward, OnFull, Output, OutputKind, Redact, Syslog,
+    SyslogSettings, Webhook, WebhookSettings,
+};
 pub use event::{
     Approval, Arguments, Asked, Decision, DryRunDenial, MAX_TEXT, Refused, RefusedToken,
 };

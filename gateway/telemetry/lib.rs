@@ -20,6 +20,7 @@ mod trace;
 
 use std::collections::BTreeMap;
 
+use lockgate_text::setting::{Text, Whole};
 use lockgate_text::settings;
 
 pub use batches::{ExportError, Way};
@@ -50,42 +51,41 @@ pub struct Config {
     pub otlp: Option<url::Url>,
     /// OTLP/HTTP endpoint for log lines, such as `http://127.0.0.1:4318/v1/logs`.
     pub otlp_logs: Option<url::Url>,
-    /// Settings of both exports.
     pub export: Export,
-    /// Tools counted individually; further tools are counted together as `other`.
-    pub tools: usize,
     pub audit: Option<audit::Config>,
 }
 
-/// Settings of exports to a collector.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Export {
-    /// Headers for the collector, which may be secret.
-    pub headers: BTreeMap<String, String>,
-    pub service_name: String,
-    /// Further attributes of the process.
-    pub resource: BTreeMap<String, String>,
-    /// Recorded traces per thousand that begin here.
-    pub sampled: u16,
-}
-
-impl Default for Export {
-    fn default() -> Self {
-        Self {
-            headers: BTreeMap::new(),
-            service_name: "lockgate".to_owned(),
-            resource: BTreeMap::new(),
-            sampled: 1000,
-        }
-    }
-}
-
-// Hides the headers.
-lockgate_text::debug_fields!(Export: service_name, resource, sampled);
-
 settings! {
+    // Exports to a collector, and the bounds of metrics.
+
+    pub struct Export as "Telemetry" {
+        /// OTLP/HTTP endpoint for traces, such as `http://127.0.0.1:4318/v1/traces`; none without
+        /// it.
+        pub otlp: Option<String> = Option<Text>,
+        /// OTLP/HTTP endpoint for log records, such as `http://127.0.0.1:4318/v1/logs`; none
+        /// without it. They are also written to stderr.
+        pub otlp_logs: Option<String> = Option<Text>,
+        /// Headers for the collector, such as `Authorization: "Bearer ${OTLP_TOKEN}"`; at most 32.
+        pub headers: BTreeMap<String, String> = BTreeMap<String, Text>,
+        /// The gateway's name at the collector (`service.name`). Default `lockgate`.
+        pub service_name: String = Text | "lockgate",
+        /// Further attributes of the gateway there, such as `deployment.environment.name:
+        /// production`.
+        pub resource: BTreeMap<String, String> = BTreeMap<String, Text>,
+        /// Of a thousand traces that begin here, 0–1000 are recorded. Traces that a client began
+        /// follow the client's sampling decision.
+        @serde(rename = "samples_per_thousand")
+        pub sampled: u16 = Whole<0, 1000, 1000>,
+        /// Distinct tools counted individually in metrics, 1–100000; further ones are counted as
+        /// `other`.
+        pub tools: usize = Whole<1, 100_000, 1000>,
+    }
+
     /// The format of log lines on stderr: readable text, in colour on a terminal, or one JSON
     /// object per line.
     #[serde(rename_all = "lowercase")]
     pub enum Format { Text, Json }
 }
+
+// Hides headers and addresses.
+lockgate_text::debug_fields!(Export: service_name, resource, sampled, tools);

@@ -102,7 +102,7 @@ lockgate_text::debug_fields!(Metrics);
 impl Metrics {
     pub fn new(config: &Config) -> Self {
         let statuses = (0..STATUS_COUNT).map(|_| AtomicU64::new(0)).collect();
-        let numbers = Numbers { tools: config.tools, statuses, ..Numbers::default() };
+        let numbers = Numbers { tools: config.export.tools, statuses, ..Numbers::default() };
         // The process starts with a valid configuration.
         numbers.last_reload.store(now(), Relaxed);
         Self(Arc::new(numbers))

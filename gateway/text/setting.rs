@@ -254,6 +254,12 @@ impl<const DEFAULT: bool> Serialize for Toggle<DEFAULT> {
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Text(pub String);
 
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct TextVisitor;
@@ -283,6 +289,12 @@ pub struct List(pub Vec<String>);
 
 /// Maximum items of a list.
 const MAX_ITEMS: usize = 1000;
+
+impl<const N: usize> From<[&str; N]> for List {
+    fn from(items: [&str; N]) -> Self {
+        Self(items.map(str::to_owned).to_vec())
+    }
+}
 
 impl<'de> Deserialize<'de> for List {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -315,14 +327,6 @@ impl<'de> Deserialize<'de> for List {
             )));
         }
         Ok(Self(list))
-    }
-}
-
-/// Returns the given list, or its default.
-pub fn list_or(given: Option<List>, default: &[&str]) -> Vec<String> {
-    match given {
-        Some(List(list)) => list,
-        None => default.iter().map(ToString::to_string).collect(),
     }
 }
 

@@ -33,13 +33,10 @@ pub(crate) struct Rig {
 
 pub(crate) fn rig(config: &Config) -> Rig {
     let egress = lockgate_egress::Config {
-        ca_file: None,
-        from_environment: false,
-        route: None,
         connect_timeout: Duration::from_secs(5),
         idle_connections: 4,
         idle_timeout: Duration::from_secs(5),
-        organisations: lockgate_egress::Policy::Public,
+        ..lockgate_egress::Config::default()
     };
     let (events, heard) = tokio::sync::broadcast::channel(64);
     let about = About {

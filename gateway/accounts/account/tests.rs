@@ -18,13 +18,10 @@ const SERVER: &str = "http://127.0.0.1:9/mcp";
 
 pub(crate) fn egress() -> lockgate_egress::Config {
     lockgate_egress::Config {
-        ca_file: None,
-        from_environment: false,
-        route: None,
         connect_timeout: Duration::from_secs(5),
         idle_connections: 1,
         idle_timeout: Duration::from_secs(5),
-        organisations: Policy::Public,
+        ..lockgate_egress::Config::default()
     }
 }
 

@@ -10,19 +10,14 @@ use serde_json::json;
 
 use super::parts::MAX_TOKEN;
 use super::*;
-use crate::config::{Claims, Config, Issuer as Named, Scopes};
+use crate::config::{Config, Issuer as Named, Scopes};
 
 pub(crate) fn issuer(url: &str) -> Named {
     Named {
         issuer: url.into(),
-        jwks: None,
-        audiences: Vec::new(),
         algorithms: vec![Algorithm::ES256, Algorithm::RS256, Algorithm::EdDSA],
-        claims: Claims::default(),
-        refresh: Duration::from_secs(300),
-        cooldown: Duration::from_secs(30),
         stale: Duration::from_secs(3600),
-        skew: Duration::from_secs(30),
+        ..Named::default()
     }
 }
 

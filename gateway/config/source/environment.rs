@@ -6,7 +6,13 @@ pub mod opentelemetry;
 
 use std::collections::BTreeMap;
 
+use lockgate_text::percent;
+use lockgate_text::setting::Toggle;
+use url::Url;
+
+use super::decode::decode;
 use super::json;
+use super::layer::{Layers, items};
 use super::node::{Node, Value};
 use crate::loaded::Flags;
 use crate::problem::{Problem, Problems, ValuePlace};
@@ -141,4 +147,71 @@ pub fn flags(flags: &Flags) -> Node {
         }
     }
     root
+}
+
+// `egress.from_environment`: the proxy and its exceptions from other programs' variables.
+
+/// Conventional variables for the proxy of `https` URLs; the first that is set is used.
+pub const PROXY_VARIABLES: [&str; 2] = ["HTTPS_PROXY", "https_proxy"];
+const NO_PROXY_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
+
+/// Reads these variables into the strongest layer, if the weaker ones permit it.
+pub fn network(env: &BTreeMap<String, String>, weaker: &Layers, problems: &mut Problems) -> Node {
+    let mut root = Node::map(ValuePlace::Nowhere);
+    let permission = ["egress", "from_environment"];
+    let permitted = weaker.given(&permission).and_then(|node| decode(&node.to_figment()).ok());
+    if !permitted.is_some_and(|Toggle::<false>(is)| is) {
+        return root;
+    }
+    if weaker.given(&["egress", "proxy"]).is_none()
+        && let Some((name, text)) = find_first(env, PROXY_VARIABLES)
+    {
+        let place = ValuePlace::Variable(name.to_owned());
+        let proxy = read_proxy(text);
+        if proxy.is_none() {
+            let what = format!("{name} is not http://host:port or http://user:password@host:port");
+            let hint = "correct the variable, or set the proxy in `egress.proxy`";
+            problems.error(weaker.place(&permission), permission.join("."), what, hint);
+        }
+        for (key, value) in proxy.into_iter().flatten() {
+            root.put(&["egress", "proxy", key], Node::text(value, place.clone()));
+        }
+    }
+    if let Some((name, text)) = find_first(env, NO_PROXY_VARIABLES) {
+        let place = ValuePlace::Variable(name.to_owned());
+        let mut all = items(weaker.given(&["egress", "no_proxy"]));
+        let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+        all.extend(entries.map(|entry| Node::text(entry, place.clone())));
+        root.put(&["egress", "no_proxy"], Node::new(Value::List(all), place));
+    }
+    root
+}
+
+/// Returns the keys and values of a proxy's URL.
+fn read_proxy(text: &str) -> Option<Vec<(&'static str, String)>> {
+    let scheme = if text.contains("://") { "" } else { "http://" };
+    let mut url = Url::parse(&format!("{scheme}{text}")).ok()?;
+    let mut settings = Vec::new();
+    if !url.username().is_empty() || url.password().is_some() {
+        let parts = [("user", url.username()), ("password", url.password().unwrap_or(""))];
+        for (key, part) in parts {
+            let text = String::from_utf8(percent::decode_strictly(part)?).ok()?;
+            settings.push((key, Some(text).filter(|text| !text.contains(char::is_control))?));
+        }
+        url.set_username("").ok()?;
+        url.set_password(None).ok()?;
+    }
+    settings.push(("url", url.to_string()));
+    is_proxy(&url).then_some(settings)
+}
+
+/// Checks for `http://host:port` without other parts.
+pub fn is_proxy(url: &Url) -> bool {
+    url.scheme() == "http"
+        && url.host().is_some()
+        && url.username().is_empty()
+        && url.password().is_none()
+        && matches!(url.path(), "" | "/")
+        && url.query().is_none()
+        && url.fragment().is_none()
 }

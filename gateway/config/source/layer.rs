@@ -241,6 +241,12 @@ impl Layers {
         self.0.iter().rev().find_map(|layer| layer.root.get(path))
     }
 
+    /// Returns the strongest value at `path`. Null counts as not set.
+    pub fn given<S: AsRef<str>>(&self, path: &[S]) -> Option<&Node> {
+        let mut given = self.0.iter().rev().filter_map(|layer| layer.root.get(path));
+        given.find(|node| !matches!(node.value, Value::Null))
+    }
+
     /// Returns the place to report for `path`, or for the nearest section above that exists.
     pub fn place<S: AsRef<str>>(&self, path: &[S]) -> ValuePlace {
         let mut above = (1..=path.len()).rev();

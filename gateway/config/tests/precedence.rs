@@ -148,10 +148,10 @@ fn variables_reach_every_kind_of_value() {
         .env("LOCKGATE_HTTP__SSE", "true")
         .env("LOCKGATE_HTTP__BODY_BYTES", "1MiB");
     let config = given.loaded().config;
-    assert_eq!(config.listener.hosts, ["a.example", "b.example"]);
+    assert_eq!(config.listener.http.hosts, ["a.example", "b.example"]);
     assert_eq!(config.policy.lists.tools.allow.unwrap(), ["{a,b}__*", "c__*"]);
-    assert!(config.listener.sse);
-    assert_eq!(config.listener.limits.body_bytes, 1 << 20);
+    assert!(config.listener.http.sse);
+    assert_eq!(config.listener.http.body_bytes, 1 << 20);
     let [time, other] = &config.servers[..] else { panic!() };
     assert_eq!(time.call_timeout.as_secs(), 120);
     let lockgate_upstream::Transport::Stdio { args, env, .. } = &time.transport else { panic!() };

@@ -2,14 +2,14 @@
 //! while callers cannot authenticate.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 use lockgate_admin::ClientsAddress;
 use lockgate_authn::{Holder, RoleHolders};
 use lockgate_egress::parse_network;
+use lockgate_listener::HttpSettings;
 
-use super::{Check, LISTEN};
+use super::Check;
 use crate::problem::ValuePlace;
 use crate::raw::{self, Root};
 
@@ -18,41 +18,31 @@ const MAX_ROLE: usize = 256;
 
 impl Check<'_> {
     pub fn listener(&mut self, root: &Root, has_key: bool) -> Option<lockgate_listener::Config> {
-        let listen = self.address("listen", root.listen.as_deref().unwrap_or(LISTEN), has_key);
-        let http = &root.http;
-        let tls = self.tls(http);
-        let hosts = self.hosts(&http.hosts);
-        let origins = self.origins(&http.origins);
+        let listen = self.address("listen", &root.listen, has_key);
+        let mut http = root.http.clone();
+        self.check_tls(&http);
+        // The listener does not depend on these settings.
+        http.public_url = None;
+        http.privileged_ports = false;
+        http.connections_per_address = Some(http.most_of_address());
+        http.hosts = self.hosts(&http.hosts);
+        http.origins = self.origins(&http.origins);
         // Without a credential the address is not bound, and only that mistake matters.
         if let Some(listen) = listen
             && has_key
         {
-            self.exposed(listen, tls.is_some(), &hosts);
+            self.exposed(listen, &http);
         }
         Some(lockgate_listener::Config {
             listen: listen?,
             audience: lockgate_listener::Audience::Clients,
-            hosts,
-            origins,
             trusted_proxies: lockgate_listener::TrustedProxies {
                 networks: self.networks("http.trusted_proxies", &http.trusted_proxies),
                 header: http.forwarded_header,
             },
-            tls,
-            sse: http.sse,
-            keep_alive: http.keep_alive,
-            drain: http.drain,
             // A gateway on a development machine has no load balancer in front.
             drains_when_idle: self.production || self.given("http.drain").is_some(),
-            limits: lockgate_listener::Limits {
-                body_bytes: http.body_bytes,
-                header_bytes: http.header_bytes,
-                read_timeout: http.read_timeout,
-                unfinished: body_limits(http),
-                write_timeout: http.write_timeout,
-                connections: http.connections,
-                connections_per_address: http.most_of_address(),
-            },
+            http,
         })
     }
 
@@ -89,7 +79,7 @@ impl Check<'_> {
                 operators: self.holders("operators", raw.operators.as_deref(), "operator"),
                 admins: self.holders("admins", raw.admins.as_deref(), "admin"),
             },
-            grants: self.grants(raw.grants.as_deref().unwrap_or_default()),
+            grants: self.grants(&raw.grants),
             clients_address: ClientsAddress::default(),
             import_registry: import_registry
                 .and_then(|url| self.remote_url("admin.import_registry", url)),
@@ -147,54 +137,44 @@ impl Check<'_> {
     }
 
     /// Warns of probable oversights if others can reach the gateway.
-    fn exposed(&mut self, listen: SocketAddr, tls: bool, hosts: &[String]) {
+    fn exposed(&mut self, listen: SocketAddr, http: &HttpSettings) {
         if is_loopback(listen.ip()) {
             return;
         }
-        if !tls && !self.is_damaged("http.tls") {
+        if http.tls.is_none() && !self.is_damaged("http.tls") {
             let hint = "set `http.tls`, or put a proxy with TLS in front";
             self.warning("listen", "the key crosses the network unencrypted", hint);
         }
-        if listen.ip().is_unspecified() && hosts.is_empty() {
+        if listen.ip().is_unspecified() && http.hosts.is_empty() {
             let what = "requests with a host name are rejected";
             self.warning("listen", what, "add the host name to `http.hosts`");
         }
     }
 
-    fn tls(&mut self, http: &raw::Http) -> Option<lockgate_listener::Tls> {
-        let raw = http.tls.as_ref()?;
-        let cert = self.tls_file("cert", raw.cert.as_deref());
-        let key = self.tls_file("key", raw.key.as_deref());
-        let clients = raw.client_ca.as_ref().map(|file| lockgate_listener::Clients {
-            ca: self.file("http.tls.client_ca", file),
-            required: raw.client_auth == raw::ClientAuth::Required,
-        });
-        let tls = lockgate_listener::Tls { cert: cert?, key: key?, clients };
-        self.check_tls(&tls);
-        Some(tls)
-    }
-
-    /// Reports mistakes in TLS files that would prevent the start. Missing files were reported
-    /// before.
-    fn check_tls(&mut self, tls: &lockgate_listener::Tls) {
-        let has_authorities = tls.clients.as_ref().is_none_or(|clients| clients.ca.is_file());
-        if tls.cert.is_file()
-            && tls.key.is_file()
-            && has_authorities
-            && let Err(error) = tls.check()
-        {
+    /// Reports mistakes in TLS files that would prevent the start.
+    fn check_tls(&mut self, http: &HttpSettings) {
+        let Some(tls) = &http.tls else { return };
+        let files = [
+            ("cert", Some(&tls.cert)),
+            ("key", Some(&tls.key)),
+            ("client_ca", tls.client_ca.as_ref()),
+        ];
+        let mut are_complete = true;
+        for (name, file) in files {
+            let path = format!("http.tls.{name}");
+            let Some(file) = file else { continue };
+            are_complete &= file.is_file();
+            if file.as_os_str().is_empty() {
+                let what = "is required: TLS needs both `cert` and `key`";
+                self.absent(&path, what, "set it to a PEM file");
+            } else {
+                self.file(&path, file);
+            }
+        }
+        if are_complete && let Err(error) = tls.check() {
             let hint = "use PEM files: a certificate with its chain, its key, and authorities";
             self.error("http.tls", error.to_string(), hint);
         }
-    }
-
-    fn tls_file(&mut self, name: &str, file: Option<&Path>) -> Option<PathBuf> {
-        let path = format!("http.tls.{name}");
-        if file.is_none() {
-            let what = "is required: TLS needs both `cert` and `key`";
-            self.absent(&path, what, "set it to a PEM file");
-        }
-        file.map(|file| self.file(&path, file))
     }
 
     fn hosts(&mut self, hosts: &[String]) -> Vec<String> {
@@ -220,20 +200,8 @@ impl Check<'_> {
 }
 
 /// Returns whether the configuration implies a reverse proxy in front.
-fn is_behind_proxy(http: &raw::Http) -> bool {
+fn is_behind_proxy(http: &HttpSettings) -> bool {
     !http.hosts.is_empty() || http.public_url.is_some() || !http.trusted_proxies.is_empty()
-}
-
-/// Returns the body limits, raised to admit a single body of the maximum size.
-fn body_limits(http: &raw::Http) -> lockgate_listener::BodyLimits {
-    let largest = http.body_bytes;
-    lockgate_listener::BodyLimits {
-        rate: http.body_rate,
-        slow_per_connection: http.slow_bodies_per_connection,
-        slow_per_principal: http.slow_bodies_per_principal,
-        bytes_per_connection: http.unfinished_bytes_per_connection.max(largest),
-        bytes_per_principal: http.unfinished_bytes_per_principal.max(largest),
-    }
 }
 
 fn is_loopback(ip: IpAddr) -> bool {

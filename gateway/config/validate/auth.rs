@@ -17,14 +17,12 @@ const MAX_ISSUERS: usize = 32;
 const PATTERN_BYTES: usize = 1024;
 const ALGORITHMS: [&str; 9] =
     ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"];
-const DEFAULT: [&str; 5] = ["RS256", "PS256", "ES256", "ES384", "EdDSA"];
 
 impl Check<'_> {
     pub fn auth(&mut self, root: &Root) -> authn::Config {
         let raw = &root.auth;
         self.check_scopes(&raw.scopes);
         let config = authn::Config {
-            role_holders: authn::RoleHolders::default(),
             key: self.key(raw.key.as_deref()),
             keys: self.keys(root),
             keys_file: raw.keys_file.clone(),
@@ -34,11 +32,9 @@ impl Check<'_> {
             certificates: matches!(&root.http.tls, Some(tls) if tls.client_ca.is_some()),
             anonymous: raw.anonymous.unwrap_or_default(),
             scopes: raw.scopes.clone(),
-            // Set once the console's address is known.
-            sign_in: None,
             keeps_tokens: exchanges_tokens(root),
-            // Set from `identity`, which is a separate section.
-            signer: None,
+            // The rest belongs to other sections.
+            ..authn::Config::default()
         };
         self.admission(&config);
         config
@@ -117,10 +113,11 @@ impl Check<'_> {
         all
     }
 
-    fn issuer(&mut self, raw: &raw::Issuer) -> Option<authn::Issuer> {
+    fn issuer(&mut self, raw: &authn::Issuer) -> Option<authn::Issuer> {
         let path = "issuer";
         let hint = "set it to the `iss` of its tokens, such as https://login.example.com";
-        let issuer = self.required(path, raw.issuer.as_ref(), hint)?;
+        let given = Some(&raw.issuer).filter(|issuer| !issuer.is_empty());
+        let issuer = self.required(path, given, hint)?;
         self.secure_url(path, issuer, hint);
         let jwks = raw.jwks_uri.as_ref();
         let jwks = jwks
@@ -130,22 +127,11 @@ impl Check<'_> {
             let hint = "use the value that the issuer puts into `aud`";
             self.item_error("audiences", at, what, hint);
         }
-        Some(authn::Issuer {
-            issuer: issuer.clone(),
-            jwks,
-            audiences: raw.audiences.clone(),
-            algorithms: self.algorithms(raw.algorithms.as_deref()),
-            claims: raw.claims.clone(),
-            refresh: raw.refresh,
-            cooldown: raw.cooldown,
-            stale: raw.stale,
-            skew: raw.clock_skew,
-        })
+        let algorithms = self.algorithms(&raw.algorithm_names);
+        Some(authn::Issuer { jwks, algorithms, ..raw.clone() })
     }
 
-    fn algorithms(&mut self, raw: Option<&[String]>) -> Vec<authn::Algorithm> {
-        let default = DEFAULT.map(str::to_owned);
-        let named = raw.unwrap_or(&default);
+    fn algorithms(&mut self, named: &[String]) -> Vec<authn::Algorithm> {
         if named.is_empty() {
             self.error("algorithms", "must not be empty", "remove it for the default");
         }
@@ -196,8 +182,7 @@ impl Check<'_> {
         if needs_none && !has_users(root) {
             return None;
         }
-        let listen = root.listen.as_deref().unwrap_or(super::LISTEN);
-        let listen = listen.replace("localhost:", "127.0.0.1:");
+        let listen = root.listen.replace("localhost:", "127.0.0.1:");
         let url = listen.parse().ok().and_then(|listen| super::local_url(listen, root));
         if url.is_none() {
             let what = "is required: tokens are issued for the address that clients use";
@@ -337,7 +322,7 @@ impl Check<'_> {
         let client_id = self.client_id(raw.client_id.as_deref());
         let client_secret =
             self.client_secret("admin.sign_in.client_secret", raw.client_secret.as_deref());
-        let scopes = self.sign_in_scopes(raw.scopes.as_deref());
+        let scopes = self.sign_in_scopes(&raw.scopes);
         let mut redirect = self.console_url(root, raw, authn, admin)?;
         redirect.set_path(CALLBACK);
         Some(authn::SignIn {
@@ -362,7 +347,7 @@ impl Check<'_> {
             return None;
         };
         // An invalid issuer is reported in `auth.issuers`.
-        issuer.issuer.clone()
+        Some(issuer.issuer.clone())
     }
 
     fn client_id(&mut self, raw: Option<&str>) -> Option<String> {
@@ -376,9 +361,8 @@ impl Check<'_> {
         Some(id.to_owned())
     }
 
-    fn sign_in_scopes(&mut self, raw: Option<&[String]>) -> Vec<String> {
+    fn sign_in_scopes(&mut self, scopes: &[String]) -> Vec<String> {
         let path = "admin.sign_in.scopes";
-        let Some(scopes) = raw else { return vec![OPENID.to_owned()] };
         self.check_scope_list(path, scopes);
         if !scopes.contains(&OPENID.to_owned()) {
             let hint = "without it the provider does not identify the user";

@@ -93,11 +93,10 @@ impl Check<'_> {
             return None;
         };
         Some(Discovery {
-            cards: given.cards,
-            registry: given.registry,
             host: url.host_str().unwrap_or("localhost").to_owned(),
             origin: url.origin().ascii_serialization(),
             prefix: url.path().trim_end_matches('/').to_owned(),
+            ..given.clone()
         })
     }
 }

@@ -32,14 +32,7 @@ impl Check<'_> {
         let files = self.policy_files(&raw.files);
         let read = policies::read(&files, &self.sources.cwd, self.problems);
         self.wrong |= read.damaged;
-        let lists = Lists {
-            servers: raw.servers.clone(),
-            tools: raw.tools.clone(),
-            prompts: raw.prompts.clone(),
-            resources: raw.resources.clone(),
-            calls_per_minute: raw.calls_per_minute,
-            completions_per_minute: Some(raw.completions_per_minute),
-        };
+        let lists = Lists { files: Vec::new(), ..raw.clone() };
         let config = Config { lists, documents: read.documents() };
         if let Err(mistakes) = Policy::compile(&config) {
             for mistake in mistakes {

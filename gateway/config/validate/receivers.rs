@@ -7,13 +7,14 @@ use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http::HeaderName;
 use lockgate_egress::{CertificateError, ClientCertificate};
-use lockgate_telemetry::{Export, audit};
+use lockgate_telemetry::Export;
+use lockgate_telemetry::audit::{self, OutputKind, SyslogSettings, WebhookSettings};
 use url::Url;
 
 use super::{Check, is_local, parse_open_url};
-use crate::raw::audit::{Audit, Output, Syslog, Webhook};
-use crate::raw::{self, Approvals};
+use crate::raw::Approvals;
 
 /// Ports of syslog over TLS (RFC 5425) and over plain TCP (RFC 6587).
 const TLS_PORT: u16 = 6514;
@@ -23,31 +24,19 @@ const OWN_HEADERS: [&str; 5] =
     ["content-encoding", "user-agent", "webhook-id", "webhook-signature", "webhook-timestamp"];
 
 impl Check<'_> {
-    pub fn audit(&mut self, raw: &Audit) -> Option<audit::Config> {
-        let key = self.long_secret("audit.key", raw.key.as_deref());
+    pub fn audit(&mut self, raw: &audit::Config) -> Option<audit::Config> {
+        self.long_secret("audit.key", raw.key.as_deref());
         let output = self.audit_output(raw);
         let forward = self.audit_forward(raw);
-        let output = output?;
-        Some(audit::Config {
-            output,
-            key,
-            on_full: raw.on_full,
-            queue: raw.queue,
-            rotate_bytes: raw.rotate_size,
-            rotate_age: raw.rotate_age,
-            keep: raw.keep,
-            anchor: raw.anchor,
-            forward,
-            arguments: raw.arguments,
-        })
+        Some(audit::Config { output: output?, forward, ..raw.clone() })
     }
 
-    fn audit_output(&mut self, raw: &Audit) -> Option<audit::Output> {
-        match (raw.output, &raw.file) {
-            (Some(Output::Off), _) => None,
+    fn audit_output(&mut self, raw: &audit::Config) -> Option<audit::Output> {
+        match (raw.kind, &raw.file) {
+            (Some(OutputKind::Off), _) => None,
             (None, None) if !self.production => None,
-            (Some(Output::Stdout) | None, None) => Some(audit::Output::Stdout),
-            (Some(Output::File) | None, Some(file)) => {
+            (Some(OutputKind::Stdout) | None, None) => Some(audit::Output::Stdout),
+            (Some(OutputKind::File) | None, Some(file)) => {
                 if let Some(folder) = file.parent()
                     && !folder.as_os_str().is_empty()
                     && !folder.is_dir()
@@ -57,12 +46,12 @@ impl Check<'_> {
                 }
                 Some(audit::Output::File(file.clone()))
             }
-            (Some(Output::Stdout), Some(_)) => {
+            (Some(OutputKind::Stdout), Some(_)) => {
                 let what = "is not used with `output: stdout`";
                 self.error("audit.file", what, "remove one of them");
                 None
             }
-            (Some(Output::File), None) => {
+            (Some(OutputKind::File), None) => {
                 let what = "`file` requires `audit.file`";
                 self.error("audit.output", what, "such as file: audit.jsonl");
                 None
@@ -71,8 +60,8 @@ impl Check<'_> {
     }
 
     /// Checks the receivers. Records are forwarded from the file, which keeps them until then.
-    fn audit_forward(&mut self, raw: &Audit) -> audit::Forward {
-        let is_file = raw.file.is_some() && !matches!(raw.output, Some(Output::Off));
+    fn audit_forward(&mut self, raw: &audit::Config) -> audit::Forward {
+        let is_file = raw.file.is_some() && !matches!(raw.kind, Some(OutputKind::Off));
         let given = [("syslog", raw.syslog.is_some()), ("webhook", raw.webhook.is_some())];
         for (name, is_given) in given {
             if is_given && !is_file && !self.is_damaged("audit.file") {
@@ -85,7 +74,7 @@ impl Check<'_> {
         audit::Forward { syslog, webhook }
     }
 
-    fn audit_webhook(&mut self, raw: &Webhook) -> Option<audit::Webhook> {
+    fn audit_webhook(&mut self, raw: &WebhookSettings) -> Option<audit::Webhook> {
         let path = "audit.webhook";
         let url = raw.url.as_deref().unwrap_or("");
         let url = self.open_url("audit.webhook.url", url, "https://siem.example.com/lockgate");
@@ -102,7 +91,7 @@ impl Check<'_> {
         Some(audit::Webhook { url, secret: secret?, headers, client })
     }
 
-    fn syslog(&mut self, raw: &Syslog) -> Option<audit::Syslog> {
+    fn syslog(&mut self, raw: &SyslogSettings) -> Option<audit::Syslog> {
         let path = "audit.syslog.address";
         let Some(address) = parse_address(raw.address.as_deref().unwrap_or("")) else {
             let what = "must be tls:// or tcp:// with a host and a port alone";
@@ -251,13 +240,12 @@ const MAX_TEXT: usize = 256;
 const MAX_ATTRIBUTES: usize = 32;
 
 impl Check<'_> {
-    pub(super) fn export(&mut self, raw: &raw::Telemetry) -> Export {
-        let service_name = raw.service_name.clone();
-        let service_name = service_name.unwrap_or_else(|| Export::default().service_name);
+    pub(super) fn export(&mut self, raw: &Export) -> Export {
+        let service_name = &raw.service_name;
         if service_name.is_empty() {
             self.error("telemetry.service_name", "is empty", "such as lockgate-eu");
         }
-        self.short("telemetry.service_name", Some(&service_name), MAX_TEXT);
+        self.short("telemetry.service_name", Some(service_name), MAX_TEXT);
         for (name, value) in &raw.resource {
             self.within("telemetry.resource", name, |check| {
                 check.short("", Some(value), MAX_TEXT);
@@ -267,15 +255,10 @@ impl Check<'_> {
             });
         }
         self.at_most("telemetry.resource", raw.resource.len(), MAX_ATTRIBUTES, "remove some");
-        Export {
-            headers: self.collector_headers(raw),
-            service_name,
-            resource: raw.resource.clone(),
-            sampled: raw.samples_per_thousand,
-        }
+        Export { headers: self.collector_headers(raw), ..raw.clone() }
     }
 
-    fn collector_headers(&mut self, raw: &raw::Telemetry) -> BTreeMap<String, String> {
+    fn collector_headers(&mut self, raw: &Export) -> BTreeMap<String, String> {
         let path = "telemetry.headers";
         let headers = self.headers_for_receiver(path, &raw.headers, is_framing);
         for (key, address) in [("otlp", &raw.otlp), ("otlp_logs", &raw.otlp_logs)] {
@@ -341,7 +324,7 @@ impl Check<'_> {
         let mut headers = BTreeMap::new();
         for (name, value) in raw {
             let lower = name.to_ascii_lowercase();
-            let mistake = if !is_token(name) {
+            let mistake = if HeaderName::from_bytes(name.as_bytes()).is_err() {
                 Some(("is not a header name", "use letters, digits and -"))
             } else if is_own(&lower) {
                 Some(("the gateway sets this header itself", "remove it"))
@@ -383,12 +366,6 @@ impl Check<'_> {
 fn is_credential(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     ["auth", "key", "token", "secret"].iter().any(|word| lower.contains(word))
-}
-
-/// Checks for RFC 9110 `1*tchar`.
-fn is_token(name: &str) -> bool {
-    !name.is_empty()
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
 #[cfg(test)]

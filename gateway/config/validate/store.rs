@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use lockgate_listener::ClientAuth;
 use lockgate_proxy::Replicas;
 use lockgate_store::{Keys, StorePlace};
 use url::Host;
@@ -223,7 +224,7 @@ impl Check<'_> {
     }
 
     fn check_peer_tls(&mut self, has_name: bool, listener: &lockgate_listener::Config) {
-        let Some(tls) = &listener.tls else {
+        let Some(tls) = &listener.http.tls else {
             if has_name {
                 let hint = "remove it, or add `http.tls`";
                 self.error("replicas.tls_name", "has no effect without `http.tls`", hint);
@@ -234,7 +235,7 @@ impl Check<'_> {
             let hint = "add the name in the certificate of `http.tls`";
             self.error("replicas.tls_name", "is required with `http.tls`", hint);
         }
-        if tls.clients.as_ref().is_some_and(|clients| clients.required) {
+        if tls.client_ca.is_some() && tls.client_auth == ClientAuth::Required {
             let what = "cannot be used with `http.tls.client_auth: required`: gateways have no \
                 client certificate";
             let hint = "set it to `optional`, or remove `replicas` and use session affinity";

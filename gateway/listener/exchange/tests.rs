@@ -256,9 +256,9 @@ async fn memory_of_bodies_in_flight_is_bounded() {
         std::future::pending()
     });
     let mut config = config();
-    let limits = &mut config.limits;
+    let limits = &mut config.http;
     limits.body_bytes = 100_000;
-    (limits.unfinished.bytes_per_connection, limits.unfinished.bytes_per_principal) =
+    (limits.unfinished_bytes_per_connection, limits.unfinished_bytes_per_principal) =
         (100_000, 100_000);
     let running = start(config, hold, GRACE).await;
     let mut hanging = running.connect().await;

@@ -41,7 +41,7 @@ pub(super) async fn serve_connection(
 ) {
     let known = Arc::clone(&entry.state);
     let handler = Arc::clone(&app.handler);
-    let write = app.listener.config.limits.write_timeout;
+    let write = app.listener.config.http.write_timeout;
     connection::run_connection(
         entry,
         Box::pin(detect_protocol(app, Arc::clone(&known), stream, remote)),
@@ -206,7 +206,7 @@ impl LoopState {
         handler: Arc<Handler>,
         fallback: Fallback,
     ) -> Self {
-        let headers = listener.config.limits.header_bytes;
+        let headers = listener.config.http.header_bytes;
         let mut one = http1::Builder::new();
         let mut two = http2::Builder::new(TokioExecutor::new());
         // The sweep in `connection` bounds the time for headers without a timer per request, and

@@ -70,7 +70,7 @@ async fn one_connection_takes_many_requests_pipelined_too_until_garbage() {
 #[tokio::test]
 async fn slow_senders_are_timed_out_in_every_phase() {
     let mut config = config();
-    config.limits.read_timeout = Duration::from_millis(200);
+    config.http.read_timeout = Duration::from_millis(200);
     let running = start(config, echo(), GRACE).await;
     let phases = [
         ("", ""),
@@ -101,7 +101,7 @@ async fn slow_senders_are_timed_out_in_every_phase() {
 #[tokio::test]
 async fn connections_over_the_limit_wait_to_be_accepted() {
     let mut config = config();
-    config.limits.connections = 1;
+    config.http.connections = 1;
     let running = start(config, echo(), GRACE).await;
     let one = post("/mcp", "", "{}").replace("connection: close\r\n", "");
     let mut first = running.connect().await;
@@ -288,7 +288,9 @@ async fn secure(
 async fn tls_negotiates_both_versions_of_http() {
     let folder = TempDir::new().unwrap();
     let (files, certificate) = tls::tests::write_pair(&folder, "localhost");
-    let running = start(Config { tls: Some(files), ..config() }, echo(), GRACE).await;
+    let mut config = config();
+    config.http.tls = Some(files);
+    let running = start(config, echo(), GRACE).await;
     let stream = secure(&running, certificate.clone(), &[b"h2", b"http/1.1"]).await.unwrap();
     assert_eq!(ask_http2(stream, "localhost").await.0, 200);
     for alpn in [&[b"http/1.1".as_slice()][..], &[]] {

@@ -2,24 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::time::Duration;
-
 use super::*;
 
 fn gate(listen: &str, hosts: &[&str], origins: &[&str]) -> OriginCheck {
-    OriginCheck::new(&Config {
-        listen: listen.parse().unwrap(),
-        audience: crate::config::Audience::Clients,
+    let http = crate::HttpSettings {
         hosts: hosts.iter().map(ToString::to_string).collect(),
-        trusted_proxies: crate::TrustedProxies::default(),
         origins: origins.iter().map(ToString::to_string).collect(),
-        tls: None,
-        sse: false,
-        keep_alive: Duration::from_secs(15),
-        drain: Duration::ZERO,
-        drains_when_idle: true,
-        limits: crate::fake::config().limits,
-    })
+        ..crate::HttpSettings::default()
+    };
+    OriginCheck::new(&Config { listen: listen.parse().unwrap(), http, ..crate::fake::config() })
 }
 
 fn ask(

@@ -182,7 +182,7 @@ async fn a_session_belongs_to_the_principal_that_opened_it() {
 async fn streams_are_bounded_and_end_at_shutdown() {
     let (seen, _saw) = mpsc::unbounded_channel();
     let mut config = config();
-    config.limits.connections = 2;
+    config.http.connections = 2;
     let running = start(config, proxy(seen), GRACE).await;
     let (mut stream, _) = open_stream(&running, "").await;
     let stop = tokio::spawn(running.stop());

@@ -11,7 +11,7 @@ pub(crate) fn write_pair(folder: &TempDir, name: &str) -> (Tls, CertificateDer<'
     let files = Tls {
         cert: folder.path().join("cert.pem"),
         key: folder.path().join("key.pem"),
-        clients: None,
+        ..Tls::default()
     };
     for (path, text) in
         [(&files.cert, made.cert.pem()), (&files.key, made.signing_key.serialize_pem())]
@@ -53,17 +53,14 @@ fn errors_name_the_file() {
 
     let missing = Tls { cert: folder.path().join("none.pem"), ..files.clone() };
     assert!(fails(&missing).contains("none.pem"));
-    let swapped = Tls { cert: files.key.clone(), key: files.cert.clone(), clients: None };
+    let swapped = Tls { cert: files.key.clone(), key: files.cert.clone(), ..Tls::default() };
     assert!(fails(&swapped).contains("contains no certificate"));
-    let clients = |ca: &Path| Tls {
-        clients: Some(Clients { ca: ca.into(), required: true }),
-        ..files.clone()
-    };
+    let clients = |ca: &Path| Tls { client_ca: Some(ca.into()), ..files.clone() };
     assert!(ServerCertificate::load(clients(&files.cert)).is_ok());
     assert!(fails(&clients(&folder.path().join("none.pem"))).contains("none.pem"));
     assert!(fails(&clients(&files.key)).contains("contains no client certificate authorities"));
     let other = TempDir::new().unwrap();
     let (foreign, _) = write_pair(&other, "localhost");
-    let mixed = Tls { cert: files.cert, key: foreign.key, clients: None };
+    let mixed = Tls { cert: files.cert, key: foreign.key, ..Tls::default() };
     assert!(fails(&mixed).contains("do not match"));
 }

@@ -61,13 +61,10 @@ impl Rig {
 
     pub(super) fn with_separator(separator: Separator) -> Self {
         let egress = lockgate_egress::Config {
-            ca_file: None,
-            from_environment: false,
-            route: None,
             connect_timeout: EVENT_TIMEOUT,
             idle_connections: 1,
             idle_timeout: EVENT_TIMEOUT,
-            organisations: lockgate_egress::Policy::Public,
+            ..lockgate_egress::Config::default()
         };
         let connector = Arc::new(lockgate_egress::Connector::new(&egress).unwrap());
         let outside = Outside { connector, config: egress };
@@ -90,8 +87,10 @@ impl Rig {
             format: lockgate_telemetry::Format::Text,
             otlp: None,
             otlp_logs: None,
-            export: lockgate_telemetry::Export::default(),
-            tools: 100,
+            export: lockgate_telemetry::Export {
+                tools: 100,
+                ..lockgate_telemetry::Export::default()
+            },
             audit: None,
         });
         let gateway = Gateway::start(rules, Arc::new(metrics), None, None, None).unwrap();

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use lockgate_text::setting::{Seconds, Size, Text, Whole};
 use lockgate_text::settings;
 use url::Url;
 
@@ -13,26 +14,77 @@ use super::event::Arguments;
 /// Removes probable secrets from JSON text.
 pub type Redact = Box<dyn Fn(&[u8]) -> Vec<u8> + Send>;
 
-/// The configuration of the trail.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Config {
-    pub output: Output,
-    /// Keys every hash, so that only the key's owner can write a valid chain.
-    pub key: Option<String>,
-    pub on_full: OnFull,
-    /// Capacity of the queue in records; at least 16.
-    pub queue: usize,
-    /// File size from which on a file is rotated.
-    pub rotate_bytes: u64,
-    /// File age from which on a file is rotated.
-    pub rotate_age: Duration,
-    /// Number of rotated files kept; older files are removed.
-    pub keep: usize,
-    /// Interval of anchors, even without other records.
-    pub anchor: Duration,
-    pub arguments: Arguments,
-    /// Requires a file output.
-    pub forward: Forward,
+settings! {
+    // The configuration of the trail.
+
+    pub struct Config as "Audit" {
+        /// `off`, `stdout` (JSON lines; under `lockgate stdio`, stderr) or `file`. Default `file`
+        /// with `audit.file`, else `off`, in production `stdout`.
+        @serde(rename = "output")
+        pub kind: Option<OutputKind>,
+        /// The file, with mode 0600; relative to this file. Rotated files are kept next to it.
+        pub file: Option<PathBuf> = Option<Text>,
+        /// At least 32 characters. With it every hash is keyed, so that write access to the file is
+        /// not enough to forge it. A reference: `${LOCKGATE_AUDIT_KEY}` or `file:PATH`.
+        pub key: Option<String> = Option<Text>,
+        /// When a record cannot be written (disk full, writer too slow): `deny` rejects the call,
+        /// `drop` sends it and counts the missing records.
+        pub on_full: OnFull,
+        /// Records that wait for the writer, 64–1000000; a running call reserves the place of its
+        /// outcome.
+        pub queue: usize = Whole<64, 1_000_000, 8192>,
+        /// Size at which the file is rotated, 64KiB–16GiB.
+        @serde(rename = "rotate_size")
+        pub rotate_bytes: u64 = Size<0x1_0000, 0x4_0000_0000, 0x400_0000>,
+        /// Age at which the file is rotated, 60–2678400 s.
+        pub rotate_age: Duration = Seconds<60, 2_678_400, 86_400>,
+        /// Rotated files that are kept, 1–10000.
+        pub keep: usize = Whole<1, 10_000, 30>,
+        /// How often an anchor is written, 10–86400 s.
+        pub anchor: Duration = Seconds<10, 86_400, 300>,
+        /// How arguments are recorded: `digest`, `redacted` (and the digest) or `omitted`.
+        pub arguments: Arguments,
+        /// A syslog receiver (RFC 5424 over TCP) of every record; requires `audit.file`.
+        pub syslog: Option<SyslogSettings>,
+        /// A webhook that receives every record; requires `audit.file`.
+        pub webhook: Option<WebhookSettings>,
+        /// The output that results from `kind` and `file`.
+        @serde(skip)
+        pub output: Output,
+        /// The receivers, as they are used.
+        @serde(skip)
+        pub forward: Forward,
+    }
+
+    pub struct SyslogSettings as "AuditSyslog" {
+        /// `tls://HOST:PORT`, default port 6514, or `tcp://HOST:PORT` (601) without encryption.
+        pub address: Option<String> = Option<Text>,
+        /// `audit` (13), `auth`, `authpriv`, or `local0` to `local7`.
+        pub facility: Facility,
+        /// PEM file of the client certificate chain, used with `tls://` if the receiver requests
+        /// one; relative to this file, and read again for each connection.
+        pub client_cert: Option<PathBuf> = Option<Text>,
+        /// PEM file of its private key; relative to this file.
+        pub client_key: Option<PathBuf> = Option<Text>,
+    }
+
+    pub struct WebhookSettings as "AuditWebhook" {
+        /// Address to which records are posted, as JSON lines (`application/x-ndjson`).
+        pub url: Option<String> = Option<Text>,
+        /// Key that signs the requests (Standard Webhooks): `whsec_` and 24 to 64 random bytes in
+        /// base64. A reference: `${AUDIT_WEBHOOK_SECRET}` or `file:PATH`.
+        pub secret: Option<String> = Option<Text>,
+        /// Headers for the receiver, such as `Authorization: "Splunk ${HEC_TOKEN}"`; at most 32.
+        pub headers: BTreeMap<String, String> = BTreeMap<String, Text>,
+        /// PEM file of the client certificate chain, used with `https://` if the receiver requests
+        /// one; relative to this file, and read again for each connection.
+        pub client_cert: Option<PathBuf> = Option<Text>,
+        /// PEM file of its private key; relative to this file.
+        pub client_key: Option<PathBuf> = Option<Text>,
+    }
+
+    #[serde(rename_all = "lowercase")]
+    pub enum OutputKind { Off, Stdout, File }
 }
 
 /// Further receivers of the records.
@@ -74,8 +126,9 @@ pub struct Webhook {
 lockgate_text::debug_fields!(Webhook);
 
 /// The output of records.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Output {
+    #[default]
     Stdout,
     Stderr,
     /// A file of mode 0600. An existing chain is continued.

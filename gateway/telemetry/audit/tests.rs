@@ -48,7 +48,7 @@ fn config(path: &Path) -> Config {
         keep: 3,
         anchor: Duration::from_secs(3600),
         arguments: Arguments::Digest,
-        forward: Forward::default(),
+        ..Config::default()
     }
 }
 

@@ -123,8 +123,7 @@ fn logging_is_set_up_once() {
         format: Format::Text,
         otlp: None,
         otlp_logs: None,
-        export: crate::Export::default(),
-        tools: 1,
+        export: crate::Export { tools: 1, ..crate::Export::default() },
         audit: None,
     };
     assert!(matches!(

@@ -14,8 +14,7 @@ fn metrics(tools: usize) -> Metrics {
         format: Format::Text,
         otlp: None,
         otlp_logs: None,
-        export: crate::Export::default(),
-        tools,
+        export: crate::Export { tools, ..crate::Export::default() },
         audit: None,
     })
 }

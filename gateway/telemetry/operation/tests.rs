@@ -52,8 +52,7 @@ async fn collector(status: u16) -> (Config, mpsc::Receiver<(String, Bytes)>) {
             format: Format::Text,
             otlp: Some(endpoint.parse().unwrap()),
             otlp_logs: None,
-            export: Export::default(),
-            tools: 1,
+            export: Export { tools: 1, ..Export::default() },
             audit: None,
         },
         gets,
@@ -141,8 +140,7 @@ async fn without_an_endpoint_there_is_no_tracer() {
         format: Format::Text,
         otlp: None,
         otlp_logs: None,
-        export: Export::default(),
-        tools: 1,
+        export: Export { tools: 1, ..Export::default() },
         audit: None,
     };
     assert!(Tracer::start(&config, &Metrics::new(&config), &Way::default()).unwrap().is_none());

@@ -10,8 +10,10 @@
 ///     pub struct Config as "Name in the schema" {
 ///         /// Description of the key, with its range.
 ///         pub timeout: Duration = Seconds<1, 300, 30>,
-///         /// A key whose default is computed by a function.
-///         pub words: Vec<String> = Option<List> => words_or_default,
+///         /// A key with a default that the schema does not show.
+///         pub words: Vec<String> = List | ["a", "b"],
+///         /// A key that is converted by a function.
+///         pub name: Name = Text => parse,
 ///         /// A section or a word, which is read as it is used.
 ///         pub mode: Mode,
 ///     }
@@ -47,7 +49,8 @@ macro_rules! settings {
             $(
                 $(#[$meta:meta])*
                 $(@serde($($serde:tt)*))?
-                $key_vis:vis $key:ident: $used:ty $(= $written:ty $(=> $convert:path)?)?,
+                $key_vis:vis $key:ident: $used:ty
+                    $(= $written:ty $(=> $convert:path)? $(| $default:expr)?)?,
             )+
         }
         $($rest:tt)*
@@ -68,7 +71,7 @@ macro_rules! settings {
                     $(
                         $(#[$meta])*
                         $(#[serde($($serde)*)])?
-                        $key: $crate::setting_type!($used $(= $written)?),
+                        $key: $crate::setting_type!($used $(= $written $(| $default)?)?),
                     )+
                 }
             }
@@ -76,7 +79,9 @@ macro_rules! settings {
             impl From<Section> for $name {
                 fn from(section: Section) -> Self {
                     Self { $(
-                        $key: $crate::setting_value!(section.$key $(, $written $(, $convert)?)?),
+                        $key: $crate::setting_value!(
+                            section.$key $(, $written $(=> $convert)? $(| $default)?)?
+                        ),
                     )+ }
                 }
             }
@@ -109,6 +114,9 @@ macro_rules! setting_type {
     ($used:ty = $written:ty) => {
         $written
     };
+    ($used:ty = $written:ty | $default:expr) => {
+        Option<$written>
+    };
 }
 
 /// The value that is used, from the one that was read.
@@ -121,8 +129,11 @@ macro_rules! setting_value {
     ($value:expr, $written:ty) => {
         $crate::setting::Written::plain($value)
     };
-    ($value:expr, $written:ty, $convert:path) => {
+    ($value:expr, $written:ty => $convert:path) => {
         $convert($value)
+    };
+    ($value:expr, $written:ty | $default:expr) => {
+        $crate::setting::Written::plain($value.unwrap_or_else(|| $default.into()))
     };
 }
 

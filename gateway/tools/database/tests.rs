@@ -74,13 +74,10 @@ pub(super) fn config(places: Vec<(&str, DatabasePlace)>, embedded: Option<&Path>
 
 pub(super) fn connector() -> Arc<lockgate_egress::Connector> {
     let egress = lockgate_egress::Config {
-        ca_file: None,
-        from_environment: false,
-        route: None,
         connect_timeout: Duration::from_secs(5),
         idle_connections: 4,
         idle_timeout: Duration::from_secs(5),
-        organisations: lockgate_egress::Policy::Public,
+        ..lockgate_egress::Config::default()
     };
     Arc::new(lockgate_egress::Connector::new(&egress).unwrap())
 }
@@ -120,12 +117,10 @@ pub(super) fn knowing(authority: &str) -> lockgate_egress::Connector {
     std::fs::write(file.path(), authority).unwrap();
     let egress = lockgate_egress::Config {
         ca_file: Some(file.path().to_owned()),
-        from_environment: false,
-        route: None,
         connect_timeout: Duration::from_secs(5),
         idle_connections: 4,
         idle_timeout: Duration::from_secs(5),
-        organisations: lockgate_egress::Policy::Public,
+        ..lockgate_egress::Config::default()
     };
     lockgate_egress::Connector::new(&egress).unwrap()
 }

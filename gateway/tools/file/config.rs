@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lockgate_text::setting::{List, Seconds, Size, Text, Toggle, Whole, list_or};
+use lockgate_text::setting::{List, Seconds, Size, Text, Toggle, Whole};
 use lockgate_text::settings;
 
 /// Names from which other programs take commands: write access to them allows running programs.
@@ -22,7 +22,7 @@ settings! {
         /// Globs of files that are not changed. Default: `.git`, `.npmrc`, `.yarnrc*`,
         /// `**/node_modules/.bin`, which control other programs; your own list replaces the
         /// default, so repeat the entries to keep.
-        pub deny_write: Vec<String> = Option<List> => or_orders,
+        pub deny_write: Vec<String> = List | ORDERS,
         /// Bytes read from one file at once, 1KiB–16MiB.
         pub read_size: usize = Size<1024, 0x100_0000, 0x10_0000>,
         /// Bytes written to one file at once, 1KiB–16MiB.
@@ -46,8 +46,4 @@ settings! {
         /// `true`: its files may be changed.
         pub write: bool = Toggle<false>,
     }
-}
-
-fn or_orders(given: Option<List>) -> Vec<String> {
-    list_or(given, &ORDERS)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockgate_egress::{Proxy, parse_network};
 use lockgate_policy::url::Spec;
-use lockgate_text::setting::{List, Seconds, Size, Text, Toggle, Whole, list_or};
+use lockgate_text::setting::{List, Seconds, Size, Text, Toggle, Whole};
 use lockgate_text::settings;
 use url::Url;
 
@@ -40,21 +40,21 @@ settings! {
         /// resolve to them.
         pub any_host: bool = Toggle<false>,
         /// `http`, `https` or both. Default: both.
-        pub schemes: Vec<String> = Option<List> => or_both,
+        pub schemes: Vec<String> = List | ["http", "https"],
         /// Ports, each 1–65535. Default: 80 for http, 443 for https.
         pub ports: Vec<u16> = Vec<Whole<1, 65_535, 443>>,
         /// Addresses and networks that are allowed in addition to the public ones, such as
         /// `10.1.0.0/16`. Metadata services must be listed as single addresses. Default: none.
         pub addresses: Vec<String> = List,
         /// Methods that `request` accepts, of GET, POST, PUT, PATCH, DELETE and HEAD. Default: all.
-        pub methods: Vec<String> = Option<List> => or_all,
+        pub methods: Vec<String> = List | Config::METHODS,
         /// Request headers that a caller may set; `x-*` for all with this prefix. Default: accept,
         /// accept-language, authorization, cache-control, content-language, content-type,
         /// idempotency-key, if-match, if-modified-since, if-none-match, if-unmodified-since,
         /// prefer, range, x-api-key, x-request-id.
         pub headers: Vec<String> = Option<List> => or_usual,
         /// The `User-Agent` header. Default `lockgate/VERSION`.
-        pub user_agent: String = Option<Text> => or_own,
+        pub user_agent: String = Text | USER_AGENT,
         /// Time for one call with all its redirects, 1–295 s.
         pub timeout: Duration = Seconds<1, 295, 30>,
         /// Redirects that are followed, 0–20.
@@ -87,22 +87,10 @@ settings! {
     pub enum Resolver { #[default] Gateway, Proxy }
 }
 
-fn or_both(given: Option<List>) -> Vec<String> {
-    list_or(given, &["http", "https"])
-}
-
-fn or_all(given: Option<List>) -> Vec<String> {
-    list_or(given, &Config::METHODS)
-}
-
 /// Headers are compared in lower case.
 fn or_usual(given: Option<List>) -> Vec<String> {
-    let names = list_or(given, &HEADERS);
+    let List(names) = given.unwrap_or_else(|| HEADERS.into());
     names.into_iter().map(|name| name.to_ascii_lowercase()).collect()
-}
-
-fn or_own(given: Option<Text>) -> String {
-    given.map_or_else(|| USER_AGENT.to_owned(), |Text(name)| name)
 }
 
 impl Config {

@@ -96,13 +96,10 @@ fn answer(first: &str, body: &[u8], handshakes: &AtomicUsize) -> (&'static str, 
 fn around() -> Surroundings {
     static CONNECTOR: OnceLock<Arc<Connector>> = OnceLock::new();
     let egress = lockgate_egress::Config {
-        ca_file: None,
-        from_environment: false,
-        route: None,
         connect_timeout: EVENT_TIMEOUT,
         idle_connections: 1,
         idle_timeout: EVENT_TIMEOUT,
-        organisations: Policy::Public,
+        ..lockgate_egress::Config::default()
     };
     let cpu_pool = Bounds { running: 1, waiting: 8 };
     Surroundings {

@@ -97,13 +97,10 @@ impl Server {
         &self,
     ) -> (JoinHandle<Result<Arc<Duplex>, UpstreamError>>, mpsc::UnboundedReceiver<String>) {
         let config = Config {
-            ca_file: None,
-            from_environment: false,
-            route: None,
             connect_timeout: EVENT_TIMEOUT,
             idle_connections: 4,
             idle_timeout: Duration::from_secs(60),
-            organisations: Policy::Public,
+            ..Config::default()
         };
         let connector = Arc::new(Connector::new(&config).unwrap());
         let origin = Origin::new(connector, &self.url, Policy::Operator, &config).unwrap();

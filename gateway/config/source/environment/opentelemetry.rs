@@ -37,10 +37,6 @@ impl Signal {
         let exporter = format!("OTEL_{}_EXPORTER", self.name.to_ascii_uppercase());
         self.find(env, "ENDPOINT").filter(|_| !says(env, &exporter, "none"))
     }
-
-    fn headers<'a>(&self, env: &'a Environment) -> Option<(String, &'a str)> {
-        self.find(env, "HEADERS")
-    }
 }
 
 pub fn read(env: &Environment, problems: &mut Problems) -> Node {
@@ -51,14 +47,14 @@ pub fn read(env: &Environment, problems: &mut Problems) -> Node {
     let traces = put_endpoint(env, &TRACES, &mut root, problems);
     let mut logs = false;
     // There is a single set of headers, and one collector's headers must not be sent to another.
-    if traces && TRACES.headers(env) != LOGS.headers(env) {
+    if traces && TRACES.find(env, "HEADERS") != LOGS.find(env, "HEADERS") {
         refuse_logs(env, problems);
     } else {
         logs = put_endpoint(env, &LOGS, &mut root, problems);
     }
     if traces || logs {
         let signal = if traces { TRACES } else { LOGS };
-        let (variable, list) = signal.headers(env).unwrap_or_default();
+        let (variable, list) = signal.find(env, "HEADERS").unwrap_or_default();
         for (name, value) in read_pairs(list) {
             put(&mut root, &["telemetry", "headers", &name], &value, &variable);
         }

@@ -106,8 +106,10 @@ impl Rig {
             format: lockgate_telemetry::Format::Text,
             otlp: None,
             otlp_logs: None,
-            export: lockgate_telemetry::Export::default(),
-            tools: 100,
+            export: lockgate_telemetry::Export {
+                tools: 100,
+                ..lockgate_telemetry::Export::default()
+            },
             audit: None,
         };
         let metrics = Metrics::new(&log);
