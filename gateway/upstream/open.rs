@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use lockgate_admission::spawn;
 use lockgate_egress::{self as egress, Connector};
+use lockgate_text::json;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -94,7 +95,8 @@ async fn open_there(shared: &Shared, behind: Behind) -> Result<Connection, Hands
         Behind::Anybody => (era, None, json!({})),
         Behind::SingleClient(client) => (era, None, client.capabilities().await),
         Behind::Session(client) => {
-            (EraChoice::Legacy, client.assertion.clone(), client.capabilities.clone())
+            let capabilities = json::from_slice(&client.capabilities).unwrap_or_default();
+            (EraChoice::Legacy, client.assertion.clone(), capabilities)
         }
         Behind::Nobody => (EraChoice::Legacy, None, bridged()),
     };

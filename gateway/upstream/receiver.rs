@@ -96,7 +96,9 @@ pub(crate) enum Behind {
 pub(crate) struct SessionBehind {
     pub(crate) key: u64,
     pub(crate) session: Weak<dyn ClientSession>,
-    pub(crate) capabilities: Value,
+    /// JSON text, because a tree would take many times as much memory for as long as the connection
+    /// lives.
+    pub(crate) capabilities: Bytes,
     pub(crate) assertion: Option<Arc<dyn IdentityAssertion>>,
 }
 

@@ -172,7 +172,7 @@ impl Shared {
         let behind = Behind::Session(Arc::new(SessionBehind {
             key: session.key(),
             session: Arc::downgrade(session),
-            capabilities,
+            capabilities: capabilities.to_string().into(),
             assertion: caller.assertion.clone(),
         }));
         let connection = open(self, behind).await.map_err(|refused| {
