@@ -3,7 +3,6 @@
 
 use std::process::ExitCode;
 
-pub(crate) mod approvals;
 pub(crate) mod ask;
 pub(crate) mod config;
 pub(crate) mod init;

@@ -10,7 +10,6 @@ mod subscription;
 
 use std::sync::Arc;
 
-use answer::TrpcError;
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -51,7 +50,7 @@ pub(crate) fn is_path(path: &str) -> bool {
 
 /// Converts a refusal by authentication or the body limits to the format of tRPC's clients.
 pub(crate) fn answer_refusal(parts: &Parts, answer: &axum::http::Response<Bytes>) -> Response {
-    endpoint::refuse_all(parts, &TrpcError::from(describe_refusal(answer)))
+    endpoint::refuse_all(parts, &describe_refusal(answer))
 }
 
 #[cfg(test)]

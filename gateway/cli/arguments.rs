@@ -7,9 +7,7 @@ use clap::{Args, Parser, Subcommand, value_parser};
 use lockgate_config::{RunningAddresses, Sources};
 
 use crate::commands::remote::GatewayClient;
-use crate::commands::{
-    approvals, config, init, keys, pins, policies, registry, remote, store, verify,
-};
+use crate::commands::{config, init, keys, pins, policies, registry, remote, store, verify};
 
 /// Seconds for which `--wait` may wait for servers.
 const WAIT_SECONDS: RangeInclusive<u64> = 1..=300;
@@ -139,7 +137,7 @@ pub(super) enum Command {
         #[command(flatten)]
         at: Running,
         #[command(subcommand)]
-        command: approvals::Command,
+        command: registry::Approvals,
     },
     /// Compare tools with the lock file, and approve them
     #[command(subcommand)]

@@ -11,7 +11,7 @@ use clap::{ArgGroup, Args, Subcommand};
 pub(crate) use lint_context::Configured;
 use lint_context::{LintContext, compile, misspelt};
 use lockgate_config::{Problem, ValuePlace, policies};
-use lockgate_policy::cases::{Caller, Case, Expect, Outcome};
+use lockgate_policy::cases::{Caller, Case, Expect, Outcome, find_asked};
 use lockgate_policy::{
     Annotations, Config, DEFAULT, Explanation, Overlap, Policy, Question, Target, TargetKind,
 };
@@ -299,22 +299,12 @@ fn read_arguments(text: &str) -> Result<String, String> {
 }
 
 impl Explain {
-    /// Returns the kind and name of the item in question.
-    fn asked(&self) -> Option<(TargetKind, &str)> {
-        let named = [
-            (TargetKind::Tool, &self.call),
-            (TargetKind::Prompt, &self.prompt),
-            (TargetKind::Resource, &self.resource),
-            (TargetKind::PromptCompletion, &self.completion),
-            (TargetKind::ResourceCompletion, &self.template),
-        ];
-        named.into_iter().find_map(|(kind, name)| Some((kind, name.as_deref()?)))
-    }
-
     pub(crate) fn run(&self, configured: &Configured, json: bool) -> Printed {
         let Self { caller, arguments, at, category, annotations, .. } = self;
+        let Self { call, prompt, resource, completion, template, .. } = self;
         let caller = Caller::parse(caller).map_err(|words| anyhow!("--as: {words}"))?;
-        let (kind, name) = self.asked().context("specify a tool with --call")?;
+        let (kind, name) = find_asked([call, prompt, resource, completion, template])
+            .context("specify a tool with --call")?;
         let asked = configured.context.asked(kind, name, at).map_err(anyhow::Error::msg)?;
         let annotations = match annotations {
             Some(text) => {

@@ -127,26 +127,26 @@ pub struct Asked {
     pub annotations: Option<Annotations>,
 }
 
+/// Returns the kind and the name of the only item that is named, each as the member of its kind.
+pub fn find_asked(named: [&Option<String>; TargetKind::ALL.len()]) -> Option<(TargetKind, &str)> {
+    let given = TargetKind::ALL.into_iter().zip(named);
+    let given = given.filter_map(|(kind, name)| Some((kind, name.as_deref()?)));
+    match Vec::from_iter(given)[..] {
+        [one] => Some(one),
+        _ => None,
+    }
+}
+
 impl Case {
     /// Returns the kind and the name of the requested item.
     ///
     /// # Errors
     /// The case does not name exactly one item.
     pub fn asked(&self) -> Result<(TargetKind, &str), String> {
-        let kinds = [
-            (TargetKind::Tool, &self.call),
-            (TargetKind::Prompt, &self.prompt),
-            (TargetKind::Resource, &self.resource),
-            (TargetKind::PromptCompletion, &self.completion),
-            (TargetKind::ResourceCompletion, &self.template),
-        ];
-        let given = kinds.into_iter().filter_map(|(kind, name)| Some((kind, name.as_deref()?)));
-        let [one] = Vec::from_iter(given)[..] else {
-            return Err("a case must have exactly one of call, prompt, resource, completion and \
-                template"
-                .into());
-        };
-        Ok(one)
+        let Self { call, prompt, resource, completion, template, .. } = self;
+        find_asked([call, prompt, resource, completion, template]).ok_or_else(|| {
+            "a case must have exactly one of call, prompt, resource, completion and template".into()
+        })
     }
 
     /// Decides the case. `find` resolves an item by kind, name and endpoint.

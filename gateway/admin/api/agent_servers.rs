@@ -16,38 +16,30 @@ use super::operation::*;
 use super::servers::{unknown_server, visible_servers};
 use crate::fault::Fault;
 
+types! {
 /// A server of an agent.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct AgentServer {
+output pub(crate) struct AgentServer {
     /// The namespace of its tools.
     pub(crate) server: String,
     /// The display name.
     pub(crate) name: String,
     /// Absent for servers of the configuration.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) integration_id: Option<String>,
     /// Whether the agent's endpoint offers it.
     pub(crate) assigned: bool,
     /// As for servers.
     pub(crate) state: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fault: Option<Fault>,
     /// The server's own names of the tools that the agent can neither list nor call.
     pub(crate) hidden_tools: Vec<String>,
     /// The tools that the caller may use. Only in the response for a single server.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tools: Option<Vec<AgentTool>>,
     /// Set if this was a dry run.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) dry_run: bool,
 }
 
 /// A tool of a server of an agent.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct AgentTool {
+output pub(crate) struct AgentTool {
     /// The server's own name.
     pub(crate) name: String,
     /// Whether the agent may list and call it.
@@ -55,15 +47,13 @@ pub(crate) struct AgentTool {
 }
 
 /// A change of a server of an agent; omitted members are unchanged.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct AgentServerPatch {
+input pub(crate) struct AgentServerPatch {
     /// Whether the agent's endpoint offers the server.
     pub(crate) assigned: Option<bool>,
     /// Tools to switch on (`true`) or off (`false`), by the server's own names.
     #[serde(default)]
     pub(crate) tools: BTreeMap<String, bool>,
+}
 }
 
 /// The servers that can be assigned to an agent.
@@ -164,12 +154,6 @@ fn list_stored(
     Ok(stored.into_iter().map(|server| (server.server.clone(), server)).collect())
 }
 
-/// Lists the servers that an agent has or could have: those of the configuration, as far as policy
-/// lets the caller see them, and those of the organisation.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/agents/{id}/servers", tag = "agents", params(OrganisationQuery),
-    responses((status = 200, body = Page<AgentServer>)),
-))]
 pub(crate) async fn list_agent_servers(
     By { state, caller, .. }: By<User>,
     Path(id): Path<String>,
@@ -188,11 +172,6 @@ pub(crate) async fn list_agent_servers(
     Ok(Json(Page { total: items.len(), items, next_cursor: None }))
 }
 
-/// Returns a server of an agent, with its tools.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/agents/{id}/servers/{server}", tag = "agents", params(OrganisationQuery),
-    responses((status = 200, body = AgentServer)),
-))]
 pub(crate) async fn show_agent_server(
     By { state, caller, .. }: By<User>,
     Path((id, slug)): Path<(String, String)>,
@@ -204,19 +183,6 @@ pub(crate) async fn show_agent_server(
     Ok(Json(server.with_tools(&state, &caller).await))
 }
 
-/// Assigns a server to an agent or unassigns it, and switches tools of it on or off.
-///
-/// A tool that is off answers at the agent's endpoint like one that does not exist.
-#[cfg_attr(test, utoipa::path(
-    patch, path = "/agents/{id}/servers/{server}", tag = "agents",
-    params(ChangeQuery, OrganisationQuery, CreationHeaders), request_body = AgentServerPatch,
-    responses(
-        (status = 200, body = AgentServer),
-        (status = 400, description = "The integration is disabled"),
-        (status = 404, description = "No such agent, server or tool"),
-        (status = 409, description = "A limit is reached"),
-    ),
-))]
 pub(crate) async fn change_agent_server(
     by: By<User>,
     Path((id, slug)): Path<(String, String)>,
@@ -250,27 +216,21 @@ pub(crate) async fn change_agent_server(
 /// Default items per page: most agents have fewer.
 const DEFAULT_PAGE: usize = MAX_PAGE;
 
-#[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(crate) struct AssignedQuery {
+types! {
+filter pub(crate) struct AssignedQuery {
     /// Part of the name or the slug, case-insensitive.
-    #[cfg_attr(test, param(max_length = 256))]
-    search: Option<String>,
+    search: Option<String> max 256,
 }
 
 /// An agent, with the integration that was assigned or unassigned.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct AgentIntegration {
+output pub(crate) struct AgentIntegration {
     #[serde(flatten)]
     agent: Agent,
     agent_id: String,
     integration: Integration,
     /// Set if this was a dry run.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     dry_run: bool,
+}
 }
 
 impl Paged<AssignedQuery> {
@@ -309,12 +269,6 @@ fn answer(
     Ok(AgentIntegration { agent, agent_id, integration, dry_run })
 }
 
-/// Lists the integrations of an agent.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/agents/{id}/mcp-integrations", tag = "agents",
-    params(AssignedQuery, PartQuery, OrganisationQuery),
-    responses((status = 200, body = Page<Integration>)),
-))]
 pub(crate) async fn list_assigned(
     by: By<User>,
     Path(id): Path<String>,
@@ -323,12 +277,6 @@ pub(crate) async fn list_assigned(
     query.cut(&by, by.state.registry()?.list_assigned(&make_actor(&by.caller), &id)?)
 }
 
-/// Lists the integrations that can be assigned to an agent: enabled, and not assigned yet.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/agents/{id}/mcp-integrations/available", tag = "agents",
-    params(AssignedQuery, PartQuery, OrganisationQuery),
-    responses((status = 200, body = Page<Integration>)),
-))]
 pub(crate) async fn list_available(
     by: By<User>,
     Path(id): Path<String>,
@@ -337,18 +285,6 @@ pub(crate) async fn list_available(
     query.cut(&by, by.state.registry()?.list_available(&make_actor(&by.caller), &id)?)
 }
 
-/// Assigns an integration to an agent.
-#[cfg_attr(test, utoipa::path(
-    post, path = "/agents/{id}/mcp-integrations/{integrationId}", tag = "agents",
-    params(ChangeQuery, OrganisationQuery, CreationHeaders),
-    responses(
-        (status = 200, body = AgentIntegration),
-        (status = 400, description = "The integration is disabled"),
-        (status = 403, description = "The integration belongs to another organisation; reported to \
-            operators only"),
-        (status = 409, description = "Already assigned"),
-    ),
-))]
 pub(crate) async fn assign_integration(
     by: By<User>,
     Path((id, integration)): Path<(String, String)>,
@@ -359,16 +295,6 @@ pub(crate) async fn assign_integration(
     Ok(Json(answer(&change, assignment, changed.is_dry_run)?))
 }
 
-/// Unassigns an integration from an agent.
-#[cfg_attr(test, utoipa::path(
-    delete, path = "/agents/{id}/mcp-integrations/{integrationId}", tag = "agents",
-    params(ChangeQuery, OrganisationQuery, CreationHeaders),
-    responses(
-        (status = 204, description = "Unassigned"),
-        (status = 200, body = AgentIntegration, description = "`dryRun`"),
-        (status = 404, description = "Not found, or not assigned"),
-    ),
-))]
 pub(crate) async fn unassign_integration(
     by: By<User>,
     Path((id, integration)): Path<(String, String)>,

@@ -12,18 +12,15 @@ use super::keys::KeyNames;
 use super::operation::*;
 use super::page::{Part, StoredSort};
 
+types! {
 /// An agent.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Agent {
+output pub(crate) struct Agent {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) organization_id: String,
     /// Its creator, as `issuer|subject`.
     pub(crate) owner: String,
     /// The name of the key that created it, if the caller may see the key.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) owner_name: Option<String>,
     /// The URL for its clients.
     pub(crate) endpoint: String,
@@ -31,7 +28,7 @@ pub(crate) struct Agent {
     pub(crate) tools: AgentTools,
     /// The chosen items of its servers; `null` for all.
     #[cfg_attr(test, schema(value_type = Option<AgentItems>))]
-    pub(crate) items: Option<Items>,
+    pub(crate) items: Option<Items> as null,
     /// Increases with each change; also the `ETag` of the response, for `If-Match`.
     pub(crate) version: i64,
     /// RFC 3339.
@@ -39,8 +36,8 @@ pub(crate) struct Agent {
     /// RFC 3339.
     pub(crate) updated_at: String,
     /// Set if this was a dry run.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) dry_run: bool,
+}
 }
 
 lockgate_text::words! {
@@ -56,11 +53,9 @@ lockgate_text::words! {
     }
 }
 
+types! {
 /// A change of an agent; omitted properties stay.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct AgentChange {
+input pub(crate) struct AgentChange {
     /// Display name; unique among the agents of its owner.
     pub(crate) name: Option<String>,
     pub(crate) tools: Option<AgentTools>,
@@ -68,6 +63,7 @@ pub(crate) struct AgentChange {
     #[serde(default, deserialize_with = "given")]
     #[cfg_attr(test, schema(value_type = Option<AgentItems>))]
     pub(crate) items: Option<Option<Items>>,
+}
 }
 
 /// The items of an agent, as `endpoints.NAME` in the operator's configuration. A list without
@@ -98,27 +94,20 @@ fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<Items>>, D:
     Option::deserialize(from).map(Some)
 }
 
+types! {
 /// The properties of an agent.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct AgentName {
+input pub(crate) struct AgentName {
     /// Display name; unique among the agents of its owner.
     pub(crate) name: String,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(crate) struct AgentListQuery {
+filter pub(crate) struct AgentListQuery {
     /// Part of the name, case-insensitive.
-    #[cfg_attr(test, param(max_length = 256))]
-    search: Option<String>,
+    search: Option<String> max 256,
     /// Default `name`.
-    #[cfg_attr(test, param(inline))]
     sort: Option<StoredSort>,
-    #[cfg_attr(test, param(inline))]
     order: Option<SortOrder>,
+}
 }
 
 impl Agent {
@@ -157,11 +146,6 @@ fn answer_changed(
     Ok(Reply { version: Some(value.version), value: Agent { dry_run, ..value }, status })
 }
 
-/// Lists the caller's agents; for administrators, all agents of the organisation.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/agents", tag = "agents", params(AgentListQuery, PartQuery, OrganisationQuery),
-    responses((status = 200, body = Page<Agent>)),
-))]
 pub(crate) async fn list_agents(
     By { state, caller, .. }: By<User>,
     Query(Paged { part, filter }): Query<Paged<AgentListQuery>>,
@@ -181,12 +165,6 @@ pub(crate) async fn list_agents(
     Ok(Json(part.make_page(found, |stored| Agent::new(stored, &caller).name_owner(&names))))
 }
 
-/// Creates an agent owned by the caller.
-#[cfg_attr(test, utoipa::path(
-    post, path = "/agents", tag = "agents", params(ChangeQuery, OrganisationQuery, CreationHeaders),
-    request_body = AgentName,
-    responses((status = 201, body = Agent), (status = 409, description = "The name is taken")),
-))]
 pub(crate) async fn create_agent(
     by: By<User>,
     Body(AgentName { name }): Body<AgentName>,
@@ -196,11 +174,6 @@ pub(crate) async fn create_agent(
     answer_changed(StatusCode::CREATED, &change, changed)
 }
 
-/// Returns an agent.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/agents/{id}", tag = "agents", params(OrganisationQuery),
-    responses((status = 200, body = Agent)),
-))]
 pub(crate) async fn show_agent(
     By { state, caller, .. }: By<User>,
     Path(id): Path<String>,
@@ -226,12 +199,6 @@ pub(crate) fn name_agents(
     Ok(named.collect())
 }
 
-/// Renames an agent, sets the form of its list of tools, or chooses its items.
-#[cfg_attr(test, utoipa::path(
-    patch, path = "/agents/{id}", tag = "agents",
-    params(ChangeQuery, OrganisationQuery, ChangeHeaders), request_body = AgentChange,
-    responses((status = 200, body = Agent)),
-))]
 pub(crate) async fn change_agent(
     by: By<User>,
     Path(id): Path<String>,
@@ -264,15 +231,6 @@ fn write_items(items: &Items) -> String {
     serde_json::to_string(items).unwrap_or_default()
 }
 
-/// Deletes an agent and its endpoint.
-#[cfg_attr(test, utoipa::path(
-    delete, path = "/agents/{id}", tag = "agents",
-    params(ChangeQuery, OrganisationQuery, ChangeHeaders),
-    responses(
-        (status = 204, description = "Deleted"),
-        (status = 200, body = Agent, description = "`dryRun`"),
-    ),
-))]
 pub(crate) async fn delete_agent(
     by: By<User>,
     Path(id): Path<String>,

@@ -20,11 +20,6 @@ impl WaitingApproval {
     }
 }
 
-/// Lists the calls that the caller may approve.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/approvals", tag = "approvals", params(PartQuery, SearchQuery),
-    responses((status = 200, body = Page<WaitingApproval>)),
-))]
 pub(crate) async fn list_approvals(
     By { state, caller, .. }: By<User>,
     Query(query): Query<PageQuery>,
@@ -35,14 +30,6 @@ pub(crate) async fn list_approvals(
     Ok(Json(query.cut(waiting, WaitingApproval::id)?))
 }
 
-/// Lists calls that stopped waiting for the caller in the last 10 minutes: decided, expired or
-/// left by their clients.
-///
-/// `state` is `approved`, `denied`, `expired` or `left`; `by` has the names of the approvers.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/approvals/ended", tag = "approvals", params(PartQuery, SearchQuery),
-    responses((status = 200, body = Page<WaitingApproval>)),
-))]
 pub(crate) async fn list_ended_approvals(
     By { state, caller, .. }: By<User>,
     Query(query): Query<PageQuery>,
@@ -53,11 +40,6 @@ pub(crate) async fn list_ended_approvals(
     Ok(Json(query.cut(ended, WaitingApproval::id)?))
 }
 
-/// Returns a call that the caller may approve.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/approvals/{id}", tag = "approvals",
-    responses((status = 200, body = WaitingApproval)),
-))]
 pub(crate) async fn show_approval(
     By { state, caller, .. }: By<User>,
     Path(id): Path<String>,
@@ -69,14 +51,6 @@ pub(crate) async fn show_approval(
     }
 }
 
-/// Approves a call.
-#[cfg_attr(test, utoipa::path(
-    post, path = "/approvals/{id}/approve", tag = "approvals",
-    responses(
-        (status = 200, body = Object, description = "The state of the call"),
-        (status = 409, description = "The decision does not count"),
-    ),
-))]
 pub(crate) async fn approve_call(
     By { state, caller, .. }: By<User>,
     Path(id): Path<String>,
@@ -84,14 +58,6 @@ pub(crate) async fn approve_call(
     answer(&state, &caller, &id, true)
 }
 
-/// Denies a call.
-#[cfg_attr(test, utoipa::path(
-    post, path = "/approvals/{id}/deny", tag = "approvals",
-    responses(
-        (status = 200, body = Object, description = "The state of the call"),
-        (status = 409, description = "The decision does not count"),
-    ),
-))]
 pub(crate) async fn deny_call(
     By { state, caller, .. }: By<User>,
     Path(id): Path<String>,

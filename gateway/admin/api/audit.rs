@@ -14,30 +14,22 @@ use super::state::{AuditReport, OrganisationPermit};
 /// The purpose that cursors are sealed for.
 const LIST: &str = "audit";
 
-#[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(crate) struct AuditQuery {
+types! {
+filter pub(crate) struct AuditQuery {
     /// Not before this time: RFC 3339 in UTC, such as `2026-11-23T06:00:00Z`.
-    #[cfg_attr(test, param(max_length = 32))]
-    from: Option<String>,
+    from: Option<String> max 32,
     /// Before this time.
-    #[cfg_attr(test, param(max_length = 32))]
-    to: Option<String>,
+    to: Option<String> max 32,
     /// The caller: `issuer|subject`, a subject, or the name of a key.
-    #[cfg_attr(test, param(max_length = 512))]
-    principal: Option<String>,
+    principal: Option<String> max 512,
     /// The requested name or URI.
-    #[cfg_attr(test, param(max_length = 512))]
-    tool: Option<String>,
+    tool: Option<String> max 512,
     /// The server of the request.
-    #[cfg_attr(test, param(max_length = 512))]
-    server: Option<String>,
-    #[cfg_attr(test, param(inline))]
+    server: Option<String> max 512,
     decision: Option<DecisionName>,
     /// `decision`, `change`, `approval`, `refusal`, …
-    #[cfg_attr(test, param(max_length = 32))]
-    kind: Option<String>,
+    kind: Option<String> max 32,
+}
 }
 
 lockgate_text::words! {
@@ -199,17 +191,6 @@ impl Reader {
     }
 }
 
-/// Searches the audit trail, the newest records first.
-///
-/// A search reads at most 64 MiB of the trail, including rotated files, for at most 2 s. `complete`
-/// reports whether that was enough.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/audit", tag = "audit", params(PartQuery, AuditQuery, OrganisationQuery),
-    responses(
-        (status = 200, body = AuditPage),
-        (status = 409, description = "The audit trail is not written to a file"),
-    ),
-))]
 pub(crate) async fn search_audit(
     By { state, caller, .. }: By<Admin>,
     Query(Paged { part, filter: mut query }): Query<Paged<AuditQuery>>,
@@ -251,14 +232,6 @@ pub(crate) async fn search_audit(
     }))
 }
 
-/// Verifies the sequence numbers and hashes of all records of the audit trail.
-#[cfg_attr(test, utoipa::path(
-    post, path = "/audit/verify", tag = "audit",
-    responses(
-        (status = 200, body = AuditReport),
-        (status = 409, description = "The trail is not written to a file"),
-    ),
-))]
 pub(crate) async fn verify_audit(
     By { state, caller, .. }: By<Operator>,
 ) -> Result<Json<AuditReport>, Problem> {

@@ -318,16 +318,6 @@ fn describe_request(status: StatusCode, code: i64, message: &str, error: &Value)
     }
 }
 
-/// Calls a method of MCP, such as `tools/call`, `resources/read` or `prompts/get`.
-///
-/// The body contains the parameters, and the response the result, as defined by the revision
-/// 2026-07-28. Names are those of `/mcp`.
-#[cfg_attr(test, utoipa::path(
-    post, path = "/mcp/{*method}", tag = "mcp",
-    params(("method" = String, Path, description = "Such as `tools/call`"), OrganisationQuery),
-    request_body(content = Object, description = "The parameters, without `_meta`"),
-    responses((status = 200, body = Object), (status = 404, description = "No such method")),
-))]
 pub(crate) async fn call_method(
     By { state, caller, .. }: By<User>,
     Path(method): Path<String>,

@@ -316,48 +316,10 @@ fn write(place: Option<audit::ChangePlace>, principal: &Principal, record: &Chan
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 #[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct ChangeQuery {
-    /// Return the result of the change and the affected agents, without making the change.
     #[serde(default, deserialize_with = "flag")]
     dry_run: Option<bool>,
-}
-
-#[cfg(test)]
-#[derive(utoipa::IntoParams)]
-#[into_params(parameter_in = Header)]
-#[allow(dead_code, reason = "describes headers; they are read by name")]
-pub(crate) struct ChangeHeaders {
-    /// The `ETag` of the version to change; 412 if there is a newer version.
-    #[param(rename = "If-Match", pattern = r#"^(\*|"[0-9]{1,18}")$"#)]
-    if_match: Option<String>,
-    /// A repeated request with the same key within a day returns the first response, and the change
-    /// is not made again.
-    #[param(rename = "Idempotency-Key", min_length = 1, max_length = 255, pattern = "^[!-~]+$")]
-    idempotency_key: Option<String>,
-}
-
-/// Headers of a change without an earlier version, such as a creation.
-#[cfg(test)]
-#[derive(utoipa::IntoParams)]
-#[into_params(parameter_in = Header)]
-#[allow(dead_code, reason = "describes a header; it is read by name")]
-pub(crate) struct CreationHeaders {
-    /// A repeated request with the same key within a day returns the first response, and the change
-    /// is not made again.
-    #[param(rename = "Idempotency-Key", min_length = 1, max_length = 255, pattern = "^[!-~]+$")]
-    idempotency_key: Option<String>,
-}
-
-#[cfg(test)]
-#[derive(utoipa::IntoParams)]
-#[into_params(parameter_in = Query, rename_all = "camelCase")]
-#[allow(dead_code, reason = "describes a parameter; `Caller` reads it")]
-pub(crate) struct OrganisationQuery {
-    /// For operators: an organisation other than their own.
-    #[param(max_length = 256)]
-    organization_id: Option<String>,
 }
 
 impl ChangeQuery {

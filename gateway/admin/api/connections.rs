@@ -10,11 +10,10 @@ use super::change::{Terms, complete};
 use super::operation::*;
 use super::servers::visible_servers;
 
+types! {
 /// An account of a user at a server.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Connection {
+#[derive(Clone)]
+output pub(crate) struct Connection {
     pub(crate) id: String,
     pub(crate) server: String,
     /// `connected`, `needs_scope` or `needs_connect`.
@@ -24,26 +23,22 @@ pub(crate) struct Connection {
     pub(crate) subject: String,
     pub(crate) organization_id: String,
     /// The page on which the user connects the account, for the caller's own.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) connect_url: Option<String>,
     /// The issuer of the tokens.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) authorization_server: Option<String>,
     pub(crate) scopes: Vec<String>,
     /// Scopes that the server requires beyond those granted.
     pub(crate) needed_scopes: Vec<String>,
     /// RFC 3339.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) connected_at: Option<String>,
     /// The expiry of the access token, which is renewed before (RFC 3339).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) expires_at: Option<String>,
     /// Why the account has to be connected again.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) failure: Option<String>,
     /// The sort key of lists.
     #[serde(skip)]
     pub(crate) place: String,
+}
 }
 
 impl Connection {
@@ -72,16 +67,13 @@ impl Connection {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ConnectionsQuery {
+types! {
+filter pub(crate) struct ConnectionsQuery {
     /// Part of the server, the issuer or the subject.
-    #[cfg_attr(test, param(max_length = 256))]
-    search: Option<String>,
+    search: Option<String> max 256,
     /// For administrators: the accounts of all users instead of the caller's own.
-    #[serde(default, deserialize_with = "flag")]
     all: Option<bool>,
+}
 }
 
 /// Returns the holder of a principal's accounts; `None` for callers that share an identity.
@@ -92,15 +84,6 @@ pub(crate) fn holder_of(principal: &Principal) -> Option<Holder> {
     Some(Holder::new(principal.organisation(), &principal.issuer, &principal.subject))
 }
 
-/// Lists the caller's accounts at servers, connected or not; with `all`, those of all users.
-///
-/// Administrators see the users of their organisation, operators all users. At most 10,000 accounts
-/// are searched.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/connections", tag = "connections",
-    params(PartQuery, ConnectionsQuery, OrganisationQuery),
-    responses((status = 200, body = Page<Connection>)),
-))]
 pub(crate) async fn list_connections(
     By { state, caller, .. }: By<User>,
     Query(query): Query<Paged<ConnectionsQuery>>,
@@ -118,12 +101,6 @@ pub(crate) async fn list_connections(
     Ok(Json(query.part.cut(search, connections, |connection| &connection.place)?))
 }
 
-/// Returns an account: the caller's own by its id or its server, or for administrators that of a
-/// user by its id.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/connections/{id}", tag = "connections", params(OrganisationQuery),
-    responses((status = 200, body = Connection), (status = 404, description = "No such account")),
-))]
 pub(crate) async fn show_connection(
     By { state, caller, .. }: By<User>,
     Path(id): Path<String>,
@@ -131,18 +108,6 @@ pub(crate) async fn show_connection(
     Ok(Json(find(&state, &caller, &id).await?.0))
 }
 
-/// Disconnects an account: the caller's own, or for administrators that of a user.
-///
-/// The tokens are deleted, calls and streams that use them end on every gateway, and the
-/// authorization server is asked to revoke them.
-#[cfg_attr(test, utoipa::path(
-    delete, path = "/connections/{id}", tag = "connections", params(ChangeQuery, OrganisationQuery),
-    responses(
-        (status = 204, description = "Disconnected"),
-        (status = 200, body = Connection, description = "`dryRun`"),
-        (status = 404, description = "No such account"),
-    ),
-))]
 pub(crate) async fn delete_connection(
     By { state, caller, options, .. }: By<User>,
     Path(id): Path<String>,

@@ -40,20 +40,11 @@ pub(crate) static PUBLISHED: LazyLock<Document> = LazyLock::new(|| {
     Document { page, text: document.to_string() }
 });
 
-/// The OpenAPI document of the API.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/openapi.json", tag = "api", responses((status = 200, body = Object)),
-))]
 pub(crate) async fn show_document() -> impl IntoResponse {
     let head = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-cache")];
     (head, &*PUBLISHED.text)
 }
 
-/// This page.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/", tag = "api",
-    responses((status = 200, content_type = "text/html", body = String)),
-))]
 pub(crate) async fn show_page() -> impl IntoResponse {
     let head = [
         (CONTENT_TYPE, "text/html; charset=utf-8"),
@@ -71,4 +62,4 @@ fn rename_wildcards(document: &mut Value) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

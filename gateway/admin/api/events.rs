@@ -67,17 +67,14 @@ struct Decisions {
     told: Option<Instant>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct EventsQuery {
+types! {
+filter pub(crate) struct EventsQuery {
     /// For administrators: include `decided`.
-    #[serde(default, deserialize_with = "flag")]
     decisions: Option<bool>,
     /// The `position` of `GET /me`: events since then are sent first. Without effect on a reader
     /// that sends `Last-Event-ID`, except for `approvals`.
-    #[cfg_attr(test, param(max_length = 64))]
-    position: Option<String>,
+    position: Option<String> max 64,
+}
 }
 
 /// A position in the events of a caller, as `GET /me` returns it.
@@ -157,25 +154,6 @@ impl ReaderEvent {
     }
 }
 
-/// Streams changes of servers, tools and calls.
-///
-/// Events: `server` (the name, state and capabilities of a changed server; `disabled` if it was
-/// switched off or removed), `registered` and `unregistered` (the `name` of a tool that became or
-/// is no longer available to the caller, and its `server`), `executed` (a completed call, with its
-/// `outcome` and `durationMs`: the caller's own, and for administrators those of their
-/// organisation), `connection` (an account at a server, as in `GET /connections`, that was
-/// connected or `disconnected`, needs another authorization, or whose token could not be renewed:
-/// the caller's own, and for administrators those of their organisation) and `missed` (events were
-/// lost: reload the displayed data). With `decisions=true`
-/// administrators also receive `decided`, at most about once a second: requests of their
-/// organisation, for operators of any, were decided or have ended; `GET /audit` lists them.
-/// `approvals` has the changed `count` of calls that wait for the caller's approval. A reader that
-/// sends the id of its last event as `Last-Event-ID` continues after that event, except for
-/// `executed`, `decided` and `approvals`, which are sent only as they happen.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/events", tag = "events", params(EventsQuery),
-    responses((status = 200, content_type = "text/event-stream", body = String)),
-))]
 pub(crate) async fn follow_events(
     By { state, caller, .. }: By<User>,
     headers: HeaderMap,

@@ -9,36 +9,29 @@ use lockgate_proxy::Gateway;
 use lockgate_telemetry::{RecentCalls, ServerFigures, ToolFigures};
 use lockgate_text::date;
 use lockgate_upstream::Upstream;
-use serde::Serialize;
 
 use super::access::Caller;
+use super::types::{members, types};
 
+types! {
 /// Outcomes of the calls of a server's tools.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = ServerMetrics))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ServerMetrics {
+output pub(crate) struct ServerMetrics {
     /// Start of the count (RFC 3339).
     pub(crate) since: String,
     pub(crate) calls: u64,
     /// Failed calls by cause: `connection`, `authentication`, `timeout`, `execution`, `validation`.
     pub(crate) errors: BTreeMap<&'static str, u64>,
     /// Milliseconds, estimated from a histogram.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p50_ms: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p95_ms: Option<f64>,
 }
 
 /// Calls that ended within one time step.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct RecentStep {
+output pub(crate) struct RecentStep {
     pub(crate) calls: u64,
     pub(crate) failed: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) average_ms: Option<f64>,
+}
 }
 
 /// Returns the recent calls of a server; empty if the caller may not see them.
@@ -53,11 +46,9 @@ pub(crate) fn list_recent(
     gateway.recent_calls_of(server).into_iter().map(RecentStep::from).collect()
 }
 
+types! {
 /// Outcomes of the calls of a tool.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = ToolMetrics))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ToolMetrics {
+output pub(crate) struct ToolMetrics {
     /// Start of the count (RFC 3339).
     since: String,
     pub(crate) invocations: u64,
@@ -66,14 +57,12 @@ pub(crate) struct ToolMetrics {
     /// Cancelled by their clients.
     cancelled: u64,
     /// Milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) average_ms: Option<f64>,
     /// Milliseconds, estimated from a histogram.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p95_ms: Option<f64>,
     /// When the last call ended (RFC 3339).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last_invoked_at: Option<String>,
+}
 }
 
 impl From<RecentCalls> for RecentStep {

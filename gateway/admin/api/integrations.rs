@@ -6,8 +6,13 @@ pub(crate) mod input;
 pub(crate) mod validate;
 mod view;
 
+use std::collections::BTreeMap;
+
 use input::{IntegrationChange, ListQuery, NewCustomIntegration};
-use lockgate_registry::{IntegrationQuery, RegistryError};
+use lockgate_registry::{
+    Changed, IntegrationQuery, IntegrationSet, NewIntegration, Origin, RegistryError, Secret,
+    Warning as Said,
+};
 use validate::create;
 use view::{answer_changed, answer_deleted};
 
@@ -24,12 +29,6 @@ pub(crate) use input::{
 pub(crate) use validate::validate_integration;
 pub(crate) use view::{Integration, States, Warning, write_time};
 
-/// Lists the integrations of the caller's organisation.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/mcp-integrations", tag = "integrations",
-    params(ListQuery, PartQuery, OrganisationQuery),
-    responses((status = 200, body = Page<Integration>)),
-))]
 pub(crate) async fn list_integrations(
     By { state, caller, .. }: By<User>,
     Query(query): Query<Paged<ListQuery>>,
@@ -63,16 +62,6 @@ pub(crate) fn list_unserved(By { state, caller, .. }: &By<Admin>) -> Vec<Integra
     }
 }
 
-/// Adds an integration by its address.
-#[cfg_attr(test, utoipa::path(
-    post, path = "/mcp-integrations/custom", tag = "integrations",
-    params(ChangeQuery, OrganisationQuery, CreationHeaders), request_body = NewCustomIntegration,
-    responses(
-        (status = 201, body = Integration),
-        (status = 400, description = "An error in the body, or the server failed its test"),
-        (status = 409, description = "The name or the slug is taken"),
-    ),
-))]
 pub(crate) async fn create_custom_integration(
     by: By<Admin>,
     Body(body): Body<NewCustomIntegration>,
@@ -81,11 +70,6 @@ pub(crate) async fn create_custom_integration(
     create(by, body.read()?, validate).await
 }
 
-/// Returns an integration.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/mcp-integrations/{id}", tag = "integrations", params(OrganisationQuery),
-    responses((status = 200, body = Integration)),
-))]
 pub(crate) async fn show_integration(
     By { state, caller, .. }: By<User>,
     Path(id): Path<String>,
@@ -97,12 +81,6 @@ pub(crate) async fn show_integration(
     Ok(Reply { version: Some(value.version), value, status: StatusCode::OK })
 }
 
-/// Changes an integration. Another method of authentication disconnects accounts of members.
-#[cfg_attr(test, utoipa::path(
-    patch, path = "/mcp-integrations/{id}", tag = "integrations",
-    params(ChangeQuery, OrganisationQuery, ChangeHeaders), request_body = IntegrationChange,
-    responses((status = 200, body = Integration)),
-))]
 pub(crate) async fn change_integration(
     by: By<Admin>,
     Path(id): Path<String>,
@@ -116,15 +94,6 @@ pub(crate) async fn change_integration(
     answer_changed(&change, StatusCode::OK, changed)
 }
 
-/// Deletes an integration, unassigns it from all agents, and disconnects accounts of members.
-#[cfg_attr(test, utoipa::path(
-    delete, path = "/mcp-integrations/{id}", tag = "integrations",
-    params(ChangeQuery, OrganisationQuery, ChangeHeaders),
-    responses(
-        (status = 204, description = "Deleted"),
-        (status = 200, body = Integration, description = "`dryRun`"),
-    ),
-))]
 pub(crate) async fn delete_integration(
     by: By<Admin>,
     Path(id): Path<String>,
@@ -135,12 +104,6 @@ pub(crate) async fn delete_integration(
     Ok(answer_deleted(&change, changed))
 }
 
-/// Enables an integration.
-#[cfg_attr(test, utoipa::path(
-    post, path = "/mcp-integrations/{id}/enable", tag = "integrations",
-    params(ChangeQuery, OrganisationQuery, ChangeHeaders),
-    responses((status = 200, body = Integration)),
-))]
 pub(crate) async fn enable_integration(
     by: By<Admin>,
     Path(id): Path<String>,
@@ -157,12 +120,6 @@ async fn enable(
     answer_changed(change, StatusCode::OK, changed)
 }
 
-/// Disables an integration: it is disconnected, and its tools and other items are not listed.
-#[cfg_attr(test, utoipa::path(
-    post, path = "/mcp-integrations/{id}/disable", tag = "integrations",
-    params(ChangeQuery, OrganisationQuery, ChangeHeaders),
-    responses((status = 200, body = Integration)),
-))]
 pub(crate) async fn disable_integration(
     by: By<Admin>,
     Path(id): Path<String>,
@@ -170,17 +127,6 @@ pub(crate) async fn disable_integration(
     enable(&by.change()?, id, ("disable mcp-integration", false)).await
 }
 
-/// Closes the connection to an integration and reconnects.
-///
-/// Running calls are aborted.
-#[cfg_attr(test, utoipa::path(
-    post, path = "/mcp-integrations/{id}/reconnect", tag = "integrations",
-    params(ChangeQuery, OrganisationQuery),
-    responses(
-        (status = 200, body = Integration), (status = 400, description = "It is disabled"),
-        (status = 409, description = "Its stored credentials cannot be decrypted"),
-    ),
-))]
 pub(crate) async fn reconnect_integration(
     By { state, caller, options, .. }: By<Admin>,
     Path(id): Path<String>,
@@ -215,4 +161,149 @@ pub(crate) async fn reconnect_integration(
     state.operations.serve_changes(&actor.organisation).await;
     let states = States::of(&state, &actor.organisation);
     Ok(Json(Integration::new(&states, stored, caller.role)))
+}
+
+// Replacement of all integrations of an organisation: applies the requested set and reports the
+// action for each server.
+
+types! {
+/// The complete set of an organisation's own servers.
+input pub(crate) struct ServerSet {
+    #[cfg_attr(test, schema(max_items = 1000))]
+    servers: Vec<WantedServer>,
+}
+
+/// The desired state of a server: by its address, or from the catalogue.
+input pub(crate) struct WantedServer {
+    /// Its identifier; if omitted, the server is identified by its name.
+    slug: Option<String>,
+    name: String,
+    /// The address of an MCP server.
+    server_url: Option<String>,
+    /// Instead of an address: an entry of the operator's catalogue.
+    predefined: Option<String>,
+    /// For a server by its address. Default `none`.
+    auth_method: Option<AuthMethod>,
+    /// The header that carries the key, with `api_key`.
+    #[serde(default, alias = "authHeaderName")]
+    header_name: Option<String>,
+    /// The key or the token, if none is stored yet or to replace it. It is never shown again.
+    #[serde(default, deserialize_with = "secret")]
+    #[cfg_attr(test, schema(write_only, value_type = Option<String>))]
+    credentials: Option<Secret>,
+    /// If omitted: unchanged, or `true` for a new server.
+    enabled: Option<bool>,
+}
+
+/// The changes that were made, or would be made.
+output pub(crate) struct ServerSetChange {
+    servers: Vec<ServerChange>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<Warning>,
+    /// Set if this was a dry run.
+    dry_run: bool,
+}
+
+/// The change of one server.
+output pub(crate) struct ServerChange {
+    slug: String,
+    action: ServerAction,
+    /// For existing or deleted servers.
+    id: Option<String>,
+    name: Option<String>,
+    /// Ids of the agents that have it, in a dry run.
+    affected_agents: Option<Vec<String>>,
+}
+}
+
+/// The change of a server.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ServerAction {
+    Created,
+    Updated,
+    Unchanged,
+    Deleted,
+}
+
+impl WantedServer {
+    fn read(self) -> Result<NewIntegration, Problem> {
+        let origin = match (self.server_url, self.predefined) {
+            (Some(url), None) => {
+                let method = self.auth_method.unwrap_or_default();
+                Origin::Custom { url, auth: method.with_header(self.header_name)? }
+            }
+            (None, Some(entry)) if self.auth_method.is_none() && self.header_name.is_none() => {
+                Origin::Predefined(entry)
+            }
+            (None, Some(_)) => {
+                let detail = "the entry of the catalogue determines it: omit it";
+                return Err(Problem::in_body("/authMethod", detail));
+            }
+            _ => {
+                let detail = "either `serverUrl` or `predefined` is required";
+                return Err(Problem::in_body("/serverUrl", detail));
+            }
+        };
+        Ok(NewIntegration {
+            name: Some(self.name),
+            slug: self.slug,
+            origin,
+            credentials: self.credentials,
+            enabled: self.enabled,
+            source: None,
+        })
+    }
+}
+
+pub(crate) async fn replace_servers(
+    by: By<Admin>,
+    Body(body): Body<ServerSet>,
+) -> Result<Reply<ServerSetChange>, Problem> {
+    let change = Arc::new(by.change()?);
+    let wanted = body.servers.into_iter().enumerate().map(|(at, server)| {
+        server.read().map_err(|problem| problem.within(&format!("/servers/{at}")))
+    });
+    let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
+    let changed =
+        make_ending(&change, "replace mcp-integrations", apply!(replace_integrations(wanted)))
+            .await?;
+    let version = Some(change.state.registry()?.set_version(change.organisation()));
+    Ok(Reply { value: describe_change(&change, changed), status: StatusCode::OK, version })
+}
+
+fn describe_change(change: &Change, changed: Changed<IntegrationSet>) -> ServerSetChange {
+    let is_dry_run = changed.is_dry_run;
+    let before = changed.before.unwrap_or_default();
+    let after = changed.after.unwrap_or_default();
+    let mut all = BTreeMap::new();
+    for integration in before.integrations {
+        all.insert(integration.slug.clone(), (ServerAction::Deleted, Some(integration)));
+    }
+    for integration in after.integrations {
+        let is_known = all.contains_key(&integration.slug);
+        let action = if is_known { ServerAction::Updated } else { ServerAction::Created };
+        all.insert(integration.slug.clone(), (action, Some(integration)));
+    }
+    all.extend(after.unchanged.into_iter().map(|slug| (slug, (ServerAction::Unchanged, None))));
+    let servers = all.into_iter().map(|(slug, (action, integration))| {
+        let affected_agents = integration.as_ref().filter(|_| is_dry_run);
+        let affected_agents = affected_agents.map(|one| change.agents_with(&one.id));
+        let (id, name) = integration.map(|one| (one.id, one.name)).unzip();
+        // A creation in a dry run has no id.
+        let id = id.filter(|_| !is_dry_run || !matches!(action, ServerAction::Created));
+        ServerChange { slug, action, id, name, affected_agents }
+    });
+    let servers = servers.collect();
+    let warnings = changed.warnings.into_iter().map(name_place).collect();
+    ServerSetChange { servers, warnings, dry_run: is_dry_run }
+}
+
+/// Converts a warning about an item of the set, with the API's name of its member.
+fn name_place(said: Said) -> Warning {
+    let Some((item, member)) = said.pointer.rsplit_once('/') else { return Warning::new(said) };
+    let item = item.to_owned();
+    let pointer = format!("/{member}");
+    Warning::new(Said { pointer, ..said }).within(&item)
 }

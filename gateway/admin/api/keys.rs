@@ -1,38 +1,32 @@
 //! API keys: of an organisation for its administrators, all for operators. A key's text is only in
 //! the response to its creation. Callers cannot create keys with more permissions than their own.
 
-mod change;
-
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
-use change::{Effect, RETRY_SECONDS, change_keys, show_trial, unknown_key, write_change};
+use lockgate_admission::{CallerId, Permit};
 use lockgate_authn::key::{Key, parse_time, write_time};
 use lockgate_authn::{Identity, KEY, Principal, is_scope};
+use lockgate_text::date;
 use lockgate_text::organisation::find_mistake;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use super::access::unknown_organisation;
+use super::change::wait_until;
 use super::operation::*;
-use super::state::KeyChange;
+use super::state::{FileChangeError, KeyChange, Operations};
 
-pub(crate) use change::ApiKey;
-pub(in crate::api) use change::read_clock;
-
+types! {
 /// A created key.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct MadeKey {
+output pub(crate) struct MadeKey {
     /// The key itself, shown only once. Absent in a dry run.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<String>,
     #[serde(flatten)]
     pub(crate) about: ApiKey,
 }
+}
 
-/// Lists the API keys of the caller's organisation; for operators, all.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/keys", tag = "keys", params(PartQuery, SearchQuery, OrganisationQuery),
-    responses((status = 200, body = Page<ApiKey>)),
-))]
 pub(crate) async fn list_keys(
     by: By<Admin>,
     Query(query): Query<PageQuery>,
@@ -42,32 +36,18 @@ pub(crate) async fn list_keys(
 
 /// Returns all keys that the caller may see.
 pub(crate) fn list_visible(by: &By<Admin>) -> Vec<ApiKey> {
-    let now = read_clock();
+    let now = date::now();
     let keys = by.state.operations.keys();
     let visible = keys.iter().filter(|key| by.caller.sees(key.organisation_or_default()));
     visible.map(|key| ApiKey::new(key.clone(), now)).collect()
 }
 
-/// Creates a key, and returns it once.
-///
-/// The key is in force when the response arrives. It is stored in the file `auth.keys_file`, as by
-/// `lockgate keys create`.
-#[cfg_attr(test, utoipa::path(
-    post, path = "/keys", tag = "keys", params(ChangeQuery, OrganisationQuery),
-    request_body = NewKey,
-    responses(
-        (status = 201, body = MadeKey),
-        (status = 202, body = MadeKey, description = "Created, but not in force yet"),
-        (status = 400, description = "An error in the body"),
-        (status = 409, description = "No keys file is configured, or it is full"),
-    ),
-))]
 pub(crate) async fn create_key(
     By { state, caller, options, .. }: By<Admin>,
     Body(body): Body<NewKey>,
 ) -> Result<(StatusCode, Json<MadeKey>), Problem> {
     body.check()?;
-    let now = read_clock();
+    let now = date::now();
     let expires = body.read_expiry(now)?;
     let organisation = body.find_organisation(&state, &caller).await?;
     let (mut key, text) = Key::mint(now).map_err(|error| {
@@ -95,18 +75,6 @@ pub(crate) async fn create_key(
     Ok((status, Json(MadeKey { key: Some(text), about })))
 }
 
-/// Revokes a key.
-///
-/// It is no longer valid when the response arrives. A revoked key stays revoked.
-#[cfg_attr(test, utoipa::path(
-    delete, path = "/keys/{id}", tag = "keys", params(ChangeQuery, OrganisationQuery),
-    responses(
-        (status = 204, description = "Revoked"),
-        (status = 200, body = ApiKey, description = "`dryRun`"),
-        (status = 404, description = "No such key"),
-        (status = 503, description = "Not revoked, or not in force yet"),
-    ),
-))]
 pub(crate) async fn revoke_key(
     By { state, caller, options, .. }: By<Admin>,
     Path(id): Path<String>,
@@ -120,7 +88,7 @@ pub(crate) async fn revoke_key(
             revoke it";
         return Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail));
     }
-    let change = KeyChange::Revoke { id, at: read_clock() };
+    let change = KeyChange::Revoke { id, at: date::now() };
     if options.dry_run {
         write_change(Arc::clone(&state.operations), change.clone(), true).await?;
         return Ok(Deletion(Some(show_trial(key, &change))));
@@ -164,11 +132,9 @@ const MAX_TEXT: usize = 256;
 /// Maximum number of roles, and of scopes, per key.
 const MAX_GRANTS: usize = 256;
 
+types! {
 /// The properties of a new key.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(crate) struct NewKey {
+input pub(crate) struct NewKey {
     /// Its user or purpose.
     #[cfg_attr(test, schema(min_length = 1, max_length = 256))]
     name: String,
@@ -187,6 +153,7 @@ pub(crate) struct NewKey {
     agent: Option<String>,
     /// Its expiry: `2027-01-31`, or RFC 3339. Never expires if omitted.
     expires_at: Option<String>,
+}
 }
 
 impl NewKey {
@@ -335,4 +302,172 @@ fn check_text(pointer: &str, text: &str) -> Result<(), Problem> {
 
 fn forbidden(pointer: &str, detail: &'static str) -> Problem {
     Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail).at(pointer)
+}
+
+// Changes of the keys file: completed even if the caller disconnects, recorded in the audit trail,
+// and usually in force when the response is sent.
+
+/// Maximum wait for other changes.
+const TURN_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// Whether the gateway applies a change that was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    InForce,
+    /// The reason is in the log.
+    Waits,
+}
+
+/// Changes the keys file, or only checks whether it can be changed.
+async fn write_change(
+    operations: Arc<dyn Operations>,
+    change: KeyChange,
+    dry_run: bool,
+) -> Result<(), Problem> {
+    let written = spawn_blocking(move || operations.change_keys(&change, dry_run)).await;
+    written
+        .unwrap_or_else(|error| Err(FileChangeError::Unwritable(error.to_string())))
+        .map_err(describe)
+}
+
+/// Changes the keys file, records the change, and waits until it is in force.
+async fn change_keys(
+    state: &Arc<ApiState>,
+    caller: &Caller,
+    key: &Key,
+    change: KeyChange,
+) -> Result<Effect, Problem> {
+    let turn = take_turn(state, key).await?;
+    let operations = Arc::clone(&state.operations);
+    let key = key.clone();
+    let written = change.clone();
+    make_recorded(state, &caller.principal, async move {
+        // The permit is kept until the change is made, even if the client disconnects.
+        let _turn = turn;
+        let record = describe_change(&key, &written);
+        write_change(operations, written, false).await?;
+        Ok(((), Some(record)))
+    })
+    .await?;
+    // With errors elsewhere in the configuration, new keys are not applied until those are fixed.
+    let is_applied = wait_until(|| is_in_force(&state.operations.keys(), &change)).await;
+    Ok(if is_applied { Effect::InForce } else { Effect::Waits })
+}
+
+/// Waits for a permit. Organisations take turns.
+async fn take_turn(state: &ApiState, key: &Key) -> Result<Permit, Problem> {
+    let organisation = CallerId::of_organisation(key.organisation_or_default());
+    let turn = timeout(TURN_TIMEOUT, state.key_turns.acquire(organisation)).await;
+    turn.ok().and_then(Result::ok).ok_or_else(|| {
+        let detail = "too many key changes are waiting: retry in a moment";
+        Problem::overloaded(detail, RETRY_SECONDS)
+    })
+}
+
+fn describe_change(key: &Key, change: &KeyChange) -> ChangeRecord {
+    let (action, before) = match change {
+        KeyChange::Add(_) => ("create key", None),
+        KeyChange::Revoke { .. } => {
+            ("revoke key", Some(write(&ApiKey::new(key.clone(), date::now()))))
+        }
+    };
+    ChangeRecord {
+        action,
+        organisation: Some(key.organisation_or_default().to_owned()),
+        before,
+        after: Some(write(&show_changed(key.clone(), change))),
+    }
+}
+
+fn write(key: &ApiKey) -> String {
+    serde_json::to_string(key).unwrap_or_default()
+}
+
+fn is_in_force(keys: &[Key], change: &KeyChange) -> bool {
+    match change {
+        KeyChange::Add(new) => keys.iter().any(|key| key.id == new.id),
+        KeyChange::Revoke { id, .. } => {
+            keys.iter().all(|key| key.id != *id || key.revoked.is_some())
+        }
+    }
+}
+
+fn describe(error: FileChangeError) -> Problem {
+    match error {
+        FileChangeError::NoFile => {
+            let detail = "`auth.keys_file` is not configured: ask an operator to set it";
+            Problem::new(StatusCode::CONFLICT, "NO_KEYS_FILE", detail)
+        }
+        FileChangeError::Full => {
+            let detail = "the limit on keys is reached: revoke unused keys first";
+            Problem::new(StatusCode::CONFLICT, "TOO_MANY", detail)
+        }
+        FileChangeError::Unknown => unknown_key(),
+        FileChangeError::Unwritable(words) => {
+            tracing::warn!(words, "the keys file was not changed");
+            let detail = "the keys file cannot be changed; see the gateway's log";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "KEYS_UNAVAILABLE", detail)
+        }
+    }
+}
+
+/// Retry delay for changes of keys, in seconds.
+const RETRY_SECONDS: u64 = 2;
+
+types! {
+/// An API key.
+output pub(crate) struct ApiKey {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) organization_id: String,
+    pub(crate) roles: Vec<String>,
+    pub(crate) scopes: Vec<String>,
+    /// `active`, `expired` or `revoked`; `pending` in the response to its creation, if the gateway
+    /// has not applied the changed file yet.
+    pub(crate) state: &'static str,
+    /// RFC 3339.
+    pub(crate) created_at: String,
+    pub(crate) expires_at: Option<String>,
+    pub(crate) revoked_at: Option<String>,
+    /// Set if this was a dry run.
+    pub(crate) dry_run: bool,
+}
+}
+
+impl ApiKey {
+    fn new(key: Key, now: u64) -> Self {
+        let state = key.state(now);
+        Self {
+            state,
+            organization_id: key.organisation_or_default().to_owned(),
+            id: key.id,
+            name: key.name,
+            roles: key.roles,
+            scopes: key.scopes,
+            created_at: write_time(key.created),
+            expires_at: key.expires.map(write_time),
+            revoked_at: key.revoked.map(write_time),
+            dry_run: false,
+        }
+    }
+}
+
+fn show_trial(key: Key, change: &KeyChange) -> ApiKey {
+    let mut shown = show_changed(key, change);
+    shown.dry_run = true;
+    shown
+}
+
+/// Returns the key as a change leaves it.
+fn show_changed(key: Key, change: &KeyChange) -> ApiKey {
+    let mut shown = ApiKey::new(key, date::now());
+    if let KeyChange::Revoke { at, .. } = change {
+        shown.revoked_at.get_or_insert_with(|| write_time(*at));
+        shown.state = "revoked";
+    }
+    shown
+}
+
+fn unknown_key() -> Problem {
+    Problem::not_found("KEY_NOT_FOUND", "there is no such key: check its id in the list of keys")
 }

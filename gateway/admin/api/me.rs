@@ -5,15 +5,14 @@ use super::events::Position;
 use super::operation::*;
 pub(crate) use super::state::EffectiveSetting as Setting;
 
+types! {
 /// The caller of the API.
-#[derive(Clone, Debug, Default, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Me {
+#[derive(Clone, Default)]
+#[serde(default)]
+output pub(crate) struct Me {
     pub(crate) issuer: String,
     pub(crate) subject: String,
     /// The name of its API key.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
     pub(crate) organization_id: String,
     /// `user`, `admin` or `operator`.
@@ -34,19 +33,12 @@ pub(crate) struct Me {
     pub(crate) position: String,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct MeQuery {
+filter pub(crate) struct MeQuery {
     /// For administrators: `position` includes `decided`.
-    #[serde(default, deserialize_with = "flag")]
     pub(crate) decisions: Option<bool>,
 }
+}
 
-/// Returns the caller.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/me", tag = "api", params(MeQuery), responses((status = 200, body = Me)),
-))]
 pub(crate) async fn show_me(
     By { state, caller, .. }: By<User>,
     Query(query): Query<MeQuery>,
@@ -83,37 +75,20 @@ pub(crate) async fn show_me(
 // The configuration in force, for operators: every key, its value and its origin. Secrets are
 // references or omitted.
 
-#[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct SettingsQuery {
+types! {
+filter pub(crate) struct SettingsQuery {
     /// Only keys that contain this text.
-    #[cfg_attr(test, param(max_length = 256))]
-    search: Option<String>,
+    search: Option<String> max 256,
     /// `given`: only settings that are not defaults.
-    #[cfg_attr(test, param(inline))]
     only: Option<Only>,
 }
 
 /// A filter of the settings.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum Only {
+choice pub(crate) enum Only {
     Given,
 }
+}
 
-/// Returns the configuration.
-///
-/// As printed by `lockgate config show`. It is read again: if the files have errors, the gateway
-/// keeps the previous configuration, and the response lists the errors.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/settings", tag = "settings", params(PartQuery, SettingsQuery),
-    responses(
-        (status = 200, body = Page<Setting>),
-        (status = 409, description = "The configuration has errors"),
-    ),
-))]
 pub(crate) async fn list_settings(
     By { state, .. }: By<Operator>,
     Query(query): Query<Paged<SettingsQuery>>,

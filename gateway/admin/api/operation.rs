@@ -15,10 +15,7 @@ pub(crate) use super::body::Body;
 pub(crate) use super::change::{
     Change, ChangeRecord, Deletion, Reply, apply, make_actor, make_recorded,
 };
-#[cfg(test)]
-pub(crate) use super::change::{ChangeHeaders, ChangeQuery, CreationHeaders, OrganisationQuery};
-pub(crate) use super::page::{Page, PageQuery, Paged, Query, SortOrder, flag, number};
-#[cfg(test)]
-pub(crate) use super::page::{PartQuery, SearchQuery};
+pub(crate) use super::page::{Page, PageQuery, Paged, Query, SortOrder, number};
 pub(crate) use super::problem::Problem;
 pub(crate) use super::state::ApiState;
+pub(crate) use super::types::{members, types};

@@ -8,29 +8,24 @@ use super::connections::disconnect_all;
 use super::integrations::write_time;
 use super::operation::*;
 
+types! {
 /// An organisation that was created, or that has integrations or agents.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Organisation {
+output pub(crate) struct Organisation {
     pub(crate) id: String,
     pub(crate) integrations: usize,
     pub(crate) agents: usize,
     /// RFC 3339.
     pub(crate) created_at: String,
     /// Set if this was a dry run.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) dry_run: bool,
 }
 
 /// An organisation to create.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct NewOrganisation {
+input pub(crate) struct NewOrganisation {
     /// Its name in keys and tokens: letters, digits, single spaces and signs, without a slash.
     #[cfg_attr(test, schema(min_length = 1, max_length = 256))]
     id: String,
+}
 }
 
 impl Organisation {
@@ -40,11 +35,6 @@ impl Organisation {
     }
 }
 
-/// Lists the organisations that were created, or have integrations or agents.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/organisations", tag = "organisations", params(PartQuery, SearchQuery),
-    responses((status = 200, body = Page<Organisation>)),
-))]
 pub(crate) async fn list_organisations(
     By { state, .. }: By<Operator>,
     Query(query): Query<PageQuery>,
@@ -54,18 +44,6 @@ pub(crate) async fn list_organisations(
     Ok(Json(query.cut(all, |organisation| &organisation.id)?))
 }
 
-/// Creates an organisation.
-///
-/// An organisation named by a key or a token need not be created: it is created when a member adds
-/// an integration or agent.
-#[cfg_attr(test, utoipa::path(
-    post, path = "/organisations", tag = "organisations", params(ChangeQuery, CreationHeaders),
-    request_body = NewOrganisation,
-    responses(
-        (status = 201, body = Organisation), (status = 400, description = "The name is not valid"),
-        (status = 409, description = "Already exists"),
-    ),
-))]
 pub(crate) async fn create_organisation(
     by: By<Operator>,
     Body(NewOrganisation { id }): Body<NewOrganisation>,
@@ -78,17 +56,6 @@ pub(crate) async fn create_organisation(
     Ok(Reply { value: Organisation { dry_run, ..value }, status, version: None })
 }
 
-/// Deletes an organisation that has no integrations, agents and keys.
-#[cfg_attr(test, utoipa::path(
-    delete, path = "/organisations/{id}", tag = "organisations",
-    params(ChangeQuery, CreationHeaders),
-    responses(
-        (status = 204, description = "Deleted"),
-        (status = 200, body = Organisation, description = "`dryRun`"),
-        (status = 404, description = "No such organisation"),
-        (status = 409, description = "It is not empty"),
-    ),
-))]
 pub(crate) async fn delete_organisation(
     by: By<Operator>,
     Path(id): Path<String>,

@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 use super::access::ORGANISATION;
 use super::problem::Problem;
+use super::types::{members, types};
 
 /// Default items per page.
 pub(crate) const DEFAULT_ITEMS: usize = 50;
@@ -44,13 +45,11 @@ pub(crate) struct Paged<F> {
 /// The query of a list that is filtered by its key only.
 pub(crate) type PageQuery = Paged<SearchQuery>;
 
-#[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct SearchQuery {
+types! {
+filter pub(crate) struct SearchQuery {
     /// Part of the name.
-    #[cfg_attr(test, param(max_length = 256))]
-    search: Option<String>,
+    search: Option<String> max 256,
+}
 }
 
 impl<'de, F: DeserializeOwned> Deserialize<'de> for Paged<F> {
@@ -83,7 +82,6 @@ impl PageQuery {
 
 /// A part of a list.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Page<T> {
     pub(crate) items: Vec<T>,
@@ -102,15 +100,14 @@ impl<T> Page<T> {
     }
 }
 
+types! {
 /// The order of a list.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum SortOrder {
+choice pub(crate) enum SortOrder {
     /// Ascending.
     Asc,
     /// Descending.
     Desc,
+}
 }
 
 impl SortOrder {
@@ -213,15 +210,15 @@ impl Part {
     }
 }
 
+types! {
 /// The sort key of integrations and agents.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum StoredSort {
+#[derive(Default)]
+choice pub(crate) enum StoredSort {
     #[default]
     Name,
     CreatedAt,
     UpdatedAt,
+}
 }
 
 impl From<StoredSort> for Sort {

@@ -14,25 +14,22 @@ use super::state::{ApprovedPin, FileChangeError};
 /// Maximum number of tools per approval.
 const MAX_TOOLS: usize = 200;
 
+types! {
 /// A tool that needs review.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Pin {
+output pub(crate) struct Pin {
     /// `server/tool`.
     pub(crate) name: String,
     pub(crate) server: String,
     /// The organisation of the server; absent for servers of the configuration.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) organization_id: Option<String>,
     pub(crate) tool: String,
     /// Its status in the lock file, if there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) standing: Option<&'static str>,
     pub(crate) fingerprint: String,
     /// Neither listed nor callable.
     pub(crate) quarantined: bool,
     pub(crate) findings: Vec<String>,
+}
 }
 
 impl Pin {
@@ -52,32 +49,24 @@ impl Pin {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(crate) struct PinsQuery {
+types! {
+filter pub(crate) struct PinsQuery {
     /// Part of the name.
-    #[cfg_attr(test, param(max_length = 256))]
-    search: Option<String>,
+    search: Option<String> max 256,
     /// Only tools of this server.
-    #[cfg_attr(test, param(max_length = 256))]
-    server: Option<String>,
+    server: Option<String> max 256,
     /// Tools that were rejected, instead of those that need a review.
-    #[serde(default, deserialize_with = "flag")]
     rejected: Option<bool>,
     /// Default `name`.
-    #[cfg_attr(test, param(inline))]
     sort: Option<PinSort>,
 }
 
 /// The sort key of tools that need a review.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum PinSort {
+choice pub(crate) enum PinSort {
     Name,
     /// Those with the most findings first.
     Findings,
+}
 }
 
 impl PinsQuery {
@@ -114,16 +103,14 @@ impl AsRef<Pin> for PinDifference {
     }
 }
 
+types! {
 /// The difference between a tool and its approved definition.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct PinDifference {
+output pub(crate) struct PinDifference {
     #[serde(flatten)]
     pub(crate) pin: Pin,
     /// The differences, as text.
     pub(crate) changes: Vec<String>,
     /// The approved definition, unless the tool is new.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(value_type = Option<Object>))]
     pub(crate) before: Option<Value>,
     /// The current definition.
@@ -132,19 +119,13 @@ pub(crate) struct PinDifference {
 }
 
 /// Tools to approve or to reject.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PinApproval {
+input pub(crate) struct PinApproval {
     #[cfg_attr(test, schema(min_items = 1, max_items = 200))]
     pub(crate) tools: Vec<ToolToApprove>,
 }
 
 /// A tool to approve or to reject, with the reviewed definition.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ToolToApprove {
+input pub(crate) struct ToolToApprove {
     /// `server/tool`.
     pub(crate) name: String,
     /// The fingerprint of the reviewed definition. Rejected if the definition has changed since.
@@ -152,26 +133,16 @@ pub(crate) struct ToolToApprove {
 }
 
 /// The decided tools.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct DecidedTools {
+output pub(crate) struct DecidedTools {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     approved: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rejected: Vec<String>,
     /// Set if this was a dry run.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     dry_run: bool,
 }
+}
 
-/// Lists the tools that need review.
-///
-/// Those of the caller's organisation; for operators also those of the configuration.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/pins", tag = "pins", params(PartQuery, PinsQuery, OrganisationQuery),
-    responses((status = 200, body = Page<Pin>)),
-))]
 pub(crate) async fn list_pins(
     By { state, caller, .. }: By<Admin>,
     Query(query): Query<Paged<PinsQuery>>,
@@ -187,14 +158,6 @@ pub(crate) async fn list_pins(
     Ok(Json(query.cut(pins)?))
 }
 
-/// Lists the differences between tools and their approved definitions.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/pins/diff", tag = "pins", params(PartQuery, PinsQuery, OrganisationQuery),
-    responses(
-        (status = 200, body = Page<PinDifference>),
-        (status = 409, description = "Pins are not configured"),
-    ),
-))]
 pub(crate) async fn list_pin_differences(
     By { state, caller, .. }: By<Admin>,
     Query(query): Query<Paged<PinsQuery>>,
@@ -208,17 +171,6 @@ pub(crate) async fn list_pin_differences(
     Ok(Json(query.cut(all.collect())?))
 }
 
-/// Approves tools with the reviewed definitions: all of them, or none.
-#[cfg_attr(test, utoipa::path(
-    post, path = "/pins/approve", tag = "pins", params(ChangeQuery, OrganisationQuery),
-    request_body = PinApproval,
-    responses(
-        (status = 200, body = DecidedTools),
-        (status = 404, description = "No such tool is waiting for approval"),
-        (status = 409, description = "The definition of a tool has changed, or pins are not \
-            configured"),
-    ),
-))]
 pub(crate) async fn approve_pins(
     By { state, caller, options, .. }: By<Admin>,
     Body(body): Body<PinApproval>,
@@ -226,19 +178,6 @@ pub(crate) async fn approve_pins(
     decide(state, caller, options.dry_run, body, Standing::Approved).await
 }
 
-/// Rejects tools with the reviewed definitions: all of them, or none.
-///
-/// A rejected tool stays hidden and needs no further review until its definition changes.
-#[cfg_attr(test, utoipa::path(
-    post, path = "/pins/reject", tag = "pins", params(ChangeQuery, OrganisationQuery),
-    request_body = PinApproval,
-    responses(
-        (status = 200, body = DecidedTools),
-        (status = 404, description = "No such tool is waiting for approval"),
-        (status = 409, description = "The definition of a tool has changed, or pins are not \
-            configured"),
-    ),
-))]
 pub(crate) async fn reject_pins(
     By { state, caller, options, .. }: By<Admin>,
     Body(body): Body<PinApproval>,

@@ -2,22 +2,21 @@
 //! is called and nothing is counted.
 
 use lockgate_authn::{Identity, KEY, Principal};
-use lockgate_policy::cases::{Caller as Subject, Case};
+use lockgate_policy::cases::{Caller as Subject, Case, find_asked};
 use lockgate_policy::{DEFAULT, Explanation as Explained, Step, TargetKind};
 use lockgate_proxy::transport::Endpoint;
 use lockgate_proxy::{DecisionQuestion, TargetState, TooManyJudgements};
+use lockgate_text::date;
 
-use super::keys::read_clock;
 use super::operation::*;
 
 /// Maximum number of cases per request.
 const MAX_CASES: usize = 200;
 
+types! {
 /// A request to explain: exactly one of `call`, `prompt`, `resource`, `completion` and `template`.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = ExplainRequest))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Explain {
+#[cfg_attr(test, schema(as = ExplainRequest))]
+input pub(crate) struct Explain {
     /// The caller of the request: `issuer`, `subject`, `organisation`, `roles`, `scopes`, `agent`,
     /// `certificates`. Default: the caller of the API.
     #[serde(default, rename = "as")]
@@ -45,10 +44,7 @@ pub(crate) struct Explain {
 }
 
 /// The explanation of a decision.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Explanation {
+output pub(crate) struct Explanation {
     /// `allow`, `ask`, `deny` or `hidden`.
     pub(crate) decision: &'static str,
     /// The deciding policy, or `default`.
@@ -65,13 +61,13 @@ pub(crate) struct Explanation {
     /// The caller of the explained request.
     #[cfg_attr(test, schema(value_type = Object))]
     pub(crate) caller: AskedCaller,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) words: Option<String>,
     /// The policies that apply to it, each with its effect.
     #[cfg_attr(test, schema(value_type = Vec<Object>))]
     pub(crate) policies: Vec<Step>,
     /// Changes that would change the decision.
     pub(crate) changes: Vec<String>,
+}
 }
 
 /// The caller of an explained request.
@@ -86,51 +82,38 @@ pub(crate) struct AskedCaller {
     pub(crate) scopes: Vec<String>,
 }
 
+types! {
 /// Cases as in the case files of policies: `name`, `as`, `call`, `arguments`, `expect`, …
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = CasesRequest))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Cases {
+#[cfg_attr(test, schema(as = CasesRequest))]
+input pub(crate) struct Cases {
     #[cfg_attr(test, schema(value_type = Vec<Object>, max_items = 200))]
     cases: Vec<Case>,
 }
 
 /// The results of cases.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = CasesResult))]
-pub(crate) struct Tested {
+#[cfg_attr(test, schema(as = CasesResult))]
+output pub(crate) struct Tested {
     pub(crate) passed: usize,
     pub(crate) failed: usize,
     pub(crate) cases: Vec<TestedCase>,
 }
 
 /// The result of a case.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = CaseResult))]
-pub(crate) struct TestedCase {
+#[cfg_attr(test, schema(as = CaseResult))]
+output pub(crate) struct TestedCase {
     pub(crate) name: String,
     pub(crate) passed: bool,
     /// The differences from the case.
     pub(crate) differences: Vec<String>,
 }
+}
 
 impl Explain {
     fn asked(&self) -> Result<(TargetKind, &str), Problem> {
-        let named = [
-            (TargetKind::Tool, &self.call),
-            (TargetKind::Prompt, &self.prompt),
-            (TargetKind::Resource, &self.resource),
-            (TargetKind::PromptCompletion, &self.completion),
-            (TargetKind::ResourceCompletion, &self.template),
-        ];
-        let mut given = named.into_iter().filter_map(|(kind, name)| Some((kind, name.as_deref()?)));
-        match (given.next(), given.next()) {
-            (Some(one), None) => Ok(one),
-            _ => {
-                let detail = "name one of call, prompt, resource, completion and template";
-                Err(Problem::in_body("", detail))
-            }
-        }
+        let Self { call, prompt, resource, completion, template, .. } = self;
+        find_asked([call, prompt, resource, completion, template]).ok_or_else(|| {
+            Problem::in_body("", "name one of call, prompt, resource, completion and template")
+        })
     }
 }
 
@@ -181,7 +164,7 @@ fn is_same(one: &Subject, other: &Subject) -> bool {
 
 /// Lists the caller of the API and all callers with a valid key or a console session, by name.
 fn known_callers(state: &ApiState, caller: &Caller) -> Vec<(String, Subject)> {
-    let now = read_clock();
+    let now = date::now();
     let own = read_subject(&caller.principal);
     let mut known = Vec::new();
     for key in &*state.operations.keys() {
@@ -269,11 +252,6 @@ fn make_principal(subject: &Subject) -> Principal {
     Principal::new(identity)
 }
 
-/// Returns the policies that decide on a request, and changes that would change the decision.
-#[cfg_attr(test, utoipa::path(
-    post, path = "/policies/explain", tag = "policies", request_body = Explain,
-    responses((status = 200, body = Explanation), (status = 400, description = "A mistake")),
-))]
 pub(crate) async fn explain_decision(
     By { state, caller, .. }: By<Operator>,
     Body(question): Body<Explain>,
@@ -329,11 +307,6 @@ pub(crate) async fn explain_decision(
     }))
 }
 
-/// Tests cases against the policies in force.
-#[cfg_attr(test, utoipa::path(
-    post, path = "/policies/test", tag = "policies", request_body = Cases,
-    responses((status = 200, body = Tested), (status = 400, description = "A mistake")),
-))]
 pub(crate) async fn test_cases(
     By { state, caller, .. }: By<Operator>,
     Body(Cases { cases }): Body<Cases>,

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::extract::{OriginalUri, Request, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use lockgate_authn::{DEFAULT_ORGANISATION, Principal};
@@ -36,7 +36,8 @@ struct Parts {
     pointer: Option<String>,
     more: Map<String, Value>,
     retry_after: Option<u64>,
-    challenge: Option<HeaderValue>,
+    /// `WWW-Authenticate` or `Allow`.
+    header: Option<(HeaderName, HeaderValue)>,
 }
 
 impl Problem {
@@ -53,7 +54,7 @@ impl Problem {
             pointer: None,
             more: Map::new(),
             retry_after: None,
-            challenge: None,
+            header: None,
         }))
     }
 
@@ -107,7 +108,13 @@ impl Problem {
     }
 
     pub(crate) fn challenge(mut self, challenge: Option<HeaderValue>) -> Self {
-        self.0.challenge = challenge;
+        self.0.header = challenge.map(|challenge| (WWW_AUTHENTICATE, challenge));
+        self
+    }
+
+    /// Sets the permitted method.
+    pub(crate) fn allow(mut self, method: &'static str) -> Self {
+        self.0.header = Some((ALLOW, HeaderValue::from_static(method)));
         self
     }
 
@@ -149,21 +156,34 @@ impl Problem {
         self.0.more.get(name)
     }
 
+    pub(crate) fn members(&self) -> &Map<String, Value> {
+        &self.0.more
+    }
+
+    pub(crate) fn without_members(mut self) -> Self {
+        self.0.more.clear();
+        self
+    }
+
     /// Returns the retry delay in seconds.
     pub(crate) fn wait(&self) -> Option<u64> {
         self.0.retry_after
     }
 
-    /// Returns the value of `WWW-Authenticate`.
-    pub(crate) fn asked_for(&self) -> Option<&HeaderValue> {
-        self.0.challenge.as_ref()
+    /// Adds the headers of the response.
+    pub(crate) fn write_headers(&self, headers: &mut HeaderMap) {
+        if let Some(seconds) = self.0.retry_after {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        if let Some((name, value)) = &self.0.header {
+            headers.insert(name, value.clone());
+        }
     }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let refusal = self.refusal();
-        let parts = *self.0;
+        let parts = &*self.0;
         let mut details = json!({
             "type": parts.kind.unwrap_or(BLANK),
             "title": parts.status.canonical_reason().unwrap_or("Error"),
@@ -175,18 +195,13 @@ impl IntoResponse for Problem {
             // A JSON Pointer in the form of a fragment.
             details["errors"] = json!([{"pointer": format!("#{pointer}"), "detail": parts.detail}]);
         }
-        for (name, value) in parts.more {
-            details[name] = value;
+        for (name, value) in &parts.more {
+            details[name] = value.clone();
         }
         let head = [(CONTENT_TYPE, MEDIA_TYPE), (CACHE_CONTROL, "no-store")];
         let mut response = (parts.status, head, details.to_string()).into_response();
-        if let Some(seconds) = parts.retry_after {
-            response.headers_mut().insert(RETRY_AFTER, seconds.into());
-        }
-        if let Some(challenge) = parts.challenge {
-            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
-        }
-        if let Some(refusal) = refusal {
+        self.write_headers(response.headers_mut());
+        if let Some(refusal) = self.refusal() {
             response.extensions_mut().insert(refusal);
         }
         response

@@ -15,47 +15,37 @@ use super::operation::*;
 use super::state::Switch;
 use crate::fault::Fault;
 
+types! {
 /// A server.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Server {
+output pub(crate) struct Server {
     pub(crate) name: String,
     /// Its organisation; absent for servers of the configuration, which all organisations share.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) organization_id: Option<String>,
     /// `pending`, `connected`, `unresponsive`, `needs-auth`, `failed`, `disabled` or
     /// `resting`.
     pub(crate) state: &'static str,
     /// The stage that failed: `start`, `dns`, `connect`, `tls`, `http`, `auth`, `handshake`,
     /// `list`, `run` or `call`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stage: Option<String>,
     /// The cause of this state.
     pub(crate) reason: String,
     /// The failure, its cause and the fix; absent if the server works. A connected server has a
     /// fault if its lists or at least half of its recent calls fail.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fault: Option<Fault>,
     /// The start of this state (RFC 3339).
     pub(crate) since: String,
     /// The time it was last connected (RFC 3339); for a connected server, its last message.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last_good: Option<String>,
     /// The time of its last message (RFC 3339), except for built-in servers.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last_heard: Option<String>,
     /// `stdio`, `http`, `sse` or `builtin`, once it has connected.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) transport: Option<&'static str>,
     /// The negotiated revision of MCP.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) revision: Option<&'static str>,
     pub(crate) capabilities: Capabilities,
     /// Restarts and reconnections.
     pub(crate) restarts: u64,
     /// Outcomes of the calls of its tools, for operators and for members of its organisation.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) metrics: Option<ServerMetrics>,
     /// Calls that ended in the last half hour, in steps of 30 s from the oldest to the current one.
     /// Only in the response for a single server, if its figures are shown.
@@ -63,34 +53,27 @@ pub(crate) struct Server {
     pub(crate) recent: Vec<RecentStep>,
     /// For operators: the original error of the server, the end of its standard error, and its load
     /// and limits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) operator: Option<Internals>,
     /// Set if this was a dry run: `state` and `reason` are those after the change.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) dry_run: bool,
 }
 
 /// The number of items that a server offers.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct Capabilities {
+output pub(crate) struct Capabilities {
     pub(crate) tools: usize,
     pub(crate) prompts: usize,
     pub(crate) resources: usize,
 }
 
 /// Details for operators only.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct Internals {
-    #[serde(skip_serializing_if = "Option::is_none")]
+output pub(crate) struct Internals {
     pub(crate) trouble: Option<String>,
     pub(crate) stderr: Vec<String>,
     /// Items omitted from its lists, with the reasons.
     pub(crate) omitted: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(value_type = Option<Object>))]
     pub(crate) load: Option<Value>,
+}
 }
 
 impl Server {
@@ -190,22 +173,17 @@ fn last_heard(server: &dyn Upstream) -> Option<String> {
     Some(date::of_time(at))
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(crate) struct ServersQuery {
+types! {
+filter pub(crate) struct ServersQuery {
     /// Part of the name.
-    #[cfg_attr(test, param(max_length = 256))]
-    search: Option<String>,
+    search: Option<String> max 256,
     /// Only servers in this state.
-    #[cfg_attr(test, param(inline))]
     state: Option<StateName>,
     /// Default `name`.
-    #[cfg_attr(test, param(inline))]
     sort: Option<ServerSort>,
     /// `desc`: in descending order.
-    #[cfg_attr(test, param(inline))]
     order: Option<SortOrder>,
+}
 }
 
 lockgate_text::words! {
@@ -224,17 +202,16 @@ lockgate_text::words! {
     }
 }
 
+types! {
 /// The sort key of servers.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum ServerSort {
+choice pub(crate) enum ServerSort {
     Name,
     State,
     Since,
     Calls,
     Errors,
     P95,
+}
 }
 
 impl ServersQuery {
@@ -296,16 +273,6 @@ pub(crate) fn list_visible(By { state, caller, .. }: &By<User>, search: &str) ->
     servers.iter().map(|server| Server::new(state, caller, &**server)).collect()
 }
 
-/// Lists the servers that the caller may see.
-///
-/// Those of the configuration, as far as policy allows, and those of the caller's organisation.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/servers", tag = "servers", params(PartQuery, ServersQuery, OrganisationQuery),
-    responses((
-        status = 200, body = Page<Server>,
-        description = "The `ETag` covers the organisation's own servers, for PUT",
-    )),
-))]
 pub(crate) async fn list_servers(
     By { state, caller, .. }: By<User>,
     Query(query): Query<Paged<ServersQuery>>,
@@ -318,11 +285,6 @@ pub(crate) async fn list_servers(
     Ok(Reply { value: query.cut(all)?, status: StatusCode::OK, version })
 }
 
-/// Returns a server.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/servers/{name}", tag = "servers", params(OrganisationQuery),
-    responses((status = 200, body = Server), (status = 404, description = "No such server")),
-))]
 pub(crate) async fn show_server(
     By { state, caller, .. }: By<User>,
     Path(name): Path<String>,
@@ -333,15 +295,15 @@ pub(crate) async fn show_server(
     Ok(Json(shown))
 }
 
+types! {
 /// Outcomes of recent calls at several servers.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct Figures {
+output pub(crate) struct Figures {
     /// The number of servers counted.
     pub(crate) servers: usize,
     /// Calls that ended in the last half hour, in steps of 30 s from the oldest to the current one.
     /// Empty before the first call.
     pub(crate) recent: Vec<RecentStep>,
+}
 }
 
 /// Calls of several servers within a step.
@@ -372,14 +334,6 @@ impl Sum {
     }
 }
 
-/// Returns the outcomes of recent calls.
-///
-/// The sum over all servers with figures that the caller may see: those of its organisation, and
-/// for operators also those of the configuration.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/figures", tag = "servers", params(OrganisationQuery),
-    responses((status = 200, body = Figures)),
-))]
 pub(crate) async fn show_figures(By { state, caller, .. }: By<User>) -> Json<Figures> {
     let mut servers = visible_servers(&state, &caller);
     servers.retain(|server| may_see_figures(&caller, &**server));
@@ -400,6 +354,114 @@ fn add_up(all: Vec<Vec<RecentCalls>>) -> Vec<RecentCalls> {
         }
     }
     sums.into_iter().map(Sum::finish).collect()
+}
+
+// Connecting and disconnecting servers: configured servers by operators, servers of an organisation
+// also by its administrators. A switch is local to this gateway, until the next switch, a change of
+// the server's configuration or integration, or a restart.
+
+pub(crate) async fn connect_server(
+    by: By<Admin>,
+    Path(name): Path<String>,
+) -> Result<Json<Server>, Problem> {
+    switch(by, &name, |_| Ok(Switch::Connect)).await
+}
+
+pub(crate) async fn disconnect_server(
+    by: By<Admin>,
+    Path(name): Path<String>,
+) -> Result<Json<Server>, Problem> {
+    switch(by, &name, |_| Ok(Switch::Disconnect)).await
+}
+
+pub(crate) async fn toggle_server(
+    by: By<Admin>,
+    Path(name): Path<String>,
+) -> Result<Json<Server>, Problem> {
+    switch(by, &name, |state| match state {
+        ServerState::Disabled => Ok(Switch::Connect),
+        _ => Ok(Switch::Disconnect),
+    })
+    .await
+}
+
+pub(crate) async fn reconnect_server(
+    by: By<Admin>,
+    Path(name): Path<String>,
+) -> Result<Json<Server>, Problem> {
+    switch(by, &name, |state| match state {
+        ServerState::Disabled => {
+            let detail = "this server is disconnected: POST …/connect connects it";
+            Err(Problem::new(StatusCode::CONFLICT, "SERVER_DISCONNECTED", detail))
+        }
+        _ => Ok(Switch::Reconnect),
+    })
+    .await
+}
+
+/// Checks that the caller may change the state of a visible server: operators may, and
+/// administrators of the server's organisation.
+pub(crate) fn require_control(caller: &Caller, server: &dyn Upstream) -> Result<(), Problem> {
+    let is_own = matches!(server.organisation(), Some(own) if **own == *caller.organisation());
+    if caller.role == Role::Operator || is_own && caller.role == Role::Admin {
+        return Ok(());
+    }
+    let detail = "this server is shared by all organisations: ask an operator";
+    Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail))
+}
+
+/// Switches a server, as chosen for its state.
+async fn switch(
+    By { state, caller, options, .. }: By<Admin>,
+    name: &str,
+    choose: impl FnOnce(ServerState) -> Result<Switch, Problem>,
+) -> Result<Json<Server>, Problem> {
+    let server = find_server(&state, &caller, name)?;
+    require_control(&caller, &*server)?;
+    let to = choose(server.status().state)?;
+    let own = server.organisation().cloned();
+    if own.is_none() && !state.operations.can_switch(name) {
+        let detail = "this server is built in: it has no connection";
+        return Err(Problem::new(StatusCode::CONFLICT, "SERVER_BUILT_IN", detail));
+    }
+    if options.dry_run {
+        return Ok(Json(Server::new(&state, &caller, &*server).after_trial(to)));
+    }
+    let making = make_switch(Arc::clone(&state), own.clone(), name.to_owned(), to);
+    make_recorded(&state, &caller.principal, making).await?;
+    if let Some(organisation) = &own {
+        state.operations.serve_changes(organisation).await;
+    }
+    let server = find_server(&state, &caller, name)?;
+    Ok(Json(Server::new(&state, &caller, &*server)))
+}
+
+async fn make_switch(
+    state: Arc<ApiState>,
+    own: Option<Arc<str>>,
+    name: String,
+    to: Switch,
+) -> Result<((), Option<ChangeRecord>), Problem> {
+    let before = describe_state(&state, own.as_deref(), &name);
+    if !state.operations.switch(own.as_deref(), &name, to) {
+        // The configuration or the organisation has changed in the meantime.
+        return Err(unknown_server());
+    }
+    let after = describe_state(&state, own.as_deref(), &name);
+    let action = match to {
+        Switch::Connect => "connect server",
+        Switch::Disconnect => "disconnect server",
+        Switch::Reconnect => "reconnect server",
+    };
+    let organisation = own.as_deref().map(str::to_owned);
+    Ok(((), Some(ChangeRecord { action, organisation, before, after })))
+}
+
+/// Describes a configured server, or a server of an organisation, for the record.
+fn describe_state(state: &ApiState, own: Option<&str>, name: &str) -> Option<String> {
+    let servers = state.gateway.directory.servers_of(own);
+    let server = servers.into_iter().find(|server| server.slug() == name)?;
+    Some(json!({"server": name, "state": server.status().state.as_str()}).to_string())
 }
 
 #[cfg(test)]

@@ -6,17 +6,15 @@ use lockgate_text::date;
 use super::operation::*;
 use crate::console::sessions::OpenSession;
 
+types! {
 /// A session of the console.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ConsoleSession {
+#[derive(Clone)]
+output pub(crate) struct ConsoleSession {
     pub(crate) id: String,
     /// The issuer of its user. The subject of a key is the key's id.
     pub(crate) issuer: String,
     pub(crate) subject: String,
     /// The name of its key.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
     pub(crate) organization_id: String,
     /// RFC 3339.
@@ -26,6 +24,7 @@ pub(crate) struct ConsoleSession {
     /// The sort key of lists.
     #[serde(skip)]
     pub(crate) place: String,
+}
 }
 
 impl ConsoleSession {
@@ -49,13 +48,6 @@ impl ConsoleSession {
     }
 }
 
-/// Lists the console sessions of the caller's organisation; for operators, all.
-///
-/// `search` looks for a part of the organisation, the issuer, the name, the subject or the id.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/sessions", tag = "sessions", params(PartQuery, SearchQuery, OrganisationQuery),
-    responses((status = 200, body = Page<ConsoleSession>)),
-))]
 pub(crate) async fn list_sessions(
     By { state, caller, .. }: By<Admin>,
     Query(query): Query<PageQuery>,
@@ -66,18 +58,6 @@ pub(crate) async fn list_sessions(
     Ok(Json(query.cut(sessions, |session| &session.place)?))
 }
 
-/// Ends a session.
-///
-/// Its user is signed out when the response arrives. To prevent another sign-in, revoke the key, or
-/// disable the account at the identity provider.
-#[cfg_attr(test, utoipa::path(
-    delete, path = "/sessions/{id}", tag = "sessions", params(ChangeQuery, OrganisationQuery),
-    responses(
-        (status = 204, description = "Ended"),
-        (status = 200, body = ConsoleSession, description = "`dryRun`"),
-        (status = 404, description = "No such session"),
-    ),
-))]
 pub(crate) async fn end_session(
     By { state, caller, options, .. }: By<Admin>,
     Path(id): Path<String>,

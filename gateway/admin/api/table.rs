@@ -1,6 +1,6 @@
-//! The table of routes: a route cannot be added without its permission. Paths, methods and
-//! parameters are those of the OpenAPI document. Unsupported parameters are rejected before
-//! anything is done, because the client relies on their effect.
+//! The routes of operations: a route cannot be added without its permission. Parameters are those
+//! of the OpenAPI document. Unsupported parameters are rejected before anything is done, because
+//! the client relies on their effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use axum::http::header::{HOST, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, Method, Response, StatusCode, Uri};
 use axum::middleware::{Next, from_fn};
 use axum::response::IntoResponse;
-use axum::routing::{MethodFilter, on};
+use axum::routing::MethodRouter;
 use axum::{Extension, Router};
 use lockgate_text::json;
 use serde_json::Value;
@@ -20,48 +20,33 @@ use super::access::{Caller, Permission, check_permission};
 use super::problem::Problem;
 use super::state::ApiState;
 use crate::read_header;
-use crate::router::AnyHandler;
 
 pub(crate) struct Table {
     router: Router<Arc<ApiState>>,
     /// By `operationId`.
-    described: BTreeMap<String, Described>,
-}
-
-/// An operation of the document.
-struct Described {
-    path: String,
-    method: Method,
-    accepted: Accepted,
+    accepted: BTreeMap<String, Accepted>,
 }
 
 impl Table {
     pub(crate) fn new(document: &Value) -> Self {
-        let mut described = BTreeMap::new();
-        let paths = document["paths"].as_object();
-        for (path, item) in paths.into_iter().flatten() {
-            for (method, operation) in item.as_object().into_iter().flatten() {
-                let id = operation["operationId"].as_str().unwrap_or_default();
-                let Ok(method) = method.to_uppercase().parse() else { continue };
-                let accepted = Accepted::new(operation);
-                described.insert(id.to_owned(), Described { path: path.clone(), method, accepted });
-            }
-        }
-        Self { router: Router::new(), described }
+        let items = document["paths"].as_object().into_iter().flat_map(|paths| paths.values());
+        let operations = items.filter_map(Value::as_object).flat_map(|item| item.values());
+        let accepted = operations.map(|operation| {
+            let id = operation["operationId"].as_str().unwrap_or_default();
+            (id.to_owned(), Accepted::new(operation))
+        });
+        Self { router: Router::new(), accepted: accepted.collect() }
     }
 
-    /// Adds an operation. One that the document does not describe is left out.
+    /// Adds an operation. One that the document does not describe has no parameters.
     pub(crate) fn add(
         mut self,
         permission: Permission,
         id: &str,
-        handler: AnyHandler<Arc<ApiState>>,
+        path: &str,
+        handler: MethodRouter<Arc<ApiState>>,
     ) -> Self {
-        let Some(Described { path, method, accepted }) = self.described.remove(id) else {
-            return self;
-        };
-        let Ok(filter) = MethodFilter::try_from(method) else { return self };
-        let accepted = Arc::new(accepted);
+        let accepted = Arc::new(self.accepted.remove(id).unwrap_or_default());
         let require =
             from_fn(move |caller: Option<Extension<Arc<Caller>>>, request: Request, next: Next| {
                 let accepted = Arc::clone(&accepted);
@@ -74,7 +59,7 @@ impl Table {
                     }
                 }
             });
-        self.router = self.router.route(&path, on(filter, handler).route_layer(require));
+        self.router = self.router.route(path, handler.route_layer(require));
         self
     }
 

@@ -1,80 +1,61 @@
-//! Tools that a caller may use, under the names of `/mcp`, and calls of them: the same view and the
-//! same decisions as for MCP clients.
+//! Tools, prompts and resources that a caller may use, under the names of `/mcp`, and calls of
+//! tools: the same view and the same decisions as for MCP clients.
 
 use lockgate_protocol::method::Method;
 use lockgate_proxy::VisibleItem;
 use lockgate_text::json;
 use lockgate_upstream::{ListKind, Upstream};
+use serde_json::Map;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::answer::CallResult;
 use super::call::{CallOrigin, Params, call, param};
 use super::figures::{ToolMetrics, may_see_figures, rank_ms, rank_number};
-use super::offers::take_text;
 use super::operation::*;
-use super::switch::require_control;
+use super::servers::require_control;
 
+types! {
 /// A tool.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Tool {
+output pub(crate) struct Tool {
     /// Its name in calls.
     pub(crate) name: String,
     /// Its server.
     pub(crate) server: String,
     /// For built-in tools.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) version: Option<String>,
     /// For built-in tools.
     pub(crate) tags: Vec<String>,
     /// The permissions that it requires, such as `file:write`; for built-in tools.
     pub(crate) permissions: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) title: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
     /// The JSON Schema of its arguments.
     #[cfg_attr(test, schema(value_type = Object))]
     pub(crate) input_schema: Value,
     /// The JSON Schema of its structured results.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(value_type = Option<Object>))]
     pub(crate) output_schema: Option<Value>,
     /// The annotations of its server, which are not verified.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(value_type = Option<Object>))]
     pub(crate) annotations: Option<Value>,
     /// Outcomes of its calls, for operators and for members of its server's organisation.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) metrics: Option<ToolMetrics>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ToolsQuery {
+filter pub(crate) struct ToolsQuery {
     /// Part of the name.
-    #[cfg_attr(test, param(max_length = 256))]
-    pub(crate) search: Option<String>,
+    pub(crate) search: Option<String> max 256,
     /// Only tools of this server.
-    #[cfg_attr(test, param(max_length = 64))]
-    pub(crate) server: Option<String>,
+    pub(crate) server: Option<String> max 64,
     /// Only tools of this category of built-in tools, such as `file`.
-    #[cfg_attr(test, param(max_length = 64))]
-    pub(crate) category: Option<String>,
+    pub(crate) category: Option<String> max 64,
     /// Default `name`.
-    #[cfg_attr(test, param(inline))]
     pub(crate) sort: Option<ToolSort>,
-    #[cfg_attr(test, param(inline))]
     pub(crate) order: Option<SortOrder>,
 }
 
 /// The sort key of tools.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum ToolSort {
+choice pub(crate) enum ToolSort {
     Name,
     Server,
     Invocations,
@@ -82,6 +63,7 @@ pub(crate) enum ToolSort {
     Average,
     P95,
     LastInvoked,
+}
 }
 
 impl Paged<ToolsQuery> {
@@ -126,14 +108,13 @@ impl SeenTool {
     }
 }
 
+types! {
 /// A call of a tool.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Execution {
+input pub(crate) struct Execution {
     /// Its arguments by `inputSchema`. Default: an empty object.
     #[cfg_attr(test, schema(value_type = Option<Object>))]
     arguments: Option<Box<RawValue>>,
+}
 }
 
 /// The result of a tool: a `CallToolResult` of MCP.
@@ -189,11 +170,6 @@ fn show(tool: SeenTool) -> Result<Json<Tool>, Problem> {
     Tool::new(tool).map(Json).ok_or_else(|| Problem::not_found("TOOL_NOT_FOUND", detail))
 }
 
-/// Lists the tools that the caller may use.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/tools", tag = "tools", params(PartQuery, ToolsQuery, OrganisationQuery),
-    responses((status = 200, body = Page<Tool>)),
-))]
 pub(crate) async fn list_tools(
     By { state, caller, .. }: By<User>,
     Query(query): Query<Paged<ToolsQuery>>,
@@ -212,11 +188,6 @@ pub(crate) async fn list_tools(
     Ok(Json(query.cut(all)?.filter_map(Tool::new)))
 }
 
-/// Returns a tool.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/tools/{name}", tag = "tools", params(OrganisationQuery),
-    responses((status = 200, body = Tool), (status = 404, description = "No such tool")),
-))]
 pub(crate) async fn show_tool(
     By { state, caller, .. }: By<User>,
     Path(name): Path<String>,
@@ -224,13 +195,6 @@ pub(crate) async fn show_tool(
     show(find_tool(&state, &caller, &name).await?)
 }
 
-/// Resets the call metrics of a tool.
-///
-/// The values exported by `/metrics` are not affected.
-#[cfg_attr(test, utoipa::path(
-    post, path = "/tools/{name}/metrics/reset", tag = "tools", params(OrganisationQuery),
-    responses((status = 200, body = Tool), (status = 404, description = "No such tool")),
-))]
 pub(crate) async fn reset_metrics(
     By { state, caller, .. }: By<Admin>,
     Path(name): Path<String>,
@@ -255,18 +219,6 @@ pub(crate) async fn reset_metrics(
     show(SeenTool::new(&caller, found.tool))
 }
 
-/// Calls a tool.
-///
-/// A result with `isError` is a response of the tool, and has status 200.
-#[cfg_attr(test, utoipa::path(
-    post, path = "/tools/{name}/execute", tag = "tools", params(OrganisationQuery),
-    request_body = Execution,
-    responses(
-        (status = 200, body = ToolResult), (status = 404, description = "No such tool"),
-        (status = 502, description = "Its server failed"),
-        (status = 504, description = "Its server did not answer in time"),
-    ),
-))]
 pub(crate) async fn execute_tool(
     By { state, caller, .. }: By<User>,
     Path(name): Path<String>,
@@ -369,4 +321,137 @@ pub(crate) fn rename_arguments(
         }
     }
     to_raw_value(&arguments).or_else(|_| Ok(given))
+}
+
+// Prompts and resources that a caller may use.
+
+types! {
+/// A prompt.
+output pub(crate) struct Prompt {
+    /// Its identifier for requests.
+    pub(crate) name: String,
+    /// Its server.
+    pub(crate) server: String,
+    pub(crate) title: Option<String>,
+    pub(crate) description: Option<String>,
+    /// Its arguments, as declared by its server.
+    #[cfg_attr(test, schema(value_type = Option<Vec<Object>>))]
+    pub(crate) arguments: Option<Value>,
+}
+
+/// A resource.
+output pub(crate) struct Resource {
+    /// Its identifier for requests.
+    pub(crate) uri: String,
+    /// Its server.
+    pub(crate) server: String,
+    pub(crate) name: Option<String>,
+    pub(crate) title: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) mime_type: Option<String>,
+}
+}
+
+impl Prompt {
+    pub(crate) fn new(item: &VisibleItem, mut definition: Map<String, Value>) -> Self {
+        Self {
+            name: item.exposed.to_string(),
+            server: item.server.slug().to_owned(),
+            title: take_text(&mut definition, "title"),
+            description: take_text(&mut definition, "description"),
+            arguments: definition.remove("arguments"),
+        }
+    }
+}
+
+impl Resource {
+    pub(crate) fn new(item: &VisibleItem, mut definition: Map<String, Value>) -> Self {
+        Self {
+            uri: item.exposed.to_string(),
+            server: item.server.slug().to_owned(),
+            name: take_text(&mut definition, "name"),
+            title: take_text(&mut definition, "title"),
+            description: take_text(&mut definition, "description"),
+            mime_type: take_text(&mut definition, "mimeType"),
+        }
+    }
+
+    /// Creates a resource that is in no list of the caller. Its server is unknown.
+    pub(crate) fn unlisted(uri: &str) -> Self {
+        Self {
+            uri: uri.to_owned(),
+            server: String::new(),
+            name: None,
+            title: None,
+            description: None,
+            mime_type: None,
+        }
+    }
+}
+
+types! {
+filter pub(crate) struct OffersQuery {
+    /// Part of the name or the URI.
+    search: Option<String> max 256,
+    /// Only items of this server.
+    server: Option<String> max 64,
+}
+}
+
+pub(crate) async fn list_prompts(
+    By { state, caller, .. }: By<User>,
+    Query(query): Query<Paged<OffersQuery>>,
+) -> Result<Json<Page<Prompt>>, Problem> {
+    let found = find_offers(&state, &caller, query, ListKind::Prompts).await?;
+    Ok(Json(found.filter_map(|item| show_item(&item, Prompt::new))))
+}
+
+pub(crate) async fn list_resources(
+    By { state, caller, .. }: By<User>,
+    Query(query): Query<Paged<OffersQuery>>,
+) -> Result<Json<Page<Resource>>, Problem> {
+    let found = find_offers(&state, &caller, query, ListKind::Resources).await?;
+    Ok(Json(found.filter_map(|item| show_item(&item, Resource::new))))
+}
+
+async fn find_offers(
+    state: &ApiState,
+    caller: &Caller,
+    query: Paged<OffersQuery>,
+    kind: ListKind,
+) -> Result<Page<VisibleItem>, Problem> {
+    let mut all = state.gateway.visible_items(&caller.principal, kind).await;
+    if let Some(server) = &query.filter.server {
+        all.retain(|item| item.server.slug() == server);
+    }
+    query.part.cut(query.filter.search.as_deref(), all, |item| &item.exposed)
+}
+
+/// Converts an item and its definition.
+type Show<T> = fn(&VisibleItem, Map<String, Value>) -> T;
+
+/// Returns the prompt of this name, or the resource of this URI, if the caller may use it.
+pub(crate) async fn find_offer<T>(
+    By { state, caller, .. }: By<User>,
+    kind: ListKind,
+    name: &str,
+    show: Show<T>,
+) -> Option<T> {
+    let all = state.gateway.visible_items(&caller.principal, kind).await;
+    show_item(all.iter().find(|item| *item.exposed == *name)?, show)
+}
+
+/// Returns `None` if the definition of the item cannot be read.
+fn show_item<T>(item: &VisibleItem, show: Show<T>) -> Option<T> {
+    match json::from_slice(&item.text) {
+        Ok(Value::Object(definition)) => Some(show(item, definition)),
+        _ => None,
+    }
+}
+
+pub(crate) fn take_text(definition: &mut Map<String, Value>, name: &str) -> Option<String> {
+    match definition.remove(name) {
+        Some(Value::String(text)) => Some(text),
+        _ => None,
+    }
 }

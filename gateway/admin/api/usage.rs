@@ -10,7 +10,7 @@ use lockgate_telemetry::{DURATION_BUCKETS, Denial, estimate_percentile};
 use lockgate_text::date;
 
 use super::figures::to_ms;
-use super::keys::{KeyNames, read_clock};
+use super::keys::KeyNames;
 use super::operation::*;
 use super::servers::visible_servers;
 
@@ -24,10 +24,9 @@ const MAX_SERVERS: usize = 100;
 /// Minimum of calls in an hour for failing calls, as for the state of a server.
 const MIN_CALLS: i64 = 5;
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(crate) struct UsageQuery {
+types! {
+#[derive(Clone)]
+filter pub(crate) struct UsageQuery {
     /// Default `24h`.
     #[serde(default)]
     #[cfg_attr(test, param(inline))]
@@ -37,11 +36,10 @@ pub(crate) struct UsageQuery {
     #[cfg_attr(test, param(inline))]
     by: UsageBy,
     /// Only calls to this server.
-    #[cfg_attr(test, param(max_length = 512))]
-    server: Option<String>,
+    server: Option<String> max 512,
     /// Only calls of this caller: `issuer|subject`.
-    #[cfg_attr(test, param(max_length = 1024))]
-    principal: Option<String>,
+    principal: Option<String> max 1024,
+}
 }
 
 /// A time span up to now.
@@ -60,10 +58,9 @@ pub(crate) enum UsageWindow {
     Week,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum UsageBy {
+types! {
+#[derive(Default, Serialize)]
+choice pub(crate) enum UsageBy {
     #[default]
     Server,
     Tool,
@@ -71,10 +68,8 @@ pub(crate) enum UsageBy {
 }
 
 /// Calls of tools that ended within a time span, by servers, tools or callers.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Usage {
+#[derive(Clone, Default, Deserialize)]
+output pub(crate) struct Usage {
     pub(crate) window: UsageWindow,
     /// Seconds per step.
     pub(crate) step_seconds: i64,
@@ -83,10 +78,8 @@ pub(crate) struct Usage {
     pub(crate) until: String,
     /// Set if the figures are kept in memory alone, because the store is not in use: the start of
     /// the count (RFC 3339).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) since: Option<String>,
     /// The last time that this gateway wrote its figures to the store (RFC 3339).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) written_at: Option<String>,
     pub(crate) total: CallFigures,
     /// Every step, from the oldest to the current one.
@@ -102,23 +95,19 @@ pub(crate) struct Usage {
 }
 
 /// Outcomes and durations of calls.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = UsageFigures))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct CallFigures {
+#[derive(Clone, Default, Deserialize)]
+#[cfg_attr(test, schema(as = UsageFigures))]
+output pub(crate) struct CallFigures {
     pub(crate) calls: i64,
     pub(crate) failed: i64,
     /// Milliseconds, within 19 % from 0.5 ms to 65 s. Absent without a call that reached a server.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p50_ms: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p95_ms: Option<f64>,
 }
 
 /// Calls of one time step.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct UsageStep {
+#[derive(Clone, Default, Deserialize)]
+output pub(crate) struct UsageStep {
     /// The start (RFC 3339).
     pub(crate) at: String,
     #[serde(flatten)]
@@ -126,10 +115,8 @@ pub(crate) struct UsageStep {
 }
 
 /// Calls of a server, a tool or a caller.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct UsageItem {
+#[derive(Clone, Default, Deserialize)]
+output pub(crate) struct UsageItem {
     /// `name`, or `organisation/name`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) server: String,
@@ -145,16 +132,14 @@ pub(crate) struct UsageItem {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) subject: String,
     /// The name of the caller's key.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
     #[serde(flatten)]
     pub(crate) figures: CallFigures,
 }
 
 /// Denials by a rule.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct UsageDenial {
+#[derive(Clone, Default, Deserialize)]
+output pub(crate) struct UsageDenial {
     /// Empty for rules that are counted together.
     pub(crate) rule: String,
     /// `policy`, `hidden` (operators only), `rate`, `scopes`, `approval`, or `dry_run` for rules on
@@ -164,22 +149,17 @@ pub(crate) struct UsageDenial {
 }
 
 /// The last 24 hours of a server.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ServerDay {
+#[derive(Clone, Default, Deserialize)]
+output pub(crate) struct ServerDay {
     pub(crate) name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) organization_id: Option<String>,
     /// From the oldest to the current one.
     pub(crate) hours: Vec<ServerHour>,
 }
 
 /// An hour of a server.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ServerHour {
+#[derive(Clone, Default, Deserialize)]
+output pub(crate) struct ServerHour {
     /// The start (RFC 3339).
     pub(crate) at: String,
     pub(crate) state: HourState,
@@ -187,6 +167,7 @@ pub(crate) struct ServerHour {
     pub(crate) failed: i64,
     /// The share of the hour's samples in which it was down, in percent.
     pub(crate) down_percent: i64,
+}
 }
 
 lockgate_text::words! {
@@ -268,14 +249,6 @@ impl HourState {
     }
 }
 
-/// Returns the calls, errors and durations of a time span.
-///
-/// Those of the callers of the organisation; for operators, all. Includes all gateways on the same
-/// store, with a delay of a few seconds, and the last 8 days.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/usage", tag = "usage", params(UsageQuery, OrganisationQuery),
-    responses((status = 200, body = Usage)),
-))]
 pub(crate) async fn show_usage(
     By { state, caller, .. }: By<Admin>,
     Query(query): Query<UsageQuery>,
@@ -285,7 +258,7 @@ pub(crate) async fn show_usage(
         let detail = "too many requests for usage are running: retry in a moment";
         return Err(Problem::overloaded(detail, 2));
     };
-    let now = i64::try_from(read_clock()).unwrap_or(0);
+    let now = i64::try_from(date::now()).unwrap_or(0);
     let (step, count) = query.window.steps();
     let filter = make_filter(&caller, &query, (step, count, now))?;
     let by = match query.by {

@@ -6,14 +6,14 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, VARY, WWW_AUTHENTICATE};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, VARY};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, iter, once, unfold};
 use lockgate_protocol::code;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::api::call::CallError;
@@ -27,7 +27,7 @@ const MAX_SLICE: usize = 64 << 10;
 
 /// The result of a call: a value as JSON, which counts against the budget of bytes in flight, or
 /// `undefined`.
-pub(crate) type Outcome = Result<Option<Bytes>, TrpcError>;
+pub(crate) type Outcome = Result<Option<Bytes>, Problem>;
 
 pub(crate) struct Answered {
     pub(crate) path: String,
@@ -38,7 +38,7 @@ impl Answered {
     fn status(&self) -> StatusCode {
         match &self.outcome {
             Ok(_) => StatusCode::OK,
-            Err(failure) => failure.http_status(),
+            Err(failure) => failure.status(),
         }
     }
 
@@ -52,7 +52,7 @@ impl Answered {
             ],
             Ok(None) => vec![Bytes::from_static(b"{\"result\":{}}")],
             Err(failure) => {
-                let error = json!({"error": failure.shape(Some(&self.path))});
+                let error = json!({"error": shape(failure, Some(&self.path))});
                 vec![error.to_string().into()]
             }
         }
@@ -60,7 +60,7 @@ impl Answered {
 
     fn copy_headers(&self, headers: &mut HeaderMap) {
         if let Err(failure) = &self.outcome {
-            headers.extend(failure.headers().clone());
+            failure.write_headers(headers);
         }
     }
 }
@@ -101,9 +101,11 @@ impl Iterator for OneLine {
 }
 
 /// Returns the response to a request that is invalid as a whole.
-pub(crate) fn refuse(failure: &TrpcError) -> Response {
-    let text = json!({"error": failure.shape(None)}).to_string();
-    respond(failure.http_status(), failure.headers().clone(), Body::from(text))
+pub(crate) fn refuse(failure: &Problem) -> Response {
+    let text = json!({"error": shape(failure, None)}).to_string();
+    let mut headers = HeaderMap::new();
+    failure.write_headers(&mut headers);
+    respond(failure.status(), headers, Body::from(text))
 }
 
 pub(crate) fn answer_one(answered: &Answered) -> Response {
@@ -174,120 +176,60 @@ fn respond(status: StatusCode, headers: HeaderMap, body: Body) -> Response {
     response
 }
 
-// Errors in tRPC's format (trpc: error/formatter.ts): a message, the number of the code, and
+// Problems in tRPC's format (trpc: error/formatter.ts): a message, the number of the code, and
 // `data`, which the gateway extends for programs.
 
-#[derive(Clone, Debug)]
-pub(crate) struct TrpcError(Box<Parts>);
-
-#[derive(Clone, Debug)]
-struct Parts {
-    status: StatusCode,
-    message: Cow<'static, str>,
-    more: Map<String, Value>,
-    headers: HeaderMap,
+/// Creates an error of this interface.
+pub(crate) fn fail(status: StatusCode, words: impl Into<Cow<'static, str>>) -> Problem {
+    Problem::new(status, find_code(status).0, words)
 }
 
-impl TrpcError {
-    pub(crate) fn new(status: StatusCode, message: impl Into<Cow<'static, str>>) -> Self {
-        let message = message.into();
-        Self(Box::new(Parts { status, message, more: Map::new(), headers: HeaderMap::new() }))
-    }
-
-    pub(crate) fn bad_request(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, message)
-    }
-
-    /// Creates an error for an invalid input, with zod's issues in the message, where tRPC's
-    /// clients look for them, and in `data.issues`.
-    pub(crate) fn of_issues(issues: Vec<Value>) -> Self {
-        let issues = Value::Array(issues);
-        Self::bad_request(issues.to_string()).with("issues", issues)
-    }
-
-    pub(crate) fn with(mut self, name: &str, value: Value) -> Self {
-        self.0.more.insert(name.to_owned(), value);
-        self
-    }
-
-    /// Adds the permitted method as an `Allow` header.
-    pub(crate) fn allow(mut self, verb: &'static str) -> Self {
-        self.0.headers.insert(ALLOW, HeaderValue::from_static(verb));
-        self
-    }
-
-    fn challenge(mut self, challenge: Option<&HeaderValue>) -> Self {
-        if let Some(challenge) = challenge {
-            self.0.headers.insert(WWW_AUTHENTICATE, challenge.clone());
-        }
-        self
-    }
-
-    fn retry_after(mut self, seconds: Option<u64>) -> Self {
-        if let Some(seconds) = seconds {
-            self.0.headers.insert(RETRY_AFTER, seconds.into());
-            self.0.more.insert("retryAfter".to_owned(), seconds.into());
-        }
-        self
-    }
-
-    pub(crate) fn http_status(&self) -> StatusCode {
-        self.0.status
-    }
-
-    pub(crate) fn headers(&self) -> &HeaderMap {
-        &self.0.headers
-    }
-
-    /// Returns the error object. `path` is the procedure, or `None` if the whole request is
-    /// invalid.
-    pub(crate) fn shape(&self, path: Option<&str>) -> Value {
-        let parts = &*self.0;
-        let (key, number) = find_code(parts.status);
-        let mut data = json!({"code": key, "httpStatus": parts.status.as_u16()});
-        for (name, value) in &parts.more {
-            data[name] = value.clone();
-        }
-        if let Some(path) = path {
-            data["path"] = path.into();
-        }
-        json!({"message": parts.message, "code": number, "data": data})
-    }
+pub(crate) fn bad_request(words: impl Into<Cow<'static, str>>) -> Problem {
+    fail(StatusCode::BAD_REQUEST, words)
 }
 
-impl From<Problem> for TrpcError {
-    fn from(problem: Problem) -> Self {
-        let mut failure = Self::new(problem.status(), problem.detail().to_owned());
-        if let Some(kind) = problem.kind() {
-            failure = failure.with("type", kind.into());
-        }
-        failure.retry_after(problem.wait()).challenge(problem.asked_for())
+/// Returns the error object. `path` is the procedure, or `None` if the whole request is invalid.
+pub(crate) fn shape(problem: &Problem, path: Option<&str>) -> Value {
+    let status = problem.status();
+    let (key, number) = find_code(status);
+    let mut data = json!({"code": key, "httpStatus": status.as_u16()});
+    if let Some(kind) = problem.kind() {
+        data["type"] = kind.into();
     }
+    if let Some(seconds) = problem.wait() {
+        data["retryAfter"] = seconds.into();
+    }
+    for (name, value) in problem.members() {
+        data[name] = value.clone();
+    }
+    if let Some(path) = path {
+        data["path"] = path.into();
+    }
+    json!({"message": problem.detail(), "code": number, "data": data})
 }
 
-impl From<CallError> for TrpcError {
-    fn from(error: CallError) -> Self {
-        let named = error.problem.member("integrationName").cloned();
-        let mut failure = Self::from(error.problem);
-        let Some(given) = error.error else { return failure };
-        if let Some(name) = named {
-            failure = failure.with("server", name);
-        }
-        if let Some(data) = given.get("data") {
-            for (name, member) in [("reason", "reason"), ("rule", "rule"), ("server", "upstream")] {
-                if let Some(value) = data.get(member) {
-                    failure = failure.with(name, value.clone());
-                }
+/// Converts the error of a call, with the members that tRPC's clients receive.
+pub(crate) fn describe_call(error: CallError) -> Problem {
+    let named = error.problem.member("integrationName").cloned();
+    let mut failure = error.problem.without_members();
+    let Some(given) = error.error else { return failure };
+    if let Some(name) = named {
+        failure = failure.with("server", name);
+    }
+    if let Some(data) = given.get("data") {
+        for (name, member) in [("reason", "reason"), ("rule", "rule"), ("server", "upstream")] {
+            if let Some(value) = data.get(member) {
+                failure = failure.with(name, value.clone());
             }
         }
-        let is_about_arguments = given["code"] == code::INVALID_PARAMS;
-        if is_about_arguments && find_code(failure.0.status).0 == "BAD_REQUEST" {
-            let message = &given["message"];
-            let issue = json!({"code": "custom", "path": ["arguments"], "message": message});
-            failure = failure.with("issues", json!([issue]));
-        }
-        failure.with("mcp", given)
     }
+    let is_about_arguments = given["code"] == code::INVALID_PARAMS;
+    if is_about_arguments && find_code(failure.status()).0 == "BAD_REQUEST" {
+        let message = &given["message"];
+        let issue = json!({"code": "custom", "path": ["arguments"], "message": message});
+        failure = failure.with("issues", json!([issue]));
+    }
+    failure.with("mcp", given)
 }
 
 /// The names of codes, and their numbers, which several codes share, by status.

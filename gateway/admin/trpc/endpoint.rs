@@ -18,11 +18,14 @@ use lockgate_text::{json, percent};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answered, Outcome, TrpcError, answer_batch, answer_lines, answer_one, refuse};
+use super::answer::{
+    Answered, Outcome, answer_batch, answer_lines, answer_one, bad_request, fail, refuse,
+};
 use super::input::{self, Action, Procedure, ProcedureKind};
 use super::run::{check_input, parse_input, run};
 use super::subscription::{follow_events, refuse as refuse_subscription};
 use crate::api::access::Caller;
+use crate::api::problem::Problem;
 use crate::api::state::ApiState;
 use crate::api::table::is_of_other_origin;
 use crate::{is_json, read_header};
@@ -39,7 +42,7 @@ struct Exchange {
     state: Arc<ApiState>,
     caller: Arc<Caller>,
     parts: Parts,
-    inputs: Result<Inputs, TrpcError>,
+    inputs: Result<Inputs, Problem>,
     /// The id of the last event that a subscription has received.
     last_event_id: Option<String>,
 }
@@ -52,7 +55,7 @@ pub(crate) async fn answer(State(state): State<Arc<ApiState>>, request: Request)
     }
     // The composition root has already read the body within its limits.
     let Ok(body) = to_bytes(body, usize::MAX).await else {
-        return refuse(&TrpcError::bad_request("the body is incomplete"));
+        return refuse(&bad_request("the body is incomplete"));
     };
     let is_event_source = is_event_source(&parts);
     match open(state, parts, &body).await {
@@ -74,22 +77,22 @@ async fn open(
     state: Arc<ApiState>,
     mut parts: Parts,
     body: &Bytes,
-) -> Result<(Envelope, Arc<Exchange>), TrpcError> {
+) -> Result<(Envelope, Arc<Exchange>), Problem> {
     let caller = Arc::new(Caller::from_request_parts(&mut parts, &state).await?);
     if parts.uri.to_string().len() > MAX_URL {
         let words = "the path and the query together exceed 16384 bytes: set `maxURLLength` of the \
             link to 14000";
-        return Err(TrpcError::new(StatusCode::URI_TOO_LONG, words));
+        return Err(fail(StatusCode::URI_TOO_LONG, words));
     }
     if is_of_other_origin(&parts.uri, &parts.headers) {
         let words = "web pages of other origins may not call the gateway: call it from a program";
         let path = format!("{} {}", parts.method, parts.uri.path());
         state.gateway.record_forbidden(words, Some(&caller.principal), &path);
-        return Err(TrpcError::new(StatusCode::FORBIDDEN, words));
+        return Err(fail(StatusCode::FORBIDDEN, words));
     }
     let query = Query::parse(&parts.uri);
     if query.has_connection_params {
-        return Err(TrpcError::new(StatusCode::UNAUTHORIZED, CONNECTION_PARAMS));
+        return Err(fail(StatusCode::UNAUTHORIZED, CONNECTION_PARAMS));
     }
     let envelope = Envelope::parse(&parts.method, &parts.uri, &query, &parts.headers)?;
     let inputs = envelope.read_inputs(&parts.method, &query, body);
@@ -133,11 +136,11 @@ impl Exchange {
         let path = &call.path;
         let Some(procedure) = call.procedure else {
             let words = format!("No procedure found on path \"{path}\"");
-            return Err(TrpcError::new(StatusCode::NOT_FOUND, words));
+            return Err(fail(StatusCode::NOT_FOUND, words));
         };
         self.check_verb(procedure)?;
         if procedure.kind == ProcedureKind::Subscription {
-            return Err(TrpcError::bad_request("Cannot batch subscription calls"));
+            return Err(bad_request("Cannot batch subscription calls"));
         }
         let input = match procedure.action {
             Action::Status => None,
@@ -147,12 +150,12 @@ impl Exchange {
     }
 
     /// Returns the input of the call with this index, if present.
-    fn find_input(&self, at: usize) -> Result<Option<&RawValue>, TrpcError> {
-        let inputs = self.inputs.as_ref().map_err(TrpcError::clone)?;
+    fn find_input(&self, at: usize) -> Result<Option<&RawValue>, Problem> {
+        let inputs = self.inputs.as_ref().map_err(Problem::clone)?;
         Ok(inputs.get(&at).map(|input| &**input))
     }
 
-    fn check_verb(&self, procedure: &Procedure) -> Result<(), TrpcError> {
+    fn check_verb(&self, procedure: &Procedure) -> Result<(), Problem> {
         let verb = &self.parts.method;
         let kind = procedure.kind;
         if verb.as_str() == kind.verb() {
@@ -161,7 +164,7 @@ impl Exchange {
         let name = kind.as_str();
         let path = procedure.path;
         let words = format!("Unsupported {verb}-request to {name} procedure at path \"{path}\"");
-        Err(TrpcError::new(StatusCode::METHOD_NOT_ALLOWED, words).allow(kind.verb()))
+        Err(fail(StatusCode::METHOD_NOT_ALLOWED, words).allow(kind.verb()))
     }
 
     fn subscribe(&self, procedure: &Procedure, path: &str) -> Response {
@@ -169,13 +172,13 @@ impl Exchange {
             .unwrap_or_else(|failure| refuse_subscription(&failure, Some(path)))
     }
 
-    fn open_subscription(&self, procedure: &Procedure, path: &str) -> Result<Response, TrpcError> {
+    fn open_subscription(&self, procedure: &Procedure, path: &str) -> Result<Response, Problem> {
         let input = self.read_subscription(procedure)?;
         follow_events(Arc::clone(&self.state), &self.caller, &input, path)
     }
 
     /// Returns the input of a subscription, with the id of its last event.
-    fn read_subscription(&self, procedure: &Procedure) -> Result<Map<String, Value>, TrpcError> {
+    fn read_subscription(&self, procedure: &Procedure) -> Result<Map<String, Value>, Problem> {
         self.check_verb(procedure)?;
         let mut given = parse_input(self.find_input(0)?)?;
         if let Some(id) = &self.last_event_id {
@@ -190,10 +193,10 @@ impl Exchange {
 
 /// Returns the response to a request that was refused earlier, with an error for each call.
 /// Procedures are not looked up.
-pub(crate) fn refuse_all(parts: &Parts, failure: &TrpcError) -> Response {
+pub(crate) fn refuse_all(parts: &Parts, failure: &Problem) -> Response {
     let query = Query::parse(&parts.uri);
     if is_event_source(parts) {
-        let of_url = TrpcError::new(StatusCode::UNAUTHORIZED, CONNECTION_PARAMS);
+        let of_url = fail(StatusCode::UNAUTHORIZED, CONNECTION_PARAMS);
         let failure = if query.has_connection_params { &of_url } else { failure };
         return refuse_subscription(failure, None);
     }
@@ -276,13 +279,13 @@ impl Envelope {
         uri: &Uri,
         query: &Query,
         headers: &HeaderMap,
-    ) -> Result<Self, TrpcError> {
+    ) -> Result<Self, Problem> {
         let path = read_path(uri)?;
         check_content_type(verb, headers)?;
         let is_batch = query.is_batch;
         let parts = if is_batch { path.split(',').collect() } else { vec![path.as_str()] };
         if parts.len() > MAX_CALLS {
-            return Err(TrpcError::bad_request("Batch call exceeds maximum size"));
+            return Err(bad_request("Batch call exceeds maximum size"));
         }
         let calls = parts.into_iter();
         let calls = calls.map(|part| Call { path: part.to_owned(), procedure: input::find(part) });
@@ -291,7 +294,7 @@ impl Envelope {
         let takes_lines = wants_lines(headers);
         if takes_lines && !is_batch {
             let words = "Streaming requests must be batched (you can do a batch of 1)";
-            return Err(TrpcError::bad_request(words));
+            return Err(bad_request(words));
         }
         Ok(Self { calls, is_batch, takes_lines })
     }
@@ -302,26 +305,26 @@ impl Envelope {
         verb: &Method,
         query: &Query,
         body: &Bytes,
-    ) -> Result<Inputs, TrpcError> {
+    ) -> Result<Inputs, Problem> {
         let text = match *verb {
             Method::GET => query.input.as_deref().unwrap_or(""),
-            _ => from_utf8(body).map_err(|_| TrpcError::bad_request("the body is not UTF-8"))?,
+            _ => from_utf8(body).map_err(|_| bad_request("the body is not UTF-8"))?,
         };
         let mut inputs = Inputs::new();
         if text.is_empty() {
             return Ok(inputs);
         }
-        let value = READER.check(text.as_bytes()).map_err(TrpcError::bad_request)?;
+        let value = READER.check(text.as_bytes()).map_err(bad_request)?;
         if !self.is_batch {
             inputs.insert(0, keep(text)?);
             return Ok(inputs);
         }
         let words = "\"input\" needs to be an object when doing a batch call";
         if !value.is_object() {
-            return Err(TrpcError::bad_request(words));
+            return Err(bad_request(words));
         }
         let Ok(all) = json::from_str::<BTreeMap<String, &RawValue>>(text) else {
-            return Err(TrpcError::bad_request(words));
+            return Err(bad_request(words));
         };
         let given = (0..self.calls.len()).filter_map(|at| {
             let input = all.get(&at.to_string())?;
@@ -331,13 +334,12 @@ impl Envelope {
     }
 }
 
-fn keep(text: &str) -> Result<Box<RawValue>, TrpcError> {
-    RawValue::from_string(text.to_owned())
-        .map_err(|error| TrpcError::bad_request(error.to_string()))
+fn keep(text: &str) -> Result<Box<RawValue>, Problem> {
+    RawValue::from_string(text.to_owned()).map_err(|error| bad_request(error.to_string()))
 }
 
 /// Returns the path below `/trpc/`, decoded once and as a whole.
-pub(crate) fn read_path(uri: &Uri) -> Result<String, TrpcError> {
+pub(crate) fn read_path(uri: &Uri) -> Result<String, Problem> {
     let path = uri.path();
     let below = path.strip_prefix("/trpc").unwrap_or(path);
     let below = below.strip_prefix('/').unwrap_or(below);
@@ -347,12 +349,12 @@ pub(crate) fn read_path(uri: &Uri) -> Result<String, TrpcError> {
         return Ok(decoded);
     }
     let words = format!("Invalid URL-encoding in path \"{below}\"");
-    Err(TrpcError::bad_request(words))
+    Err(bad_request(words))
 }
 
 /// Checks the media type without its parameters. Forms and files are rejected, because no procedure
 /// accepts them.
-fn check_content_type(verb: &Method, headers: &HeaderMap) -> Result<(), TrpcError> {
+fn check_content_type(verb: &Method, headers: &HeaderMap) -> Result<(), Problem> {
     if verb == Method::GET || is_json(headers) {
         return Ok(());
     }
@@ -360,11 +362,11 @@ fn check_content_type(verb: &Method, headers: &HeaderMap) -> Result<(), TrpcErro
         Some(given) => format!("Unsupported content-type \"{given:.128}"),
         None => "Missing content-type header".to_owned(),
     };
-    Err(TrpcError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, words))
+    Err(fail(StatusCode::UNSUPPORTED_MEDIA_TYPE, words))
 }
 
 /// Checks that all known procedures of a request are of the same kind.
-fn check_kinds(calls: &[Call]) -> Result<(), TrpcError> {
+fn check_kinds(calls: &[Call]) -> Result<(), Problem> {
     let mut kinds = Vec::new();
     for call in calls {
         let Some(procedure) = call.procedure else { continue };
@@ -375,7 +377,7 @@ fn check_kinds(calls: &[Call]) -> Result<(), TrpcError> {
     }
     if kinds.len() > 1 {
         let words = format!("Cannot mix procedure types in call: {}", kinds.join(", "));
-        return Err(TrpcError::bad_request(words));
+        return Err(bad_request(words));
     }
     Ok(())
 }

@@ -26,16 +26,6 @@ pub(crate) enum Form {
     Scalars,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Input {
-    /// The input is ignored.
-    Nothing,
-    /// These members, and no others.
-    Exactly(&'static [Field]),
-    /// These members and any others.
-    AtLeast(&'static [Field]),
-}
-
 pub(crate) const fn required(name: &'static str, form: Form) -> Field {
     Field { name, form, is_required: true }
 }
@@ -44,35 +34,28 @@ pub(crate) const fn optional(name: &'static str, form: Form) -> Field {
     Field { name, form, is_required: false }
 }
 
-impl Input {
-    pub(crate) fn fields(self) -> &'static [Field] {
-        match self {
-            Self::Nothing => &[],
-            Self::Exactly(fields) | Self::AtLeast(fields) => fields,
-        }
-    }
-
+impl Procedure {
     /// Returns whether the input may be omitted.
-    pub(crate) fn is_optional(self) -> bool {
-        !self.fields().iter().any(|field| field.is_required)
+    pub(crate) fn has_optional_input(&self) -> bool {
+        !self.fields.iter().any(|field| field.is_required)
     }
 
     /// Returns the members of a valid input, or all issues of an invalid one.
-    pub(crate) fn check(self, given: Option<Value>) -> Result<Map<String, Value>, Vec<Value>> {
+    pub(crate) fn check(&self, given: Option<Value>) -> Result<Map<String, Value>, Vec<Value>> {
         let given = match given {
             Some(Value::Object(given)) => given,
-            None if self.is_optional() => Map::new(),
+            None if self.has_optional_input() => Map::new(),
             other => return Err(vec![invalid_type("object", other.as_ref(), &[])]),
         };
         let mut issues = Vec::new();
-        for field in self.fields() {
+        for field in self.fields {
             match given.get(field.name) {
                 None if !field.is_required => {}
                 value => field.form.check(value, field.name, &mut issues),
             }
         }
-        if let Self::Exactly(fields) = self {
-            issues.extend(find_unknown(&given, fields));
+        if !self.is_open {
+            issues.extend(find_unknown(&given, self.fields));
         }
         if issues.is_empty() { Ok(given) } else { Err(issues) }
     }
@@ -221,7 +204,10 @@ pub(crate) enum Action {
 pub(crate) struct Procedure {
     pub(crate) path: &'static str,
     pub(crate) kind: ProcedureKind,
-    pub(crate) input: Input,
+    /// The members of the input.
+    pub(crate) fields: &'static [Field],
+    /// The input may have other members.
+    pub(crate) is_open: bool,
     pub(crate) action: Action,
 }
 
@@ -250,108 +236,101 @@ const TIMEOUT: Field = optional("timeout", Form::Count(MAX_TIMEOUT));
 const CONNECTION: Field = optional("connection", Form::Text);
 const SCHEMA: Field = optional("schema", Form::Text);
 
-const fn query(path: &'static str, input: Input, action: Action) -> Procedure {
-    Procedure { path, kind: ProcedureKind::Query, input, action }
+const fn query(path: &'static str, fields: &'static [Field], action: Action) -> Procedure {
+    Procedure { path, kind: ProcedureKind::Query, fields, is_open: false, action }
 }
 
-const fn mutation(path: &'static str, input: Input, action: Action) -> Procedure {
-    Procedure { path, kind: ProcedureKind::Mutation, input, action }
+const fn mutation(path: &'static str, fields: &'static [Field], action: Action) -> Procedure {
+    Procedure { kind: ProcedureKind::Mutation, ..query(path, fields, action) }
 }
 
 pub(crate) const ALL: &[Procedure] = &[
-    query("mcp.status", Input::Nothing, Action::Status),
+    query("mcp.status", &[], Action::Status),
     query(
         "mcp.usage",
-        Input::Exactly(&[
+        &[
             optional("window", Form::OneOf(&["1h", "24h", "7d"])),
             optional("by", Form::OneOf(&["server", "tool", "caller"])),
             SERVER,
             optional("principal", Form::Text),
-        ]),
+        ],
         Action::Usage,
     ),
     query(
         "mcp.listTools",
-        Input::Exactly(&[optional("category", Form::Text), SERVER, optional("cursor", Form::Text)]),
+        &[optional("category", Form::Text), SERVER, optional("cursor", Form::Text)],
         Action::ListTools,
     ),
     mutation(
         "mcp.executeTool",
-        Input::Exactly(&[required("name", Form::Text), optional("arguments", Form::Object)]),
+        &[required("name", Form::Text), optional("arguments", Form::Object)],
         Action::ExecuteTool,
     ),
     query(
         "mcp.file.read",
-        Input::Exactly(&[PATH, optional("encoding", Form::OneOf(ENCODINGS)), SERVER]),
+        &[PATH, optional("encoding", Form::OneOf(ENCODINGS)), SERVER],
         Action::Tool("file/read"),
     ),
     query(
         "mcp.file.list",
-        Input::Exactly(&[
-            PATH,
-            optional("recursive", Form::Flag),
-            optional("includeHidden", Form::Flag),
-            SERVER,
-        ]),
+        &[PATH, optional("recursive", Form::Flag), optional("includeHidden", Form::Flag), SERVER],
         Action::Tool("file/list"),
     ),
     mutation(
         "mcp.file.write",
-        Input::Exactly(&[
+        &[
             PATH,
             required("content", Form::Text),
             optional("encoding", Form::OneOf(ENCODINGS)),
             optional("mode", Form::OneOf(&["replace", "create", "append"])),
             SERVER,
-        ]),
+        ],
         Action::Tool("file/write"),
     ),
     mutation(
         "mcp.shell.execute",
-        Input::Exactly(&[
+        &[
             required("command", Form::Text),
             optional("cwd", Form::Text),
             TIMEOUT,
             optional("env", Form::Texts),
             SERVER,
-        ]),
+        ],
         Action::Tool("shell/execute"),
     ),
-    mutation("mcp.web.request", Input::AtLeast(&[URL, SERVER]), Action::Tool("web/request")),
+    Procedure {
+        is_open: true,
+        ..mutation("mcp.web.request", &[URL, SERVER], Action::Tool("web/request"))
+    },
     query(
         "mcp.web.fetch",
-        Input::Exactly(&[URL, optional("extractText", Form::Flag), TIMEOUT, SERVER]),
+        &[URL, optional("extractText", Form::Flag), TIMEOUT, SERVER],
         Action::FetchPage,
     ),
     mutation(
         "mcp.database.query",
-        Input::Exactly(&[
+        &[
             required("query", Form::Text),
             optional("params", Form::Scalars),
             optional("limit", Form::Count(MAX_ROWS)),
             CONNECTION,
             SERVER,
-        ]),
+        ],
         Action::Tool("database/query"),
     ),
-    query(
-        "mcp.database.tables",
-        Input::Exactly(&[SCHEMA, CONNECTION, SERVER]),
-        Action::Tool("database/tables"),
-    ),
+    query("mcp.database.tables", &[SCHEMA, CONNECTION, SERVER], Action::Tool("database/tables")),
     query(
         "mcp.database.schema",
-        Input::Exactly(&[required("table", Form::Text), SCHEMA, CONNECTION, SERVER]),
+        &[required("table", Form::Text), SCHEMA, CONNECTION, SERVER],
         Action::Tool("database/schema"),
     ),
     Procedure {
-        path: "mcp.events",
         kind: ProcedureKind::Subscription,
-        input: Input::Exactly(&[
-            optional("types", Form::Some(EVENTS)),
-            optional("lastEventId", Form::Text),
-        ]),
-        action: Action::FollowEvents,
+        ..query(
+            "mcp.events",
+            &[optional("types", Form::Some(EVENTS)), optional("lastEventId", Form::Text)],
+            Action::FollowEvents,
+        )
     },
 ];
 

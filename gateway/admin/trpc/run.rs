@@ -16,12 +16,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::answer::{Outcome, TrpcError};
+use super::answer::{Outcome, bad_request, describe_call, fail};
 use super::input::{Action, Procedure};
 use crate::api::access::{By, Caller};
 use crate::api::answer::{CallResult, count, estimate_tree};
 use crate::api::call::{CallError, CallOrigin, Params, param, send};
 use crate::api::page::{Paged, PartQuery, Query};
+use crate::api::problem::Problem;
 use crate::api::servers::{Server, visible_servers};
 use crate::api::state::ApiState;
 use crate::api::tools::{self, ToolsQuery, find_spellings, is_category};
@@ -44,7 +45,7 @@ pub(crate) async fn run(
         && held.hold(estimate_tree(input.get().as_bytes())).await.is_err()
     {
         let words = "not enough memory for this input (limits.bytes_in_flight): retry";
-        return Err(TrpcError::new(StatusCode::SERVICE_UNAVAILABLE, words));
+        return Err(fail(StatusCode::SERVICE_UNAVAILABLE, words));
     }
     let given = parse_input(input)?;
     let members = match procedure.action {
@@ -66,17 +67,21 @@ pub(crate) async fn run(
     }
 }
 
-pub(super) fn parse_input(input: Option<&RawValue>) -> Result<Option<Value>, TrpcError> {
+pub(super) fn parse_input(input: Option<&RawValue>) -> Result<Option<Value>, Problem> {
     let parsed = input.map(|input| json::from_str(input.get())).transpose();
-    parsed.map_err(|error| TrpcError::bad_request(error.to_string()))
+    parsed.map_err(|error| bad_request(error.to_string()))
 }
 
 /// Validates an input and returns its members.
 pub(super) fn check_input(
     procedure: &Procedure,
     given: Option<Value>,
-) -> Result<Map<String, Value>, TrpcError> {
-    procedure.input.check(given).map_err(TrpcError::of_issues)
+) -> Result<Map<String, Value>, Problem> {
+    procedure.check(given).map_err(|issues| {
+        // Clients look for zod's issues in the message.
+        let issues = Value::Array(issues);
+        bad_request(issues.to_string()).with("issues", issues)
+    })
 }
 
 pub(super) fn read_text<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
@@ -90,10 +95,8 @@ fn copy_text(members: &Map<String, Value>, name: &str) -> Option<String> {
 /// Serializes a value, which counts against the budget until it is written.
 async fn write(state: &ApiState, value: &impl Serialize) -> Outcome {
     let Ok(text) = serde_json::to_vec(value) else {
-        return Err(TrpcError::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "the result cannot be serialized",
-        ));
+        let words = "the result cannot be serialized";
+        return Err(fail(StatusCode::INTERNAL_SERVER_ERROR, words));
     };
     Ok(Some(count(&state.gateway, text.len(), || text.into()).await?))
 }
@@ -139,7 +142,7 @@ async fn show_usage(
 ) -> Outcome {
     let by = By::new(state, caller.clone())?;
     let query = serde_json::from_value(Value::Object(members))
-        .map_err(|error| TrpcError::bad_request(error.to_string()))?;
+        .map_err(|error| bad_request(error.to_string()))?;
     write(state, &usage::show_usage(by, Query(query)).await?.0).await
 }
 
@@ -164,7 +167,7 @@ async fn list_tools(
 }
 
 /// Returns the arguments of `mcp.executeTool` exactly as they were written.
-fn find_arguments(input: Option<&RawValue>) -> Result<Box<RawValue>, TrpcError> {
+fn find_arguments(input: Option<&RawValue>) -> Result<Box<RawValue>, Problem> {
     #[derive(Deserialize)]
     struct Execution {
         arguments: Option<Box<RawValue>>,
@@ -173,7 +176,7 @@ fn find_arguments(input: Option<&RawValue>) -> Result<Box<RawValue>, TrpcError> 
     match json::from_str(given) {
         Ok(Execution { arguments: Some(arguments) }) => Ok(arguments),
         Ok(Execution { arguments: None }) => Ok(param(&json!({}))?),
-        Err(error) => Err(TrpcError::bad_request(error.to_string())),
+        Err(error) => Err(bad_request(error.to_string())),
     }
 }
 
@@ -214,7 +217,7 @@ impl ToolCalls<'_> {
         }
         if is_category(self.state, self.caller, category) == Some(false) {
             // Another server's tool of this name must not be called instead.
-            return Err(TrpcError::new(StatusCode::NOT_FOUND, format!("unknown tool: {tool}")));
+            return Err(fail(StatusCode::NOT_FOUND, format!("unknown tool: {tool}")));
         }
         self.execute(tool, arguments).await
     }
@@ -231,9 +234,9 @@ impl ToolCalls<'_> {
             Err(error) if self.may_approve(&error, name) => {
                 let words = "the definition of the tool is not approved: GET /api/pins/diff shows \
                     the difference, POST /api/pins/approve approves it";
-                Err(TrpcError::new(StatusCode::PRECONDITION_FAILED, words))
+                Err(fail(StatusCode::PRECONDITION_FAILED, words))
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(describe_call(error)),
         }
     }
 
@@ -260,6 +263,6 @@ impl ToolCalls<'_> {
 fn check_complete(result: CallResult) -> Outcome {
     let Some(asked) = result.input_requests else { return Ok(Some(result.text)) };
     let words = "the tool requires input from its caller: call it over MCP";
-    let failure = TrpcError::new(StatusCode::PRECONDITION_REQUIRED, words);
+    let failure = fail(StatusCode::PRECONDITION_REQUIRED, words);
     Err(failure.with("inputRequests", asked))
 }

@@ -16,10 +16,11 @@ use futures_util::stream::{iter, once, unfold};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::answer::TrpcError;
+use super::answer::{fail, shape};
 use super::run::read_text;
 use crate::api::access::Caller;
 use crate::api::events::{Follower, ReaderEvent};
+use crate::api::problem::Problem;
 use crate::api::state::ApiState;
 
 /// Interval of pings on a silent stream.
@@ -34,7 +35,7 @@ pub(crate) fn follow_events(
     caller: &Caller,
     input: &serde_json::Map<String, Value>,
     path: &str,
-) -> Result<Response, TrpcError> {
+) -> Result<Response, Problem> {
     let last = read_text(input, "lastEventId");
     let follower = Follower::new(state, caller.clone(), last)?;
     let kinds = match input.get("types") {
@@ -50,7 +51,7 @@ pub(crate) fn follow_events(
 }
 
 /// Returns the stream of a refused subscription.
-pub(crate) fn refuse(failure: &TrpcError, path: Option<&str>) -> Response {
+pub(crate) fn refuse(failure: &Problem, path: Option<&str>) -> Response {
     respond(iter([connected(), describe_error(failure, path)]))
 }
 
@@ -77,7 +78,7 @@ impl EventStream {
                 ReaderEvent::Revoked => {
                     self.has_ended = true;
                     let status = StatusCode::UNAUTHORIZED;
-                    let failure = TrpcError::new(status, "the credential is no longer valid");
+                    let failure = fail(status, "the credential is no longer valid");
                     return Some(describe_error(&failure, Some(&self.path)));
                 }
             };
@@ -108,8 +109,8 @@ fn connected() -> String {
     format!("event: connected\ndata: {{\"reconnectAfterInactivityMs\":{RECONNECT_AFTER_MS}}}\n\n")
 }
 
-fn describe_error(failure: &TrpcError, path: Option<&str>) -> String {
-    format!("event: serialized-error\ndata: {}\n\n", failure.shape(path))
+fn describe_error(failure: &Problem, path: Option<&str>) -> String {
+    format!("event: serialized-error\ndata: {}\n\n", shape(failure, path))
 }
 
 fn respond(events: impl futures_util::Stream<Item = String> + Send + 'static) -> Response {

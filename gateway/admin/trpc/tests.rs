@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::TYPES;
-use super::input::{ALL, Action, ProcedureKind, find};
-use super::input::{Form, Input};
+use super::input::{ALL, Action, Form, Procedure, ProcedureKind, find};
 
 #[test]
 fn procedures_have_distinct_paths_by_which_they_are_found() {
@@ -38,18 +37,19 @@ fn write_choice(names: &[&str]) -> String {
     quoted.join(" | ")
 }
 
-fn write_input(input: Input) -> String {
+fn write_input(procedure: &Procedure) -> String {
+    if procedure.action == Action::Status {
+        return "void".to_owned();
+    }
     let mut members = Vec::new();
-    for field in input.fields() {
+    for field in procedure.fields {
         let mark = if field.is_required { "" } else { "?" };
         members.push(format!("{}{mark}: {}", field.name, write_form(field.form)));
     }
-    match input {
-        Input::Nothing => return "void".to_owned(),
-        Input::AtLeast(_) => members.push("[member: string]: unknown".to_owned()),
-        Input::Exactly(_) => {}
+    if procedure.is_open {
+        members.push("[member: string]: unknown".to_owned());
     }
-    let or_nothing = if input.is_optional() { " | void" } else { "" };
+    let or_nothing = if procedure.has_optional_input() { " | void" } else { "" };
     format!("{{ {} }}{or_nothing}", members.join("; "))
 }
 
@@ -71,7 +71,7 @@ fn the_types_are_those_of_the_procedures() {
             Action::FollowEvents => "Event",
             Action::ExecuteTool | Action::Tool(..) | Action::FetchPage => "ToolResult",
         };
-        let line = format!("{name}: {kind}<{}, {output}>;", write_input(procedure.input));
+        let line = format!("{name}: {kind}<{}, {output}>;", write_input(procedure));
         assert!(TYPES.contains(&line), "{line}");
         lines += 1;
     }

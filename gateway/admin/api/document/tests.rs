@@ -14,8 +14,18 @@ use serde_json::{Value, json};
 use crate::api::access::Permission;
 use crate::api::routes;
 
+mod types;
+
+pub(crate) use types::describe_types;
+use types::{Types, json_content};
+
 /// The reference to the schema of error bodies.
 const PROBLEM: &str = "#/components/schemas/Problem";
+/// The methods of a path, in the order of the document.
+const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
+/// Lists with the parameters of their filter before those of the page.
+const FILTER_FIRST: [&str; 4] =
+    ["list_agents", "list_assigned", "list_available", "list_integrations"];
 
 #[test]
 fn the_schema_is_that_of_the_types() {
@@ -32,35 +42,180 @@ fn the_schema_is_that_of_the_types() {
     assert_eq!(text, include_str!("../openapi.json"), "run tests/helm/run --write-schema");
 }
 
-/// Returns the whole document, with the permissions of the table of routes.
-fn describe() -> Value {
-    let (description, permissions) = routes::describe();
-    let permissions: BTreeMap<_, _> = permissions.into_iter().collect();
-    let mut document = serde_json::to_value(description).unwrap();
-    document["openapi"] = "3.1.0".into();
-    document["info"] = json!({
-        "title": "Lockgate",
-        "description": "A gateway in front of many MCP servers. Errors are problem details (RFC \
-            9457) with a stable code.",
-        "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
-    });
-    document["servers"] = json!([{"url": "/api"}]);
-    for (path, item) in document["paths"].as_object_mut().unwrap() {
-        for described in item.as_object_mut().unwrap().values_mut() {
-            let permission = permissions[described["operationId"].as_str().unwrap()];
-            add_parameters(described, path);
-            add_responses(described, path);
-            describe_operation(described, permission);
+/// A row of the table of operations.
+pub(crate) struct Operation {
+    pub(crate) tag: &'static str,
+    pub(crate) scope: &'static str,
+    /// The lines of its description.
+    pub(crate) words: &'static [&'static str],
+    pub(crate) permission: Permission,
+    pub(crate) method: &'static str,
+    pub(crate) path: &'static str,
+    pub(crate) id: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) responses: &'static [(u16, &'static str)],
+    pub(crate) describe_types: fn(&mut Types),
+}
+
+/// Describes an operation whose types are not those of the document.
+fn describe_raw(id: &str, types: &mut Types) {
+    let object = json_content(&json!({"type": "object"}));
+    types.result = match id {
+        "show_page" => json!({"text/html": {"schema": {"type": "string"}}}),
+        _ => object.clone(),
+    };
+    if id == "call_method" {
+        let words = "The parameters, without `_meta`";
+        types.body = Some(json!({"description": words, "content": object}));
+        types.parameters.push(json!({
+            "name": "method",
+            "in": "path",
+            "description": "Such as `tools/call`",
+            "required": true,
+            "schema": {"type": "string"},
+        }));
+    }
+}
+
+impl Operation {
+    /// Returns the description of the operation, and adds the schemas of its types.
+    fn describe(&self, schemas: &mut BTreeMap<String, Value>) -> Value {
+        let mut types = Types::default();
+        (self.describe_types)(&mut types);
+        if self.kind == "raw" {
+            describe_raw(self.id, &mut types);
+        }
+        schemas.append(&mut types.schemas);
+        let lines: Vec<&str> = self.words.iter().map(|line| line.trim()).collect();
+        let words = lines.join("\n");
+        let (summary, more) = words.split_once("\n\n").unwrap_or((&words, ""));
+        let mut described = json!({"tags": [self.tag], "summary": summary});
+        if !more.is_empty() {
+            described["description"] = more.into();
+        }
+        described["operationId"] = self.id.into();
+        if FILTER_FIRST.contains(&self.id) {
+            types.parameters.rotate_left(2);
+        }
+        self.add_conditions(&mut types.parameters);
+        if !types.parameters.is_empty() {
+            described["parameters"] = types.parameters.into();
+        }
+        if let Some(body) = types.body {
+            described["requestBody"] = body;
+        }
+        described["responses"] = self.list_responses(&types.result);
+        add_parameters(&mut described, self.path);
+        add_responses(&mut described, self.path);
+        describe_operation(&mut described, self.permission);
+        described
+    }
+
+    /// Adds the parameters that are not read by the function itself.
+    fn add_conditions(&self, parameters: &mut Vec<Value>) {
+        let is_versioned = self.kind == "versioned";
+        let is_repeatable = is_versioned || self.kind == "repeatable";
+        if is_repeatable || self.kind == "changing" {
+            parameters.push(json!({
+                "name": "dryRun",
+                "in": "query",
+                "description": "Return the result of the change and the affected agents, without \
+                    making the change.",
+                "required": false,
+                "schema": {"type": "boolean"},
+            }));
+        }
+        if self.scope == "organisation" {
+            parameters.push(json!({
+                "name": "organizationId",
+                "in": "query",
+                "description": "For operators: an organisation other than their own.",
+                "required": false,
+                "schema": {"type": "string", "maxLength": 256},
+            }));
+        }
+        if is_versioned {
+            parameters.push(json!({
+                "name": "If-Match",
+                "in": "header",
+                "description": "The `ETag` of the version to change; 412 if there is a newer \
+                    version.",
+                "required": false,
+                "schema": {"type": ["string", "null"], "pattern": r#"^(\*|"[0-9]{1,18}")$"#},
+            }));
+        }
+        if is_repeatable {
+            parameters.push(json!({
+                "name": "Idempotency-Key",
+                "in": "header",
+                "description": "A repeated request with the same key within a day returns the \
+                    first response, and the change\nis not made again.",
+                "required": false,
+                "schema": {
+                    "type": ["string", "null"],
+                    "maxLength": 255,
+                    "minLength": 1,
+                    "pattern": "^[!-~]+$",
+                },
+            }));
         }
     }
-    let components = &mut document["components"];
-    if components.is_null() {
-        *components = json!({});
+
+    /// Returns the responses of the table, and that with the function's result.
+    fn list_responses(&self, result: &Value) -> Value {
+        let mut all = BTreeMap::new();
+        for (status, words) in self.responses {
+            let mut response = json!({});
+            if !words.is_empty() {
+                response["description"] = (*words).into();
+            }
+            if *status < 300 && *status != 204 {
+                response["content"] = result.clone();
+            }
+            all.insert(status.to_string(), response);
+        }
+        if all.contains_key("204") {
+            all.insert("200".into(), json!({"description": "`dryRun`", "content": result}));
+        } else if self.responses.iter().all(|(status, _)| *status >= 300) {
+            all.insert("200".into(), json!({"content": result}));
+        }
+        json!(all)
     }
-    components["securitySchemes"] = json!({"bearer": {"type": "http", "scheme": "bearer"}});
-    components["responses"] =
-        json!({"Problem": {"description": "Error", "content": problem_content()}});
-    components["schemas"]["Problem"] = problem_schema();
+}
+
+/// Returns the whole document.
+fn describe() -> Value {
+    let mut items: BTreeMap<&str, BTreeMap<usize, Value>> = BTreeMap::new();
+    let mut schemas = BTreeMap::new();
+    let table = routes::describe();
+    for operation in &table {
+        let place = METHODS.iter().position(|method| *method == operation.method).unwrap();
+        let described = operation.describe(&mut schemas);
+        items.entry(operation.path).or_default().insert(place, described);
+    }
+    let mut paths = json!({});
+    for (path, item) in items {
+        for (place, described) in item {
+            paths[path][METHODS[place]] = described;
+        }
+    }
+    let mut document = json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Lockgate",
+            "description": "A gateway in front of many MCP servers. Errors are problem details \
+                (RFC 9457) with a stable code.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "responses": {"Problem": {"description": "Error", "content": problem_content()}},
+        },
+        "servers": [{"url": "/api"}],
+    });
+    document["components"]["schemas"]["Problem"] = problem_schema();
     relax_bodies(&mut document);
     open_objects(&mut document);
     document

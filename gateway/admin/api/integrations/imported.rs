@@ -19,11 +19,9 @@ const MAX_TEXT: usize = 2048;
 /// Maximum number of values that a server may require.
 const MAX_INPUTS: usize = 32;
 
+types! {
 /// A remote server of the operator's registry, at one version.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct RegistryServer {
+output pub(crate) struct RegistryServer {
     pub(crate) server: String,
     pub(crate) version: String,
     pub(crate) title: String,
@@ -31,7 +29,6 @@ pub(crate) struct RegistryServer {
     /// Its address, with the names of inputs in braces.
     pub(crate) url: String,
     /// The header of its credential.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) header_name: Option<String>,
     #[serde(skip)]
     header_value: String,
@@ -40,10 +37,8 @@ pub(crate) struct RegistryServer {
 }
 
 /// A value that a server of a registry requires.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct RegistryInput {
+#[derive(PartialEq, Eq)]
+output pub(crate) struct RegistryInput {
     pub(crate) name: String,
     pub(crate) description: String,
     /// Whether it is stored encrypted, and never shown again.
@@ -53,10 +48,7 @@ pub(crate) struct RegistryInput {
     pub(crate) choices: Vec<String>,
 }
 
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RegistryQuery {
+filter pub(crate) struct RegistryQuery {
     /// The name, such as `com.example/files`.
     pub(crate) server: String,
     /// Default: the latest version.
@@ -64,10 +56,7 @@ pub(crate) struct RegistryQuery {
 }
 
 /// An integration from the operator's registry.
-#[derive(Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct NewRegistryIntegration {
+input pub(crate) struct NewRegistryIntegration {
     /// The name in the registry, such as `com.example/files`.
     server: String,
     /// The version in the registry.
@@ -86,17 +75,8 @@ pub(crate) struct NewRegistryIntegration {
     /// Test the server first, and store nothing if the test fails. Default `false`.
     validate: Option<bool>,
 }
+}
 
-/// Returns a remote server of the operator's registry, with the values that it requires.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/mcp-integrations/registry", tag = "integrations",
-    params(RegistryQuery, OrganisationQuery),
-    responses(
-        (status = 200, body = RegistryServer),
-        (status = 404, description = "No registry is named, or it has no such server"),
-        (status = 502, description = "The registry cannot be read, or the server not be added"),
-    ),
-))]
 pub(crate) async fn show_registry_server(
     by: By<Admin>,
     Query(RegistryQuery { server, version }): Query<RegistryQuery>,
@@ -104,18 +84,6 @@ pub(crate) async fn show_registry_server(
     Ok(Json(fetch(&by, &server, version.as_deref().unwrap_or("latest")).await?))
 }
 
-/// Adds a remote server of the operator's registry, at this version.
-#[cfg_attr(test, utoipa::path(
-    post, path = "/mcp-integrations/registry", tag = "integrations",
-    params(ChangeQuery, OrganisationQuery, CreationHeaders), request_body = NewRegistryIntegration,
-    responses(
-        (status = 201, body = Integration),
-        (status = 400, description = "An error in the body, or the server failed its test"),
-        (status = 404, description = "No registry is named, or it has no such server"),
-        (status = 409, description = "The name or the slug is taken"),
-        (status = 502, description = "The registry cannot be read, or the server not be added"),
-    ),
-))]
 pub(crate) async fn create_registry_integration(
     by: By<Admin>,
     Body(body): Body<NewRegistryIntegration>,

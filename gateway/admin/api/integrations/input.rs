@@ -14,41 +14,28 @@ use super::view::{Integration, describe_auth};
 use crate::api::operation::*;
 use crate::api::page::{Part, StoredSort};
 
-#[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(crate) struct ListQuery {
+types! {
+filter pub(crate) struct ListQuery {
     /// Part of the name or the slug, case-insensitive.
-    #[cfg_attr(test, param(max_length = 256))]
-    search: Option<String>,
+    search: Option<String> max 256,
     /// Only enabled, or only disabled integrations.
-    #[serde(default, deserialize_with = "flag")]
     enabled: Option<bool>,
     /// `custom` or `predefined`.
-    #[serde(default, rename = "type")]
-    #[cfg_attr(test, param(inline))]
+    #[serde(rename = "type")]
     kind: Option<IntegrationType>,
     /// Default `name`.
-    #[cfg_attr(test, param(inline))]
     sort: Option<StoredSort>,
-    #[cfg_attr(test, param(inline))]
     order: Option<SortOrder>,
 }
 
 /// The origin of an integration.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum IntegrationType {
+choice pub(crate) enum IntegrationType {
     Custom,
     Predefined,
 }
 
 /// An integration by its address.
-#[derive(Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(crate) struct NewCustomIntegration {
+input pub(crate) struct NewCustomIntegration {
     /// Display name; unique in the organisation.
     pub(super) name: String,
     /// The address of an MCP server: https, or http with a warning.
@@ -75,10 +62,7 @@ pub(crate) struct NewCustomIntegration {
 }
 
 /// An integration from the catalogue.
-#[derive(Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(crate) struct NewPredefinedIntegration {
+input pub(crate) struct NewPredefinedIntegration {
     /// The entry of the catalogue.
     slug: String,
     /// Display name; unique in the organisation. Default: the title in the catalogue.
@@ -94,10 +78,7 @@ pub(crate) struct NewPredefinedIntegration {
 }
 
 /// The changes of an integration; omitted members are unchanged.
-#[derive(Deserialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(crate) struct IntegrationChange {
+input pub(crate) struct IntegrationChange {
     name: Option<String>,
     /// A new address requires the credentials again. Integrations from the catalogue have none to
     /// change.
@@ -110,6 +91,7 @@ pub(crate) struct IntegrationChange {
     #[cfg_attr(test, schema(write_only, value_type = Option<String>))]
     credentials: Option<Secret>,
     enabled: Option<bool>,
+}
 }
 
 /// Authentication of the gateway at the server.
@@ -209,22 +191,19 @@ pub(crate) fn secret<'de, D: Deserializer<'de>>(
 // Integrations from the operator's catalogue, whose addresses are for operators only, and daily
 // counts of calls to an integration's tools.
 
+types! {
 /// An entry of the operator's catalogue.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct PredefinedIntegration {
+output pub(crate) struct PredefinedIntegration {
     pub(crate) slug: String,
     /// Display name.
     pub(crate) name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
     /// The required `credentials`: `api_key` or `bearer_token`; or `none`, `user` or
     /// `user_headers`.
     pub(crate) auth_method: &'static str,
     /// The header that carries the key, with `api_key` and `user_headers`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) header_name: Option<String>,
+}
 }
 
 impl PredefinedIntegration {
@@ -240,11 +219,6 @@ impl PredefinedIntegration {
     }
 }
 
-/// Lists the entries of the operator's catalogue.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/mcp-integrations/predefined/available", tag = "integrations",
-    params(PartQuery, SearchQuery), responses((status = 200, body = Page<PredefinedIntegration>)),
-))]
 pub(crate) async fn list_catalogue(
     By { state, .. }: By<User>,
     Query(query): Query<PageQuery>,
@@ -255,21 +229,6 @@ pub(crate) async fn list_catalogue(
     Ok(Json(query.cut(all, |entry| &entry.slug)?))
 }
 
-/// Adds an integration from the operator's catalogue.
-///
-/// Changes of the entry apply to the integration. Credentials entered for one host are not sent to
-/// another, and if the entry is removed, the integration is disconnected.
-#[cfg_attr(test, utoipa::path(
-    post, path = "/mcp-integrations/predefined", tag = "integrations",
-    params(ChangeQuery, OrganisationQuery, CreationHeaders),
-    request_body = NewPredefinedIntegration,
-    responses(
-        (status = 201, body = Integration),
-        (status = 400, description = "An error in the body, or the server failed its test"),
-        (status = 404, description = "The catalogue has no such entry"),
-        (status = 409, description = "The name is taken"),
-    ),
-))]
 pub(crate) async fn create_predefined_integration(
     by: By<Admin>,
     Body(body): Body<NewPredefinedIntegration>,
@@ -297,22 +256,20 @@ pub(crate) struct CallsQuery {
     days: Option<i64>,
 }
 
+types! {
 /// Calls of an integration's tools.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct IntegrationCalls {
+output pub(crate) struct IntegrationCalls {
     /// Days with calls, the oldest first.
     items: Vec<CallsOfDay>,
 }
 
 /// Calls of one day.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct CallsOfDay {
+output pub(crate) struct CallsOfDay {
     /// In UTC, such as `2026-11-24`.
     day: String,
     calls: i64,
     failed: i64,
+}
 }
 
 impl CallsOfDay {
@@ -324,14 +281,6 @@ impl CallsOfDay {
     }
 }
 
-/// Returns the number of calls of an integration's tools by day.
-///
-/// Includes all gateways on the same store, with a delay of a few seconds. The last 90 days are
-/// kept.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/mcp-integrations/{id}/calls", tag = "integrations",
-    params(CallsQuery, OrganisationQuery), responses((status = 200, body = IntegrationCalls)),
-))]
 pub(crate) async fn list_calls(
     By { state, caller, .. }: By<User>,
     Path(id): Path<String>,

@@ -16,21 +16,18 @@ use crate::fault::Fault;
 /// Retry delay while other servers are being tested, in seconds.
 const RETRY_SECONDS: u64 = 5;
 
+types! {
 /// The result of a test of an integration.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct Validation {
+output pub(crate) struct Validation {
     pub(crate) valid: bool,
     /// The cause of the failure.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
     /// The first stage that failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stage: Option<ProbeStage>,
     /// The failure, its cause and the fix.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fault: Option<Fault>,
     pub(crate) capabilities: Offered,
+}
 }
 
 impl Validation {
@@ -50,14 +47,6 @@ impl Validation {
     }
 }
 
-/// Tests an integration: connects, completes the handshake, reads its lists.
-///
-/// The test passes if the server accepts the credentials and offers at least one tool, resource or
-/// prompt. It takes up to 30 s.
-#[cfg_attr(test, utoipa::path(
-    post, path = "/mcp-integrations/{id}/validate", tag = "integrations", params(OrganisationQuery),
-    responses((status = 200, body = Validation), (status = 400, description = "It is disabled")),
-))]
 pub(crate) async fn validate_integration(
     By { state, caller, .. }: By<Admin>,
     Path(id): Path<String>,
@@ -76,37 +65,27 @@ pub(crate) async fn validate_integration(
     Ok(Json(validate_snapshot(&state, &actor.organisation, integration).await?))
 }
 
+types! {
 /// The health of the organisation's integrations, by a test of one of them.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct McpHealth {
+output pub(crate) struct McpHealth {
     healthy: bool,
     /// The tested integration; absent if none is enabled.
-    #[serde(skip_serializing_if = "Option::is_none")]
     integration: Option<Sample>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     validation: Option<Validation>,
 }
 
 /// The integration tested as a sample.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = SampleIntegration))]
-pub(crate) struct Sample {
+#[cfg_attr(test, schema(as = SampleIntegration))]
+output pub(crate) struct Sample {
     id: String,
     name: String,
     slug: String,
+}
 }
 
 /// Counts samples, so that each integration of an organisation has its turn.
 static NEXT_SAMPLE: AtomicUsize = AtomicUsize::new(0);
 
-/// Tests one of the organisation's enabled integrations, a different one each time.
-///
-/// Takes up to 30 s.
-#[cfg_attr(test, utoipa::path(
-    get, path = "/health/mcp", tag = "integrations", params(OrganisationQuery),
-    responses((status = 200, body = McpHealth)),
-))]
 pub(crate) async fn check_mcp(
     By { state, caller, .. }: By<Admin>,
 ) -> Result<Json<McpHealth>, Problem> {

@@ -14,11 +14,9 @@ use crate::api::operation::*;
 use crate::api::problem::name_member;
 use crate::fault::Fault;
 
+types! {
 /// An integration.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Integration {
+output pub(crate) struct Integration {
     pub(crate) id: String,
     pub(crate) name: String,
     /// `custom` or `predefined`.
@@ -27,18 +25,14 @@ pub(crate) struct Integration {
     /// entry in the catalogue, unless it was taken.
     pub(crate) slug: String,
     /// For custom integrations; shown to administrators.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) server_url: Option<String>,
     /// Its entry in the operator's catalogue.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) predefined: Option<String>,
     /// Its server in the operator's registry: `name@version`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) source: Option<String>,
     /// `none`, `api_key`, `bearer_token`, `user` or `user_headers`.
     pub(crate) auth_method: &'static str,
     /// Shown to administrators.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) header_name: Option<String>,
     pub(crate) has_credentials: bool,
     pub(crate) enabled: bool,
@@ -52,21 +46,17 @@ pub(crate) struct Integration {
     /// As for servers; `disabled` if it is switched off.
     pub(crate) state: &'static str,
     /// The stage that failed, as for servers.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stage: Option<String>,
     /// The cause of this state.
     pub(crate) reason: String,
     /// The failure, its cause and the fix; absent if the server works.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fault: Option<Fault>,
     /// Warnings about accepted values, in the response to a change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) warnings: Vec<Warning>,
     /// Set if this was a dry run.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) dry_run: bool,
     /// Ids of the agents that the change would affect, in a dry run.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) affected_agents: Option<Vec<String>>,
     /// Whether it has a server, or gets one at its first use; for the console.
     #[serde(skip)]
@@ -74,13 +64,13 @@ pub(crate) struct Integration {
 }
 
 /// A warning about an accepted value.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = IntegrationWarning))]
-pub(crate) struct Warning {
+#[cfg_attr(test, schema(as = IntegrationWarning))]
+output pub(crate) struct Warning {
     pub(crate) code: String,
     /// Its location in the body, such as `#/serverUrl`.
     pub(crate) pointer: String,
     pub(crate) message: String,
+}
 }
 
 /// The current states of an organisation's servers.

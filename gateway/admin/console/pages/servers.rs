@@ -7,11 +7,9 @@ use super::tool::{load_prompts, load_resources};
 use super::usage::load_usage;
 use super::*;
 use crate::api::integrations::list_unserved;
-use crate::api::offers::{Prompt, Resource};
 use crate::api::pins::Pin;
-use crate::api::servers::{self, Server};
-use crate::api::switch::{connect_server, reconnect_server};
-use crate::api::tools::{self, Tool};
+use crate::api::servers::{self, Server, connect_server, reconnect_server};
+use crate::api::tools::{self, Prompt, Resource, Tool};
 use crate::console::diagnosis::NextStep;
 
 /// States that the list can be filtered by.

@@ -16,8 +16,9 @@ use serde_json::Map;
 use super::*;
 use crate::api::access::User;
 use crate::api::call::{CallOrigin, call_method};
-use crate::api::offers::{Prompt, Resource, find_offer, list_prompts, list_resources};
-use crate::api::tools::{self, Tool, execute_tool};
+use crate::api::tools::{
+    self, Prompt, Resource, Tool, execute_tool, find_offer, list_prompts, list_resources,
+};
 use crate::console::render::PageAccount;
 use crate::console::results::{CallOutcome, CallPart, KeptCall};
 use crate::console::tool_form::{FormField, make_fields, note_mistake, read_arguments};

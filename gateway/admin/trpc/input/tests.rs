@@ -5,7 +5,7 @@ use crate::trpc::input::find;
 
 fn issues(path: &str, input: Value) -> Vec<Value> {
     let procedure = find(path).unwrap();
-    procedure.input.check(Some(input)).err().unwrap_or_default()
+    procedure.check(Some(input)).err().unwrap_or_default()
 }
 
 #[test]
@@ -15,7 +15,7 @@ fn what_fits_passes_and_what_does_not_is_named_with_its_place() {
     assert!(
         issues("mcp.database.query", json!({"query": "a", "params": [1, "b", null]})).is_empty()
     );
-    assert!(find("mcp.listTools").unwrap().input.check(None).is_ok());
+    assert!(find("mcp.listTools").unwrap().check(None).is_ok());
     for (path, input, code, place) in [
         ("mcp.file.read", json!({}), "invalid_type", json!(["path"])),
         ("mcp.file.read", json!({"path": 1}), "invalid_type", json!(["path"])),
