@@ -22,6 +22,7 @@ pub(crate) mod me;
 pub(crate) mod operation;
 pub(crate) mod organisations;
 pub(crate) mod page;
+mod payloads;
 pub(crate) mod pins;
 pub(crate) mod policies;
 pub(crate) mod problem;
@@ -31,7 +32,6 @@ pub(crate) mod sessions;
 pub(crate) mod state;
 pub(crate) mod table;
 pub(crate) mod tools;
-mod types;
 pub(crate) mod usage;
 
 use std::sync::Arc;

@@ -129,7 +129,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// Returns the organisation whose decisions an administrator follows; `None` for all.
+/// Returns the organisation of the decisions that an administrator follows; `None` for all.
 fn decisions_scope(caller: &Caller) -> Option<&str> {
     match caller.role {
         Role::Operator => None,

@@ -11,7 +11,7 @@ use lockgate_text::date;
 use lockgate_upstream::Upstream;
 
 use super::access::Caller;
-use super::types::{members, types};
+use super::payloads::{members, types};
 
 types! {
 /// Outcomes of the calls of a server's tools.

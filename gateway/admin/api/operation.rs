@@ -16,6 +16,6 @@ pub(crate) use super::change::{
     Change, ChangeRecord, Deletion, Reply, apply, make_actor, make_recorded,
 };
 pub(crate) use super::page::{Page, PageQuery, Paged, Query, SortOrder, number};
+pub(crate) use super::payloads::{members, types};
 pub(crate) use super::problem::Problem;
 pub(crate) use super::state::ApiState;
-pub(crate) use super::types::{members, types};

@@ -14,8 +14,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::access::ORGANISATION;
+use super::payloads::{members, types};
 use super::problem::Problem;
-use super::types::{members, types};
 
 /// Default items per page.
 pub(crate) const DEFAULT_ITEMS: usize = 50;

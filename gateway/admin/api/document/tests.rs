@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use crate::api::access::Permission;
 use crate::api::routes;
 
-mod types;
+mod described;
 
-pub(crate) use types::describe_types;
-use types::{Types, json_content};
+pub(crate) use described::describe_types;
+use described::{Types, json_content};
 
 /// The reference to the schema of error bodies.
 const PROBLEM: &str = "#/components/schemas/Problem";

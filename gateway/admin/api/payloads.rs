@@ -1,7 +1,7 @@
 //! Declares the types of operations: what they derive, the names of their members, and the members
 //! that are omitted or required.
 
-/// Declares types of the API, whose members have names in camel case.
+/// Declares types of the API, with members named in camel case.
 ///
 /// An `output` is a response. Members without a value are omitted, unless they are `as null`, and
 /// so is `dry_run` of a change that was made. An `input` is a body, and a `filter` the parameters
