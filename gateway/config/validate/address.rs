@@ -164,7 +164,7 @@ impl Check<'_> {
             let path = format!("http.tls.{name}");
             let Some(file) = file else { continue };
             are_complete &= file.is_file();
-            if file.as_os_str().is_empty() {
+            if file.as_os_str().is_empty() && name != "client_ca" {
                 let what = "is required: TLS needs both `cert` and `key`";
                 self.absent(&path, what, "set it to a PEM file");
             } else {
