@@ -507,13 +507,13 @@ const TASKS = {
     await hands.press('link', 'tracker');
     await hands.page.getByRole('cell', { name: 'find_issue', exact: true }).waitFor();
     await hands.press('link', 'Callers');
-    await hands.page.waitForURL((url) => url.search === '?window=24h&by=caller&server=tracker');
+    await hands.page.waitForURL(isFiltered({ by: 'caller', server: 'tracker' }));
     await hands.page.locator('table th[scope=row]').first().waitFor();
     await hands.press('link', '7 days');
-    await hands.page.waitForURL((url) => url.search === '?window=7d&by=caller&server=tracker');
+    await hands.page.waitForURL(isFiltered({ by: 'caller', server: 'tracker', window: '7d' }));
     await expectFocus(hands, 'usage');
     await hands.press('link', 'Show all calls');
-    await hands.page.waitForURL((url) => url.search === '?window=7d&by=caller');
+    await hands.page.waitForURL(isFiltered({ by: 'caller', window: '7d' }));
   },
 
   async 'follow live activity'(hands, world, mark) {
@@ -666,6 +666,11 @@ async function listTools(endpoint, key) {
 
 export const callTool = (endpoint, key, name, given = {}, signal = undefined) => (
   ask(endpoint, key, 'tools/call', { name, arguments: given }, { 'mcp-name': name }, signal)
+);
+
+// Returns whether a URL has exactly these filters, in any order.
+const isFiltered = (filters) => (url) => (
+  JSON.stringify([...url.searchParams].sort()) === JSON.stringify(Object.entries(filters).sort())
 );
 
 /** The element that has the focus, by its id; waits, because a page may still be loading. */
