@@ -90,6 +90,20 @@ const CLOCK: (&str, &str) = ("policy", "rustix");
 
 const TESTS: &str = "lockgate-tests-";
 
+/// The libraries that the product is built on.
+const FOUNDATION: [&str; 10] = [
+    "hyper",
+    "tokio",
+    "tower",
+    "rustls",
+    "serde_json",
+    "figment",
+    "governor",
+    "moka",
+    "opentelemetry",
+    "reqwest",
+];
+
 /// Returns the names of a manifest's normal and build dependencies on all platforms.
 fn dependencies(manifest: &toml::Table) -> Vec<String> {
     let platforms = manifest.get("target").and_then(toml::Value::as_table);
@@ -153,6 +167,16 @@ fn the_table_names_no_layer_that_is_gone() {
     let layers: Vec<&str> = files().iter().filter_map(layer_of).collect();
     let gone: Vec<_> = TABLE.iter().filter(|(layer, _)| !layers.contains(layer)).collect();
     assert!(gone.is_empty(), "{gone:?}");
+}
+
+#[test]
+fn the_layers_use_the_foundation() {
+    let manifests = files().iter().filter(|file| layer_of(file).is_some());
+    let used: Vec<_> =
+        manifests.flat_map(|file| dependencies(&file.text.parse().unwrap())).collect();
+    for library in FOUNDATION {
+        assert!(used.iter().any(|name| name == library), "no layer uses {library}");
+    }
 }
 
 #[test]
