@@ -2,7 +2,7 @@
 //! reloading submits nothing again: notices, and calls with their outcome. They are held in memory,
 //! bounded, and visible only to their visitor.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -25,9 +25,10 @@ use crate::api::call::{CallMessages, CallProgress, MessageLog};
 use crate::api::problem::Problem;
 use crate::fault::Fault;
 
-/// Maximum number of results of all visitors; the oldest are dropped.
+/// Maximum number of results of all visitors. Above it, the organisation with the largest share
+/// loses its oldest, so that no organisation cancels the calls of another.
 const MAX_RESULTS: usize = 256;
-/// Maximum total size; the oldest results are dropped.
+/// Maximum total size.
 const MAX_BYTES: usize = 32 << 20;
 /// Size of a result beside its texts, in bytes.
 const BASE_BYTES: usize = 1 << 10;
@@ -47,6 +48,7 @@ pub(crate) struct Notice {
 struct Entry {
     /// The unmasked token of the visitor's forms.
     owner: String,
+    organisation: String,
     name: String,
     kept: Kept,
 }
@@ -66,25 +68,30 @@ impl Kept {
 }
 
 impl Results {
-    /// Stores a result and returns its name.
-    pub(crate) fn keep(&self, owner: &str, kept: Kept) -> String {
+    /// Stores a result of a visitor of an organisation, and returns its name.
+    pub(crate) fn keep(&self, (owner, organisation): (&str, &str), kept: Kept) -> String {
         // Without random bytes the result is lost, and nothing else.
         let Ok(name) = random::<12>() else { return String::new() };
         let name = hex::encode(&name);
-        let owner = owner.to_owned();
-        self.0.lock().push_back(Entry { owner, name: name.clone(), kept });
+        self.0.lock().push_back(Entry {
+            owner: owner.to_owned(),
+            organisation: organisation.to_owned(),
+            name: name.clone(),
+            kept,
+        });
         self.evict();
         name
     }
 
-    /// Drops the oldest results above the limits, such as after a call has ended. A running call
-    /// that is dropped is cancelled.
+    /// Drops results above the limits, such as after a call has ended. A running call that is
+    /// dropped is cancelled.
     pub(crate) fn evict(&self) {
         let mut entries = self.0.lock();
         let mut total: usize = entries.iter().map(|entry| entry.kept.bytes()).sum();
         while entries.len() > MAX_RESULTS || total > MAX_BYTES {
-            let Some(oldest) = entries.pop_front() else { break };
-            total = total.saturating_sub(oldest.kept.bytes());
+            let Some(oldest) = find_oldest_of_largest(&entries) else { break };
+            let dropped = entries.remove(oldest);
+            total = total.saturating_sub(dropped.map_or(0, |entry| entry.kept.bytes()));
         }
     }
 
@@ -106,6 +113,18 @@ impl Results {
         let mut own = entries.iter().filter(|entry| entry.owner == owner);
         own.find(|entry| entry.name == name).map(|entry| entry.kept.clone())
     }
+}
+
+/// Returns the position of the oldest result of the organisation with the largest share of the
+/// limits.
+fn find_oldest_of_largest(entries: &VecDeque<Entry>) -> Option<usize> {
+    let mut shares: BTreeMap<&str, usize> = BTreeMap::new();
+    for entry in entries {
+        *shares.entry(&entry.organisation).or_default() +=
+            entry.kept.bytes().max(MAX_BYTES / MAX_RESULTS);
+    }
+    let (largest, _) = shares.into_iter().max_by_key(|(_, share)| *share)?;
+    entries.iter().position(|entry| entry.organisation == largest)
 }
 
 /// Time after which the page of a running call is shown.

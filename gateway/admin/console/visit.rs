@@ -276,7 +276,8 @@ impl Visit {
 
     /// Stores a result for the next page and returns its name.
     pub(crate) fn keep(&self, kept: Kept) -> String {
-        self.results.keep(&self.owner, kept)
+        let organisation = self.who.as_ref().map_or("", |caller| caller.organisation());
+        self.results.keep((&self.owner, organisation), kept)
     }
 
     /// Starts a call and keeps it for the visitor, under the returned name.

@@ -6,6 +6,8 @@ use tokio::sync::oneshot;
 
 use super::*;
 
+const ADA: (&str, &str) = ("ada", "acme");
+
 fn notice(text: &str) -> Kept {
     Kept::Notice(Notice { severity: Severity::Good, text: text.to_owned() })
 }
@@ -20,7 +22,7 @@ fn text_of(kept: Option<Kept>) -> Option<String> {
 #[test]
 fn a_result_is_for_its_visitor_alone() {
     let results = Results::default();
-    let name = results.keep("ada", notice("done"));
+    let name = results.keep(ADA, notice("done"));
     assert_eq!(text_of(results.find("ada", &name)).as_deref(), Some("done"));
     assert_eq!(text_of(results.find("ada", &name)).as_deref(), Some("done"), "a page is reloaded");
     assert!(results.find("eve", &name).is_none());
@@ -30,14 +32,26 @@ fn a_result_is_for_its_visitor_alone() {
 #[test]
 fn the_oldest_results_make_room() {
     let results = Results::default();
-    let first = results.keep("ada", notice("first"));
+    let first = results.keep(ADA, notice("first"));
     for _ in 0..MAX_RESULTS {
-        results.keep("ada", notice("other"));
+        results.keep(ADA, notice("other"));
     }
     assert!(results.find("ada", &first).is_none());
-    let name = results.keep("ada", notice(&"x".repeat(MAX_BYTES / 2)));
-    results.keep("ada", notice(&"x".repeat(MAX_BYTES / 2)));
+    let name = results.keep(ADA, notice(&"x".repeat(MAX_BYTES / 2)));
+    results.keep(ADA, notice(&"x".repeat(MAX_BYTES / 2)));
     assert!(results.find("ada", &name).is_none(), "their bytes are bounded together");
+}
+
+#[tokio::test]
+async fn a_flood_of_one_organisation_drops_no_result_of_another() {
+    let results = Results::default();
+    let (name, _cancelled) = run(&results, "ada");
+    for number in 0..2 * MAX_RESULTS {
+        results.keep((&number.to_string(), "globex"), notice("flood"));
+    }
+    results.keep(("eve", "globex"), notice(&"x".repeat(MAX_BYTES)));
+    assert!(results.find("ada", &name).is_some());
+    assert_eq!(results.count_running("ada"), 1);
 }
 
 #[tokio::test]
@@ -60,7 +74,7 @@ fn run(results: &Results, owner: &str) -> (String, oneshot::Receiver<()>) {
         std::future::pending().await
     };
     let call = KeptCall::start(("t", Fields::default()), make, || ());
-    (results.keep(owner, Kept::Call(Arc::new(call))), cancelled)
+    (results.keep((owner, "acme"), Kept::Call(Arc::new(call))), cancelled)
 }
 
 #[tokio::test]
@@ -75,7 +89,7 @@ async fn running_calls_are_counted_and_end_when_they_are_cancelled_or_dropped() 
     assert_eq!(results.count_running("ada"), 1);
     assert!(call.outcome().is_some_and(|outcome| outcome.severity() == Severity::Bad));
     for _ in 0..MAX_RESULTS {
-        results.keep("ada", notice("other"));
+        results.keep(ADA, notice("other"));
     }
     assert!(dropped.await.is_err(), "the call is no longer kept");
 }
