@@ -8,9 +8,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use ipnet::IpNet;
+use lockgate_text::address::{Class, classify};
 use url::Url;
 
-use crate::address::{Class, classify};
 use crate::body::{Body, exchange, read_response};
 use crate::connect::{Connector, Stream, find_addresses};
 use crate::error::{ConnectError, SendError, SetupError};

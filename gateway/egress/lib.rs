@@ -21,7 +21,7 @@ mod tls;
 pub use crate::guarded_client::Guard;
 pub use crate::proxy::{Direct, Route, parse_network};
 pub use crate::tls::ClientCertificate;
-pub use address::{Class, Policy, RefusedUrl, classify};
+pub use address::{Policy, RefusedUrl};
 pub use body::{Body, BodyError};
 pub use config::{Config, Reach};
 pub use connect::{Connector, Stream};

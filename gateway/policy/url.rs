@@ -10,6 +10,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use ::url::{Host, Position};
 use ipnet::IpNet;
+use lockgate_text::address::{Class, carried, classify};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,10 +18,6 @@ use serde::Deserialize;
 use crate::refusal::check_size;
 use crate::{Refusal, no};
 use text::Parts;
-
-/// Networks that a wider network does not include: this machine, the link, cloud metadata.
-const APART: &str = "0.0.0.0/8 127.0.0.0/8 169.254.0.0/16 100.100.100.200/32 ::/128 ::1/128 \
-    fe80::/10 fd00:ec2::254/128";
 
 const AMBIGUOUS: &str = "parsers disagree on where this URL leads: write it as scheme://host/path";
 
@@ -176,7 +173,9 @@ impl Url {
         }
         match read_host(parts.host, &parsed)? {
             Named::Address(address) if self.has(address) => Ok(()),
-            Named::Address(address) if self.hosts.any && is_public(address) => Ok(()),
+            Named::Address(address) if self.hosts.any && classify(address) == Class::Global => {
+                Ok(())
+            }
             Named::Address(address) => no(format!(
                 "the host is the address {address}, which is not allowed: use the name of an \
                     allowed host"
@@ -185,13 +184,17 @@ impl Url {
         }
     }
 
-    /// Returns whether a listed network contains the address. For an address in one of [`APART`],
-    /// that network must not be wider than the one in [`APART`].
+    /// Returns whether a listed network contains the address. A wider network does not include this
+    /// machine, the link and cloud metadata.
     fn has(&self, address: IpAddr) -> bool {
-        let apart = Vec::from_iter(networks_of(APART, address));
-        self.addresses
-            .iter()
-            .any(|net| net.contains(&address) && apart.iter().all(|one| one.contains(net)))
+        let class = classify(address);
+        let is_apart = matches!(
+            class,
+            Class::Loopback | Class::LinkLocal | Class::Metadata | Class::Unspecified
+        );
+        let mut networks = self.addresses.iter().filter(|net| net.contains(&address));
+        networks
+            .any(|net| !is_apart || [net.network(), net.broadcast()].map(classify) == [class; 2])
     }
 
     fn path(&self, parts: &Parts<'_>, url: &::url::Url) -> Result<(), Refusal> {
@@ -281,16 +284,14 @@ fn read_name(written: &str, name: &str) -> Result<Named, String> {
     Ok(Named::Name(name.to_owned()))
 }
 
-/// Returns whether the network would deliver to an IPv4 address inside this address: compatible,
-/// mapped, translated, NAT64, 6to4, Teredo, ISATAP.
+/// Returns whether the network would deliver to an IPv4 address inside this address.
 fn carries_v4(address: Ipv6Addr) -> bool {
-    match address.segments() {
-        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => false,
-        [0, 0, 0, 0, 0, 0 | 0xffff, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => true,
-        [0x64, 0xff9b, ..] | [0x2002, ..] | [0x2001, 0, ..] => true,
-        [_, _, _, _, 0 | 0x200, 0x5efe, ..] => true,
-        _ => false,
-    }
+    // Other forms of NAT64, Teredo, ISATAP.
+    let is_tunnel = matches!(
+        address.segments(),
+        [0x64, 0xff9b, ..] | [0x2001, 0, ..] | [_, _, _, _, 0 | 0x200, 0x5efe, ..]
+    );
+    is_tunnel || carried(address).is_some()
 }
 
 /// Returns whether a name in another script is equal to its `xn--` form under every version of
@@ -304,24 +305,6 @@ fn is_faithful(written: &str, ascii: &str) -> bool {
     }
     let Ok(back) = Host::parse(&lower) else { return false };
     back.to_string() == ascii && !lower.contains(DEVIATIONS)
-}
-
-/// Networks without public hosts: IANA's special-purpose registries, and cloud metadata.
-const NOT_PUBLIC: &str = "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 168.63.129.16/32 \
-    169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 192.168.0.0/16 \
-    198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3 2001::/23 2001:db8::/32 2002::/16 \
-    3fff::/20";
-
-/// Returns whether an address is public, judging by its number.
-fn is_public(address: IpAddr) -> bool {
-    let is_reserved = matches!(address, IpAddr::V6(six) if six.segments()[0] & 0xe000 != 0x2000);
-    !is_reserved && networks_of(NOT_PUBLIC, address).next().is_none()
-}
-
-/// Returns the networks of a list that contain an address.
-fn networks_of(list: &str, address: IpAddr) -> impl Iterator<Item = IpNet> {
-    let networks = list.split(' ').filter_map(|net| net.parse::<IpNet>().ok());
-    networks.filter(move |net| net.contains(&address))
 }
 
 /// Checks the form of a name: labels of letters, digits, `-` and `_`; the last is no number.

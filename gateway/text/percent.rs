@@ -2,6 +2,19 @@
 
 use crate::hex;
 
+/// Encodes the bytes of a text except those that `keeps` selects, which must be ASCII.
+pub fn encode(text: &str, keeps: impl Fn(u8) -> bool) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if keeps(byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
 /// Returns the byte encoded at this position, if there is an escape.
 pub fn byte(text: &[u8], at: usize) -> Option<u8> {
     match text.get(at..at + 3)? {

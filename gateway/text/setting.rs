@@ -420,13 +420,8 @@ fn split(text: &str) -> Vec<String> {
         depth += i32::from(matches!(c, '{' | '[')) - i32::from(matches!(c, '}' | ']'));
         c == ',' && depth <= 0
     });
-    let mut list = Vec::new();
-    for item in items {
-        if !item.trim().is_empty() {
-            list.push(item.trim().to_string());
-        }
-    }
-    list
+    let items = items.map(|item| item.trim().to_owned());
+    items.filter(|item| !item.is_empty()).collect()
 }
 
 #[cfg(feature = "schema")]

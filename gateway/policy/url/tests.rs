@@ -70,11 +70,13 @@ fn a_wide_network_does_not_take_this_machine_along() {
         let spec = Spec { schemes: owned(&["http"]), addresses: owned(&[net]), ..Spec::default() };
         Url::compile(&spec).unwrap().check(url).is_ok()
     };
-    for host in ["127.0.0.1", "127.9.9.9", "169.254.169.254", "0.0.0.0", "100.100.100.200"] {
+    for host in
+        ["127.0.0.1", "127.9.9.9", "169.254.169.254", "0.0.0.0", "100.100.100.200", "168.63.129.16"]
+    {
         assert!(!passes("0.0.0.0/0", &format!("http://{host}/")), "{host}");
         assert!(passes(&format!("{host}/32"), &format!("http://{host}/")), "{host}");
     }
-    for host in ["::1", "::", "fe80::1", "fd00:ec2::254"] {
+    for host in ["::1", "::", "fe80::1", "fd00:ec2::254", "fd20:ce::254"] {
         assert!(!passes("::/0", &format!("http://[{host}]/")), "{host}");
         assert!(passes(host, &format!("http://[{host}]/")), "{host}");
     }

@@ -3,6 +3,12 @@
 use super::*;
 
 #[test]
+fn other_bytes_than_those_to_keep_are_encoded() {
+    let encoded = encode("a b/ö%", |byte| byte.is_ascii_alphanumeric() || byte == b'/');
+    assert_eq!(encoded, "a%20b/%C3%B6%25");
+}
+
+#[test]
 fn escapes_are_decoded_once() {
     for (text, bytes, found) in [
         ("", "", false),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use lockgate_admission::spawn;
 use lockgate_protocol::capabilities::Offers;
-use lockgate_text::date;
+use lockgate_text::{date, percent};
 use lockgate_upstream::{BoxFuture, ListKind};
 use parking_lot::Mutex;
 use rustix::fs::{Stat, fstat};
@@ -192,13 +192,7 @@ impl Inner {
 }
 
 fn encoded(path: &str) -> String {
-    let mut uri = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/!$&'()*+,;=:@".contains(&byte) {
-            uri.push(char::from(byte));
-        } else {
-            uri.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    uri
+    percent::encode(path, |byte| {
+        byte.is_ascii_alphanumeric() || b"-._~/!$&'()*+,;=:@".contains(&byte)
+    })
 }

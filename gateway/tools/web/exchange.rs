@@ -4,7 +4,9 @@
 use bytes::Bytes;
 use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use lockgate_egress::{Body, Cause, Class, ConnectError, GuardedError, Http1Error, classify};
+use lockgate_egress::{Body, Cause, ConnectError, GuardedError, Http1Error};
+use lockgate_text::address::{Class, classify};
+use lockgate_text::percent;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
@@ -148,16 +150,7 @@ async fn read_body(
 /// Escapes a server's URL to the strict form that the rule requires.
 fn escaped(mut url: Url) -> String {
     url.set_fragment(None);
-    let mut text = String::with_capacity(url.as_str().len());
-    for c in url.as_str().chars() {
-        match c {
-            '"' | '<' | '>' | '`' | '^' | '{' | '|' | '}' => {
-                text.push_str(&format!("%{:02X}", u32::from(c)))
-            }
-            c => text.push(c),
-        }
-    }
-    text
+    percent::encode(url.as_str(), |byte| byte.is_ascii() && !b"\"<>`^{|}".contains(&byte))
 }
 
 fn host(url: &Url) -> &str {
