@@ -13,7 +13,7 @@ use lint_context::{LintContext, compile, misspelt};
 use lockgate_config::{Problem, ValuePlace, policies};
 use lockgate_policy::cases::{Caller, Case, Expect, Outcome, find_asked};
 use lockgate_policy::{
-    Annotations, Config, DEFAULT, Explanation, Overlap, Policy, Question, Target, TargetKind,
+    Annotations, Config, DEFAULT, Explanation, Overlap, Policy, Question, TargetKind,
 };
 use lockgate_text::count::count;
 use lockgate_text::json;
@@ -305,22 +305,13 @@ impl Explain {
         let caller = Caller::parse(caller).map_err(|words| anyhow!("--as: {words}"))?;
         let (kind, name) = find_asked([call, prompt, resource, completion, template])
             .context("specify a tool with --call")?;
-        let asked = configured.context.asked(kind, name, at).map_err(anyhow::Error::msg)?;
-        let annotations = match annotations {
-            Some(text) => {
-                Some(Annotations::of_tool(format!("{{\"annotations\":{text}}}").as_bytes()))
-            }
-            None => asked.annotations,
-        };
-        let target = Target {
-            kind,
-            server: &asked.server,
-            organisation: None,
-            exposed: &asked.exposed,
-            own: &asked.own,
-            category: category.as_deref().or(asked.category.as_deref()),
-            annotations: annotations.unwrap_or_default(),
-        };
+        let mut asked = configured.context.asked(kind, name, at).map_err(anyhow::Error::msg)?;
+        asked.category = category.clone().or(asked.category);
+        if let Some(text) = annotations {
+            let definition = format!("{{\"annotations\":{text}}}");
+            asked.annotations = Some(Annotations::of_tool(definition.as_bytes()));
+        }
+        let target = asked.target(kind, None);
         let policy = compile(&configured.config)?;
         let caller = configured.context.known(caller).map_err(|words| anyhow!("--as: {words}"))?;
         let unknown = configured.context.unknown(&caller, kind, &asked);

@@ -127,6 +127,21 @@ pub struct Asked {
     pub annotations: Option<Annotations>,
 }
 
+impl Asked {
+    /// Returns the item as policies see it. `organisation` owns its server.
+    pub fn target<'a>(&'a self, kind: TargetKind, organisation: Option<&'a str>) -> Target<'a> {
+        Target {
+            kind,
+            server: &self.server,
+            organisation,
+            exposed: &self.exposed,
+            own: &self.own,
+            category: self.category.as_deref(),
+            annotations: self.annotations.unwrap_or_default(),
+        }
+    }
+}
+
 /// Returns the kind and the name of the only item that is named, each as the member of its kind.
 pub fn find_asked(named: [&Option<String>; TargetKind::ALL.len()]) -> Option<(TargetKind, &str)> {
     let given = TargetKind::ALL.into_iter().zip(named);
@@ -163,16 +178,10 @@ impl Case {
             return Err("`arguments` must be an object, as in a call".to_owned());
         }
         let endpoint = self.at.as_deref().unwrap_or("/mcp");
-        let asked = find(kind, name, endpoint)?;
-        let target = Target {
-            kind,
-            server: &asked.server,
-            organisation: None,
-            exposed: &asked.exposed,
-            own: &asked.own,
-            category: self.category.as_deref().or(asked.category.as_deref()),
-            annotations: self.annotations.or(asked.annotations).unwrap_or_default(),
-        };
+        let mut asked = find(kind, name, endpoint)?;
+        asked.category = self.category.clone().or(asked.category);
+        asked.annotations = self.annotations.or(asked.annotations);
+        let target = asked.target(kind, None);
         let subject = self.subject.subject();
         let question = Question { subject: &subject, endpoint, target: &target };
         let text = self.text.clone().or_else(|| self.arguments.as_ref().map(Value::to_string));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockgate_authn::{DEFAULT_ORGANISATION, Principal};
 use lockgate_policy::cases::{Asked, Caller, Case};
-use lockgate_policy::{Explanation, Question, Target, TargetKind};
+use lockgate_policy::{Explanation, Question, TargetKind};
 use lockgate_protocol::name::Slug;
 use lockgate_protocol::uri;
 use lockgate_upstream::{ListKind, Upstream, UpstreamState};
@@ -196,15 +196,7 @@ fn explain_one(
         (None, Some(asked)) => (own.map(|(organisation, _)| &**organisation), asked),
         _ => (None, find_asked(snapshot, catalog, kind, name)?),
     };
-    let target = Target {
-        kind,
-        server: &asked.server,
-        organisation,
-        exposed: &asked.exposed,
-        own: &asked.own,
-        category: asked.category.as_deref(),
-        annotations: asked.annotations.unwrap_or_default(),
-    };
+    let target = asked.target(kind, organisation);
     let subject = question.subject.subject();
     let policy_question =
         Question { subject: &subject, endpoint: &question.endpoint, target: &target };
