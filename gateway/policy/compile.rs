@@ -108,7 +108,7 @@ fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<PolicyError>> 
         let what = format!("must be 1 to {MAX_NAME} letters, digits, `.`, `_` and `-`");
         mistakes.push(mistake(&["name"], what, "free text belongs in `description`"));
     }
-    let who = who(&policy.who, &mut mistakes);
+    let who = who(&["who"], &policy.who, &mut mistakes);
     let mut what = what(&policy.what, &mut mistakes);
     if policy.effect == Effect::Ask
         && what.tools.is_none()
@@ -137,7 +137,8 @@ fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<PolicyError>> 
     let by = approvers(policy, &mut mistakes);
     let is_ask = policy.effect == Effect::Ask;
     let approval = is_ask.then(|| Arc::new(ApprovalRule::new(policy, by)));
-    let rate = policy.rate.as_ref().map(|rate| Limit::new(rate, what.methods.as_deref()));
+    let rate = policy.rate.as_ref();
+    let rate = rate.map(|rate| Limit::new(&policy.name, rate, what.methods.as_deref()));
     let rule = Rule {
         name: policy.name.as_str().into(),
         place,
@@ -187,13 +188,7 @@ fn approvers(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) -> Option<W
         mistakes.push(mistake(&["what", key], what, "leave it out, or use a `deny` policy"));
     }
     let spec = policy.approval.as_ref()?.by.as_ref()?;
-    let mut found = Vec::new();
-    let who = who(spec, &mut found);
-    for mut inner in found {
-        inner.path.splice(..1, ["approval".to_owned(), "by".to_owned()]);
-        mistakes.push(inner);
-    }
-    Some(who)
+    Some(who(&["approval", "by"], spec, mistakes))
 }
 
 /// Checks the rate, and the keys that cannot be combined with it.
@@ -257,8 +252,9 @@ fn bounds_of_everything(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) 
     }
 }
 
-fn who(spec: &file::Who, mistakes: &mut Vec<PolicyError>) -> Who {
-    let lists = spec.lists().map(|(key, list)| (key, globs(["who", key], list, mistakes)));
+fn who(part: &[&str], spec: &file::Who, mistakes: &mut Vec<PolicyError>) -> Who {
+    let lists = spec.lists();
+    let lists = lists.map(|(key, list)| (key, globs(&[part, &[key]].concat(), list, mistakes)));
     Who { lists, anonymous: spec.anonymous }
 }
 
@@ -266,16 +262,16 @@ fn what(spec: &file::What, mistakes: &mut Vec<PolicyError>) -> What {
     let what = What {
         words: word_list("words", spec.words.as_deref(), mistakes),
         not_words: word_list("not_words", spec.not_words.as_deref(), mistakes),
-        tools: globs(["what", "tools"], &spec.tools, mistakes),
-        prompts: globs(["what", "prompts"], &spec.prompts, mistakes),
-        resources: globs(["what", "resources"], &spec.resources, mistakes),
-        completion: globs(["what", "completion"], &spec.completion, mistakes),
-        servers: globs(["what", "servers"], &spec.servers, mistakes),
-        not_servers: globs(["what", "not_servers"], &spec.not_servers, mistakes),
-        categories: globs(["what", "categories"], &spec.categories, mistakes),
-        endpoints: globs(["what", "endpoints"], &spec.endpoints, mistakes),
+        tools: globs(&["what", "tools"], &spec.tools, mistakes),
+        prompts: globs(&["what", "prompts"], &spec.prompts, mistakes),
+        resources: globs(&["what", "resources"], &spec.resources, mistakes),
+        completion: globs(&["what", "completion"], &spec.completion, mistakes),
+        servers: globs(&["what", "servers"], &spec.servers, mistakes),
+        not_servers: globs(&["what", "not_servers"], &spec.not_servers, mistakes),
+        categories: globs(&["what", "categories"], &spec.categories, mistakes),
+        endpoints: globs(&["what", "endpoints"], &spec.endpoints, mistakes),
         annotations: spec.annotations,
-        methods: globs(["what", "methods"], &spec.methods, mistakes),
+        methods: globs(&["what", "methods"], &spec.methods, mistakes),
     };
     if let Some(methods) = &what.methods {
         methods_there_are(methods, mistakes);
@@ -328,22 +324,25 @@ fn decoded_pattern(glob: &Glob) -> Option<Glob> {
 }
 
 fn globs(
-    [part, key]: [&str; 2],
+    path: &[&str],
     list: &Option<Vec<String>>,
     mistakes: &mut Vec<PolicyError>,
 ) -> Option<Vec<Glob>> {
     let list = list.as_deref()?;
     if list.len() > MAX_PATTERNS {
         let what = format!("must have at most {MAX_PATTERNS} items");
-        mistakes.push(mistake(&[part, key], what, "use wider patterns"));
+        mistakes.push(mistake(path, what, "use wider patterns"));
         return Some(Vec::new());
     }
     let mut globs = Vec::with_capacity(list.len());
     for (at, text) in list.iter().enumerate() {
-        let path = [part, key, &at.to_string()];
         match pattern::compile(text) {
             Ok(glob) => globs.push(glob),
-            Err(what) => mistakes.push(mistake(&path, what, "use *, ?, [a-z] and {a,b}")),
+            Err(what) => {
+                let at = at.to_string();
+                let path = [path, &[&at]].concat();
+                mistakes.push(mistake(&path, what, "use *, ?, [a-z] and {a,b}"));
+            }
         }
     }
     Some(globs)

@@ -113,7 +113,8 @@ impl Condition {
             && let Some(arguments) = world.arguments
         {
             let bound = self.findings.bound();
-            let Some(value) = arguments_value(arguments, bound) else {
+            let mut left = bound;
+            let Some(value) = convert(arguments, &mut left) else {
                 let words =
                     format!("the arguments have more than {bound} values, too many for its loops");
                 return Err(Failed { words, why: Why::Other });
@@ -325,12 +326,7 @@ fn map<const N: usize>(members: [(&str, Value); N]) -> Value {
     HashMap::from(members).into()
 }
 
-/// Converts the arguments; returns `None` if they have more than `bound` values.
-fn arguments_value(value: &serde_json::Value, bound: usize) -> Option<Value> {
-    let mut left = bound;
-    convert(value, &mut left)
-}
-
+/// Converts the arguments; returns `None` if they have more than `left` values.
 fn convert(value: &serde_json::Value, left: &mut usize) -> Option<Value> {
     *left = left.checked_sub(1)?;
     Some(match value {

@@ -194,19 +194,12 @@ fn named_by(rule: &Rule, target: &Target<'_>) -> String {
 /// Returns whether a policy allows only items of other servers.
 fn is_unrelated(rule: &Rule, says: &Says, target: &Target<'_>) -> bool {
     let Says::Misfits(all) = says else { return false };
-    rule.effect == Effect::Allow
-        && all.iter().any(|misfit| is_about_name(misfit, target) && !names_server(misfit, target))
-}
-
-fn is_about_name(misfit: &str, target: &Target<'_>) -> bool {
     let of_kind = format!("what.{}s", target.kind.as_str());
     let keys = ["what: ", "what.servers", "what.categories", &of_kind];
-    keys.iter().any(|key| misfit.starts_with(key))
-}
-
-fn names_server(misfit: &str, target: &Target<'_>) -> bool {
-    let server = target.server;
-    misfit.contains(&format!("{server}/")) || misfit.contains(&format!("{server}__"))
+    let mut misfits = all.iter().filter(|misfit| keys.iter().any(|key| misfit.starts_with(key)));
+    let names = ["/", "__"].map(|separator| [target.server, separator].concat());
+    rule.effect == Effect::Allow
+        && misfits.any(|misfit| !names.iter().any(|name| misfit.contains(name)))
 }
 
 /// Describes a change to this policy that would alter the decision.

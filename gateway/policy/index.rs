@@ -2,59 +2,35 @@
 //! policies that concern a target. The cost hardly depends on the number of policies.
 
 use bit_set::BitSet;
-use globset::Glob;
 
 use crate::class::{LISTS, Who};
-use crate::pattern::{self, keep};
+use crate::pattern::{GlobIndex, keep};
 use crate::rule::Rule;
 use crate::target::TargetKind;
-use crate::words::{Word, WordIndex};
+use crate::words::WordIndex;
 use crate::{Subject, Target};
 
 #[derive(Debug)]
 pub(crate) struct Index {
     size: usize,
-    who: Vec<pattern::Index>,
+    who: Vec<GlobIndex>,
     /// Policies about callers without a credential, and policies about all others.
     anonymous: [BitSet; 2],
-    endpoints: pattern::Index,
-    servers: pattern::Index,
-    not_servers: pattern::Index,
-    categories: pattern::Index,
+    endpoints: GlobIndex,
+    servers: GlobIndex,
+    not_servers: GlobIndex,
+    categories: GlobIndex,
     /// For each of [`TargetKind::ALL`], its patterns and the policies that name only other kinds.
-    kinds: Vec<(pattern::Index, BitSet)>,
+    kinds: Vec<(GlobIndex, BitSet)>,
     words: WordIndex,
     not_words: WordIndex,
     annotated: BitSet,
     methods: BitSet,
 }
 
-/// Indexes the patterns of all policies for the same kind of name.
-fn index_globs(
-    rules: &[Rule],
-    pick: impl Fn(&Rule) -> Option<&[Glob]>,
-) -> Result<pattern::Index, String> {
-    pattern::Index::new(pick_lists(rules, pick))
-}
-
-fn index_words(
-    rules: &[Rule],
-    pick: impl Fn(&Rule) -> Option<&[Word]>,
-) -> Result<WordIndex, String> {
-    WordIndex::new(pick_lists(rules, pick))
-}
-
-/// Returns the selected list of each policy that has it, with the index of the policy.
-fn pick_lists<'a, T: 'a>(
-    rules: &'a [Rule],
-    pick: impl Fn(&'a Rule) -> Option<&'a [T]>,
-) -> impl Iterator<Item = (usize, &'a [T])> {
-    rules.iter().enumerate().filter_map(move |(at, rule)| Some((at, pick(rule)?)))
-}
-
-fn index_kind(rules: &[Rule], kind: TargetKind) -> Result<(pattern::Index, BitSet), String> {
+fn index_kind(rules: &[Rule], kind: TargetKind) -> Result<(GlobIndex, BitSet), String> {
     let unmeant = find_rules(rules, |rule| rule.what.names_kinds() && rule.what.of(kind).is_none());
-    Ok((index_globs(rules, |rule| rule.what.of(kind))?, unmeant))
+    Ok((GlobIndex::new(rules, |rule| rule.what.of(kind))?, unmeant))
 }
 
 fn find_rules(rules: &[Rule], fits: impl Fn(&Rule) -> bool) -> BitSet {
@@ -66,7 +42,7 @@ impl Index {
     /// Builds the index. Fails if the patterns are too large in total.
     pub(crate) fn new(rules: &[Rule]) -> Result<Self, String> {
         let who = (0..LISTS)
-            .map(|place| index_globs(rules, |rule| rule.who.lists.get(place)?.1.as_deref()));
+            .map(|place| GlobIndex::new(rules, |rule| rule.who.lists.get(place)?.1.as_deref()));
         let who = who.collect::<Result<_, _>>()?;
         let kinds = TargetKind::ALL.into_iter().map(|kind| index_kind(rules, kind));
         let kinds = kinds.collect::<Result<_, _>>()?;
@@ -77,13 +53,13 @@ impl Index {
                 find_rules(rules, |rule| rule.who.anonymous == Some(true)),
                 find_rules(rules, |rule| rule.who.anonymous == Some(false)),
             ],
-            endpoints: index_globs(rules, |rule| rule.what.endpoints.as_deref())?,
-            servers: index_globs(rules, |rule| rule.what.servers.as_deref())?,
-            not_servers: index_globs(rules, |rule| rule.what.not_servers.as_deref())?,
-            categories: index_globs(rules, |rule| rule.what.categories.as_deref())?,
+            endpoints: GlobIndex::new(rules, |rule| rule.what.endpoints.as_deref())?,
+            servers: GlobIndex::new(rules, |rule| rule.what.servers.as_deref())?,
+            not_servers: GlobIndex::new(rules, |rule| rule.what.not_servers.as_deref())?,
+            categories: GlobIndex::new(rules, |rule| rule.what.categories.as_deref())?,
             kinds,
-            words: index_words(rules, |rule| rule.what.words.as_deref())?,
-            not_words: index_words(rules, |rule| rule.what.not_words.as_deref())?,
+            words: WordIndex::new(rules, |rule| rule.what.words.as_deref())?,
+            not_words: WordIndex::new(rules, |rule| rule.what.not_words.as_deref())?,
             annotated: find_rules(rules, |rule| rule.what.annotations.is_some()),
             methods: find_rules(rules, |rule| rule.what.methods.is_some()),
         })
@@ -92,9 +68,7 @@ impl Index {
     pub(crate) fn tells_callers_apart(&self) -> bool {
         let [only_anonymous, only_known] = &self.anonymous;
         let mut patterns = self.who.iter().chain([&self.endpoints]);
-        !patterns.all(pattern::Index::is_unused)
-            || !only_anonymous.is_empty()
-            || !only_known.is_empty()
+        !patterns.all(GlobIndex::is_unused) || !only_anonymous.is_empty() || !only_known.is_empty()
     }
 
     /// Returns the policies that concern a caller at an endpoint.

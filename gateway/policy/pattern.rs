@@ -21,7 +21,7 @@ pub(crate) fn compile(pattern: &str) -> Result<Glob, String> {
 
 /// The patterns of many policies for the same kind of name.
 #[derive(Debug)]
-pub(crate) struct Index {
+pub(crate) struct GlobIndex {
     /// Names and prefixes, which are found by lookup, separated from patterns that need a regular
     /// expression. Finding the matches of a set searches all of its patterns, so the set is tested
     /// for any match first.
@@ -50,15 +50,17 @@ fn is_plain(glob: &Glob) -> bool {
     !text.strip_suffix('*').unwrap_or(text).contains(['*', '?', '[', ']', '{', '}', '\\'])
 }
 
-impl Index {
-    /// Builds the index. `lists` contains the patterns of each policy that has any.
-    pub(crate) fn new<'a>(
-        lists: impl Iterator<Item = (usize, &'a [Glob])>,
+impl GlobIndex {
+    /// Builds the index of the patterns that `pick` returns for each policy.
+    pub(crate) fn new<'a, R>(
+        policies: &'a [R],
+        pick: impl Fn(&'a R) -> Option<&'a [Glob]>,
     ) -> Result<Self, String> {
         let mut plain = (GlobSetBuilder::new(), Vec::new());
         let mut other = (GlobSetBuilder::new(), Vec::new());
         let mut restricted = BitSet::new();
-        for (owner, globs) in lists {
+        for (owner, policy) in policies.iter().enumerate() {
+            let Some(globs) = pick(policy) else { continue };
             restricted.insert(owner);
             for glob in globs {
                 let (builder, owners) = if is_plain(glob) { &mut plain } else { &mut other };

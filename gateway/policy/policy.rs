@@ -311,42 +311,35 @@ impl Policy {
     ) -> Result<Vec<HeldPermit>, Limited> {
         let mut held = Vec::new();
         let (verdict, target) = about.unzip();
-        for (taken, (rule, limit)) in self.limiting(class, method, verdict).enumerate() {
-            match limiter.take(limit.allowance(rule), &limit.key(subject, target)) {
+        for (taken, limit) in self.limiting(class, method, verdict).enumerate() {
+            match limiter.take(limit.allowance(), &limit.key(subject, target)) {
                 Ok(place) => held.extend(place),
                 Err(reached) => {
                     // A caller that exceeds its own allowance must not use up a shared one.
-                    for (rule, limit) in self.limiting(class, method, verdict).take(taken) {
-                        limiter.give_back(limit.allowance(rule), &limit.key(subject, target));
+                    for limit in self.limiting(class, method, verdict).take(taken) {
+                        limiter.give_back(limit.allowance(), &limit.key(subject, target));
                     }
-                    return Err(Limited { rule: Arc::clone(rule), reached });
+                    return Err(Limited { rule: Arc::clone(&limit.rule), reached });
                 }
             }
         }
         Ok(held)
     }
 
-    /// Returns the names and limits of the policies that limit a method, or the target that it is
-    /// called for.
+    /// Returns the limits of a method, and of the target that it is called for.
     fn limiting<'a>(
         &'a self,
         class: &'a Class,
         method: &'a str,
         verdict: Option<&'a Verdict>,
-    ) -> impl Iterator<Item = (&'a Arc<str>, &'a Limit)> {
+    ) -> impl Iterator<Item = &'a Limit> {
         let of_method = self.limits_at(&class.methods);
-        let of_method = of_method.filter(move |(_, limit)| limit.is_about(method));
+        let of_method = of_method.filter(move |limit| limit.is_about(method));
         of_method.chain(self.limits_at(verdict.map_or(&[], |verdict| &verdict.limits)))
     }
 
-    fn limits_at<'a>(
-        &'a self,
-        places: &'a [usize],
-    ) -> impl Iterator<Item = (&'a Arc<str>, &'a Limit)> {
-        places.iter().filter_map(|&at| {
-            let rule = self.rule(at)?;
-            Some((&rule.name, rule.rate.as_ref()?))
-        })
+    fn limits_at<'a>(&'a self, places: &'a [usize]) -> impl Iterator<Item = &'a Limit> {
+        places.iter().filter_map(|&at| self.rule(at)?.rate.as_ref())
     }
 
     /// Returns the policy that hides an item, or [`DEFAULT`]; `None` if the item is visible.

@@ -75,6 +75,8 @@ pub(crate) fn check(rate: &Rate) -> Vec<Mistake> {
 /// A compiled rate.
 #[derive(Debug)]
 pub(crate) struct Limit {
+    /// The name of the policy.
+    pub(crate) rule: Arc<str>,
     quota: Quota,
     by: Vec<Key>,
     /// The limited methods, as bits.
@@ -91,11 +93,11 @@ pub struct Limited {
 }
 
 impl Limit {
-    pub(crate) fn new(rate: &Rate, about: Option<&[Glob]>) -> Self {
+    pub(crate) fn new(rule: &str, rate: &Rate, about: Option<&[Glob]>) -> Self {
         let mut by = rate.by.as_ref().map_or_else(|| vec![Key::Principal], |by| by.clone());
         by.sort_unstable();
         by.dedup();
-        Self { quota: quota(rate), by, methods: methods(about.unwrap_or(&[])) }
+        Self { rule: rule.into(), quota: quota(rate), by, methods: methods(about.unwrap_or(&[])) }
     }
 
     /// Returns whether all requests of this method are limited.
@@ -104,9 +106,8 @@ impl Limit {
         bit.is_some_and(|bit| self.methods & (1 << bit) != 0)
     }
 
-    /// Returns the allowance of the policy `rule`.
-    pub(crate) fn allowance<'a>(&'a self, rule: &'a str) -> Allowance<'a> {
-        Allowance { policy: rule, quota: &self.quota }
+    pub(crate) fn allowance(&self) -> Allowance<'_> {
+        Allowance { policy: &self.rule, quota: &self.quota }
     }
 
     /// Returns the key of a request.

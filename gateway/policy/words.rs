@@ -191,13 +191,15 @@ pub(crate) struct WordIndex {
 }
 
 impl WordIndex {
-    /// Builds the index. `lists` contains the words of each policy that has any.
-    pub(crate) fn new<'a>(
-        lists: impl Iterator<Item = (usize, &'a [Word])>,
+    /// Builds the index of the words that `pick` returns for each policy.
+    pub(crate) fn new<'a, R>(
+        policies: &'a [R],
+        pick: impl Fn(&'a R) -> Option<&'a [Word]>,
     ) -> Result<Self, String> {
         let mut words = Vec::new();
         let mut restricted = BitSet::new();
-        for (owner, list) in lists {
+        for (owner, policy) in policies.iter().enumerate() {
+            let Some(list) = pick(policy) else { continue };
             restricted.insert(owner);
             words.extend(list.iter().map(|word| (owner, word.clone())));
         }

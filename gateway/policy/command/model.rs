@@ -84,17 +84,6 @@ fn check(
     spec: &ModelSpec,
     depth: usize,
 ) -> Result<(BTreeMap<String, Value>, Vec<Operand>), String> {
-    check_size(spec, depth)?;
-    let flags = read_flags(spec)?;
-    let operands = read_operands(spec)?;
-    check_needs(spec, &flags)?;
-    if !spec.subcommands.is_empty() && (!operands.is_empty() || spec.style != Style::Gnu) {
-        return Err("a program with subcommands must have style gnu and no operands".into());
-    }
-    Ok((flags, operands))
-}
-
-fn check_size(spec: &ModelSpec, depth: usize) -> Result<(), String> {
     if depth > MAX_DEPTH {
         return Err(format!("subcommands go at most {MAX_DEPTH} deep"));
     }
@@ -102,15 +91,8 @@ fn check_size(spec: &ModelSpec, depth: usize) -> Result<(), String> {
     if longest.max(spec.operands.len()).max(spec.subcommands.len()) > MAX_ITEMS {
         return Err(format!("a list has more than {MAX_ITEMS} items"));
     }
-    Ok(())
-}
-
-fn read_flags(spec: &ModelSpec) -> Result<BTreeMap<String, Value>, String> {
     let named = spec.flags.iter().filter(|text| *text != DIGITS);
-    named.map(|text| flag(text, spec.style)).collect()
-}
-
-fn read_operands(spec: &ModelSpec) -> Result<Vec<Operand>, String> {
+    let flags = named.map(|text| flag(text, spec.style)).collect::<Result<BTreeMap<_, _>, _>>()?;
     let operands = spec.operands.iter().map(|text| operand(text));
     let operands = operands.collect::<Result<Vec<_>, _>>()?;
     if let Some((_, before)) = operands.split_last()
@@ -118,16 +100,14 @@ fn read_operands(spec: &ModelSpec) -> Result<Vec<Operand>, String> {
     {
         return Err("only the last operand may repeat".into());
     }
-    Ok(operands)
-}
-
-/// Checks that the required options are options of the model.
-fn check_needs(spec: &ModelSpec, flags: &BTreeMap<String, Value>) -> Result<(), String> {
     let needed = [&spec.need, &spec.operands_need, &spec.first_operand_unless];
-    match needed.into_iter().flatten().find(|flag| !flags.contains_key(*flag)) {
-        Some(flag) => Err(format!("`{flag}` is not among the flags")),
-        None => Ok(()),
+    if let Some(flag) = needed.into_iter().flatten().find(|flag| !flags.contains_key(*flag)) {
+        return Err(format!("`{flag}` is not among the flags"));
     }
+    if !spec.subcommands.is_empty() && (!operands.is_empty() || spec.style != Style::Gnu) {
+        return Err("a program with subcommands must have style gnu and no operands".into());
+    }
+    Ok((flags, operands))
 }
 
 /// Parses an option such as `-n=number`.
