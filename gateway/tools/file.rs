@@ -15,14 +15,13 @@ mod write;
 
 use std::sync::Arc;
 
-use crate::blocking::CancellationToken;
 use crate::server::ServerDefinition;
 use crate::tool::{AnyTool, Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};
 use config::Config;
-use place::Files;
 pub(crate) use place::media_type;
+use place::{FileCall, Files};
 
-type Work = fn(&Files, &Arguments, &CancellationToken) -> Result<Output, ToolError>;
+type Work = fn(&FileCall<'_>) -> Result<Output, ToolError>;
 
 /// A tool on the configured folders. Its work runs on a blocking thread.
 struct FileTool {
@@ -40,7 +39,11 @@ impl Tool for FileTool {
         client.progress(0, None, None);
         let files = Arc::clone(&self.files);
         let work = self.work;
-        self.files.blocking.run(move |stop| work(&files, &arguments, stop)).await
+        let run = self
+            .files
+            .blocking
+            .run(move |stop| work(&FileCall { files: &files, arguments: &arguments, stop }));
+        run.await
     }
 }
 

@@ -9,11 +9,11 @@ use rustix::fs::{self, AtFlags, Dir, FileType};
 use rustix::io::Errno;
 use serde_json::json;
 
-use super::place::{FilePlace, Files, join, kind, path_schema, words};
+use super::place::{FileCall, FilePlace, Files, join, kind, path_schema, words};
 use super::root::{enter, look};
 use super::walk::{Next, Walk};
 use crate::blocking::CancellationToken;
-use crate::tool::{Arguments, Effect, Output, ToolError, ToolSpec};
+use crate::tool::{Effect, Output, ToolError, ToolSpec};
 
 /// Maximum number of paths in the result.
 const MAX_NAMED_PATHS: usize = 1000;
@@ -35,18 +35,15 @@ pub(super) fn move_spec(_: &Files) -> ToolSpec {
     .effect(Effect::Writes { destructive: true, idempotent: false })
 }
 
-pub(super) fn relocate(
-    files: &Files,
-    arguments: &Arguments,
-    stop: &CancellationToken,
-) -> Result<Output, ToolError> {
+pub(super) fn relocate(call: &FileCall<'_>) -> Result<Output, ToolError> {
+    let FileCall { files, arguments, stop } = *call;
     let from = files.find_to_change(arguments.text("from")?)?;
     let to = files.find_to_change(arguments.text("to")?)?;
     let (source, old) = from.parent()?;
     let stat = from.explain(look(&source, old))?;
     if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-        may_change_all(files, &from, &from.path, stop)?;
-        may_change_all(files, &from, &to.path, stop)?;
+        may_change_all(call, &from, &from.path)?;
+        may_change_all(call, &from, &to.path)?;
     }
     let Some((new, parents)) = to.names.split_last() else { return Err(to.words(Errno::EXIST)) };
     let (target, _) = to.explain(to.root.make_folder(parents))?;
@@ -107,18 +104,14 @@ pub(super) fn delete_spec(_: &Files) -> ToolSpec {
     .effect(Effect::Writes { destructive: true, idempotent: false })
 }
 
-pub(super) fn delete(
-    files: &Files,
-    arguments: &Arguments,
-    stop: &CancellationToken,
-) -> Result<Output, ToolError> {
-    let place = files.find_to_change(arguments.text("path")?)?;
+pub(super) fn delete(call: &FileCall<'_>) -> Result<Output, ToolError> {
+    let place = call.files.find_to_change(call.arguments.text("path")?)?;
     let (folder, leaf) = place.parent()?;
     let stat = place.explain(look(&folder, leaf))?;
-    let mut gone = Gone { paths: Vec::new(), count: 0, stop };
+    let mut gone = Gone { paths: Vec::new(), count: 0, stop: call.stop };
     let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-    if is_folder && arguments.flag("recursive") {
-        may_change_all(files, &place, &place.path, stop)?;
+    if is_folder && call.arguments.flag("recursive") {
+        may_change_all(call, &place, &place.path)?;
         gone.tree(&folder, leaf, &place.path, MAX_DEPTH)?;
     } else {
         let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
@@ -137,19 +130,14 @@ pub(super) fn delete(
 }
 
 /// Checks that everything in a folder may be changed, as if it were at the path `to`.
-fn may_change_all(
-    files: &Files,
-    place: &FilePlace,
-    to: &str,
-    stop: &CancellationToken,
-) -> Result<(), ToolError> {
-    let mut walk = Walk::new(stop, files.config.entries);
+fn may_change_all(call: &FileCall<'_>, place: &FilePlace, to: &str) -> Result<(), ToolError> {
+    let most = call.files.config.entries;
+    let mut walk = Walk::new(call.stop, most);
     walk.run(place, &mut |found| {
-        files.may_change(&join(to, found.names))?;
+        call.files.may_change(&join(to, found.names))?;
         Ok(Next::On)
     })?;
     if walk.partial {
-        let most = files.config.entries;
         return Err(ToolError(format!(
             "{} has more than {most} entries, or some that cannot be inspected: nothing was \
                 changed; change its parts one by one",

@@ -4,11 +4,10 @@
 use lockgate_text::date;
 use serde_json::json;
 
-use super::place::{Files, describe, kind, path_schema};
+use super::place::{FileCall, Files, describe, kind, path_schema};
 use super::root::look;
 use super::walk::{Next, visit_readable};
-use crate::blocking::CancellationToken;
-use crate::tool::{Arguments, Output, ToolError, ToolSpec, list_schema};
+use crate::tool::{Output, ToolError, ToolSpec, list_schema};
 
 const MAX_PAGE: u64 = 1000;
 
@@ -42,11 +41,8 @@ pub(super) fn list_spec(_: &Files) -> ToolSpec {
     }))
 }
 
-pub(super) fn list(
-    files: &Files,
-    arguments: &Arguments,
-    stop: &CancellationToken,
-) -> Result<Output, ToolError> {
+pub(super) fn list(call: &FileCall<'_>) -> Result<Output, ToolError> {
+    let FileCall { files, arguments, .. } = *call;
     let place = files.find(arguments.maybe_text("path").unwrap_or("."))?;
     let offset = arguments.count("offset")?;
     let limit = arguments.count("limit")?;
@@ -55,7 +51,7 @@ pub(super) fn list(
     let mut at = 0_usize;
     let mut more = false;
     let mut entries = Vec::new();
-    let partial = visit_readable(files, &place, arguments, stop, &mut |found, path| {
+    let partial = visit_readable(call, &place, &mut |found, path| {
         if entries.len() == limit {
             more = true;
             return Ok(Next::End);
@@ -98,13 +94,9 @@ pub(super) fn stat_spec(_: &Files) -> ToolSpec {
     }))
 }
 
-pub(super) fn stat(
-    files: &Files,
-    arguments: &Arguments,
-    _: &CancellationToken,
-) -> Result<Output, ToolError> {
-    let path = arguments.text("path")?;
-    let place = files.find(path)?;
+pub(super) fn stat(call: &FileCall<'_>) -> Result<Output, ToolError> {
+    let path = call.arguments.text("path")?;
+    let place = call.files.find(path)?;
     let stat = if place.names.is_empty() {
         let root = place.explain(place.root.folder(&[]))?;
         place.explain(rustix::fs::fstat(root))?
@@ -117,6 +109,6 @@ pub(super) fn stat(
     entry["changed"] = date::of_seconds(stat.st_ctime).into();
     entry["mode"] = format!("{:04o}", stat.st_mode & 0o7777).into();
     entry["links"] = stat.st_nlink.into();
-    entry["writable"] = files.find_to_change(path).is_ok().into();
+    entry["writable"] = call.files.find_to_change(path).is_ok().into();
     Ok(entry.into())
 }

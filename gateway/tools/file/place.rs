@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use super::config::{self, Config};
 use super::root::{Root, split_names};
-use crate::blocking::BlockingPool;
-use crate::tool::ToolError;
+use crate::blocking::{BlockingPool, CancellationToken};
+use crate::tool::{Arguments, ToolError};
 
 /// State shared by all tools of the server.
 pub(super) struct Files {
@@ -27,6 +27,14 @@ pub(super) struct Files {
     guarded: bool,
     pub(super) config: Config,
     pub(super) blocking: BlockingPool,
+}
+
+/// A call of one of the tools.
+#[derive(Clone, Copy)]
+pub(super) struct FileCall<'a> {
+    pub(super) files: &'a Files,
+    pub(super) arguments: &'a Arguments,
+    pub(super) stop: &'a CancellationToken,
 }
 
 /// A name in a root. Its target is not resolved.

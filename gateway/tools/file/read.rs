@@ -9,8 +9,7 @@ use lockgate_text::hex;
 use rustix::fs::{Stat, fstat};
 use serde_json::{Value, json};
 
-use super::place::{FilePlace, Files, describe, kind, path_schema};
-use crate::blocking::CancellationToken;
+use super::place::{FileCall, FilePlace, Files, describe, kind, path_schema};
 use crate::tool::{Arguments, Output, ToolError, ToolSpec};
 
 pub(super) fn spec(files: &Files) -> ToolSpec {
@@ -81,11 +80,8 @@ impl FoundPart {
     }
 }
 
-pub(super) fn read(
-    files: &Files,
-    arguments: &Arguments,
-    _: &CancellationToken,
-) -> Result<Output, ToolError> {
+pub(super) fn read(call: &FileCall<'_>) -> Result<Output, ToolError> {
+    let FileCall { files, arguments, .. } = *call;
     let place = files.find(arguments.text("path")?)?;
     let (file, stat) = open(files, &place)?;
     let encoding = Encoding::of(arguments.text("encoding")?);

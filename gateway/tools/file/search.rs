@@ -7,11 +7,10 @@ use globset::{GlobBuilder, GlobMatcher};
 use rustix::fs::{Mode, OFlags, fstat, openat};
 use serde_json::{Value, json};
 
-use super::place::{Files, describe, kind, path_schema};
+use super::place::{FileCall, Files, describe, kind, path_schema};
 use super::read::part;
 use super::walk::{FoundFile, Next, visit_readable};
-use crate::blocking::CancellationToken;
-use crate::tool::{Arguments, Output, ToolError, ToolSpec, first_chars, list_schema};
+use crate::tool::{Output, ToolError, ToolSpec, first_chars, list_schema};
 
 const MAX_MATCHES: u64 = 1000;
 /// Maximum size of a searched file, and maximum number of bytes per search.
@@ -63,11 +62,8 @@ struct Hunt {
     partial: bool,
 }
 
-pub(super) fn search(
-    files: &Files,
-    arguments: &Arguments,
-    stop: &CancellationToken,
-) -> Result<Output, ToolError> {
+pub(super) fn search(call: &FileCall<'_>) -> Result<Output, ToolError> {
+    let FileCall { files, arguments, .. } = *call;
     let place = files.find(arguments.maybe_text("path").unwrap_or("."))?;
     let ignore_case = arguments.flag("ignore_case");
     let glob = arguments.maybe_text("glob").map(|glob| compile(glob, ignore_case)).transpose()?;
@@ -88,8 +84,7 @@ pub(super) fn search(
     if hunt.glob.is_none() && hunt.text.is_none() {
         return Err(ToolError::new("give `glob`, `text` or both"));
     }
-    let partial =
-        visit_readable(files, &place, arguments, stop, &mut |found, path| hunt.look(found, path))?;
+    let partial = visit_readable(call, &place, &mut |found, path| hunt.look(found, path))?;
     let partial = partial || hunt.partial;
     Ok(json!({
         "path": place.path,

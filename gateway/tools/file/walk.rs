@@ -7,10 +7,10 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{Dir, FileType, Stat};
 use rustix::io::Errno;
 
-use super::place::{FilePlace, Files};
+use super::place::{FileCall, FilePlace};
 use super::root::{enter, look};
 use crate::blocking::CancellationToken;
-use crate::tool::{Arguments, ToolError};
+use crate::tool::ToolError;
 
 /// Maximum depth below the start.
 const MAX_DEPTH: usize = 64;
@@ -58,15 +58,14 @@ pub(super) struct Walk<'a> {
 /// Visits the readable entries below a folder; names that begin with a dot only with the argument
 /// `hidden`. Returns whether others were skipped that no rule denies.
 pub(super) fn visit_readable(
-    files: &Files,
+    call: &FileCall<'_>,
     place: &FilePlace,
-    arguments: &Arguments,
-    stop: &CancellationToken,
     visit: &mut dyn FnMut(&FoundFile<'_>, &str) -> Result<Next, ToolError>,
 ) -> Result<bool, ToolError> {
-    let hidden = arguments.flag("hidden");
+    let files = call.files;
+    let hidden = call.arguments.flag("hidden");
     let mut odd = false;
-    let mut walk = Walk::new(stop, files.config.entries);
+    let mut walk = Walk::new(call.stop, files.config.entries);
     walk.run(place, &mut |found| {
         let path = place.below(found.names);
         if !hidden && found.name().starts_with('.') {

@@ -8,11 +8,10 @@ use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use serde_json::json;
 
-use super::place::{FilePlace, Files, describe, path_schema};
+use super::place::{FileCall, FilePlace, Files, describe, path_schema};
 use super::read::{Encoding, NAMES};
 use super::root::look;
-use crate::blocking::CancellationToken;
-use crate::tool::{Arguments, Effect, Output, ToolError, ToolSpec};
+use crate::tool::{Effect, Output, ToolError, ToolSpec};
 
 /// Maximum number of restarts of an append while others create and remove the file.
 const MAX_ATTEMPTS: usize = 8;
@@ -42,11 +41,8 @@ pub(super) fn spec(files: &Files) -> ToolSpec {
     .effect(Effect::Writes { destructive: true, idempotent: false })
 }
 
-pub(super) fn write(
-    files: &Files,
-    arguments: &Arguments,
-    stop: &CancellationToken,
-) -> Result<Output, ToolError> {
+pub(super) fn write(call: &FileCall<'_>) -> Result<Output, ToolError> {
+    let FileCall { files, arguments, stop } = *call;
     let place = files.find_to_change(arguments.text("path")?)?;
     let encoding = Encoding::of(arguments.text("encoding")?);
     let bytes = encoding.decode(arguments.text("content")?.to_owned())?;
