@@ -59,12 +59,8 @@ pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, 
         );
         embedded = Some(databases);
     }
-    let shared = Arc::new(Shared {
-        connections,
-        default: config.default.clone(),
-        limits: limits.clone(),
-        embedded,
-    });
+    let shared =
+        Arc::new(Shared { connections, default: config.default.clone(), limits: limits.clone() });
     let backing = watch_databases(&shared);
     let mut tools: Vec<Box<dyn AnyTool>> = vec![
         Box::new(Query(Arc::clone(&shared))),
@@ -72,10 +68,10 @@ pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, 
         Box::new(catalog::Schema(Arc::clone(&shared))),
         Box::new(Explain(Arc::clone(&shared))),
     ];
-    if shared.embedded.is_some() {
-        tools.push(Box::new(import::Import(Arc::clone(&shared))));
-        tools.push(Box::new(import::Imports(Arc::clone(&shared))));
-        tools.push(Box::new(import::DropImport(shared)));
+    if let Some(embedded) = embedded {
+        tools.push(Box::new(import::Import(Arc::clone(&shared), embedded.clone())));
+        tools.push(Box::new(import::Imports(Arc::clone(&shared), embedded.clone())));
+        tools.push(Box::new(import::DropImport(shared, embedded)));
     }
     let instructions = "Databases that can be read: `tables`, then `schema` of a table, then \
         `query`. Nothing can be changed.";

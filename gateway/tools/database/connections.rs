@@ -28,7 +28,6 @@ pub(super) struct Shared {
     pub(super) connections: BTreeMap<String, DatabaseConnection>,
     pub(super) default: String,
     pub(super) limits: Settings,
-    pub(super) embedded: Option<Embedded>,
 }
 
 /// A connection, with the rule for its statements.
@@ -71,10 +70,6 @@ impl Shared {
 
     fn connection_names(&self) -> Vec<&str> {
         self.connections.keys().map(String::as_str).collect()
-    }
-
-    pub(super) fn embedded(&self) -> Result<&Embedded, ToolError> {
-        self.embedded.as_ref().ok_or_else(|| ToolError::new("there is no embedded database"))
     }
 
     /// Creates a caller's statement.

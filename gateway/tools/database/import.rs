@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::connections::{EMBEDDED, Shared, columns_schema};
 use super::csv::Sheet;
-use super::embedded::{Mode, Owner};
+use super::embedded::{Embedded, Mode, Owner};
 use crate::tool::{
     Arguments, Client, Effect, Output, STRICT, Tool, ToolError, ToolSpec, first_chars, list_schema,
 };
@@ -41,7 +41,7 @@ fn table(arguments: &Arguments) -> Result<&str, ToolError> {
     Ok(name)
 }
 
-pub(super) struct Import(pub(super) Arc<Shared>);
+pub(super) struct Import(pub(super) Arc<Shared>, pub(super) Embedded);
 
 impl Tool for Import {
     fn spec(&self) -> ToolSpec {
@@ -66,7 +66,6 @@ impl Tool for Import {
     }
 
     async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
-        let embedded = self.0.embedded()?;
         let name = table(&arguments)?.to_owned();
         let uri = arguments.text("uri")?.to_owned();
         let mode = if arguments.text("mode")? == "append" { Mode::Append } else { Mode::Replace };
@@ -77,12 +76,11 @@ impl Tool for Import {
         let resource = caller_view.read(&uri).await?;
         let text = csv_text(resource, self.0.limits.embedded.import_size)?;
         let owner = Owner::of(&client);
-        let mut made = embedded
-            .run(move |embedded| {
-                let sheet = Sheet::read(text)?;
-                embedded.import(&owner, &name, &uri, &sheet, mode)
-            })
-            .await?;
+        let made = self.1.run(move |embedded| {
+            let sheet = Sheet::read(text)?;
+            embedded.import(&owner, &name, &uri, &sheet, mode)
+        });
+        let mut made = made.await?;
         made["connection"] = EMBEDDED.into();
         Ok(made.into())
     }
@@ -141,7 +139,7 @@ fn decode_text(base64: &str) -> Result<String, ToolError> {
     String::from_utf8(bytes).map_err(|_| ToolError::new("the CSV is not UTF-8"))
 }
 
-pub(super) struct Imports(pub(super) Arc<Shared>);
+pub(super) struct Imports(pub(super) Arc<Shared>, pub(super) Embedded);
 
 impl Tool for Imports {
     fn spec(&self) -> ToolSpec {
@@ -160,14 +158,13 @@ impl Tool for Imports {
     }
 
     async fn run(&self, _: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
-        let embedded = self.0.embedded()?;
         let owner = Owner::of(&client);
-        let imports = embedded.run(move |embedded| embedded.list(&owner)).await?;
+        let imports = self.1.run(move |embedded| embedded.list(&owner)).await?;
         Ok(json!({"imports": imports}).into())
     }
 }
 
-pub(super) struct DropImport(pub(super) Arc<Shared>);
+pub(super) struct DropImport(pub(super) Arc<Shared>, pub(super) Embedded);
 
 impl Tool for DropImport {
     fn spec(&self) -> ToolSpec {
@@ -184,11 +181,10 @@ impl Tool for DropImport {
     }
 
     async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
-        let embedded = self.0.embedded()?;
         let owner = Owner::of(&client);
         let name = table(&arguments)?.to_owned();
         let dropped = name.clone();
-        embedded.run(move |embedded| embedded.drop_table(&owner, &name)).await?;
+        self.1.run(move |embedded| embedded.drop_table(&owner, &name)).await?;
         Ok(json!({"dropped": dropped}).into())
     }
 }

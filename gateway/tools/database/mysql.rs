@@ -12,11 +12,11 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Column as Field, Conn, Error, Opts, OptsBuilder, Params, SslOpts, Value as Sql};
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use super::answer::{Answer, Ask, Column, binary, document, float, signed, unsigned};
 use super::config::{Network, Settings};
-use super::remote::{ACQUIRE_TIMEOUT, Remote, end_timeout, within};
+use super::remote::{ACQUIRE_TIMEOUT, Abandoned, Remote, end_timeout, within};
 use crate::tool::{ToolError, first_chars};
 
 /// Prefix of a statement to explain.
@@ -76,7 +76,7 @@ impl Mysql {
     }
 
     pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, ToolError> {
-        let mut place = MysqlSlot::new(self.remote.acquire().await?, self.ending.clone());
+        let mut slot = self.remote.acquire().await?;
         let whole = async {
             let pooled = self.idle.lock().pop();
             let mut session = match pooled {
@@ -87,10 +87,12 @@ impl Mysql {
                 },
                 None => self.open().await?,
             };
-            place.enter(session.name.clone(), end_timeout(ask));
+            let deadline = Instant::now() + end_timeout(ask);
+            let ending = self.ending.clone();
+            slot.busy = Some(BusySession { ending, name: session.name.clone(), deadline });
             let done = self.attempt(&mut session, ask).await;
             if let Ok(true) = session.conn.reset().await {
-                place.leave();
+                slot.busy = None;
                 self.idle.lock().push(session);
             }
             done.map_err(|error| self.words(&error, ask))
@@ -324,8 +326,7 @@ fn kind(field: &Field) -> String {
     if unsigned { format!("{word} unsigned") } else { word.to_owned() }
 }
 
-// A slot in the pool, and its session. The server does not detect an abandoned connection before
-// its statement ends, so the session is killed. It keeps the slot until it is gone.
+// The end of an abandoned session.
 
 /// Timeout of an attempt to end a session.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
@@ -351,58 +352,29 @@ struct Name {
     id: u32,
 }
 
-/// A slot of the pool. When dropped, it is released at once, or after its session is gone.
-struct MysqlSlot {
-    permit: Option<OwnedSemaphorePermit>,
+/// A session in use. The server does not detect an abandoned connection before its statement ends,
+/// so the session is killed.
+struct BusySession {
     ending: Ending,
-    /// The session in use, and the deadline of its statement.
-    busy: Option<(Name, Instant)>,
+    name: Name,
+    /// The deadline of its statement.
+    deadline: Instant,
 }
 
-impl MysqlSlot {
-    fn new(permit: OwnedSemaphorePermit, ending: Ending) -> Self {
-        Self { permit: Some(permit), ending, busy: None }
-    }
-
-    /// Marks a session as in use, by a statement that ends within `most`.
-    fn enter(&mut self, name: Name, most: Duration) {
-        self.busy = Some((name, Instant::now() + most));
-    }
-
-    /// Marks the session as no longer in use.
-    fn leave(&mut self) {
-        self.busy = None;
-    }
-}
-
-impl Drop for MysqlSlot {
-    fn drop(&mut self) {
-        if let Some((name, deadline)) = self.busy.take()
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            let permit = self.permit.take();
-            let ending = self.ending.clone();
-            runtime.spawn(async move {
-                end(&ending, &name, deadline).await;
-                drop(permit);
-            });
+impl Abandoned for BusySession {
+    async fn end(self) {
+        let Self { ending, name, deadline } = self;
+        let turn = tokio::time::timeout_at(deadline.into(), ending.turn.acquire()).await;
+        let Ok(Ok(turn)) = turn else { return };
+        let ended = tokio::time::timeout(END_TIMEOUT, kill(&ending.options, &name)).await;
+        drop(turn);
+        if !matches!(ended, Ok(Ok(true))) {
+            tracing::warn!(
+                session = name.id,
+                "an abandoned statement could not be ended and runs until its timeout"
+            );
+            tokio::time::sleep_until(deadline.into()).await;
         }
-    }
-}
-
-/// Ends a session. Returns once it is gone, at the latest after its statement's timeout.
-async fn end(ending: &Ending, name: &Name, deadline: Instant) {
-    let Ok(Ok(turn)) = tokio::time::timeout_at(deadline.into(), ending.turn.acquire()).await else {
-        return;
-    };
-    let ended = tokio::time::timeout(END_TIMEOUT, kill(&ending.options, name)).await;
-    drop(turn);
-    if !matches!(ended, Ok(Ok(true))) {
-        tracing::warn!(
-            session = name.id,
-            "an abandoned statement could not be ended and runs until its timeout"
-        );
-        tokio::time::sleep_until(deadline.into()).await;
     }
 }
 

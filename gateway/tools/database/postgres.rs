@@ -16,11 +16,10 @@ use lockgate_text::hex;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::answer::{Answer, Ask, Column};
 use super::config::{Network, Settings};
-use super::remote::{Remote, end_timeout, lost, within};
+use super::remote::{Abandoned, Remote, Slot, end_timeout, lost, within};
 use crate::database::answer::{binary, document, float, signed};
 use crate::tool::ToolError;
 
@@ -62,28 +61,24 @@ impl Postgres {
     }
 
     pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, ToolError> {
-        let mut held = PostgresSlot {
-            connector: &self.connector,
-            network: &self.remote.network,
-            session: None,
-            place: Some(self.remote.acquire().await?),
-            timeout: end_timeout(ask),
-        };
+        let mut slot = self.remote.acquire().await?;
         let whole = async {
             // A pooled session may have been closed since; that shows before the statement runs.
-            if let Some(session) = self.pooled()
-                && let Some(done) = self.attempt(&mut held, session, ask, true).await
+            let pooled = self.idle.lock().pop();
+            if let Some(session) = pooled
+                && let Some(done) = self.attempt(&mut slot, session, ask, true).await
             {
                 return done;
             }
             let session = self.open().await?;
-            self.attempt(&mut held, session, ask, false).await.unwrap_or_else(|| Err(lost()))
+            self.attempt(&mut slot, session, ask, false).await.unwrap_or_else(|| Err(lost()))
         };
         within(ask, whole).await
     }
 
-    fn pooled(&self) -> Option<Session> {
-        self.idle.lock().pop()
+    /// Returns the session of a slot to the pool.
+    fn keep(&self, slot: &mut Slot<BusySession>) {
+        self.idle.lock().extend(slot.busy.take().map(|busy| busy.session));
     }
 
     /// Connects and checks the role.
@@ -118,18 +113,24 @@ impl Postgres {
     /// the statement ran.
     async fn attempt(
         &self,
-        held: &mut PostgresSlot<'_>,
+        slot: &mut Slot<BusySession>,
         session: Session,
         ask: &Ask,
         reused: bool,
     ) -> Option<Result<Answer, ToolError>> {
         let began = Instant::now();
-        let session = held.session.insert(session);
+        let busy = BusySession {
+            session,
+            connector: Arc::clone(&self.connector),
+            network: Arc::clone(&self.remote.network),
+            timeout: end_timeout(ask),
+        };
+        let session = &mut slot.busy.insert(busy).session;
         session.max_message = ask.max_bytes.saturating_add(1 << 16);
         let columns = match self.begin(session, ask).await {
             Ok(columns) => Ok(columns),
             Err(WireError::Lost(_)) if reused => {
-                held.session = None;
+                slot.busy = None;
                 return None;
             }
             Err(trouble) => Err(trouble),
@@ -143,12 +144,12 @@ impl Postgres {
             Ok((answer, whole)) => {
                 // Unread rows are still in transit, so such a session is not reused.
                 if whole {
-                    self.idle.lock().extend(held.session.take());
+                    self.keep(slot);
                 }
                 Some(Ok(answer))
             }
             Err(WireError::Refused { code, message }) => {
-                self.idle.lock().extend(held.session.take());
+                self.keep(slot);
                 // The code is also used when another session cancels the statement.
                 if code == CANCELED && began.elapsed() >= ask.timeout {
                     return Some(Err(ask.late()));
@@ -433,42 +434,28 @@ fn lose(error: impl std::fmt::Display) -> WireError {
     WireError::Lost(error.to_string())
 }
 
-/// A slot of the pool and its session. A session that is still held when dropped, because its
-/// caller is gone or the session is unusable, keeps the slot until the server has ended it: the
-/// server continues a statement after its client is gone.
-struct PostgresSlot<'a> {
-    connector: &'a Arc<Connector>,
-    network: &'a Network,
-    session: Option<Session>,
-    place: Option<OwnedSemaphorePermit>,
+/// A session in use.
+struct BusySession {
+    session: Session,
+    connector: Arc<Connector>,
+    network: Arc<Network>,
     /// The statement's own timeout has ended it by then.
     timeout: Duration,
 }
 
-impl Drop for PostgresSlot<'_> {
-    fn drop(&mut self) {
-        if let Some(mut session) = self.session.take()
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            let connector = Arc::clone(self.connector);
-            let network = self.network.clone();
-            let place = self.place.take();
-            let timeout = self.timeout;
-            runtime.spawn(async move {
-                let ended = async {
-                    loop {
-                        cancel(&session.handle, &connector, &network).await;
-                        if tokio::time::timeout(CANCEL_INTERVAL, session.end()).await.is_ok() {
-                            break;
-                        }
-                    }
-                };
-                if tokio::time::timeout(timeout, ended).await.is_err() {
-                    tracing::warn!(database = %network.database, "an abandoned statement cannot \
-                        be stopped");
+impl Abandoned for BusySession {
+    async fn end(mut self) {
+        let ended = async {
+            loop {
+                cancel(&self.session.handle, &self.connector, &self.network).await;
+                if tokio::time::timeout(CANCEL_INTERVAL, self.session.end()).await.is_ok() {
+                    break;
                 }
-                drop(place);
-            });
+            }
+        };
+        if tokio::time::timeout(self.timeout, ended).await.is_err() {
+            let database = &self.network.database;
+            tracing::warn!(%database, "an abandoned statement cannot be stopped");
         }
     }
 }

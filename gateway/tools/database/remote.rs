@@ -1,10 +1,11 @@
-//! The part that the pools of PostgreSQL and MySQL have in common: permits for sessions, timeouts,
+//! The part that the pools of PostgreSQL and MySQL have in common: slots for sessions, timeouts,
 //! and the reason of the last failure to connect.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::answer::{Answer, Ask, unreachable};
@@ -19,7 +20,7 @@ const CANCEL_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
 /// A database server, with a limited number of sessions.
 pub(super) struct Remote {
-    pub(super) network: Network,
+    pub(super) network: Arc<Network>,
     places: Arc<Semaphore>,
     /// Why the last connection attempt failed.
     refusal: Mutex<Option<String>>,
@@ -28,13 +29,16 @@ pub(super) struct Remote {
 impl Remote {
     pub(super) fn new(network: Network, limits: &Settings) -> Self {
         let places = Arc::new(Semaphore::new(limits.pool));
-        Self { network, places, refusal: Mutex::default() }
+        Self { network: Arc::new(network), places, refusal: Mutex::default() }
     }
 
-    pub(super) async fn acquire(&self) -> Result<OwnedSemaphorePermit, ToolError> {
-        acquire_within(&self.places, ACQUIRE_TIMEOUT).await.ok_or_else(|| {
-            ToolError::new("all connections to this database are busy: try again in a moment")
-        })
+    pub(super) async fn acquire<S: Abandoned>(&self) -> Result<Slot<S>, ToolError> {
+        let permit = acquire_within(&self.places, ACQUIRE_TIMEOUT).await;
+        if permit.is_none() {
+            let words = "all connections to this database are busy: try again in a moment";
+            return Err(ToolError::new(words));
+        }
+        Ok(Slot { permit, busy: None })
     }
 
     /// Checks that the database responds. Returns the failure, for its operator. A database with
@@ -71,6 +75,33 @@ impl Remote {
     pub(super) fn report_lost(&self, error: &str) -> ToolError {
         tracing::warn!(database = %self.network.database, error, "a connection was lost");
         lost()
+    }
+}
+
+/// A session whose caller is gone, while the server continues its statement.
+pub(super) trait Abandoned: Send + 'static {
+    /// Ends the session. Returns once it is gone, at the latest after its statement's timeout.
+    fn end(self) -> impl Future<Output = ()> + Send;
+}
+
+/// A slot of the pool. A session that is still in it when dropped, because its caller is gone or it
+/// is unusable, keeps the slot until the server has ended it.
+pub(super) struct Slot<S: Abandoned> {
+    permit: Option<OwnedSemaphorePermit>,
+    pub(super) busy: Option<S>,
+}
+
+impl<S: Abandoned> Drop for Slot<S> {
+    fn drop(&mut self) {
+        if let Some(session) = self.busy.take()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let permit = self.permit.take();
+            runtime.spawn(async move {
+                session.end().await;
+                drop(permit);
+            });
+        }
     }
 }
 
