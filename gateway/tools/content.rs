@@ -25,8 +25,7 @@ use serde_json::{Map, Value, json};
 
 use crate::file::root::{Mark, mark, reach, split_names};
 use crate::provider::{
-    ChangeNotifier, Changed, CompletionRequest, CompletionTarget, Contents, Provider, Watched,
-    add_bytes, follow,
+    ChangeNotifier, Changed, CompletionTarget, Contents, Provider, Watched, add_bytes, follow,
 };
 use crate::server::ServerDefinition;
 use compile::{Compiled, ContentPlace, FoundContent};
@@ -112,16 +111,13 @@ impl Provider for Content {
         })
     }
 
-    fn complete(&self, wanted: &CompletionRequest<'_>) -> Vec<String> {
-        let mut values = match wanted.target {
-            CompletionTarget::Prompt(name) => self.0.compiled.prompt_values(name, wanted.argument),
+    fn values(&self, target: CompletionTarget<'_>, argument: &str) -> Vec<String> {
+        match target {
+            CompletionTarget::Prompt(name) => self.0.compiled.prompt_values(name, argument),
             CompletionTarget::Resource(template) => {
-                self.0.compiled.template_values(template, wanted.argument)
+                self.0.compiled.template_values(template, argument)
             }
-        };
-        let typed = wanted.typed.to_lowercase();
-        values.retain(|value| value.to_lowercase().starts_with(&typed));
-        values
+        }
     }
 
     fn subscribe(&self, uri: &str) -> Result<(), String> {

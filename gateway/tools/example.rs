@@ -10,7 +10,7 @@ use lockgate_protocol::capabilities::Offers;
 use lockgate_upstream::{BoxFuture, ListKind};
 use serde_json::{Map, Number, Value, json};
 
-use crate::provider::{CompletionRequest, CompletionTarget, Contents, Provider};
+use crate::provider::{CompletionTarget, Contents, Provider};
 use crate::schema;
 use crate::server::ServerDefinition;
 use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
@@ -175,14 +175,12 @@ impl Provider for Examples {
         })
     }
 
-    fn complete(&self, wanted: &CompletionRequest<'_>) -> Vec<String> {
-        match wanted.target {
-            CompletionTarget::Prompt("greet") | CompletionTarget::Resource(NOTES)
-                if wanted.argument == "name" => {}
-            _ => return Vec::new(),
+    fn values(&self, target: CompletionTarget<'_>, argument: &str) -> Vec<String> {
+        match (target, argument) {
+            (CompletionTarget::Prompt("greet") | CompletionTarget::Resource(NOTES), "name") => {
+                NAMES.map(str::to_owned).to_vec()
+            }
+            _ => Vec::new(),
         }
-        let typed = wanted.typed.to_lowercase();
-        let names = NAMES.iter().filter(|name| name.to_lowercase().starts_with(&typed));
-        names.map(|name| (*name).to_owned()).collect()
     }
 }

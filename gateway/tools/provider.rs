@@ -35,8 +35,8 @@ pub(crate) trait Provider: Send + Sync + 'static {
         Box::pin(async { Ok(None) })
     }
 
-    /// Returns completions of a partial argument; at most 100 are sent.
-    fn complete(&self, _wanted: &CompletionRequest<'_>) -> Vec<String> {
+    /// Returns the known values of an argument. Those that begin as typed complete it.
+    fn values(&self, _target: CompletionTarget<'_>, _argument: &str) -> Vec<String> {
         Vec::new()
     }
 
@@ -48,13 +48,6 @@ pub(crate) trait Provider: Send + Sync + 'static {
 
     /// Ends notifications about a resource, after its last subscriber left.
     fn unsubscribe(&self, _uri: &str) {}
-}
-
-pub(crate) struct CompletionRequest<'a> {
-    pub(crate) target: CompletionTarget<'a>,
-    pub(crate) argument: &'a str,
-    /// The partial value.
-    pub(crate) typed: &'a str,
 }
 
 /// The owner of the argument to complete.

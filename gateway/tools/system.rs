@@ -4,10 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use lockgate_protocol::revision::Revision;
-use lockgate_text::json;
+use lockgate_text::{date, json};
 use lockgate_upstream::{CallerView, ListKind, UNREADABLE_LISTS, Upstream, UpstreamState};
 use serde_json::{Value, json};
 
@@ -309,7 +308,7 @@ impl Tools {
                 "cancelled": figures.cancelled,
                 "averageMs": milliseconds(figures.average),
                 "p95Ms": milliseconds(figures.p95),
-                "lastInvokedUnix": figures.last.and_then(unix_seconds),
+                "lastInvokedUnix": figures.last.map(|at| date::to_ms(at) / 1000),
             },
         });
         if whole {
@@ -383,10 +382,6 @@ impl Tool for Tools {
             shown.iter().map(|entry| Self::describe(entry, name.is_some(), organisation)).collect();
         Ok(json!({"count": tools.len(), "categories": categories, "tools": tools}).into())
     }
-}
-
-fn unix_seconds(at: SystemTime) -> Option<u64> {
-    Some(at.duration_since(UNIX_EPOCH).ok()?.as_secs())
 }
 
 /// Returns the registered tools in the caller's list.

@@ -51,11 +51,11 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Returns the arguments for this hop as JSON text: those that policy substituted, or the
+    /// Returns a member of `params` for this hop as JSON text: as policy substituted it, or the
     /// client's own.
-    pub fn arguments(&self) -> Option<&[u8]> {
-        let replaced = self.replaced.iter().find(|(name, _)| *name == Key::Arguments);
-        replaced.map_or_else(|| self.request.param(Key::Arguments), |(_, own)| own.as_deref())
+    pub fn param(&self, key: Key) -> Option<&[u8]> {
+        let replaced = self.replaced.iter().find(|(name, _)| *name == key);
+        replaced.map_or_else(|| self.request.param(key), |(_, own)| own.as_deref())
     }
 }
 

@@ -15,6 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use lockgate_admission::{ConcurrencyLimit, clock, spawn};
 use lockgate_protocol::header::ParamHeaders;
+use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::Outbound;
 use lockgate_protocol::revision::Era;
@@ -226,7 +227,8 @@ impl Shared {
         };
         let capabilities = declared_for(call, modern);
         let headers = self.param_headers(connection, call);
-        let params = headers.as_ref().map(|all| all.values(call.arguments().unwrap_or(b"{}")));
+        let params =
+            headers.as_ref().map(|all| all.values(call.param(Key::Arguments).unwrap_or(b"{}")));
         let params = params.unwrap_or_default();
         let log_level = call.caller.log_level.map(crate::call::LogLevel::as_str);
         let ask = Ask {

@@ -9,7 +9,7 @@ use lockgate_upstream::Call;
 use serde_json::{Map, Value, json};
 
 use super::{PayloadError, Server};
-use crate::provider::{CompletionRequest, CompletionTarget};
+use crate::provider::CompletionTarget;
 use crate::registry::{CallOutcome, DEFAULT_ORGANISATION, RegisteredTool};
 use crate::schema;
 use crate::tool::{Arguments, Client, Effect, MAX_TIMEOUT, Output, STRICT, ToolError, ToolSpec};
@@ -84,10 +84,10 @@ impl Server {
             _ => return Err("`params.ref` must be a ref/prompt or a ref/resource".into()),
         };
         let name = text_of(&argument, "name");
-        let wanted =
-            CompletionRequest { target, argument: name, typed: text_of(&argument, "value") };
-        let mut values =
-            self.provider.as_ref().map(|provider| provider.complete(&wanted)).unwrap_or_default();
+        let provider = self.provider.as_ref();
+        let mut values = provider.map(|all| all.values(target, name)).unwrap_or_default();
+        let typed = text_of(&argument, "value").to_lowercase();
+        values.retain(|value| value.to_lowercase().starts_with(&typed));
         let total = values.len();
         values.truncate(MAX_VALUES);
         Ok(json!({"completion": {"values": values, "total": total, "hasMore": total > MAX_VALUES}}))
@@ -121,21 +121,12 @@ fn timeout_error(spec: &ToolSpec, limit: Duration) -> ToolError {
 
 /// Reads an object from `params`, with the policy's replacements. Empty if absent.
 fn read_object(call: &Call<'_>, key: Key) -> Result<Map<String, Value>, String> {
-    let Some(text) = find_param(call, key) else { return Ok(Map::new()) };
+    let Some(text) = call.param(key) else { return Ok(Map::new()) };
     match STRICT.read(text) {
         Ok(Value::Object(all)) => Ok(all),
         Ok(_) => Err(format!("`params.{key}` must be an object")),
         Err(words) => Err(format!("`params.{key}`: {words}")),
     }
-}
-
-fn find_param<'a>(call: &Call<'a>, key: Key) -> Option<&'a [u8]> {
-    for (replaced, value) in call.replaced {
-        if *replaced == key {
-            return value.as_deref();
-        }
-    }
-    call.request.param(key)
 }
 
 /// Returns a string member; empty if absent or of another type.

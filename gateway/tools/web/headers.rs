@@ -2,6 +2,7 @@
 //! message, name the host, or belong to proxies.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use lockgate_policy::Patterns;
 use serde_json::{Map, Value};
 
 use crate::tool::ToolError;
@@ -44,37 +45,22 @@ const MAX_HEADERS: usize = 64;
 /// Maximum length of a value in bytes.
 const VALUE_BYTES: usize = 8 << 10;
 
-/// Names that may be set: exact names and prefixes.
-pub(super) struct Headers {
-    exact: Vec<String>,
-    begins: Vec<String>,
-}
+/// Names that may be set, and prefixes that end in `*`; in lower case.
+pub(super) struct Headers(Patterns);
 
 impl Headers {
     pub(super) fn compile(names: &[String]) -> Result<Self, String> {
-        let mut exact = Vec::new();
-        let mut begins = Vec::new();
-        for name in names {
+        let names = Vec::from_iter(names.iter().map(|name| name.to_ascii_lowercase()));
+        for name in &names {
             let stem = name.strip_suffix('*').unwrap_or(name);
-            if HeaderName::from_bytes(stem.as_bytes()).is_err() {
+            if HeaderName::from_bytes(stem.as_bytes()).is_err() || stem.contains('*') {
                 return Err("is not the name of a header".into());
             }
-            let stem = stem.to_ascii_lowercase();
-            if stem.len() == name.len() {
-                if is_never(&stem) {
-                    return Err("can never be set by a caller".into());
-                }
-                exact.push(stem);
-            } else {
-                begins.push(stem);
+            if stem == name && is_never(stem) {
+                return Err("can never be set by a caller".into());
             }
         }
-        Ok(Self { exact, begins })
-    }
-
-    fn is_listed(&self, name: &str) -> bool {
-        self.exact.iter().any(|exact| exact == name)
-            || self.begins.iter().any(|begin| name.starts_with(begin))
+        Ok(Self(Patterns::new(&names)?))
     }
 
     pub(super) fn take(&self, given: &Map<String, Value>) -> Result<HeaderMap, ToolError> {
@@ -90,7 +76,7 @@ impl Headers {
                     "the header `{shown}` is set by the gateway alone; leave it out"
                 )));
             }
-            if !self.is_listed(lower) {
+            if !self.0.fit(&[lower]) {
                 return Err(ToolError(format!(
                     "the header `{shown}` is not on the list of allowed headers; leave it out"
                 )));
