@@ -94,14 +94,5 @@ pub(crate) fn check(policy: &file::Policy) -> Vec<Mistake> {
     found
 }
 
-/// Returns the key of an item that an `ask` policy cannot be about.
-pub(crate) fn check_kinds(policy: &file::Policy) -> Option<&'static str> {
-    if policy.effect != Effect::Ask {
-        return None;
-    }
-    let given = policy.what.lists().into_iter().filter(|(_, list)| list.is_some());
-    given.map(|(key, _)| key).find(|key| matches!(*key, "prompts" | "resources" | "completion"))
-}
-
 #[cfg(test)]
 mod tests;

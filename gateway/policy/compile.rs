@@ -152,7 +152,7 @@ fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<PolicyError>> 
         response,
         approval,
     };
-    methods(&rule, &mut mistakes);
+    methods(policy, &rule, &mut mistakes);
     bounds_of_everything(policy, &mut mistakes);
     if mistakes.is_empty() { Ok(rule) } else { Err(mistakes) }
 }
@@ -183,7 +183,9 @@ fn push_below(part: &[&str], found: Vec<Mistake>, hint: &str, mistakes: &mut Vec
 fn approvers(policy: &file::Policy, mistakes: &mut Vec<PolicyError>) -> Option<Who> {
     let hint = "such as approval: { by: { roles: [approver] }, approvals: 2, expires: 300 }";
     push_below(&["approval"], approval::check(policy), hint, mistakes);
-    if let Some(key) = approval::check_kinds(policy) {
+    let mut given = policy.what.lists().into_iter().filter(|(_, list)| list.is_some());
+    let other = given.find(|(key, _)| matches!(*key, "prompts" | "resources" | "completion"));
+    if let (Effect::Ask, Some((key, _))) = (policy.effect, other) {
         let what = "is not allowed in an `ask` policy, which is only for tool calls";
         mistakes.push(mistake(&["what", key], what, "leave it out, or use a `deny` policy"));
     }
@@ -209,17 +211,13 @@ fn rates(policy: &file::Policy, when: Option<&Condition>, mistakes: &mut Vec<Pol
 }
 
 /// Checks that a policy about methods only limits them.
-fn methods(rule: &Rule, mistakes: &mut Vec<PolicyError>) {
+fn methods(policy: &file::Policy, rule: &Rule, mistakes: &mut Vec<PolicyError>) {
     if rule.what.methods.is_none() {
         return;
     }
-    let what = &rule.what;
-    let narrower = what.names_kinds()
-        || what.has_words()
-        || what.servers.is_some()
-        || what.not_servers.is_some()
-        || what.categories.is_some()
-        || what.annotations.is_some();
+    let mut given = policy.what.lists().into_iter().filter(|(_, list)| list.is_some());
+    let narrower = given.any(|(key, _)| !matches!(key, "methods" | "endpoints"))
+        || policy.what.annotations.is_some();
     if rule.effect != Effect::Deny || rule.rate.is_none() || rule.arguments.is_some() || narrower {
         let what = "is only for a `deny` policy with a `rate` and no other key in `what` than \
             `endpoints`";
@@ -281,7 +279,7 @@ fn what(spec: &file::What, mistakes: &mut Vec<PolicyError>) -> What {
 
 fn methods_there_are(methods: &[Glob], mistakes: &mut Vec<PolicyError>) {
     for (at, method) in methods.iter().enumerate() {
-        if rate::methods(std::slice::from_ref(method)) == 0 {
+        if rate::methods(std::slice::from_ref(method)).is_empty() {
             let path = ["what", "methods", &at.to_string()];
             let hint = format!("the methods are {}", rate::METHODS.join(", "));
             mistakes.push(mistake(&path, "matches no method", hint));

@@ -9,7 +9,7 @@ use globset::Glob;
 
 use crate::file::{Key, Rate};
 use crate::limiter::{Allowance, LimitKey, Quota, Reached};
-use crate::pattern::Matcher;
+use crate::pattern;
 use crate::refusal::{Mistake, mistake};
 use crate::{Subject, Target};
 
@@ -33,16 +33,9 @@ pub(crate) const METHODS: [&str; 15] = [
 ];
 const MAX_RATE: u32 = 1_000_000;
 
-/// Returns the methods that match one of the patterns, as bits by their index in [`METHODS`].
-pub(crate) fn methods(patterns: &[Glob]) -> u32 {
-    let mut bits = 0;
-    for glob in patterns {
-        let matcher = Matcher::new(glob);
-        for (at, method) in METHODS.iter().enumerate() {
-            bits |= u32::from(matcher.fits(method)) << at;
-        }
-    }
-    bits
+/// Returns the methods that match one of the patterns.
+pub(crate) fn methods(patterns: &[Glob]) -> Vec<&'static str> {
+    METHODS.into_iter().filter(|method| pattern::any(patterns, &[method])).collect()
 }
 
 /// Returns the mistakes in a rate.
@@ -79,8 +72,8 @@ pub(crate) struct Limit {
     pub(crate) rule: Arc<str>,
     quota: Quota,
     by: Vec<Key>,
-    /// The limited methods, as bits.
-    methods: u32,
+    /// The limited methods.
+    methods: Vec<&'static str>,
 }
 
 /// A request that exceeds a limit.
@@ -102,8 +95,7 @@ impl Limit {
 
     /// Returns whether all requests of this method are limited.
     pub(crate) fn is_about(&self, method: &str) -> bool {
-        let bit = METHODS.iter().position(|known| *known == method);
-        bit.is_some_and(|bit| self.methods & (1 << bit) != 0)
+        self.methods.contains(&method)
     }
 
     pub(crate) fn allowance(&self) -> Allowance<'_> {
