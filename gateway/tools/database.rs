@@ -32,7 +32,7 @@ use crate::blocking::BlockingPool;
 use crate::server::{Backing, ServerDefinition};
 use crate::tool::{AnyTool, Arguments, Client, Output, Tool, ToolError, ToolSpec, milliseconds};
 use connections::{DatabaseConnection, Reached, Shared, columns_schema, rule};
-use embedded::{Embedded, Owner};
+use embedded::Embedded;
 
 pub use connections::EMBEDDED;
 
@@ -196,7 +196,7 @@ impl Tool for Explain {
             Dialect::Sqlite => "EXPLAIN QUERY PLAN",
         };
         let ask = self.0.ask(format!("{word} {}", checked.text), &arguments);
-        let answer = connection.run(&ask, Some(&Owner::of(&client))).await?;
+        let answer = connection.run(&ask, Some(&client)).await?;
         let plan = match connection.dialect {
             Dialect::Sqlite => answer.objects().into(),
             Dialect::Postgres | Dialect::Mysql => match answer.rows.into_iter().flatten().next() {
@@ -250,7 +250,7 @@ impl Tool for Query {
         let checked = connection.check(arguments.text("sql")?)?;
         let ask = self.0.ask(checked.text, &arguments);
         let began = Instant::now();
-        let answer = connection.run(&ask, Some(&Owner::of(&client))).await?;
+        let answer = connection.run(&ask, Some(&client)).await?;
         let duration_ms = milliseconds(began.elapsed());
         let columns = answer.columns_json();
         let count = answer.rows.len();

@@ -7,7 +7,6 @@ use lockgate_policy::sql::Dialect;
 use serde_json::{Value, json};
 
 use super::connections::{DatabaseConnection, MAX_ROWS, Shared};
-use super::embedded::Owner;
 use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 
 /// More tables than any database has.
@@ -160,7 +159,7 @@ impl Tool for Tables {
             connection.statements().tables,
             vec![connection.schema(&arguments).into(), offset.into()],
         );
-        let answer = connection.run(&ask, Some(&Owner::of(&client))).await?;
+        let answer = connection.run(&ask, Some(&client)).await?;
         let truncated = answer.truncated.is_some();
         let tables = answer.objects();
         let seen = tables.len() as u64;
@@ -200,10 +199,9 @@ impl Tool for Schema {
     async fn run(&self, arguments: Arguments, client: Client<'_>) -> Result<Output, ToolError> {
         let connection = self.0.find_connection(&arguments)?;
         let table = arguments.text("table")?;
-        let owner = Owner::of(&client);
         let names = vec![connection.schema(&arguments).into(), table.into()];
         let Statements { tables: _, columns, keys, indexes } = connection.statements();
-        let columns = connection.run(&self.0.own(columns, names.clone()), Some(&owner)).await?;
+        let columns = connection.run(&self.0.own(columns, names.clone()), Some(&client)).await?;
         let mut truncated = columns.truncated.is_some();
         let mut columns = columns.objects();
         if columns.is_empty() {
@@ -215,8 +213,8 @@ impl Tool for Schema {
             // MySQL and SQLite have no booleans.
             column["nullable"] = (column["nullable"] == 1 || column["nullable"] == true).into();
         }
-        let keys = connection.run(&self.0.own(keys, names.clone()), Some(&owner)).await?;
-        let indexes = connection.run(&self.0.own(indexes, names), Some(&owner)).await?;
+        let keys = connection.run(&self.0.own(keys, names.clone()), Some(&client)).await?;
+        let indexes = connection.run(&self.0.own(indexes, names), Some(&client)).await?;
         truncated |= keys.truncated.is_some() || indexes.truncated.is_some();
         Ok(json!({
             "table": table,

@@ -14,7 +14,7 @@ use super::embedded::{Embedded, Owner};
 use super::remote::Remote;
 use super::{mysql, postgres, sqlite};
 use crate::blocking::BlockingPool;
-use crate::tool::{Arguments, ToolError, ToolSpec, list_schema, timeout_schema};
+use crate::tool::{Arguments, Client, ToolError, ToolSpec, list_schema, timeout_schema};
 
 /// The name of the embedded database among the connections.
 pub const EMBEDDED: &str = "embedded";
@@ -152,13 +152,17 @@ impl DatabaseConnection {
     }
 
     /// Runs a statement on behalf of a caller.
-    pub(super) async fn run(&self, ask: &Ask, owner: Option<&Owner>) -> Result<Answer, ToolError> {
+    pub(super) async fn run(
+        &self,
+        ask: &Ask,
+        client: Option<&Client<'_>>,
+    ) -> Result<Answer, ToolError> {
         match &self.place {
             Reached::Postgres(postgres) => postgres.run(ask).await,
             Reached::Mysql(mysql) => mysql.run(ask).await,
             Reached::Sqlite(sqlite) => sqlite.run(ask).await,
             Reached::Embedded(embedded, places) => {
-                let path = owner.and_then(|owner| embedded.file(owner));
+                let path = client.and_then(|client| embedded.file(&Owner::of(client)));
                 let rule = Arc::clone(&self.rule);
                 let places = places.clone();
                 sqlite::Sqlite { path, rule, lock_timeout: embedded.lock_timeout, places }

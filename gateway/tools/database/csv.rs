@@ -10,30 +10,13 @@ const MAX_NAME: usize = 63;
 /// Number of digits that a double always represents exactly.
 const MAX_DIGITS: usize = 15;
 
-/// The type of a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum ColumnKind {
-    Integer,
-    Real,
-    Text,
-}
-
-impl ColumnKind {
-    /// Returns the type of a table's column.
-    pub(super) fn of(word: &str) -> Self {
-        match word {
-            "INTEGER" => Self::Integer,
-            "REAL" => Self::Real,
-            _ => Self::Text,
-        }
-    }
-
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Integer => "INTEGER",
-            Self::Real => "REAL",
-            Self::Text => "TEXT",
-        }
+lockgate_text::words! {
+    /// The type of a column, from narrow to wide.
+    #[derive(PartialOrd, Ord)]
+    pub(super) enum ColumnKind {
+        Integer = "INTEGER",
+        Real = "REAL",
+        Text = "TEXT",
     }
 }
 
@@ -119,7 +102,7 @@ impl Sheet {
     pub(super) fn misfit(&self, columns: &[(String, ColumnKind)]) -> Option<String> {
         for ((name, kind), seen) in columns.iter().zip(&self.seen) {
             if let Some(beyond) = seen.beyond(*kind) {
-                let kind = kind.word().to_ascii_lowercase();
+                let kind = kind.as_str().to_ascii_lowercase();
                 return Some(format!(
                     "column {name} of the table is {kind}, and would change {beyond} in the CSV"
                 ));

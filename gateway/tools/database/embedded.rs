@@ -246,7 +246,7 @@ fn create_table(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> ru
     let gone = format!("DROP TABLE IF EXISTS {}", quoted(table));
     transaction.execute_batch(&gone)?;
     let columns: Vec<_> =
-        sheet.columns().map(|(name, kind)| format!("{} {}", quoted(name), kind.word())).collect();
+        sheet.columns().map(|(name, kind)| format!("{} {}", quoted(name), kind.as_str())).collect();
     let made = format!("CREATE TABLE {} ({})", quoted(table), columns.join(", "));
     transaction.execute_batch(&made)
 }
@@ -272,7 +272,7 @@ fn register(
 fn describe_columns(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<Vec<Value>> {
     let columns = columns(transaction, table)?.into_iter();
     Ok(columns
-        .map(|(name, kind)| json!({"name": name, "type": kind.word().to_ascii_lowercase()}))
+        .map(|(name, kind)| json!({"name": name, "type": kind.as_str().to_ascii_lowercase()}))
         .collect())
 }
 
@@ -293,8 +293,10 @@ fn columns(
     table: &str,
 ) -> rusqlite::Result<Vec<(String, ColumnKind)>> {
     let mut statement = transaction.prepare("SELECT name, type FROM pragma_table_info(?1)")?;
-    let columns = statement
-        .query_map([table], |row| Ok((row.get(0)?, ColumnKind::of(row.get_ref(1)?.as_str()?))))?;
+    let columns = statement.query_map([table], |row| {
+        let kind = ColumnKind::parse(row.get_ref(1)?.as_str()?);
+        Ok((row.get(0)?, kind.unwrap_or(ColumnKind::Text)))
+    })?;
     columns.collect()
 }
 

@@ -173,9 +173,9 @@ fn collect(statement: &mut Statement<'_>, ask: &Ask) -> rusqlite::Result<Answer>
         let mut values = Vec::with_capacity(answer.columns.len());
         for (at, column) in answer.columns.iter_mut().enumerate() {
             let value = row.get_ref(at)?;
-            if column.kind.is_empty() {
+            if column.kind.is_empty() && value != ValueRef::Null {
                 // An expression has no declared type, so its first value determines the type.
-                column.kind = stored(&value).to_owned();
+                column.kind = value.data_type().to_string().to_ascii_lowercase();
             }
             values.push(json(value));
         }
@@ -184,16 +184,6 @@ fn collect(statement: &mut Statement<'_>, ask: &Ask) -> rusqlite::Result<Answer>
         }
     }
     Ok(answer)
-}
-
-fn stored(value: &ValueRef<'_>) -> &'static str {
-    match value {
-        ValueRef::Null => "",
-        ValueRef::Integer(_) => "integer",
-        ValueRef::Real(_) => "real",
-        ValueRef::Text(_) => "text",
-        ValueRef::Blob(_) => "blob",
-    }
 }
 
 fn json(value: ValueRef<'_>) -> Value {
