@@ -230,7 +230,7 @@ impl Folder {
     }
 
     fn file(&self, path: &str) -> Result<Option<OwnedFd>, String> {
-        let file = match reach(&self.descriptor, &split_names(path), OFlags::RDONLY) {
+        let file = match reach(&self.descriptor, &split_names(path)) {
             Ok(file) => file,
             // A path that leads outside is reported as missing.
             Err(

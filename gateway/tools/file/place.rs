@@ -134,7 +134,7 @@ impl Files {
 
     /// Opens a path for reading. A link must not lead to a denied path.
     pub(super) fn reach(&self, place: &FilePlace) -> Result<OwnedFd, ToolError> {
-        let open = place.explain(place.root.reach(&place.names, rustix::fs::OFlags::RDONLY))?;
+        let open = place.explain(place.root.reach(&place.names))?;
         if self.guarded && !place.names.is_empty() {
             let names = place.root.names_of(&open);
             if !names.is_some_and(|names| self.is_readable(&join(&place.root.path, &names))) {

@@ -28,8 +28,9 @@ pub(super) fn spec(files: &Files) -> ToolSpec {
     .input(input_schema())
     .output(json!({
         "path": "string", "type": "string", "mimeType?": "string", "size": "integer",
-        "modified": "string", "encoding": {"enum": NAMES}, "offset": "integer", "length": "integer",
-        "next?": "integer", "truncated?": "boolean", "content": "string",
+        "modified": "string", "encoding": {"enum": Encoding::ALL.map(Encoding::as_str)},
+        "offset": "integer", "length": "integer", "next?": "integer", "truncated?": "boolean",
+        "content": "string",
     }))
     .cap(limit.saturating_mul(14).saturating_add(1 << 16))
 }
@@ -57,7 +58,7 @@ struct FoundPart {
 fn input_schema() -> Value {
     json!({
         "path": path_schema("The file"),
-        "encoding?": {"type": "string", "enum": NAMES, "default": "utf-8"},
+        "encoding?": Encoding::schema(),
         "offset?": {
             "type": "integer", "minimum": 0, "maximum": i64::MAX, "default": 0,
             "description": "First byte to read",
@@ -84,7 +85,7 @@ pub(super) fn read(call: &FileCall<'_>) -> Result<Output, ToolError> {
     let FileCall { files, arguments, .. } = *call;
     let place = files.find(arguments.text("path")?)?;
     let (file, stat) = open(files, &place)?;
-    let encoding = Encoding::of(arguments.text("encoding")?);
+    let encoding = Encoding::of(arguments)?;
     let wanted = choose_part(arguments, files.config.read_size)?;
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     let start = match wanted.tail {
@@ -98,7 +99,7 @@ pub(super) fn read(call: &FileCall<'_>) -> Result<Output, ToolError> {
         keep_whole_characters(&mut found)?;
     }
     let mut entry = describe(&place.path, &stat);
-    entry["encoding"] = arguments.text("encoding")?.into();
+    entry["encoding"] = encoding.as_str().into();
     entry["offset"] = found.start.into();
     entry["length"] = found.bytes.len().into();
     if found.end() < size {
@@ -224,22 +225,22 @@ fn whole_characters(bytes: &[u8]) -> usize {
 // Conversion between bytes and text: UTF-8, base64 (with padding) and hex. Invalid input is
 // rejected, never replaced.
 
-pub(super) const NAMES: [&str; 3] = ["utf-8", "base64", "hex"];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Encoding {
-    Utf8,
-    Base64,
-    Hex,
+lockgate_text::words! {
+    pub(super) enum Encoding {
+        Utf8 = "utf-8",
+        Base64 = "base64",
+        Hex = "hex",
+    }
 }
 
 impl Encoding {
-    pub(super) fn of(name: &str) -> Self {
-        match name {
-            "base64" => Self::Base64,
-            "hex" => Self::Hex,
-            _ => Self::Utf8,
-        }
+    /// Returns the encoding that a call requests. The schema has validated its name.
+    pub(super) fn of(arguments: &Arguments) -> Result<Self, ToolError> {
+        Ok(Self::parse(arguments.text("encoding")?).unwrap_or(Self::Utf8))
+    }
+
+    pub(super) fn schema() -> Value {
+        json!({"type": "string", "enum": Self::ALL.map(Self::as_str), "default": "utf-8"})
     }
 
     pub(super) fn decode(self, text: String) -> Result<Vec<u8>, ToolError> {

@@ -14,6 +14,9 @@ use super::config;
 /// Maximum number of attempts to open a path while it is being renamed.
 const MAX_ATTEMPTS: usize = 64;
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// For reading, without blocking on a pipe or device.
+pub(super) const READ: OFlags =
+    OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 pub(super) struct Root {
     folder: OwnedFd,
@@ -45,8 +48,8 @@ impl Root {
     }
 
     /// Opens a path. Symbolic links are followed while they stay inside the root.
-    pub(super) fn reach(&self, names: &[String], flags: OFlags) -> Result<OwnedFd, Errno> {
-        reach(&self.folder, names, flags)
+    pub(super) fn reach(&self, names: &[String]) -> Result<OwnedFd, Errno> {
+        reach(&self.folder, names)
     }
 
     /// Opens a folder without following links, so that its names are its real location.
@@ -88,14 +91,13 @@ impl Root {
     }
 }
 
-/// Opens a path below a folder that is held open. Never blocks on a pipe or device.
-pub(crate) fn reach(held: &OwnedFd, names: &[String], flags: OFlags) -> Result<OwnedFd, Errno> {
-    let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+/// Opens a path below a folder that is held open, for reading.
+pub(crate) fn reach(held: &OwnedFd, names: &[String]) -> Result<OwnedFd, Errno> {
     let path = if names.is_empty() { ".".to_owned() } else { names.join("/") };
     let resolve = fs::ResolveFlags::BENEATH | fs::ResolveFlags::NO_MAGICLINKS;
-    match open_beneath(held, &path, flags, resolve) {
+    match open_beneath(held, &path, READ, resolve) {
         // An old kernel, or a seccomp filter that rejects the system call.
-        Err(Errno::NOSYS | Errno::PERM) => reach_step_by_step(held, names, flags),
+        Err(Errno::NOSYS | Errno::PERM) => reach_step_by_step(held, names),
         other => other,
     }
 }
@@ -118,15 +120,15 @@ pub(crate) fn open_beneath(
 }
 
 /// Opens a path without following any link. Rejects `..`, as the kernel does for the whole path.
-fn reach_step_by_step(held: &OwnedFd, names: &[String], flags: OFlags) -> Result<OwnedFd, Errno> {
+fn reach_step_by_step(held: &OwnedFd, names: &[String]) -> Result<OwnedFd, Errno> {
     if names.iter().any(|name| name == "..") {
         return Err(Errno::XDEV);
     }
     let Some((leaf, parents)) = names.split_last() else {
-        return fs::openat(held, ".", flags, Mode::empty());
+        return fs::openat(held, ".", READ, Mode::empty());
     };
     let parent = folder(held, parents)?;
-    fs::openat(&parent, leaf.as_str(), flags | OFlags::NOFOLLOW, Mode::empty())
+    fs::openat(&parent, leaf.as_str(), READ | OFlags::NOFOLLOW, Mode::empty())
 }
 
 fn folder(held: &OwnedFd, names: &[String]) -> Result<OwnedFd, Errno> {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::place::{FileCall, Files, describe, kind, path_schema};
 use super::read::part;
+use super::root::READ;
 use super::walk::{FoundFile, Next, visit_readable};
 use crate::tool::{Output, ToolError, ToolSpec, first_chars, list_schema};
 
@@ -158,8 +159,7 @@ impl Hunt {
 
 /// Returns the contents of a file, unless it is too large or no longer a regular file.
 fn contents(found: &FoundFile<'_>) -> Option<Vec<u8>> {
-    let flags =
-        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let flags = READ | OFlags::NOFOLLOW;
     let file: OwnedFd = openat(found.folder, found.name(), flags, Mode::empty()).ok()?;
     let stat = fstat(&file).ok()?;
     let size = usize::try_from(stat.st_size).ok()?;

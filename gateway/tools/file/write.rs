@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use serde_json::json;
 
 use super::place::{FileCall, FilePlace, Files, describe, path_schema};
-use super::read::{Encoding, NAMES};
+use super::read::Encoding;
 use super::root::look;
 use crate::tool::{Effect, Output, ToolError, ToolSpec};
 
@@ -31,7 +31,7 @@ pub(super) fn spec(files: &Files) -> ToolSpec {
     .input(json!({
         "path": path_schema("The file"),
         "content": {"type": "string", "description": "The content, in `encoding`"},
-        "encoding?": {"type": "string", "enum": NAMES, "default": "utf-8"},
+        "encoding?": Encoding::schema(),
         "mode?": {"type": "string", "enum": ["replace", "create", "append"], "default": "replace"},
     }))
     .output(json!({
@@ -44,7 +44,7 @@ pub(super) fn spec(files: &Files) -> ToolSpec {
 pub(super) fn write(call: &FileCall<'_>) -> Result<Output, ToolError> {
     let FileCall { files, arguments, stop } = *call;
     let place = files.find_to_change(arguments.text("path")?)?;
-    let encoding = Encoding::of(arguments.text("encoding")?);
+    let encoding = Encoding::of(arguments)?;
     let bytes = encoding.decode(arguments.text("content")?.to_owned())?;
     let limit = files.config.write_size;
     if bytes.len() > limit {
