@@ -120,6 +120,11 @@ impl Behind {
     }
 
     /// Asks the client of the only running call, or else the session, on behalf of `server`.
+    /// Returns the mark of subscriptions on the connection.
+    pub(crate) fn subscription(&self) -> Subscription {
+        self.session_key().map_or(Subscription::Shared, Subscription::Session)
+    }
+
     async fn ask(
         &self,
         running: Option<Arc<dyn ClientChannel>>,
@@ -174,11 +179,11 @@ impl Inbox for Receiver {
         }
         match note.method {
             Method::ToolsChanged | Method::PromptsChanged | Method::ResourcesChanged => {
-                match &self.behind {
-                    Behind::Session(..) => self.announce_own(note.method),
-                    Behind::Anybody | Behind::SingleClient(_) | Behind::Nobody => {
-                        self.announced.add(note.method);
-                    }
+                if let Behind::Session(..) = &self.behind {
+                    self.own_lists.announce(note.method);
+                    self.note_own_lists();
+                } else {
+                    self.announced.add(note.method);
                 }
                 // Also on a client's connection: the server may have no stream on which the
                 // shared connection would receive changes that concern all clients.
@@ -272,16 +277,8 @@ impl Inbox for Receiver {
 impl Receiver {
     /// Reports that a resource has changed, or may have while notifications were missed.
     pub(crate) fn tell_updated(&self, uri: String) {
-        let session = self.behind.session_key();
-        let on = session.map_or(Subscription::Shared, Subscription::Session);
-        let server = self.id.clone();
-        let _ = self.events.send(Event::Updated { server, uri, on });
-    }
-
-    /// Marks a list of the connection's only client as changed.
-    fn announce_own(&self, method: Method) {
-        self.own_lists.announce(method);
-        self.note_own_lists();
+        let on = self.behind.subscription();
+        let _ = self.events.send(Event::Updated { server: self.id.clone(), uri, on });
     }
 
     /// Notes with the client session that it may have its own lists at this server.

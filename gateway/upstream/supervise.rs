@@ -27,7 +27,8 @@ use crate::receiver::Behind;
 use crate::refresh::{CARRIED, Rereading, refresh};
 use crate::shared::Shared;
 use crate::status::{self, Stage, StageError, UpstreamState};
-use crate::{Event, health, lists};
+use crate::topics::Topic;
+use crate::{health, lists};
 
 /// Pause before the first restart; doubles up to `MAX_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -174,7 +175,7 @@ async fn connect(shared: &Arc<Shared>) -> Result<Arc<Connection>, HandshakeError
     );
     if connection.era() == Era::Legacy {
         shared.known_legacy.store(true, Ordering::Relaxed);
-        shared.replay(&connection).await;
+        shared.renew_subscriptions(&connection).await;
         updated(shared);
     }
     shared.breaker.success();
@@ -307,12 +308,8 @@ fn missed(shared: &Shared) {
 /// Reports all subscribed resources and tasks as updated, because notifications may have been
 /// missed.
 fn updated(shared: &Shared) {
-    for uri in shared.wanted.uris() {
-        let server = shared.id.clone();
-        shared.tell(Event::Updated { server, uri, on: Subscription::Shared });
-    }
-    for id in shared.wanted.tasks() {
-        shared.tell(Event::Task { server: shared.id.clone(), id });
+    for topic in shared.topics.on(Subscription::Shared) {
+        shared.tell(topic.updated(shared.id.clone(), Subscription::Shared));
     }
 }
 
@@ -325,12 +322,8 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
     let mut stood = false;
     loop {
         let (id, acknowledged) = connection.expect_acknowledgement();
-        let mut held = AbortOnDropHandle::new(spawn(hold(
-            Arc::clone(connection),
-            id,
-            shared.wanted.uris(),
-            shared.wanted.tasks(),
-        )));
+        let topics = shared.topics.on(Subscription::Shared);
+        let mut held = AbortOnDropHandle::new(spawn(hold(Arc::clone(connection), id, topics)));
         let got = tokio::select! {
             topics = acknowledged => topics.ok(),
             ended = &mut held => match ended {
@@ -342,7 +335,7 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
         };
         drop(old.take());
         if let Some(topics) = got {
-            shared.wanted.acknowledge(topics);
+            shared.topics.acknowledge(topics);
             match (stood, pause > FIRST_PAUSE) {
                 (true, true) => missed(shared),
                 (true, false) => {}
@@ -356,7 +349,7 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
         let ended = held.is_finished()
             || tokio::select! {
                 _ = &mut held => true,
-                () = shared.wanted.changed.notified() => false,
+                () = shared.topics.changed.notified() => false,
             };
         if ended {
             tokio::time::sleep(pause).await;
@@ -368,12 +361,14 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
 }
 
 /// Runs a listen stream until it ends. Returns `false` if the server refused it.
-async fn hold(
-    connection: Arc<Connection>,
-    id: u64,
-    uris: Vec<String>,
-    tasks: Vec<String>,
-) -> Result<bool> {
+async fn hold(connection: Arc<Connection>, id: u64, topics: Vec<Topic>) -> Result<bool> {
+    let (mut uris, mut tasks) = (Vec::new(), Vec::new());
+    for topic in topics {
+        match topic {
+            Topic::Resource(uri) => uris.push(uri),
+            Topic::Task(id) => tasks.push(id),
+        }
+    }
     let mut filter = json!({
         "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
         "resourceSubscriptions": uris,

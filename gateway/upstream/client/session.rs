@@ -36,8 +36,13 @@ impl Shared {
     ) -> Result<Route<'_>> {
         match self.own_connection_for(caller, about).await? {
             Some(own) => Ok(own),
-            None => Ok(Route { connection: self.shared_connection().await?, _used: None }),
+            None => self.shared_route().await,
         }
+    }
+
+    /// Returns the shared connection as a route.
+    pub(super) async fn shared_route(&self) -> Result<Route<'_>> {
+        Ok(Route { connection: self.shared_connection().await?, _used: None })
     }
 
     /// Returns the session's own connection, if its requests require it.
@@ -188,7 +193,9 @@ impl Shared {
         })?;
         let connection = Arc::new(connection);
         follow_session(&connection).await;
-        self.renew_subscriptions(&connection, session.key()).await;
+        self.renew_subscriptions(&connection).await;
+        // Changes may have been missed.
+        connection.tell_updated();
         let asked = caller.interactive.then_some(caller.era);
         let server = Arc::clone(self);
         let watched = Arc::clone(&connection);
