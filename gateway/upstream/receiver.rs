@@ -38,7 +38,8 @@ pub(crate) struct Receiver {
     pub(crate) behind: Behind,
     /// Whether the server speaks the modern era, as far as detected.
     pub(crate) modern: AtomicBool,
-    pub(crate) over: Over,
+    /// Set once the connection has ended, with the reason.
+    pub(crate) over: SetOnce<String>,
     pub(crate) acknowledgements: Acknowledgements,
     /// Rates of the notifications that are matched against all clients.
     pub(crate) logged: Pace,
@@ -119,12 +120,12 @@ impl Behind {
         }
     }
 
-    /// Asks the client of the only running call, or else the session, on behalf of `server`.
     /// Returns the mark of subscriptions on the connection.
     pub(crate) fn subscription(&self) -> Subscription {
         self.session_key().map_or(Subscription::Shared, Subscription::Session)
     }
 
+    /// Asks the client of the only running call, or else the session, on behalf of `server`.
     async fn ask(
         &self,
         running: Option<Arc<dyn ClientChannel>>,
@@ -148,27 +149,7 @@ impl Behind {
 }
 
 /// Receivers of listen acknowledgements, by request id.
-pub(crate) type Acknowledgements = Arc<Mutex<HashMap<u64, oneshot::Sender<BTreeSet<Topic>>>>>;
-
-/// A one-time signal that a connection has ended, with the reason.
-#[derive(Clone, Default)]
-pub(crate) struct Over(Arc<SetOnce<String>>);
-
-impl Over {
-    /// Reports the end; the first reason stays.
-    pub(crate) fn set(&self, words: String) {
-        let _ = self.0.set(words);
-    }
-
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.initialized()
-    }
-
-    /// Waits for the end and returns the reason.
-    pub(crate) async fn wait(&self) -> String {
-        self.0.wait().await.clone()
-    }
-}
+pub(crate) type Acknowledgements = Mutex<HashMap<u64, oneshot::Sender<BTreeSet<Topic>>>>;
 
 impl Inbox for Receiver {
     fn notification(&self, note: Request, running: Option<Arc<dyn ClientChannel>>) {
@@ -270,7 +251,7 @@ impl Inbox for Receiver {
     }
 
     fn closed(&self, words: String) {
-        self.over.set(words);
+        let _ = self.over.set(words);
     }
 }
 

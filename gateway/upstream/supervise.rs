@@ -42,19 +42,25 @@ const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs until the client is closed.
 pub(crate) async fn supervise(shared: Arc<Shared>) {
+    let _ = shared.closing.run_until_cancelled(keep_connected(&shared)).await;
+    let live = shared.live.swap(None);
+    *shared.place.lock() = None;
+    shared.interactive.end().await;
+    let all = shared.sessions.take().into_iter().chain(live);
+    let closing: Vec<_> =
+        all.map(|c| spawn(async move { c.close(CLOSE_GRACE_PERIOD).await })).collect();
+    for task in closing {
+        let _ = task.await;
+    }
+}
+
+async fn keep_connected(shared: &Arc<Shared>) {
     let mut failures = 0;
     loop {
-        tokio::select! {
-            () = shared.rest() => {}
-            () = shared.closing.cancelled() => break,
-        }
+        shared.rest().await;
         let recalled = shared.recall();
         let began = tokio::time::Instant::now();
-        let ended = tokio::select! {
-            ended = cycle(&shared) => ended,
-            () = shared.closing.cancelled() => break,
-        };
-        let Ended::Lost(refused) = ended else { continue };
+        let Ended::Lost(refused) = cycle(shared).await else { continue };
         shared.live.store(None);
         // The failure ends the wait of pending requests, which should find the stored lists.
         if let Some(recalled) = recalled {
@@ -70,22 +76,12 @@ pub(crate) async fn supervise(shared: Arc<Shared>) {
         let has_to_rest = tokio::select! {
             () = shared.recovery.wait() => false,
             () = shared.gives_way.notified() => true,
-            () = shared.closing.cancelled() => break,
         };
         if has_to_rest || shared.is_unused() {
             shared.begin_rest();
         } else {
             shared.set_status(|status| status.restarts += 1);
         }
-    }
-    let live = shared.live.swap(None);
-    *shared.place.lock() = None;
-    shared.interactive.end().await;
-    let all = shared.sessions.take().into_iter().chain(live);
-    let closing: Vec<_> =
-        all.map(|c| spawn(async move { c.close(CLOSE_GRACE_PERIOD).await })).collect();
-    for task in closing {
-        let _ = task.await;
     }
 }
 
@@ -257,7 +253,7 @@ async fn stay(shared: &Arc<Shared>, connection: &Arc<Connection>) -> String {
     let mut rereading = Rereading::new();
     loop {
         tokio::select! {
-            words = connection.receiver.over.wait() => return words,
+            words = connection.receiver.over.wait() => return words.clone(),
             words = connection.exit() => return words,
             words = &mut follow => return words,
             () = &mut interactive => {}

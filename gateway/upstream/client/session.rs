@@ -205,7 +205,7 @@ impl Shared {
                 words = health::watch(&server.config, &server.silent_ends, &watched, |_| {}) => {
                     server.silent_ends.record();
                     tracing::warn!(words, "closing the connection of a session");
-                    watched.receiver.over.set(words);
+                    let _ = watched.receiver.over.set(words);
                     watched.close(Duration::ZERO).await;
                 }
                 _ = watched.receiver.over.wait() => {}
@@ -220,12 +220,12 @@ impl Shared {
     pub(super) fn renew(&self, call: &Call<'_>, lost: &Arc<Connection>, words: &str) {
         let shared = self.live.load();
         if shared.as_ref().is_some_and(|live| Arc::ptr_eq(live, lost)) {
-            lost.receiver.over.set(words.to_owned());
+            let _ = lost.receiver.over.set(words.to_owned());
             self.live.compare_and_swap(&*shared, None);
             self.set_status(|status| status.state = crate::UpstreamState::Pending);
         } else if let Some(session) = &call.caller.session {
             self.sessions.remove(session.key(), lost);
-            lost.receiver.over.set(words.to_owned());
+            let _ = lost.receiver.over.set(words.to_owned());
         }
     }
 }
