@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use http::header::AUTHORIZATION;
 
 use super::*;
-use crate::fake::{
+use crate::tests::fake::{
     Running, config, echo, empty, fake, fake_within, message, plain, post, read_to, start,
 };
 
