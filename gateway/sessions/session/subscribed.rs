@@ -194,9 +194,8 @@ impl Session {
     fn list_changed(&self, kind: ListKind) {
         let at = index_of_change(kind);
         if self.is_listening() {
-            if let Some(log) = self.log(0) {
-                let _ = log.push_once(write::notification(CHANGES[at].as_str(), b"{}").into());
-            }
+            let note = write::notification(CHANGES[at].as_str(), b"{}");
+            let _ = self.outside().push_once(note.into());
         } else {
             self.dirty.fetch_or(1 << at, Ordering::AcqRel);
         }
