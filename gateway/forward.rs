@@ -4,7 +4,6 @@
 //! writer.
 
 mod backlog;
-mod message;
 mod syslog;
 mod webhook;
 
@@ -129,7 +128,7 @@ impl Forwarder {
         let mut pause = FIRST_PAUSE;
         while self.backlog.wait(ending).await {
             let waiting = self.backlog.waiting();
-            let taken = self.backlog.taken();
+            let taken = self.backlog.taken;
             let delivered = match &mut self.receiver {
                 Receiver::Syslog(collector) => collector.deliver(&mut self.backlog, ending).await,
                 Receiver::Webhook(poster) => poster.deliver(&mut self.backlog).await,
@@ -140,7 +139,7 @@ impl Forwarder {
                     self.is_back(waiting);
                     // Records were counted but are missing: the file was removed, and the writer is
                     // about to report that.
-                    if self.backlog.taken() == taken {
+                    if self.backlog.taken == taken {
                         if ending.is_cancelled() {
                             return;
                         }

@@ -6,7 +6,6 @@
 mod lists;
 mod refusal;
 mod subscriptions;
-mod watches;
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -20,14 +19,14 @@ use lockgate_admission::{ConcurrencyLimit, clock, spawn};
 use lockgate_authn::{ANONYMOUS, DEFAULT_ORGANISATION};
 use lockgate_upstream::{
     Answer, Authorization, BoxFuture, Call, Caller, CallerIdentity, CallerToken, CallerView,
-    Catalog, Client, Config, Instance, OwnLists, Stats, Status, Subscription, Surroundings,
+    Catalog, Client, Config, Instance, OwnLists, Stats, Status, Subscription, Surroundings, Topic,
     Transport, Upstream, UpstreamError, UpstreamErrorKind, UpstreamState,
 };
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
 use crate::shutdown::Retiring;
-use watches::{Topic, Watches};
+use subscriptions::Watches;
 
 /// Idle time after which a user's client is disconnected.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -295,24 +294,18 @@ impl UserClients {
 
     /// Returns the holder, with a token only where it is exchanged.
     fn holder_of(&self, caller: CallerIdentity<'_>) -> Result<Holder, UpstreamError> {
-        let access_token = caller.access_token.filter(|_| self.settings.method.exchanges_tokens());
-        holder_of(CallerIdentity { access_token, ..caller })
+        let CallerIdentity { organisation, issuer, subject, access_token } = caller;
+        if issuer == ANONYMOUS {
+            let words = "callers without credentials share an identity, so they have no account";
+            return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
+        }
+        let mut holder = Holder::new(organisation.unwrap_or(DEFAULT_ORGANISATION), issuer, subject);
+        let token = access_token.filter(|_| self.settings.method.exchanges_tokens());
+        holder.token = token.map(|CallerToken { text, digest, expires_at }| {
+            Arc::new(SubjectToken::new(text, *digest, expires_at))
+        });
+        Ok(holder)
     }
-}
-
-/// Returns the holder of the caller's accounts, with the token to exchange if there is one.
-fn holder_of(caller: CallerIdentity<'_>) -> Result<Holder, UpstreamError> {
-    let CallerIdentity { organisation, issuer, subject, access_token } = caller;
-    if issuer == ANONYMOUS {
-        let words = "callers without credentials share an identity, so they have no account";
-        return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
-    }
-    let mut holder = Holder::new(organisation.unwrap_or(DEFAULT_ORGANISATION), issuer, subject);
-    holder.token = access_token.map(|token| {
-        let CallerToken { text, digest, expires_at } = token;
-        Arc::new(SubjectToken::new(text, *digest, expires_at))
-    });
-    Ok(holder)
 }
 
 impl Upstream for UserClients {
@@ -403,27 +396,15 @@ impl Upstream for UserClients {
 
     fn subscribe<'a>(
         &'a self,
-        uri: &'a str,
+        topic: &'a Topic,
         caller: &'a Caller,
         identity: CallerIdentity<'a>,
     ) -> BoxFuture<'a, Result<Subscription, UpstreamError>> {
-        Box::pin(self.watch(Topic::Resource(uri.to_owned(), caller.clone()), identity))
+        Box::pin(self.watch(topic, caller, identity))
     }
 
-    fn unsubscribe<'a>(&'a self, uri: &'a str, given: Subscription) -> BoxFuture<'a, ()> {
-        Box::pin(self.unsubscribe_as(uri, given))
-    }
-
-    fn watch_task<'a>(
-        &'a self,
-        id: &'a str,
-        identity: CallerIdentity<'a>,
-    ) -> BoxFuture<'a, Result<(), UpstreamError>> {
-        Box::pin(async move { self.watch(Topic::Task(id.to_owned()), identity).await.map(drop) })
-    }
-
-    fn unwatch_task<'a>(&'a self, id: &'a str, identity: CallerIdentity<'a>) -> BoxFuture<'a, ()> {
-        Box::pin(self.unwatch_task_as(id, identity))
+    fn unsubscribe<'a>(&'a self, topic: &'a Topic, given: Subscription) -> BoxFuture<'a, ()> {
+        Box::pin(self.unsubscribe_as(topic, given))
     }
 
     fn has_private_lists(&self) -> bool {

@@ -46,6 +46,7 @@ const PEER_TIMEOUT: Duration = Duration::from_secs(3);
 pub type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
 /// Opens connections. Shared by all origins of the process.
+#[derive(Clone)]
 pub struct Connector {
     resolver: Arc<dyn Resolve>,
     tls: Arc<ClientConfig>,
@@ -75,7 +76,7 @@ impl Connector {
     /// Returns a connector for the servers of an organisation, with a limit on concurrent lookups
     /// and no client certificate.
     pub fn for_organisation(&self) -> Self {
-        Self { resolver: Arc::new(OfOrganisation::new()), own: None, ..self.share() }
+        Self { resolver: Arc::new(OfOrganisation::new()), own: None, ..self.clone() }
     }
 
     /// Returns a connector that presents a certificate to servers that request one. Blocks on
@@ -85,7 +86,7 @@ impl Connector {
     /// The certificate cannot be used.
     pub fn with_client_certificate(&self, files: ClientCertificate) -> Result<Self, SetupError> {
         let own = OwnCertificate::load(files, Arc::clone(&self.authorities))?;
-        Ok(Self { own: Some(Arc::new(own)), ..self.share() })
+        Ok(Self { own: Some(Arc::new(own)), ..self.clone() })
     }
 
     /// Returns a connector for a host at a known address: all names resolve to it, and no proxy is
@@ -96,19 +97,7 @@ impl Connector {
             own: None,
             route: None,
             timeout: self.timeout.min(PEER_TIMEOUT),
-            ..self.share()
-        }
-    }
-
-    fn share(&self) -> Self {
-        Self {
-            resolver: Arc::clone(&self.resolver),
-            tls: Arc::clone(&self.tls),
-            own: self.own.clone(),
-            authorities: Arc::clone(&self.authorities),
-            file: Arc::clone(&self.file),
-            route: self.route.clone(),
-            timeout: self.timeout,
+            ..self.clone()
         }
     }
 

@@ -13,10 +13,11 @@ mod http1;
 mod oauth;
 mod pool;
 mod proxy;
-#[cfg(test)]
-mod scripted;
 mod target;
 mod tls;
+
+#[cfg(test)]
+mod tests;
 
 pub use crate::guarded_client::Guard;
 pub use crate::proxy::{Direct, Route, parse_network};

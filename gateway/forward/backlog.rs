@@ -26,7 +26,7 @@ pub(super) struct Backlog {
     tail: Option<Tail>,
     cursor: Arc<Cursor>,
     /// Number of the last acknowledged record.
-    taken: u64,
+    pub(super) taken: u64,
     /// Number of the last record read.
     read: u64,
     /// Records read since the last acknowledgement, and the lost records among them.
@@ -84,10 +84,6 @@ impl Backlog {
 
     pub(super) fn waiting(&self) -> u64 {
         self.trail.last().saturating_sub(self.taken)
-    }
-
-    pub(super) fn taken(&self) -> u64 {
-        self.taken
     }
 
     fn is_read(&self) -> bool {

@@ -34,21 +34,6 @@ pub enum Audience {
     Operators,
 }
 
-/// Limits on incomplete request bodies.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct BodyLimits {
-    /// Minimum rate of a body in bytes per second, averaged over five seconds (408).
-    pub rate: usize,
-    /// Bodies per connection that take longer than a second (503).
-    pub slow_per_connection: usize,
-    /// Bodies per principal that take longer than a second (503).
-    pub slow_per_principal: usize,
-    /// Bytes of all incomplete bodies of a connection (503).
-    pub bytes_per_connection: usize,
-    /// Bytes of all incomplete bodies of a principal (503).
-    pub bytes_per_principal: usize,
-}
-
 settings! {
     #[derive(Debug)]
     pub struct HttpSettings as "Http" {
@@ -138,16 +123,5 @@ impl HttpSettings {
     /// Returns the maximum connections of an address: seven eighths of all, unless configured.
     pub fn most_of_address(&self) -> usize {
         self.connections_per_address.unwrap_or((self.connections * 7).div_ceil(8))
-    }
-
-    /// Returns the body limits, raised to admit a single body of the maximum size.
-    pub(crate) fn body_limits(&self) -> BodyLimits {
-        BodyLimits {
-            rate: self.body_rate,
-            slow_per_connection: self.slow_bodies_per_connection,
-            slow_per_principal: self.slow_bodies_per_principal,
-            bytes_per_connection: self.unfinished_bytes_per_connection.max(self.body_bytes),
-            bytes_per_principal: self.unfinished_bytes_per_principal.max(self.body_bytes),
-        }
     }
 }

@@ -18,8 +18,7 @@ use lockgate_admission::budget::Budget;
 pub(crate) use io::{HttpIo, MeteredSocket};
 pub(crate) use registry::{Connections, Registration, run_connection};
 
-use crate::request_body::HasBudget;
-use crate::unfinished::ConnectionUsage;
+use crate::request_body::{ConnectionUsage, HasBudget};
 
 /// The reason to close a connection, which also selects how. Higher reasons replace lower reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -132,23 +131,6 @@ impl ConnectionState {
 
     pub(crate) fn mark_answering(&self) {
         self.answering.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns whether an HTTP/1 request has no complete response yet.
-    fn awaits_answer(&self) -> bool {
-        !self.http2.load(Ordering::Relaxed) && self.active.load(Ordering::Relaxed) > 0
-    }
-
-    fn is_http10(&self) -> bool {
-        self.http10.load(Ordering::Relaxed)
-    }
-
-    fn is_answering(&self) -> bool {
-        self.answering.load(Ordering::Relaxed)
-    }
-
-    fn request_comment(&self) {
-        self.comment.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn close_reason(&self) -> CloseReason {

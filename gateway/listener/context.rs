@@ -30,12 +30,11 @@ use crate::error::ListenerError;
 use crate::gateway_handler::Handler;
 use crate::incoming_body::IncomingBody;
 use crate::origin_check::OriginCheck;
-use crate::request_body::{BodyBounds, HasBudget};
+use crate::request_body::{BodyBounds, HasBudget, UnfinishedBodies};
 use crate::request_headers::bearer;
 use crate::response_body::{BoxError, FallbackBody, ResponseBody, plain};
 use crate::session_client::{MessageQueue, SessionClient};
-use crate::slots::{Slots, TurnedAway};
-use crate::unfinished::UnfinishedBodies;
+use crate::slots::Slots;
 use crate::{request_body, session_client};
 
 pub(crate) struct ListenerState {
@@ -44,7 +43,6 @@ pub(crate) struct ListenerState {
     pub sessions: Arc<Sessions>,
     pub unfinished: UnfinishedBodies,
     pub slots: Arc<Slots>,
-    pub turned_away: TurnedAway,
     /// Responses ask clients to reconnect elsewhere.
     pub draining: AtomicBool,
 }
@@ -83,9 +81,8 @@ impl ListenerState {
         Self {
             origin_check: OriginCheck::new(&config),
             sessions: Arc::new(Sessions::new(http.connections)),
-            unfinished: UnfinishedBodies::new(http.body_limits()),
+            unfinished: UnfinishedBodies::new(http.clone()),
             slots: Slots::new(http.connections, http.most_of_address()),
-            turned_away: TurnedAway::new(),
             draining: AtomicBool::new(false),
             config,
         }

@@ -162,28 +162,19 @@ impl ListenerError {
     /// Returns the category under which the rejection is counted.
     fn why(self) -> Rejection {
         match self {
-            Self::NoHost
-            | Self::Authorization
-            | Self::ContentTypes
-            | Self::Framing
-            | Self::Broken => Rejection::Malformed,
             Self::Host => Rejection::Host,
             Self::Origin => Rejection::Origin,
-            Self::Method { .. }
-            | Self::ContentType
-            | Self::Encoding
-            | Self::Accept
-            | Self::Expectation => Rejection::Unsupported,
             Self::TooLarge { .. } => Rejection::BodyTooLarge,
             Self::Slow
             | Self::Pace
             | Self::ConnectionBodies { .. }
             | Self::PrincipalBodies { .. } => Rejection::SlowClient,
-            Self::ConnectionBytes | Self::PrincipalBytes => Rejection::Overloaded,
-            Self::Busy | Self::Streams | Self::CallersStreams(_) | Self::Memory | Self::Unread => {
-                Rejection::Overloaded
-            }
             Self::NoSession => Rejection::Session,
+            _ => match self.status() {
+                StatusCode::BAD_REQUEST => Rejection::Malformed,
+                StatusCode::SERVICE_UNAVAILABLE => Rejection::Overloaded,
+                _ => Rejection::Unsupported,
+            },
         }
     }
 

@@ -19,7 +19,7 @@ use lockgate_telemetry::Rejection;
 pub(crate) use GatewayHandler as Handler;
 
 #[cfg(test)]
-pub(crate) use crate::fake::Fake as Handler;
+pub(crate) use crate::tests::fake::Fake as Handler;
 
 /// Adapts the response to a request that is rejected before routing to the format of its path.
 pub type DescribeRejection =

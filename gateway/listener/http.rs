@@ -336,7 +336,7 @@ impl LoopState {
             Ok(None) => Some((stream, remote)),
             Err(AddressFull { retry_after }) => {
                 if self.identity.is_none() {
-                    self.listener.turned_away.answer(stream, retry_after);
+                    self.listener.slots.turn_away(stream, retry_after);
                 }
                 self.handler.record_rejection(Rejection::Overloaded, ADDRESS_FULL.into());
                 None

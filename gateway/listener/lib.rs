@@ -14,8 +14,6 @@ mod connection;
 mod context;
 mod error;
 mod exchange;
-#[cfg(test)]
-mod fake;
 mod gateway_handler;
 mod http;
 mod incoming_body;
@@ -28,7 +26,9 @@ mod slots;
 mod sse;
 mod stdio;
 mod tls;
-mod unfinished;
+
+#[cfg(test)]
+mod tests;
 
 pub use client_address::{ForwardedHeader, TrustedProxies};
 pub use config::{Audience, ClientAuth, Config, HttpSettings, Tls};

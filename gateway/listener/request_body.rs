@@ -1,7 +1,9 @@
-//! Reading of whole request bodies within bounds on size, time, rate and memory. A body that
-//! arrives along with its headers costs no timer, no lock and no copy. The content is not
+//! Reading of whole request bodies within bounds on size, time, rate, number and memory. A body
+//! that arrives along with its headers costs no timer, no lock and no copy. The content is not
 //! inspected.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
@@ -11,15 +13,17 @@ use bytes::Bytes;
 use http_body::Body;
 use lockgate_admission::budget::{Budget, Full, Hold, MAX_MEDIUM_MESSAGE};
 use lockgate_admission::reader::{Buffer, NoMemory, Reader};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::config::HttpSettings;
 use crate::error::ListenerError;
-use crate::unfinished::{ConnectionUsage, UnfinishedBodies, UnfinishedBody};
 
 /// Time after which a body counts as slow.
 const SLOW_AFTER: Duration = Duration::from_secs(1);
-/// Interval of rate checks on a slow body, in seconds.
-const RATE_WINDOW_SECS: u64 = 5;
+/// Interval of rate checks on a slow body, also in seconds.
+const RATE_WINDOW: Duration = Duration::from_secs(RATE_WINDOW_SECS as u64);
+const RATE_WINDOW_SECS: usize = 5;
 
 /// The bounds on a body, and its principal.
 #[derive(Clone, Copy)]
@@ -170,13 +174,14 @@ where
                     return Err(ListenerError::Slow);
                 }
                 unfinished.mark_slow(end)?;
-                if now >= looked + Duration::from_secs(RATE_WINDOW_SECS) {
-                    if received.total - before < bounds.unfinished.least_bytes(RATE_WINDOW_SECS) {
+                if now >= looked + RATE_WINDOW {
+                    let rate = (received.total - before) / RATE_WINDOW_SECS;
+                    if rate < bounds.unfinished.settings.body_rate {
                         return Err(ListenerError::Pace);
                     }
                     (looked, before) = (now, received.total);
                 }
-                timer.as_mut().reset(end.min(looked + Duration::from_secs(RATE_WINDOW_SECS)));
+                timer.as_mut().reset(end.min(looked + RATE_WINDOW));
                 continue;
             }
         };
@@ -236,6 +241,127 @@ impl Received {
 
     fn into_bytes(self) -> Bytes {
         self.rest.map_or(self.first, |mut rest| rest.take())
+    }
+}
+
+/// Accounting of incomplete request bodies: the number of slow bodies, and the bytes, per
+/// connection and per principal. A body that arrives along with its headers is not counted.
+pub(crate) struct UnfinishedBodies {
+    settings: HttpSettings,
+    principals: Mutex<HashMap<u64, Usage>>,
+}
+
+pub(crate) type ConnectionUsage = Mutex<Usage>;
+
+/// The incomplete bodies of a connection or a principal.
+#[derive(Default)]
+pub(crate) struct Usage {
+    /// The deadline of each slow body.
+    slow: Vec<Instant>,
+    bytes: usize,
+}
+
+/// An incomplete body, until dropped.
+struct UnfinishedBody<'a> {
+    all: &'a UnfinishedBodies,
+    connection: &'a ConnectionUsage,
+    /// [`lockgate_authn::Principal::key`].
+    principal: u64,
+    /// The body's deadline, if it is slow.
+    slow: Option<Instant>,
+    bytes: usize,
+}
+
+impl Usage {
+    /// Returns the time until the first deadline if `most` bodies are slow. By then at least one of
+    /// them has ended.
+    fn time_if_full(&self, most: usize) -> Option<Duration> {
+        let now = Instant::now();
+        let first = self.slow.iter().min().filter(|_| self.slow.len() >= most);
+        first.map(|end| end.saturating_duration_since(now))
+    }
+
+    fn remove(&mut self, slow: Option<Instant>, bytes: usize) {
+        if let Some(end) = slow
+            && let Some(at) = self.slow.iter().position(|&other| other == end)
+        {
+            self.slow.swap_remove(at);
+        }
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+}
+
+impl UnfinishedBodies {
+    pub(crate) fn new(settings: HttpSettings) -> Self {
+        Self { settings, principals: Mutex::default() }
+    }
+
+    fn begin<'a>(&'a self, connection: &'a ConnectionUsage, principal: u64) -> UnfinishedBody<'a> {
+        UnfinishedBody { all: self, connection, principal, slow: None, bytes: 0 }
+    }
+}
+
+impl UnfinishedBody<'_> {
+    fn add_bytes(&mut self, bytes: usize) -> Result<(), ListenerError> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let settings = &self.all.settings;
+        self.bytes += bytes;
+        let mut connection = self.connection.lock();
+        connection.bytes += bytes;
+        let mut principals = self.all.principals.lock();
+        let principal = principals.entry(self.principal).or_default();
+        principal.bytes += bytes;
+        // A single body of the largest size is always admitted.
+        let single = settings.body_bytes;
+        if connection.bytes > settings.unfinished_bytes_per_connection.max(single) {
+            return Err(ListenerError::ConnectionBytes);
+        }
+        if principal.bytes > settings.unfinished_bytes_per_principal.max(single) {
+            return Err(ListenerError::PrincipalBytes);
+        }
+        Ok(())
+    }
+
+    /// Marks the body as slow, with the deadline `end`.
+    fn mark_slow(&mut self, end: Instant) -> Result<(), ListenerError> {
+        if self.slow.is_some() {
+            return Ok(());
+        }
+        let settings = &self.all.settings;
+        let mut connection = self.connection.lock();
+        let most = settings.slow_bodies_per_connection;
+        if let Some(retry_after) = connection.time_if_full(most) {
+            return Err(ListenerError::ConnectionBodies { retry_after });
+        }
+        let mut principals = self.all.principals.lock();
+        let principal = principals.entry(self.principal).or_default();
+        let most = settings.slow_bodies_per_principal;
+        if let Some(retry_after) = principal.time_if_full(most) {
+            return Err(ListenerError::PrincipalBodies { retry_after });
+        }
+        connection.slow.push(end);
+        principal.slow.push(end);
+        self.slow = Some(end);
+        Ok(())
+    }
+}
+
+impl Drop for UnfinishedBody<'_> {
+    fn drop(&mut self) {
+        if self.slow.is_none() && self.bytes == 0 {
+            return;
+        }
+        self.connection.lock().remove(self.slow, self.bytes);
+        let mut principals = self.all.principals.lock();
+        if let Entry::Occupied(mut entry) = principals.entry(self.principal) {
+            let usage = entry.get_mut();
+            usage.remove(self.slow, self.bytes);
+            if usage.slow.is_empty() && usage.bytes == 0 {
+                entry.remove();
+            }
+        }
     }
 }
 

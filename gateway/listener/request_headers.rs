@@ -119,11 +119,7 @@ fn token(value: &HeaderValue) -> Option<String> {
     // RFC 9110, 11.1: the scheme is a token, so `Bearer` may be only its prefix.
     let whole = !matches!(token.first(), Some(&byte) if is_token_char(byte));
     if whole && scheme.eq_ignore_ascii_case(b"bearer") {
-        let token = token.trim_ascii();
-        Some(match std::str::from_utf8(token) {
-            Ok(token) => token.to_owned(),
-            Err(_) => String::from_utf8_lossy(token).into_owned(),
-        })
+        Some(String::from_utf8_lossy(token.trim_ascii()).into_owned())
     } else {
         None
     }

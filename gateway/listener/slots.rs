@@ -23,6 +23,8 @@ pub(crate) struct Slots {
     per_address: usize,
     addresses: Mutex<HashMap<IpAddr, usize>>,
     loops: Mutex<Vec<Weak<Connections>>>,
+    /// Permits to wait until a client has read its rejection.
+    lingering: Arc<Semaphore>,
 }
 
 /// A slot for a connection, released on drop.
@@ -57,6 +59,7 @@ impl Slots {
             per_address,
             addresses: Mutex::default(),
             loops: Mutex::default(),
+            lingering: Arc::new(Semaphore::new(MAX_LINGERING)),
         })
     }
 
@@ -166,17 +169,12 @@ const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of such connections being read; beyond it they close with the response.
 const MAX_LINGERING: usize = 64;
 
-pub(crate) struct TurnedAway(Arc<Semaphore>);
-
-impl TurnedAway {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(MAX_LINGERING)))
-    }
-
-    /// Answers a plaintext connection, then gives the client time to read the response.
-    pub(crate) fn answer(&self, stream: TcpStream, retry_after: Option<Duration>) {
+impl Slots {
+    /// Rejects a plaintext connection, then gives the client time to read the response.
+    pub(crate) fn turn_away(&self, stream: TcpStream, retry_after: Option<Duration>) {
         let written = stream.try_write(text(retry_after).as_bytes());
-        if let (Ok(_), Ok(permit)) = (written, Arc::clone(&self.0).try_acquire_owned()) {
+        let permit = Arc::clone(&self.lingering).try_acquire_owned();
+        if let (Ok(_), Ok(permit)) = (written, permit) {
             spawn(async move {
                 let _ = tokio::time::timeout(LINGER_TIMEOUT, read_to_end(stream)).await;
                 drop(permit);

@@ -199,12 +199,11 @@ impl Edge {
     async fn tell_task_status(&self, session: &Arc<Session>, token: &str) {
         let Some(context) = self.task_context(session, token) else { return };
         let Some(task) = read_task(&self.gateway, context, forward_nested).await else { return };
-        let Some(log) = session.log(0) else { return };
         let mut params = Vec::new();
         let mut object = Object::open(&mut params);
         write_task(&mut object, &task);
         object.close();
-        log.push(write::notification(Method::TaskStatus.as_str(), &params).into());
+        session.outside().push(write::notification(Method::TaskStatus.as_str(), &params).into());
     }
 
     /// Builds a request for a task of a session under the current rules.
@@ -228,8 +227,7 @@ fn tell_updated(session: &Session, view: Option<&View>, server: &ServerId, own: 
     if view.resource(&shown, TargetKind::Resource).is_none() {
         return;
     }
-    if let Some(log) = session.log(0) {
-        let params = json!({"uri": shown}).to_string();
-        log.push(write::notification(Method::ResourceUpdated.as_str(), params.as_bytes()).into());
-    }
+    let params = json!({"uri": shown}).to_string();
+    let note = write::notification(Method::ResourceUpdated.as_str(), params.as_bytes());
+    session.outside().push(note.into());
 }

@@ -164,16 +164,6 @@ async fn prepare_request(
         () = await_lists(gateway, &snapshot, session, &rights, &request) => {}
         () = running.cancelled() => return Err(Box::new(silence())),
     }
-    let own = session.own_clients();
-    if !own.is_empty() {
-        let seeing = Seeing { endpoint: &session.endpoint, snapshot: &snapshot, rights: &rights };
-        tokio::select! {
-            biased;
-            // Boxed because it is rare, to keep the future of a request small.
-            () = Box::pin(gateway.settle_own_lists(&own, &request, seeing)) => {}
-            () = running.cancelled() => return Err(Box::new(silence())),
-        }
-    }
     let Some(view) = session.view(gateway, &snapshot, &rights) else {
         let problem = RequestError::no_endpoint();
         let id = request.id();
@@ -233,7 +223,8 @@ pub(crate) fn refuse(
 }
 
 /// Waits for servers that are still starting and, if the client can be asked questions, for the
-/// servers' offers to such clients. Returns immediately once both are known.
+/// servers' offers to such clients; also for changes of the client's own lists. Returns immediately
+/// once all are known.
 async fn await_lists(
     gateway: &Gateway,
     snapshot: &Snapshot,
@@ -254,6 +245,12 @@ async fn await_lists(
             Box::pin(wait).await;
         }
         session.interactive_awaited.store(true, Ordering::Relaxed);
+    }
+    let own = session.own_clients();
+    if !own.is_empty() {
+        let seeing = Seeing { endpoint: &session.endpoint, snapshot, rights };
+        // Boxed, as above.
+        Box::pin(gateway.settle_own_lists(&own, request, seeing)).await;
     }
 }
 

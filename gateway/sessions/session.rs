@@ -96,7 +96,8 @@ struct SessionState {
     next_log: u64,
     running: HashMap<Bytes, oneshot::Sender<()>>,
     questions: Questions,
-    elicitations: Elicitations,
+    /// The elicitations that await completion.
+    elicitations: VecDeque<Elicitation>,
     tasks: VecDeque<SessionTask>,
     /// Subscriptions by exposed URI.
     subscriptions: HashMap<String, AtServer>,
@@ -364,7 +365,8 @@ impl Session {
         }
     }
 
-    fn outside(&self) -> Arc<Log> {
+    /// Returns the stream outside of calls.
+    pub(crate) fn outside(&self) -> Arc<Log> {
         self.state(|state| Arc::clone(state.logs.entry(0).or_insert_with(|| self.new_stream(0))))
     }
 }
@@ -424,9 +426,6 @@ impl Session {
     }
 }
 
-/// Elicitations of a session that await completion; the oldest are dropped.
-const MAX_ELICITATIONS: usize = 64;
-
 /// Pending questions to a session's client.
 #[derive(Default)]
 struct Questions {
@@ -447,30 +446,12 @@ struct Asked {
     waiting: oneshot::Sender<Result<Bytes, QuestionError>>,
 }
 
-/// Elicitations that send the client to a URL (`mode: url`). In 2025-11-25 each has an id, with
+/// An elicitation that sends the client to a URL (`mode: url`). In 2025-11-25 it has an id, with
 /// which its server later announces its completion. Clients see ids of ours; modern servers send
 /// none.
-#[derive(Default)]
-struct Elicitations(VecDeque<Elicitation>);
-
 struct Elicitation {
     /// The id that the client received.
     shown: Box<str>,
     slug: String,
     own: String,
-}
-
-impl Elicitations {
-    fn add(&mut self, elicitation: Elicitation) {
-        if self.0.len() >= MAX_ELICITATIONS {
-            self.0.pop_front();
-        }
-        self.0.push_back(elicitation);
-    }
-
-    /// Removes a completed elicitation and returns the client's id for it.
-    fn complete(&mut self, slug: &str, own: &str) -> Option<Box<str>> {
-        let at = self.0.iter().position(|open| open.slug == slug && open.own == own)?;
-        Some(self.0.remove(at)?.shown)
-    }
 }

@@ -16,7 +16,7 @@ use lockgate_proxy::gateway::MAX_SUBSCRIBING;
 use lockgate_proxy::quota::QuotaPermit;
 use lockgate_proxy::rescue::RequestError;
 use lockgate_telemetry::Outcome;
-use lockgate_upstream::{Caller, ClientSession, ServerId, Upstream, UpstreamErrorKind};
+use lockgate_upstream::{Caller, ClientSession, ServerId, Topic, Upstream, UpstreamErrorKind};
 
 use crate::session::{NewSubscription, Session, Subscribed};
 
@@ -98,7 +98,7 @@ async fn subscribe_to(
                 session: Arc::clone(session),
                 server: Arc::clone(server),
                 exposed: exposed.to_owned(),
-                own: own.to_owned(),
+                topic: Topic::Resource(own.to_owned()),
                 caller: context.caller.clone(),
                 principal: context.principal.clone(),
                 _share: share,
@@ -121,9 +121,9 @@ async fn subscribe_to(
 struct Making {
     session: Arc<Session>,
     server: Arc<dyn Upstream>,
-    /// The client's URI, and the server's own.
+    /// The client's URI.
     exposed: String,
-    own: String,
+    topic: Topic,
     caller: Caller,
     principal: Principal,
     _share: QuotaPermit,
@@ -131,11 +131,11 @@ struct Making {
 
 impl Making {
     async fn run(self, new: NewSubscription) {
-        let Self { session, server, exposed, own, caller, principal, _share } = self;
-        let made = match server.subscribe(&own, &caller, identity_of(&principal)).await {
+        let Self { session, server, exposed, topic, caller, principal, _share } = self;
+        let made = match server.subscribe(&topic, &caller, identity_of(&principal)).await {
             Ok(given) => {
                 if !session.confirm_subscription(&exposed, &new, given) {
-                    server.unsubscribe(&own, given).await;
+                    server.unsubscribe(&topic, given).await;
                 }
                 Ok(())
             }

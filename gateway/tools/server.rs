@@ -19,7 +19,7 @@ use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::{code, write};
 use lockgate_upstream::{
     Answer, AnswerKind, BoxFuture, Call, Caller, CallerIdentity, Catalog, Event, Events, Instance,
-    Item, ListKind, Peer, ServerId, Stage, StageError, Status, Subscription, Upstream,
+    Item, ListKind, Peer, ServerId, Stage, StageError, Status, Subscription, Topic, Upstream,
     UpstreamError, UpstreamErrorKind, UpstreamState,
 };
 use parking_lot::Mutex;
@@ -289,13 +289,13 @@ impl Upstream for Server {
     #[inline(never)]
     fn subscribe<'a>(
         &'a self,
-        uri: &'a str,
+        topic: &'a Topic,
         _caller: &'a Caller,
         _identity: CallerIdentity<'a>,
     ) -> BoxFuture<'a, Result<Subscription, UpstreamError>> {
         Box::pin(async move {
             // An unreadable resource is reported as missing, regardless of the reason.
-            let Some(provider) = &self.provider else {
+            let (Some(provider), Topic::Resource(uri)) = (&self.provider, topic) else {
                 let words = "the server does not offer subscriptions";
                 return Err(UpstreamError::new(UpstreamErrorKind::NotFound, words));
             };
@@ -319,8 +319,9 @@ impl Upstream for Server {
     }
 
     #[inline(never)]
-    fn unsubscribe<'a>(&'a self, uri: &'a str, _given: Subscription) -> BoxFuture<'a, ()> {
+    fn unsubscribe<'a>(&'a self, topic: &'a Topic, _given: Subscription) -> BoxFuture<'a, ()> {
         Box::pin(async move {
+            let Topic::Resource(uri) = topic else { return };
             let mut all = self.subscriptions.lock();
             let Some(count) = all.get_mut(uri) else { return };
             *count -= 1;

@@ -34,6 +34,7 @@ use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 use crate::own_lists::OwnLists;
 use crate::shared::{ServerSetupError, Shared, Surroundings};
 use crate::status::{Stats, Status, UpstreamState};
+use crate::topics::Topic;
 use crate::{BoxFuture, Events, Upstream, supervise};
 
 /// A configured upstream server.
@@ -338,26 +339,16 @@ impl Upstream for Client {
     #[inline(never)]
     fn subscribe<'a>(
         &'a self,
-        uri: &'a str,
+        topic: &'a Topic,
         caller: &'a Caller,
         _: CallerIdentity<'a>,
     ) -> BoxFuture<'a, Result<Subscription>> {
-        Box::pin(self.shared.subscribe(uri, caller))
+        Box::pin(self.shared.subscribe(topic, caller))
     }
 
     #[inline(never)]
-    fn unsubscribe<'a>(&'a self, uri: &'a str, given: Subscription) -> BoxFuture<'a, ()> {
-        Box::pin(self.shared.unsubscribe(uri, given))
-    }
-
-    #[inline(never)]
-    fn watch_task<'a>(&'a self, id: &'a str, _: CallerIdentity<'a>) -> BoxFuture<'a, Result<()>> {
-        Box::pin(self.shared.watch_task(id))
-    }
-
-    fn unwatch_task<'a>(&'a self, id: &'a str, _: CallerIdentity<'a>) -> BoxFuture<'a, ()> {
-        self.shared.unwatch_task(id);
-        Box::pin(std::future::ready(()))
+    fn unsubscribe<'a>(&'a self, topic: &'a Topic, given: Subscription) -> BoxFuture<'a, ()> {
+        Box::pin(self.shared.unsubscribe(topic, given))
     }
 
     #[inline(never)]
@@ -407,7 +398,7 @@ impl Upstream for Client {
     }
 
     fn forget_session(&self, session: u64) {
-        self.shared.session_topics.forget(session);
+        self.shared.topics.forget(session);
         self.shared.sessions.forget(session);
     }
 

@@ -1,6 +1,5 @@
-//! An open connection to a server: the server's identity and era, and requests in that era's form.
-
-mod ask;
+//! An open connection to a server: the server's identity and era, and requests in that era's form,
+//! with their headers over HTTP.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use lockgate_admission::clock;
-use lockgate_egress::PostRequest;
+use lockgate_egress::{PostHead, PostRequest};
 use lockgate_protocol::jsonrpc::{ErrorObject, Outcome, Response};
 use lockgate_protocol::key::Key;
 use lockgate_protocol::legacy::ServerDescription;
@@ -18,18 +17,15 @@ use lockgate_protocol::meta::Sender;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::Outbound;
 use lockgate_protocol::revision::{Era, Revision};
-use lockgate_protocol::{code, modern, outbound, scan, write};
+use lockgate_protocol::{code, header, meta, modern, outbound, scan, write};
 use lockgate_telemetry::{
     Ending, Network, OperationLabels, ServerMetrics, TOOL_ERROR, ToolMetrics,
 };
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-pub(crate) use ask::Ask;
-use ask::{describe_request, describe_trace};
-
-use crate::call::{IdentityAssertion, LogLevel};
-use crate::duplex::Duplex;
+use crate::call::{ClientChannel, IdentityAssertion, LogLevel, ResponseSink};
+use crate::duplex::{Duplex, Role};
 use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 use crate::http::{HttpTransport, Post, status_failure};
 use crate::outstanding::Outstanding;
@@ -41,6 +37,8 @@ use crate::topics::Topic;
 pub(crate) const CLOSE_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// The first id after those of the handshake.
 const FIRST_ID: u64 = 4;
+/// Longest silent processing of one of the gateway's own requests.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) enum ServerTransport {
     Http(Arc<HttpTransport>),
@@ -67,6 +65,44 @@ pub(crate) struct Connection {
 pub(crate) struct Peer {
     pub(crate) revision: Revision,
     pub(crate) server: ServerDescription,
+}
+
+/// A request of the gateway or of a client, ready to be written.
+pub(crate) struct Ask<'a> {
+    /// A preassigned id, from `Connection::expect_acknowledgement` or `Connection::mint_id`.
+    pub(crate) id: Option<u64>,
+    pub(crate) method: Method,
+    /// The value of `Mcp-Name`.
+    pub(crate) target: Option<&'a str>,
+    pub(crate) outbound: Outbound<'a>,
+    /// JSON text of the client's capabilities, for modern servers.
+    pub(crate) capabilities: &'a [u8],
+    pub(crate) params: &'a [(&'a str, String)],
+    pub(crate) channel: Option<Arc<dyn ClientChannel>>,
+    pub(crate) sink: Option<Arc<dyn ResponseSink>>,
+    /// The requester's identity; `None` for the connection's owner.
+    pub(crate) assertion: Option<Arc<dyn IdentityAssertion>>,
+    pub(crate) tool: Option<Arc<ToolMetrics>>,
+    /// Longest silent processing; `None` for requests that stay open or answer elsewhere.
+    pub(crate) limit: Option<Duration>,
+}
+
+impl<'a> Ask<'a> {
+    pub(crate) fn own(method: Method, replaced: &'a [(Key, Option<Vec<u8>>)]) -> Self {
+        Self {
+            id: None,
+            method,
+            target: None,
+            outbound: Outbound { replaced, ..Outbound::default() },
+            capabilities: b"{}",
+            params: &[],
+            channel: None,
+            sink: None,
+            assertion: None,
+            tool: None,
+            limit: Some(DEFAULT_TIMEOUT),
+        }
+    }
 }
 
 /// A request, serialized for its transport.
@@ -123,7 +159,7 @@ impl Connection {
 
     /// Reports whether the connection has not ended, as far as detected.
     pub(crate) fn is_open(&self) -> bool {
-        !self.receiver.over.is_set() && matches!(&self.transport, ServerTransport::Http(_))
+        !self.receiver.over.initialized() && matches!(&self.transport, ServerTransport::Http(_))
             || matches!(&self.transport, ServerTransport::Duplex(d) if d.exchange.is_open())
     }
 
@@ -204,30 +240,25 @@ impl Connection {
         let unanswered = bounded.map(|limit| self.outstanding.begin(limit));
         async move {
             let answer = match written {
-                Written::Line(duplex, line) if method == Method::Listen => {
-                    duplex.listen(id, line).await
-                }
                 Written::Line(duplex, line) => {
-                    let is_cancellable = method != Method::Initialize;
-                    duplex.request(id, line, channel, assertion, is_cancellable).await
+                    let is_listen = method == Method::Listen;
+                    let role = if is_listen { Role::Listen } else { Role::Call(channel) };
+                    duplex.request(id, line, role, assertion, true).await
                 }
                 Written::Post(transport, message) => {
-                    let channel = channel.as_ref();
-                    let sink = sink.as_deref();
-                    let by = assertion.as_deref();
                     let post = Post {
                         id: Some(id),
                         message,
-                        channel,
-                        sink,
-                        assertion: by,
+                        channel: channel.as_ref(),
+                        sink: sink.as_deref(),
+                        assertion: assertion.as_deref(),
                         keeps_headers: false,
                     };
                     // Closing the stream does not cancel a call at a legacy server: it needs a
                     // notification.
-                    let told = (!modern && method != Method::Initialize).then_some(transport);
+                    let told = (!modern).then_some(transport);
                     let cancel =
-                        CancelOnDrop { transport: told, id, assertion: assertion.as_ref() };
+                        CancelOnDrop { transport: told, id, assertion: assertion.as_deref() };
                     post_for(transport, post, cancel).await
                 }
             };
@@ -314,7 +345,7 @@ impl Connection {
     }
 
     pub(crate) async fn close(&self, grace: Duration) {
-        self.receiver.over.set("the connection was closed".to_owned());
+        let _ = self.receiver.over.set("the connection was closed".to_owned());
         match &self.transport {
             ServerTransport::Http(transport) => {
                 drop(tokio::time::timeout(grace, transport.delete()).await)
@@ -333,9 +364,37 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         // Ends the tasks that follow its stream.
-        self.receiver.over.set("the connection is no longer used".to_owned());
+        let _ = self.receiver.over.set("the connection is no longer used".to_owned());
         if self.era() == Era::Legacy {
             self.receiver.metrics.session_ended(self.labels(), self.began.elapsed());
+        }
+    }
+}
+
+/// Adds `traceparent` and `tracestate` for a request in a trace.
+fn describe_trace(head: &mut PostHead, trace: Option<(&str, Option<&str>)>) {
+    let Some((parent, state)) = trace else { return };
+    head.add(meta::TRACEPARENT, parent.as_bytes());
+    if let Some(state) = state {
+        head.add(meta::TRACESTATE, state.as_bytes());
+    }
+}
+
+/// Adds the headers that describe a modern request. The version is sent with all requests of the
+/// connection.
+fn describe_request(
+    head: &mut PostHead,
+    method: &str,
+    target: Option<&str>,
+    params: &[(&str, String)],
+) {
+    head.add(modern::METHOD_HEADER, method.as_bytes());
+    if let Some(name) = target {
+        head.add(modern::NAME_HEADER, header::encode_value(name).as_bytes());
+    }
+    for (name, value) in params {
+        if HeaderName::from_bytes(name.as_bytes()).is_ok() {
+            head.add(name, value.as_bytes());
         }
     }
 }
@@ -419,7 +478,7 @@ struct CancelOnDrop<'a> {
     transport: Option<&'a Arc<HttpTransport>>,
     id: u64,
     /// The identity of the caller that gave up.
-    assertion: Option<&'a Arc<dyn IdentityAssertion>>,
+    assertion: Option<&'a dyn IdentityAssertion>,
 }
 
 impl Drop for CancelOnDrop<'_> {
@@ -429,7 +488,7 @@ impl Drop for CancelOnDrop<'_> {
         {
             let id = self.id.to_string();
             let text = outbound::cancelled(id.as_bytes(), "the caller is no longer waiting");
-            transport.notify(text.into(), self.assertion.map(|assertion| &**assertion));
+            transport.notify(text.into(), self.assertion);
         }
     }
 }

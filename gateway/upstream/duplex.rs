@@ -25,12 +25,12 @@ use scopeguard::guard;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::sync::Notify;
 
-use crate::call::{ClientChannel, IdentityAssertion};
+use crate::call::IdentityAssertion;
 use crate::failure::{Result, UpstreamError};
 use crate::incoming::{Inbox, Intake};
-use calls::Role;
 use line::Lines;
 
+pub(crate) use calls::Role;
 pub(crate) use exchange::{
     Bounds, Exchange, MessageQueue, Outgoing, QueuedMessage, count_outgoing,
 };
@@ -75,24 +75,6 @@ impl Duplex {
     /// connection's owner. Dropping the future withdraws a request of which nothing has been
     /// written; otherwise it sends a cancellation if `cancellable`.
     pub(crate) async fn request(
-        &self,
-        id: u64,
-        text: Bytes,
-        channel: Option<Arc<dyn ClientChannel>>,
-        assertion: Option<Arc<dyn IdentityAssertion>>,
-        cancellable: bool,
-    ) -> Result<Response> {
-        self.ask(id, text, Role::Call(channel), assertion, cancellable).await
-    }
-
-    /// Like [`Self::request`], for a request that stays open as long as the connection
-    /// (`subscriptions/listen`). It is not counted when a message of the server is attributed to
-    /// the only call in flight. Cancellable.
-    pub(crate) async fn listen(&self, id: u64, text: Bytes) -> Result<Response> {
-        self.ask(id, text, Role::Listen, None, true).await
-    }
-
-    async fn ask(
         &self,
         id: u64,
         text: Bytes,

@@ -21,6 +21,7 @@ use serde_json::Value;
 
 use crate::config::EraChoice;
 use crate::connection::{Peer, ServerTransport};
+use crate::duplex::Role;
 use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 use crate::http::{HttpTransport, Post, Posted, status_failure};
 use crate::status::{Stage, StageError};
@@ -44,13 +45,20 @@ enum Probe {
     Legacy,
     /// The response is not MCP: legacy, if it is an MCP server at all.
     Foreign(UpstreamError),
-    /// The child exited on receiving a modern request (servers on older SDKs do).
-    Gone,
-    /// Inconclusive, for the given reason.
-    Nothing(UpstreamError),
     /// Contradictory, or a refusal of the gateway's request; probed once more before giving up.
     Again(String),
-    Incompatible(String),
+    /// Inconclusive, or incompatible.
+    Failed(Box<HandshakeError>),
+}
+
+impl Probe {
+    fn failed(refused: impl Into<HandshakeError>) -> Self {
+        Self::Failed(Box::new(refused.into()))
+    }
+
+    fn incompatible(words: impl Into<String>) -> Self {
+        Self::failed(StageError::new(Stage::Handshake, words))
+    }
 }
 
 pub(crate) struct HandshakeError {
@@ -111,16 +119,11 @@ pub(crate) async fn open(
                     "the server supports legacy revisions only; set `era: auto` or `era: legacy`",
                 ));
             }
-            Probe::Gone => {
-                let words = "the server closed the connection on server/discover";
-                let mut refused = HandshakeError::new(Stage::Handshake, words);
-                refused.retry_legacy = choice == EraChoice::Auto;
-                return Err(refused);
+            Probe::Failed(mut refused) => {
+                refused.retry_legacy &= choice == EraChoice::Auto;
+                return Err(*refused);
             }
-            Probe::Nothing(failure) => return Err(failure.into()),
-            Probe::Again(words) | Probe::Incompatible(words) => {
-                return Err(HandshakeError::new(Stage::Handshake, words));
-            }
+            Probe::Again(words) => return Err(HandshakeError::new(Stage::Handshake, words)),
         }
     }
     let refused = match initialize(transport, intro).await {
@@ -145,14 +148,19 @@ async fn probe(transport: &ServerTransport, intro: &Introduction, id: u64) -> Pr
         ServerTransport::Duplex(duplex) => {
             let answer = tokio::time::timeout(
                 STDIO_PROBE_TIMEOUT,
-                duplex.request(id, text, None, None, false),
+                duplex.request(id, text, Role::Call(None), None, false),
             )
             .await;
             match answer {
                 Err(_) => Probe::Legacy,
                 Ok(Ok(response)) => judge_duplex(&response),
-                Ok(Err(failure)) if failure.kind == UpstreamErrorKind::Lost => Probe::Gone,
-                Ok(Err(failure)) => Probe::Nothing(failure),
+                // Servers on older SDKs exit on receiving a modern request.
+                Ok(Err(failure)) if failure.kind == UpstreamErrorKind::Lost => {
+                    let words = "the server closed the connection on server/discover";
+                    let refused = HandshakeError::new(Stage::Handshake, words);
+                    Probe::failed(HandshakeError { retry_legacy: true, ..refused })
+                }
+                Ok(Err(failure)) => Probe::failed(failure),
             }
         }
         ServerTransport::Http(transport) => {
@@ -165,7 +173,7 @@ async fn probe(transport: &ServerTransport, intro: &Introduction, id: u64) -> Pr
                 Err(failure) if failure.kind == UpstreamErrorKind::Garbage => {
                     Probe::Foreign(failure)
                 }
-                Err(failure) => Probe::Nothing(failure),
+                Err(failure) => Probe::failed(failure),
                 Ok(posted) => {
                     transport.note_refusal(&posted);
                     judge_http(&posted)
@@ -195,8 +203,8 @@ async fn post_in_time(transport: &Arc<HttpTransport>, post: Post<'_>) -> Result<
 /// specific to the modern era means legacy.
 fn judge_duplex(response: &Response) -> Probe {
     if response.text.len() > MAX_ANSWER {
-        return Probe::Incompatible(
-            "the server's response to server/discover is longer than 1 MiB".into(),
+        return Probe::incompatible(
+            "the server's response to server/discover is longer than 1 MiB",
         );
     }
     match &response.outcome {
@@ -208,12 +216,10 @@ fn judge_duplex(response: &Response) -> Probe {
 fn judge_http(posted: &Posted) -> Probe {
     match (&posted.response, posted.status.as_u16()) {
         (_, 401 | 403 | 407 | 408 | 429) | (None, 500..=u16::MAX) => {
-            Probe::Nothing(status_failure(posted, false))
+            Probe::failed(status_failure(posted, false))
         }
         (Some(response), _) => judge_duplex(response),
-        (None, 300..=399) => {
-            Probe::Incompatible("the server redirects; configure the target URL".into())
-        }
+        (None, 300..=399) => Probe::incompatible("the server redirects; configure the target URL"),
         (None, _) => Probe::Foreign(status_failure(posted, false)),
     }
 }
@@ -227,7 +233,7 @@ fn judge_versions(versions: &[String], modern: impl FnOnce(Revision) -> Probe) -
     match modern::common(versions) {
         Common::Modern(revision) => modern(revision),
         Common::Legacy => Probe::Legacy,
-        Common::None => Probe::Incompatible(format!(
+        Common::None => Probe::incompatible(format!(
             "the server supports none of the gateway's revisions, only {}",
             shown(versions)
         )),
@@ -239,7 +245,7 @@ fn judge_error(error: i64, data: Option<&[u8]>) -> Probe {
         code::UNSUPPORTED_VERSION => judge_versions(&modern::supported(data), |_| {
             Probe::Again("the server reports contradictory revisions".into())
         }),
-        code::HEADER_MISMATCH | code::MISSING_CAPABILITY => Probe::Incompatible(format!(
+        code::HEADER_MISMATCH | code::MISSING_CAPABILITY => Probe::incompatible(format!(
             "the server refused server/discover with {error}, an error of modern servers only"
         )),
         _ => Probe::Legacy,
@@ -247,12 +253,11 @@ fn judge_error(error: i64, data: Option<&[u8]>) -> Probe {
 }
 
 fn shown(versions: &[String]) -> String {
-    let mut shown: Vec<String> = Vec::new();
-    for version in versions.iter().take(5) {
+    let shown = versions.iter().take(5).map(|version| {
         let visible = version.chars().filter(|c| !c.is_control());
-        shown.push(visible.take(20).collect());
-    }
-    shown.join(", ")
+        visible.take(20).collect::<String>()
+    });
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 async fn initialize(
@@ -267,7 +272,7 @@ async fn initialize(
     let text = Bytes::from(text);
     let (response, session) = match transport {
         ServerTransport::Duplex(duplex) => {
-            (duplex.request(3, text, None, None, false).await?, None)
+            (duplex.request(3, text, Role::Call(None), None, false).await?, None)
         }
         ServerTransport::Http(transport) => {
             let message = transport.message(text, None);
@@ -312,12 +317,7 @@ async fn confirm(transport: &ServerTransport) {
     let text = Bytes::from(write::notification(Method::Initialized.as_str(), b"{}"));
     match transport {
         ServerTransport::Duplex(duplex) => drop(duplex.notify(text, None)),
-        ServerTransport::Http(transport) => {
-            let post = Post::note(transport.message(text, None));
-            if let Err(failure) = transport.post(post).await {
-                tracing::debug!(%failure, "notifications/initialized did not reach the server");
-            }
-        }
+        ServerTransport::Http(transport) => transport.deliver(transport.message(text, None)).await,
     }
 }
 

@@ -6,7 +6,8 @@ mod post;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU8;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -59,8 +60,8 @@ pub(crate) struct HttpTransport {
     base: ArcSwap<Base>,
     /// Present for a server with headers that are made for each request.
     identification: Option<Identification>,
-    /// The HTTP version of the last response.
-    version: AtomicU8,
+    /// Whether the last response was of HTTP/1.1.
+    is_http11: AtomicBool,
 }
 
 /// The headers of every request, and the head of a POST with them.
@@ -121,7 +122,7 @@ impl HttpTransport {
             questions: Arc::default(),
             base: ArcSwap::from_pointee(Base::new(&remote.origin, base)),
             identification,
-            version: AtomicU8::new(0),
+            is_http11: AtomicBool::new(false),
         }
     }
 
@@ -194,7 +195,7 @@ impl HttpTransport {
         let answered = self.origin.post(message, |head| read_head(head, keeps_headers));
         let (head, body) = answered.await?;
         self.inbox.heard();
-        self.note_version(head.version);
+        self.is_http11.store(head.version == Version::HTTP_11, Relaxed);
         let response = if head.media == Media::EventStream && head.status.is_success() {
             match id {
                 Some(id) => Some(Box::pin(self.follow(body, id, channel, assertion)).await?),
@@ -341,10 +342,8 @@ impl HttpTransport {
                     let answer = self.questions.answer(id, answer);
                     let transport = Arc::clone(self);
                     questions.spawn(async move {
-                        let Some(text) = answer.await else { return };
-                        let message = transport.message(text, None);
-                        if let Err(failure) = transport.post(Post::note(message)).await {
-                            tracing::debug!(%failure, "an answer did not reach the server");
+                        if let Some(text) = answer.await {
+                            transport.deliver(transport.message(text, None)).await;
                         }
                     });
                 }

@@ -68,21 +68,19 @@ impl Shared {
             None if era == Era::Modern => return,
             _ => {}
         }
-        if !state.wanted.swap(true, Ordering::AcqRel) {
-            state.begin.notify_one();
-        }
+        state.wanted.send_if_modified(|wanted| !std::mem::replace(wanted, true));
+        let mut settled = state.settled.subscribe();
         loop {
-            let settling = state.settling.notified();
             let changed = self.changed.notified();
             let hopeless = !matches!(
                 self.status.load().state,
                 UpstreamState::Pending | UpstreamState::Connected | UpstreamState::Unresponsive
             );
-            if hopeless || state.settled.load(Ordering::Acquire) {
+            if hopeless || *settled.borrow_and_update() {
                 return;
             }
             tokio::select! {
-                () = settling => {}
+                _ = settled.changed() => {}
                 () = changed => {}
             }
         }
@@ -100,9 +98,7 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
         state.settle();
         return std::future::pending().await;
     }
-    while !state.wanted.load(Ordering::Acquire) {
-        state.begin.notified().await;
-    }
+    let _ = state.wanted.subscribe().wait_for(|wanted| *wanted).await;
     let mut pause = FIRST_PAUSE;
     loop {
         let began = Instant::now();
@@ -167,7 +163,7 @@ async fn watch(shared: &Shared, probe: &Connection) -> String {
             rereading.wait().await;
         };
         tokio::select! {
-            words = probe.receiver.over.wait() => return words,
+            words = probe.receiver.over.wait() => return words.clone(),
             words = probe.exit() => return words,
             () = due => {}
         }

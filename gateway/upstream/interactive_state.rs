@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::catalog::{Catalog, ListKind};
 use crate::connection::{CLOSE_GRACE_PERIOD, Connection};
@@ -14,13 +14,12 @@ use crate::connection::{CLOSE_GRACE_PERIOD, Connection};
 /// The progress and results of the probe connection.
 #[derive(Default)]
 pub(crate) struct InteractiveState {
-    pub(crate) wanted: AtomicBool,
-    pub(crate) begin: Notify,
+    /// Whether a client needs the items.
+    pub(crate) wanted: watch::Sender<bool>,
     /// Whether the server is modern but also speaks legacy, which interactive legacy clients use.
     pub(crate) dual: AtomicBool,
     /// Whether the items were read, or cannot be read now.
-    pub(crate) settled: AtomicBool,
-    pub(crate) settling: Notify,
+    pub(crate) settled: watch::Sender<bool>,
     /// Requests another read of the lists.
     pub(crate) stale: Arc<Notify>,
     pub(crate) probe: Mutex<Option<Arc<Connection>>>,
@@ -42,7 +41,7 @@ impl InteractiveState {
     pub(crate) fn forget(&self) {
         *self.plain.lock() = None;
         *self.full.lock() = None;
-        self.settled.store(false, Ordering::Release);
+        self.settled.send_replace(false);
     }
 
     pub(crate) fn is_dual(&self) -> bool {
@@ -66,8 +65,7 @@ impl InteractiveState {
     }
 
     pub(crate) fn settle(&self) {
-        self.settled.store(true, Ordering::Release);
-        self.settling.notify_waiters();
+        self.settled.send_replace(true);
     }
 
     pub(crate) async fn end(&self) {

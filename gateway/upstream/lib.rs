@@ -62,6 +62,7 @@ pub use status::{
     BreakerState, ListFailure, Peer, Stage, StageError, Stats, Status, UNREADABLE_LISTS,
     UpstreamState,
 };
+pub use topics::Topic;
 
 use std::sync::Arc;
 
@@ -129,40 +130,18 @@ pub trait Upstream: Send + Sync + 'static {
         Box::pin(std::future::ready(()))
     }
 
-    /// Subscribes to changes of a resource (the server's own URI), on the connection that the
-    /// caller's calls use: servers keep subscriptions per session. On the shared connection
+    /// Subscribes to updates of a resource, on the connection that the caller's calls use (servers
+    /// keep subscriptions per session), or of a caller's task. On the shared connection
     /// subscriptions are counted, so that the server receives one request.
     fn subscribe<'a>(
         &'a self,
-        uri: &'a str,
+        topic: &'a Topic,
         caller: &'a Caller,
         identity: CallerIdentity<'a>,
     ) -> BoxFuture<'a, Result<Subscription, UpstreamError>>;
 
     /// Cancels a subscription made by [`Self::subscribe`].
-    fn unsubscribe<'a>(&'a self, uri: &'a str, given: Subscription) -> BoxFuture<'a, ()>;
-
-    /// Subscribes to updates of a caller's task (own id, tasks extension); counted as in
-    /// [`Self::subscribe`].
-    fn watch_task<'a>(
-        &'a self,
-        _id: &'a str,
-        _identity: CallerIdentity<'a>,
-    ) -> BoxFuture<'a, Result<(), UpstreamError>> {
-        Box::pin(std::future::ready(Err(UpstreamError::new(
-            UpstreamErrorKind::Garbage,
-            "the server does not support tasks",
-        ))))
-    }
-
-    /// Cancels a subscription made by [`Self::watch_task`].
-    fn unwatch_task<'a>(
-        &'a self,
-        _id: &'a str,
-        _identity: CallerIdentity<'a>,
-    ) -> BoxFuture<'a, ()> {
-        Box::pin(std::future::ready(()))
-    }
+    fn unsubscribe<'a>(&'a self, topic: &'a Topic, given: Subscription) -> BoxFuture<'a, ()>;
 
     /// Reads the part of the catalog that is offered only to interactive clients of this era,
     /// unless it has been read. Returns when it is available, or cannot be read now.

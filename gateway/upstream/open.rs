@@ -11,7 +11,7 @@ use lockgate_admission::spawn;
 use lockgate_egress::{self as egress, Connector};
 use lockgate_text::json;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, SetOnce};
 
 use crate::call::Identification;
 use crate::config::{Config, EraChoice, Transport};
@@ -22,7 +22,7 @@ use crate::handshake::{HandshakeError, Introduction};
 use crate::http::{HttpTransport, Remote};
 use crate::incoming::{Inbox, Intake};
 use crate::own_lists::OwnState;
-use crate::receiver::{Acknowledgements, Behind, LastHeard, Over, Pace, Receiver};
+use crate::receiver::{Acknowledgements, Behind, LastHeard, Pace, Receiver};
 use crate::shared::Shared;
 use crate::status::{Stage, StageError};
 use crate::{handshake, process, sse};
@@ -112,7 +112,7 @@ async fn open_there(shared: &Shared, behind: Behind) -> Result<Connection, Hands
         own_lists: OwnState::default(),
         behind,
         modern: AtomicBool::new(false),
-        over: Over::default(),
+        over: SetOnce::new(),
         acknowledgements: Acknowledgements::default(),
         logged: Pace::default(),
         task_news: Pace::default(),
@@ -238,7 +238,7 @@ pub(crate) async fn follow_session(connection: &Arc<Connection>) {
     let transport = Arc::clone(transport);
     let opened = Arc::new(Notify::new());
     let tell = Arc::clone(&opened);
-    let over = connection.receiver.over.clone();
+    let receiver = Arc::clone(&connection.receiver);
     let followed = Arc::downgrade(connection);
     spawn(async move {
         tokio::select! {
@@ -251,10 +251,10 @@ pub(crate) async fn follow_session(connection: &Arc<Connection>) {
             }) => {
                 tell.notify_one();
                 if failure.kind == UpstreamErrorKind::SessionLost {
-                    over.set(failure.words.to_string());
+                    let _ = receiver.over.set(failure.words.to_string());
                 }
             }
-            _ = over.wait() => {}
+            _ = receiver.over.wait() => {}
         }
     });
     let _ = tokio::time::timeout(Duration::from_secs(1), opened.notified()).await;

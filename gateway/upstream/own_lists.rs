@@ -10,7 +10,7 @@ use arc_swap::ArcSwapOption;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::catalog::{Catalog, Item, ListHold, ListKind, ListMemory, NoRoom};
 
@@ -20,23 +20,23 @@ const ANNOUNCED: [ListKind; 3] = [ListKind::Tools, ListKind::Prompts, ListKind::
 /// Lists announced as changed since the lists were last read. Clients are notified once the lists
 /// have been read again, even if a list reads as before.
 #[derive(Default)]
-pub(crate) struct Announced(Mutex<[bool; ANNOUNCED.len()]>);
+pub(crate) struct Announced(Mutex<Vec<ListKind>>);
 
 impl Announced {
     pub(crate) fn add(&self, method: Method) {
-        let at = match method {
-            Method::ToolsChanged => 0,
-            Method::PromptsChanged => 1,
-            _ => 2,
+        let kind = match method {
+            Method::ToolsChanged => ListKind::Tools,
+            Method::PromptsChanged => ListKind::Prompts,
+            _ => ListKind::Resources,
         };
-        self.0.lock()[at] = true;
+        let mut kinds = self.0.lock();
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
     }
 
     pub(crate) fn take(&self) -> Vec<ListKind> {
-        let announced = std::mem::take(&mut *self.0.lock());
-        let kinds = ANNOUNCED.into_iter().zip(announced);
-        let announced_kinds = kinds.filter_map(|(kind, is_announced)| is_announced.then_some(kind));
-        announced_kinds.collect()
+        std::mem::take(&mut *self.0.lock())
     }
 }
 
@@ -143,11 +143,9 @@ pub(crate) struct OwnState {
     announced: Announced,
     /// The number of announced changes, and the number covered by the last read.
     changes: AtomicU64,
-    read: AtomicU64,
+    read: watch::Sender<u64>,
     /// Requests a read of the lists.
     stale: Notify,
-    /// Signals the end of a read.
-    settled: Notify,
 }
 
 impl OwnState {
@@ -157,7 +155,7 @@ impl OwnState {
     }
 
     fn is_pending(&self) -> bool {
-        self.read.load(Ordering::Acquire) < self.changes.load(Ordering::Acquire)
+        *self.read.borrow() < self.changes.load(Ordering::Acquire)
     }
 
     pub(crate) fn announce(&self, method: Method) {
@@ -181,13 +179,7 @@ impl OwnState {
     /// Waits until all changes announced so far have been read.
     pub(crate) async fn settle(&self) {
         let wanted = self.changes.load(Ordering::Acquire);
-        loop {
-            let settled = self.settled.notified();
-            if self.read.load(Ordering::Acquire) >= wanted {
-                return;
-            }
-            settled.await;
-        }
+        let _ = self.read.subscribe().wait_for(|read| *read >= wanted).await;
     }
 
     /// Returns the announced kinds and the number of changes so far.
@@ -206,8 +198,7 @@ impl OwnState {
     }
 
     pub(crate) fn set_read(&self, until: u64) {
-        self.read.store(until, Ordering::Release);
-        self.settled.notify_waiters();
+        self.read.send_replace(until);
     }
 }
 

@@ -5,7 +5,7 @@
 mod guard;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -255,12 +255,10 @@ fn in_words(status: ExitStatus) -> String {
 fn inherited(
     all: impl Iterator<Item = (OsString, OsString)>,
 ) -> impl Iterator<Item = (OsString, OsString)> {
-    all.filter(|(name, _)| is_inherited(name))
-}
-
-fn is_inherited(name: &OsStr) -> bool {
-    let Some(name) = name.to_str() else { return false };
-    INHERITED.contains(&name) || name.starts_with("LC_")
+    all.filter(|(name, _)| {
+        let name = name.to_str();
+        name.is_some_and(|name| INHERITED.contains(&name) || name.starts_with("LC_"))
+    })
 }
 
 /// Returns why a directory cannot be used as working directory, if it cannot.

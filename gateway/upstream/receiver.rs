@@ -38,7 +38,8 @@ pub(crate) struct Receiver {
     pub(crate) behind: Behind,
     /// Whether the server speaks the modern era, as far as detected.
     pub(crate) modern: AtomicBool,
-    pub(crate) over: Over,
+    /// Set once the connection has ended, with the reason.
+    pub(crate) over: SetOnce<String>,
     pub(crate) acknowledgements: Acknowledgements,
     /// Rates of the notifications that are matched against all clients.
     pub(crate) logged: Pace,
@@ -119,6 +120,11 @@ impl Behind {
         }
     }
 
+    /// Returns the mark of subscriptions on the connection.
+    pub(crate) fn subscription(&self) -> Subscription {
+        self.session_key().map_or(Subscription::Shared, Subscription::Session)
+    }
+
     /// Asks the client of the only running call, or else the session, on behalf of `server`.
     async fn ask(
         &self,
@@ -143,27 +149,7 @@ impl Behind {
 }
 
 /// Receivers of listen acknowledgements, by request id.
-pub(crate) type Acknowledgements = Arc<Mutex<HashMap<u64, oneshot::Sender<BTreeSet<Topic>>>>>;
-
-/// A one-time signal that a connection has ended, with the reason.
-#[derive(Clone, Default)]
-pub(crate) struct Over(Arc<SetOnce<String>>);
-
-impl Over {
-    /// Reports the end; the first reason stays.
-    pub(crate) fn set(&self, words: String) {
-        let _ = self.0.set(words);
-    }
-
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.initialized()
-    }
-
-    /// Waits for the end and returns the reason.
-    pub(crate) async fn wait(&self) -> String {
-        self.0.wait().await.clone()
-    }
-}
+pub(crate) type Acknowledgements = Mutex<HashMap<u64, oneshot::Sender<BTreeSet<Topic>>>>;
 
 impl Inbox for Receiver {
     fn notification(&self, note: Request, running: Option<Arc<dyn ClientChannel>>) {
@@ -174,11 +160,11 @@ impl Inbox for Receiver {
         }
         match note.method {
             Method::ToolsChanged | Method::PromptsChanged | Method::ResourcesChanged => {
-                match &self.behind {
-                    Behind::Session(..) => self.announce_own(note.method),
-                    Behind::Anybody | Behind::SingleClient(_) | Behind::Nobody => {
-                        self.announced.add(note.method);
-                    }
+                if let Behind::Session(..) = &self.behind {
+                    self.own_lists.announce(note.method);
+                    self.note_own_lists();
+                } else {
+                    self.announced.add(note.method);
                 }
                 // Also on a client's connection: the server may have no stream on which the
                 // shared connection would receive changes that concern all clients.
@@ -265,23 +251,15 @@ impl Inbox for Receiver {
     }
 
     fn closed(&self, words: String) {
-        self.over.set(words);
+        let _ = self.over.set(words);
     }
 }
 
 impl Receiver {
     /// Reports that a resource has changed, or may have while notifications were missed.
     pub(crate) fn tell_updated(&self, uri: String) {
-        let session = self.behind.session_key();
-        let on = session.map_or(Subscription::Shared, Subscription::Session);
-        let server = self.id.clone();
-        let _ = self.events.send(Event::Updated { server, uri, on });
-    }
-
-    /// Marks a list of the connection's only client as changed.
-    fn announce_own(&self, method: Method) {
-        self.own_lists.announce(method);
-        self.note_own_lists();
+        let on = self.behind.subscription();
+        let _ = self.events.send(Event::Updated { server: self.id.clone(), uri, on });
     }
 
     /// Notes with the client session that it may have its own lists at this server.

@@ -117,7 +117,7 @@ impl Shared {
     /// Reports whether calls, subscriptions, sessions or tasks use the server.
     fn is_in_use(&self) -> bool {
         self.has_shared_calls()
-            || !self.wanted.is_empty()
+            || self.topics.are_shared()
             || !self.sessions.is_empty()
             || self.now_ms() < self.tasks_until.load(Ordering::Relaxed)
     }

@@ -32,7 +32,7 @@ use crate::own_lists::Announced;
 use crate::receiver::{LastHeard, SingleClient};
 use crate::session_connections::Sessions;
 use crate::status::{ListFailure, StageError, Status, UpstreamState};
-use crate::topics::{SessionTopics, WantedTopics};
+use crate::topics::Topics;
 use crate::{Event, Events};
 
 /// Resources shared by the clients of all servers.
@@ -97,8 +97,7 @@ pub(crate) struct Shared {
     pub(crate) breaker: Breaker,
     pub(crate) calls: Arc<ConcurrencyLimit>,
     pub(crate) sessions: Sessions,
-    pub(crate) wanted: WantedTopics,
-    pub(crate) session_topics: SessionTopics,
+    pub(crate) topics: Topics,
     pub(crate) interactive: InteractiveState,
     /// When `around.memory` last received the lists, in ms since `epoch`; 0 before.
     pub(crate) kept_at: AtomicU64,
@@ -202,8 +201,7 @@ impl Shared {
             breaker: Breaker::new(config.breaker.clone()),
             calls: ConcurrencyLimit::new(bounds, Charge::Turns, Some(part)),
             sessions: Sessions::default(),
-            wanted: WantedTopics::default(),
-            session_topics: SessionTopics::default(),
+            topics: Topics::default(),
             interactive: InteractiveState::default(),
             kept_at: AtomicU64::new(0),
             woken: Notify::new(),
@@ -355,22 +353,18 @@ const MIN_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The same as a multiple of the failed attempt's duration, however many calls arrive.
 const RETRY_FACTOR: u32 = 2;
 
+#[derive(Default)]
 pub(crate) struct Recovery {
     wanted: Notify,
     state: Mutex<Attempts>,
 }
 
+#[derive(Default)]
 struct Attempts {
     failed: u64,
     /// When the next attempt starts by itself, and the earliest time on behalf of a call; `None`
     /// during an attempt.
     next: Option<(time::Instant, time::Instant)>,
-}
-
-impl Default for Recovery {
-    fn default() -> Self {
-        Self { wanted: Notify::new(), state: Mutex::new(Attempts { failed: 0, next: None }) }
-    }
 }
 
 impl Recovery {

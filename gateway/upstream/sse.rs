@@ -53,31 +53,27 @@ pub(crate) async fn connect(
     let response = origin.send(get).await?;
     let status = response.status();
     if !status.is_success() {
-        return Err(refuse(&response, identification.as_ref()));
+        if let Some(identification) = &identification {
+            identification.note_refusal(status, response.headers());
+        }
+        return Err(read_status(status));
     }
     if !is_event_stream(response.headers()) {
-        return Err(UpstreamError::new(
-            UpstreamErrorKind::Garbage,
-            "the server's response is not an event stream",
-        ));
+        return Err(UpstreamError::garbage("the server's response is not an event stream"));
     }
     let mut stream =
         EventReader::new(response.into_body(), bounds.message_bytes, &intake.budget, &inbox);
     let Ok(first) = timeout(ENDPOINT_WAIT, next_event(&mut stream)).await else {
-        return Err(UpstreamError::new(
-            UpstreamErrorKind::Timeout,
-            "the server opened an event stream but sent no endpoint",
-        ));
+        let words = "the server opened an event stream but sent no endpoint";
+        return Err(UpstreamError::timeout(words));
     };
     let endpoint = match first {
         Ok(Some(event)) => endpoint(url, &event)?,
         Ok(None) => {
-            return Err(UpstreamError::new(
-                UpstreamErrorKind::Lost,
-                "the event stream closed before the endpoint was sent",
-            ));
+            let words = "the event stream closed before the endpoint was sent";
+            return Err(UpstreamError::lost(words));
         }
-        Err(ended) => return Err(UpstreamError::new(UpstreamErrorKind::Lost, ended.words)),
+        Err(ended) => return Err(UpstreamError::lost(ended.words)),
     };
     let mut headers = headers.clone();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -86,17 +82,6 @@ pub(crate) async fn connect(
     exchange.spawn(run(posts, origin.clone(), endpoint, headers, identification, exchange.clone()));
     exchange.spawn(read(stream, exchange.clone()));
     Ok(Arc::new(Duplex { exchange, name: "sse" }))
-}
-
-/// Returns the error for a refused stream.
-fn refuse<B>(
-    response: &http::Response<B>,
-    identification: Option<&Identification>,
-) -> UpstreamError {
-    if let Some(identification) = identification {
-        identification.note_refusal(response.status(), response.headers());
-    }
-    read_status(response.status())
 }
 
 /// Parses the endpoint named by the first event.
@@ -117,15 +102,13 @@ fn endpoint(url: &Url, event: &Event) -> Result<Uri> {
         }
         Ok(endpoint) => return place(&endpoint),
     };
-    Err(UpstreamError::new(UpstreamErrorKind::Garbage, words))
+    Err(UpstreamError::garbage(words))
 }
 
 /// Returns the path and query, the only parts of a URL in a request line.
 fn place(url: &Url) -> Result<Uri> {
     let text = &url[Position::BeforePath..Position::AfterQuery];
-    text.parse().map_err(|_| {
-        UpstreamError::new(UpstreamErrorKind::Garbage, "the URL is not valid in a request")
-    })
+    text.parse().map_err(|_| UpstreamError::garbage("the URL is not valid in a request"))
 }
 
 /// Returns the next event with data.
@@ -247,7 +230,7 @@ async fn run(
             identification.add(message.headers_mut(), assertion.as_deref());
         }
         let Some(id) = id else {
-            if let Err(failure) = deliver_within(NOTIFICATION_TIMEOUT, &origin, message).await {
+            if let Err(failure) = deliver(NOTIFICATION_TIMEOUT, &origin, message).await {
                 tracing::debug!(%failure, "a notification or response was not delivered");
             }
             continue;
@@ -255,7 +238,7 @@ async fn run(
         let origin = origin.clone();
         let exchange = exchange.clone();
         running.spawn(async move {
-            if let Err(failure) = deliver_within(REQUEST_TIMEOUT, &origin, message).await {
+            if let Err(failure) = deliver(REQUEST_TIMEOUT, &origin, message).await {
                 exchange.fail(id, failure);
             }
         });
@@ -265,25 +248,23 @@ async fn run(
     exchange.end("the gateway closed the connection");
 }
 
-async fn deliver_within(wait: Duration, origin: &Origin, message: Request<Payload>) -> Result<()> {
-    let delivered = timeout(wait, deliver(origin, message)).await;
-    let words = "the server did not accept the message in time";
-    delivered.map_err(|_| UpstreamError::timeout(words))?
-}
-
 /// Posts a message; any 2xx status means accepted.
-async fn deliver(origin: &Origin, message: Request<Payload>) -> Result<()> {
-    let response = origin.send(message).await?;
-    let status = response.status();
-    // Read to its end, so that the connection can be reused.
-    let read = response.into_body().collect_limited(MAX_ACCEPTANCE).await;
-    if status.is_success() {
+async fn deliver(wait: Duration, origin: &Origin, message: Request<Payload>) -> Result<()> {
+    let delivery = async {
+        let response = origin.send(message).await?;
+        let status = response.status();
+        // Read to its end, so that the connection can be reused.
+        let read = response.into_body().collect_limited(MAX_ACCEPTANCE).await;
+        if !status.is_success() {
+            return Err(read_status(status));
+        }
         if let Err(error) = read {
             tracing::debug!(%error, "reading the body of a 2xx response failed");
         }
-        return Ok(());
-    }
-    Err(read_status(status))
+        Ok(())
+    };
+    let words = "the server did not accept the message in time";
+    timeout(wait, delivery).await.map_err(|_| UpstreamError::timeout(words))?
 }
 
 fn make_request(method: Method, uri: Uri, headers: &HeaderMap, text: Bytes) -> Request<Payload> {

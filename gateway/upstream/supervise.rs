@@ -27,7 +27,8 @@ use crate::receiver::Behind;
 use crate::refresh::{CARRIED, Rereading, refresh};
 use crate::shared::Shared;
 use crate::status::{self, Stage, StageError, UpstreamState};
-use crate::{Event, health, lists};
+use crate::topics::Topic;
+use crate::{health, lists};
 
 /// Pause before the first restart; doubles up to `MAX_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -41,19 +42,25 @@ const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs until the client is closed.
 pub(crate) async fn supervise(shared: Arc<Shared>) {
+    let _ = shared.closing.run_until_cancelled(keep_connected(&shared)).await;
+    let live = shared.live.swap(None);
+    *shared.place.lock() = None;
+    shared.interactive.end().await;
+    let all = shared.sessions.take().into_iter().chain(live);
+    let closing: Vec<_> =
+        all.map(|c| spawn(async move { c.close(CLOSE_GRACE_PERIOD).await })).collect();
+    for task in closing {
+        let _ = task.await;
+    }
+}
+
+async fn keep_connected(shared: &Arc<Shared>) {
     let mut failures = 0;
     loop {
-        tokio::select! {
-            () = shared.rest() => {}
-            () = shared.closing.cancelled() => break,
-        }
+        shared.rest().await;
         let recalled = shared.recall();
         let began = tokio::time::Instant::now();
-        let ended = tokio::select! {
-            ended = cycle(&shared) => ended,
-            () = shared.closing.cancelled() => break,
-        };
-        let Ended::Lost(refused) = ended else { continue };
+        let Ended::Lost(refused) = cycle(shared).await else { continue };
         shared.live.store(None);
         // The failure ends the wait of pending requests, which should find the stored lists.
         if let Some(recalled) = recalled {
@@ -69,22 +76,12 @@ pub(crate) async fn supervise(shared: Arc<Shared>) {
         let has_to_rest = tokio::select! {
             () = shared.recovery.wait() => false,
             () = shared.gives_way.notified() => true,
-            () = shared.closing.cancelled() => break,
         };
         if has_to_rest || shared.is_unused() {
             shared.begin_rest();
         } else {
             shared.set_status(|status| status.restarts += 1);
         }
-    }
-    let live = shared.live.swap(None);
-    *shared.place.lock() = None;
-    shared.interactive.end().await;
-    let all = shared.sessions.take().into_iter().chain(live);
-    let closing: Vec<_> =
-        all.map(|c| spawn(async move { c.close(CLOSE_GRACE_PERIOD).await })).collect();
-    for task in closing {
-        let _ = task.await;
     }
 }
 
@@ -174,7 +171,7 @@ async fn connect(shared: &Arc<Shared>) -> Result<Arc<Connection>, HandshakeError
     );
     if connection.era() == Era::Legacy {
         shared.known_legacy.store(true, Ordering::Relaxed);
-        shared.replay(&connection).await;
+        shared.renew_subscriptions(&connection).await;
         updated(shared);
     }
     shared.breaker.success();
@@ -256,7 +253,7 @@ async fn stay(shared: &Arc<Shared>, connection: &Arc<Connection>) -> String {
     let mut rereading = Rereading::new();
     loop {
         tokio::select! {
-            words = connection.receiver.over.wait() => return words,
+            words = connection.receiver.over.wait() => return words.clone(),
             words = connection.exit() => return words,
             words = &mut follow => return words,
             () = &mut interactive => {}
@@ -307,12 +304,8 @@ fn missed(shared: &Shared) {
 /// Reports all subscribed resources and tasks as updated, because notifications may have been
 /// missed.
 fn updated(shared: &Shared) {
-    for uri in shared.wanted.uris() {
-        let server = shared.id.clone();
-        shared.tell(Event::Updated { server, uri, on: Subscription::Shared });
-    }
-    for id in shared.wanted.tasks() {
-        shared.tell(Event::Task { server: shared.id.clone(), id });
+    for topic in shared.topics.on(Subscription::Shared) {
+        shared.tell(topic.updated(shared.id.clone(), Subscription::Shared));
     }
 }
 
@@ -325,12 +318,8 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
     let mut stood = false;
     loop {
         let (id, acknowledged) = connection.expect_acknowledgement();
-        let mut held = AbortOnDropHandle::new(spawn(hold(
-            Arc::clone(connection),
-            id,
-            shared.wanted.uris(),
-            shared.wanted.tasks(),
-        )));
+        let topics = shared.topics.on(Subscription::Shared);
+        let mut held = AbortOnDropHandle::new(spawn(hold(Arc::clone(connection), id, topics)));
         let got = tokio::select! {
             topics = acknowledged => topics.ok(),
             ended = &mut held => match ended {
@@ -342,7 +331,7 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
         };
         drop(old.take());
         if let Some(topics) = got {
-            shared.wanted.acknowledge(topics);
+            shared.topics.acknowledge(topics);
             match (stood, pause > FIRST_PAUSE) {
                 (true, true) => missed(shared),
                 (true, false) => {}
@@ -356,7 +345,7 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
         let ended = held.is_finished()
             || tokio::select! {
                 _ = &mut held => true,
-                () = shared.wanted.changed.notified() => false,
+                () = shared.topics.changed.notified() => false,
             };
         if ended {
             tokio::time::sleep(pause).await;
@@ -368,12 +357,14 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
 }
 
 /// Runs a listen stream until it ends. Returns `false` if the server refused it.
-async fn hold(
-    connection: Arc<Connection>,
-    id: u64,
-    uris: Vec<String>,
-    tasks: Vec<String>,
-) -> Result<bool> {
+async fn hold(connection: Arc<Connection>, id: u64, topics: Vec<Topic>) -> Result<bool> {
+    let (mut uris, mut tasks) = (Vec::new(), Vec::new());
+    for topic in topics {
+        match topic {
+            Topic::Resource(uri) => uris.push(uri),
+            Topic::Task(id) => tasks.push(id),
+        }
+    }
     let mut filter = json!({
         "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
         "resourceSubscriptions": uris,

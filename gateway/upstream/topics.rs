@@ -1,139 +1,118 @@
 //! Subscriptions of clients to the resources and tasks of a server, with reference counts.
 
-use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
+
+use crate::Event;
+use crate::call::{ServerId, Subscription};
 
 /// An object of a server with update notifications.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Topic {
-    /// A resource, by its URI.
+pub enum Topic {
+    /// A resource, by the server's own URI.
     Resource(String),
-    /// A task, by its id.
+    /// A task (tasks extension), by the server's own id.
     Task(String),
 }
 
-#[derive(Default)]
-pub(crate) struct WantedTopics {
-    counts: Mutex<BTreeMap<Topic, usize>>,
-    /// Signals a change of the set of topics: the listen stream has to be replaced.
-    pub(crate) changed: Notify,
-    acknowledged: Mutex<BTreeSet<Topic>>,
-    pub(crate) news: Notify,
-}
-
-impl WantedTopics {
-    pub(crate) fn uris(&self) -> Vec<String> {
-        self.list(|topic| if let Topic::Resource(uri) = topic { Some(uri) } else { None })
-    }
-
-    pub(crate) fn tasks(&self) -> Vec<String> {
-        self.list(|topic| if let Topic::Task(id) = topic { Some(id) } else { None })
-    }
-
-    fn list(&self, name: impl Fn(&Topic) -> Option<&String>) -> Vec<String> {
-        let counts = self.counts.lock();
-        let names = counts.keys().filter_map(|topic| name(topic).cloned());
-        names.collect()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.counts.lock().is_empty()
-    }
-
-    /// Records the topics that a modern server has acknowledged.
-    pub(crate) fn acknowledge(&self, topics: BTreeSet<Topic>) {
-        *self.acknowledged.lock() = topics;
-        self.news.notify_waiters();
-    }
-
-    pub(crate) fn is_acknowledged(&self, topic: &Topic) -> bool {
-        self.acknowledged.lock().contains(topic)
-    }
-
-    pub(crate) fn add(&self, topic: &Topic) -> bool {
-        add(&mut self.counts.lock(), topic.clone())
-    }
-
-    pub(crate) fn remove(&self, topic: &Topic) -> bool {
-        let mut counts = self.counts.lock();
-        let is_last = remove(&mut counts, topic);
-        if is_last {
-            // A new subscription waits for its own acknowledgement.
-            self.acknowledged.lock().remove(topic);
+impl Topic {
+    /// Returns the event of an update, as reported on this connection.
+    pub fn updated(self, server: ServerId, on: Subscription) -> Event {
+        match self {
+            Self::Resource(uri) => Event::Updated { server, uri, on },
+            Self::Task(id) => Event::Task { server, id },
         }
-        is_last
     }
 }
 
-/// Counts a subscription. Returns whether it is the first to this topic.
-fn add<K: Ord>(counts: &mut BTreeMap<K, usize>, topic: K) -> bool {
-    let count = counts.entry(topic).or_default();
-    *count += 1;
-    *count == 1
+/// The subscriptions on each connection.
+#[derive(Default)]
+pub(crate) struct Topics {
+    connections: Mutex<HashMap<Subscription, Counts>>,
+    /// Signals a change on the shared connection: its listen stream has to be replaced.
+    pub(crate) changed: Notify,
+    /// The topics that a modern server has acknowledged.
+    acknowledged: watch::Sender<BTreeSet<Topic>>,
 }
 
-/// Counts a subscription less. Returns whether it was the last to this topic.
-fn remove<K: Ord + Borrow<Q>, Q: Ord + ?Sized>(counts: &mut BTreeMap<K, usize>, topic: &Q) -> bool {
-    let Some(count) = counts.get_mut(topic) else { return false };
-    *count -= 1;
-    *count == 0 && counts.remove(topic).is_some()
-}
-
-/// Resource subscriptions of sessions with their own connection, by session.
 #[derive(Default)]
-pub(crate) struct SessionTopics(Mutex<HashMap<u64, OfSession>>);
-
-#[derive(Default)]
-struct OfSession {
-    counts: BTreeMap<String, usize>,
+struct Counts {
+    topics: BTreeMap<Topic, usize>,
     /// Cancelled when no subscriptions are left.
     over: CancellationToken,
 }
 
-/// The effect of a new subscription on its session.
+/// The effect of a new subscription on its connection.
 pub(crate) struct Added {
-    /// Whether it is the session's first subscription to the resource.
-    pub(crate) first: bool,
-    /// Present for the session's first subscription. Cancelled when none are left.
+    /// Whether it is the first to this topic.
+    pub(crate) is_first: bool,
+    /// Present for the connection's first subscription. Cancelled when none are left.
     pub(crate) begun: Option<CancellationToken>,
 }
 
-impl SessionTopics {
-    pub(crate) fn add(&self, session: u64, uri: &str) -> Added {
-        let mut all = self.0.lock();
-        let topics = all.entry(session).or_default();
-        let begun = topics.counts.is_empty().then(|| topics.over.clone());
-        Added { first: add(&mut topics.counts, uri.to_owned()), begun }
+impl Topics {
+    pub(crate) fn add(&self, on: Subscription, topic: &Topic) -> Added {
+        let mut connections = self.connections.lock();
+        let counts = connections.entry(on).or_default();
+        let begun = counts.topics.is_empty().then(|| counts.over.clone());
+        let count = counts.topics.entry(topic.clone()).or_default();
+        *count += 1;
+        Added { is_first: *count == 1, begun }
     }
 
-    /// Removes a subscription. Returns true if the session has no other subscription to the
-    /// resource.
-    pub(crate) fn remove(&self, session: u64, uri: &str) -> bool {
-        let mut all = self.0.lock();
-        let Some(topics) = all.get_mut(&session) else { return false };
-        if !remove(&mut topics.counts, uri) {
+    /// Removes a subscription. Returns whether it was the connection's last to this topic.
+    pub(crate) fn remove(&self, on: Subscription, topic: &Topic) -> bool {
+        let mut connections = self.connections.lock();
+        let Some(counts) = connections.get_mut(&on) else { return false };
+        let Some(count) = counts.topics.get_mut(topic) else { return false };
+        *count -= 1;
+        if *count > 0 {
             return false;
         }
-        if topics.counts.is_empty() {
-            topics.over.cancel();
-            all.remove(&session);
+        counts.topics.remove(topic);
+        if counts.topics.is_empty() {
+            counts.over.cancel();
+            connections.remove(&on);
+        }
+        if on == Subscription::Shared {
+            // A new subscription waits for its own acknowledgement.
+            self.acknowledged.send_modify(|acknowledged| {
+                acknowledged.remove(topic);
+            });
         }
         true
     }
 
-    pub(crate) fn uris(&self, session: u64) -> Vec<String> {
-        let all = self.0.lock();
-        let Some(topics) = all.get(&session) else { return Vec::new() };
-        topics.counts.keys().cloned().collect()
+    /// Returns the topics on a connection.
+    pub(crate) fn on(&self, on: Subscription) -> Vec<Topic> {
+        let connections = self.connections.lock();
+        let counts = connections.get(&on);
+        counts.map(|counts| counts.topics.keys().cloned().collect()).unwrap_or_default()
     }
 
+    /// Reports whether there are subscriptions on the shared connection.
+    pub(crate) fn are_shared(&self) -> bool {
+        self.connections.lock().contains_key(&Subscription::Shared)
+    }
+
+    /// Removes the subscriptions of a session that has ended.
     pub(crate) fn forget(&self, session: u64) {
-        if let Some(topics) = self.0.lock().remove(&session) {
-            topics.over.cancel();
+        if let Some(counts) = self.connections.lock().remove(&Subscription::Session(session)) {
+            counts.over.cancel();
         }
+    }
+
+    /// Records the topics that a modern server has acknowledged.
+    pub(crate) fn acknowledge(&self, topics: BTreeSet<Topic>) {
+        self.acknowledged.send_replace(topics);
+    }
+
+    /// Waits until a modern server has acknowledged the topic.
+    pub(crate) async fn acknowledged(&self, topic: &Topic) {
+        let mut acknowledged = self.acknowledged.subscribe();
+        let _ = acknowledged.wait_for(|known| known.contains(topic)).await;
     }
 }

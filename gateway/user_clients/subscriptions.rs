@@ -1,22 +1,82 @@
 //! Subscriptions to resources and tasks: each is made with the account of its caller, and its
 //! updates are for this caller alone. They outlast a change of the account.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lockgate_accounts::Holder;
 use lockgate_admission::spawn;
 use lockgate_upstream::{
-    CallerIdentity, Client, Event, ServerId, Subscription, Upstream, UpstreamError,
+    Caller, CallerIdentity, Client, Event, ServerId, Subscription, Topic, Upstream, UpstreamError,
     UpstreamErrorKind,
 };
+use parking_lot::Mutex;
 
-use super::watches::Topic;
 use super::{OpenClients, UserClient, UserClients};
 
 /// Number of clients with which a new subscription is tried, if its user connects other accounts
 /// meanwhile.
 const MAX_CLIENTS: usize = 3;
+
+/// The number of the next holder with subscriptions, at any server.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// The holders with subscriptions on their shared connections, whether or not an account is
+/// connected.
+#[derive(Default)]
+pub(super) struct Watches(Mutex<HashMap<Holder, Watch>>);
+
+struct Watch {
+    number: u64,
+    /// Once for each subscription, with its caller.
+    topics: Vec<WatchedTopic>,
+}
+
+pub(super) type WatchedTopic = (Topic, Caller);
+
+impl Watches {
+    /// Returns the number of a holder with subscriptions.
+    pub(super) fn number(&self, holder: &Holder) -> Option<u64> {
+        self.0.lock().get(holder).map(|watch| watch.number)
+    }
+
+    /// Returns the subscriptions of a holder.
+    fn of(&self, holder: &Holder) -> Vec<WatchedTopic> {
+        self.0.lock().get(holder).map(|watch| watch.topics.clone()).unwrap_or_default()
+    }
+
+    /// Adds a subscription, and returns the holder's number; `None` if the same user has
+    /// subscriptions with `max` other access tokens.
+    fn add(&self, holder: &Holder, topic: WatchedTopic, max: usize) -> Option<u64> {
+        let mut all = self.0.lock();
+        let others = all.keys().filter(|other| other.is_same_user(holder));
+        if !all.contains_key(holder) && others.count() >= max {
+            return None;
+        }
+        let watch = all.entry(holder.clone()).or_insert_with(|| Watch {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            topics: Vec::new(),
+        });
+        watch.topics.push(topic);
+        Some(watch.number)
+    }
+
+    /// Removes a subscription of the holder with this number. Returns the holder.
+    fn remove(&self, number: u64, topic: &Topic) -> Option<Holder> {
+        let mut all = self.0.lock();
+        let (holder, watch) = all.iter_mut().find(|(_, watch)| watch.number == number)?;
+        let at = watch.topics.iter().position(|(known, _)| known == topic)?;
+        watch.topics.swap_remove(at);
+        let is_last = watch.topics.is_empty();
+        let holder = holder.clone();
+        if is_last {
+            all.remove(&holder);
+        }
+        Some(holder)
+    }
+}
 
 impl UserClients {
     /// Makes a subscription with the client of the caller's account, and adds it; both again if the
@@ -24,13 +84,14 @@ impl UserClients {
     /// of the connections is refused.
     pub(super) async fn watch(
         &self,
-        topic: Topic,
+        topic: &Topic,
+        caller: &Caller,
         identity: CallerIdentity<'_>,
     ) -> Result<Subscription, UpstreamError> {
         let holder = &self.holder_of(identity)?;
         for _ in 0..MAX_CLIENTS {
             let user = self.find(holder).await?;
-            let made = topic.subscribe(&user.client, identity).await;
+            let made = user.client.subscribe(topic, caller, identity).await;
             let added = {
                 // The lock makes this one step for `take`.
                 let open = self.open.lock();
@@ -40,7 +101,8 @@ impl UserClients {
                 match &made {
                     Ok(Subscription::Shared) => {
                         let connections = self.listing.config().limits.client_connections;
-                        self.watches.add(holder, topic.clone(), connections.div_ceil(2))
+                        let topic = (topic.clone(), caller.clone());
+                        self.watches.add(holder, topic, connections.div_ceil(2))
                     }
                     _ => None,
                 }
@@ -48,7 +110,7 @@ impl UserClients {
             return match (made, added) {
                 (Ok(Subscription::Shared), Some(number)) => Ok(Subscription::Account(number)),
                 (Ok(Subscription::Shared), None) => {
-                    topic.unsubscribe(&user.client, identity).await;
+                    user.client.unsubscribe(topic, Subscription::Shared).await;
                     Err(too_many_tokens())
                 }
                 (Err(failure), _) if failure.kind == UpstreamErrorKind::NeedsAuth => {
@@ -63,26 +125,15 @@ impl UserClients {
     }
 
     /// Removes the client of a holder. Returns it and the holder's subscriptions.
-    pub(super) fn take(&self, holder: &Holder) -> (Option<Arc<UserClient>>, Vec<Topic>) {
+    pub(super) fn take(&self, holder: &Holder) -> (Option<Arc<UserClient>>, Vec<WatchedTopic>) {
         let mut open = self.open.lock();
         (open.remove(holder), self.watches.of(holder))
     }
 
-    pub(super) async fn unwatch_task_as(&self, id: &str, identity: CallerIdentity<'_>) {
-        let Ok(holder) = self.holder_of(identity) else { return };
-        if !self.watches.remove_of(&holder, |topic| topic.is_task(id)) {
-            return;
-        }
-        let user = self.open.lock().get(&holder).cloned();
-        if let Some(user) = user {
-            user.client.unwatch_task(id, identity).await;
-        }
-    }
-
-    pub(super) async fn unsubscribe_as(&self, uri: &str, given: Subscription) {
+    pub(super) async fn unsubscribe_as(&self, topic: &Topic, given: Subscription) {
         let clients: Vec<Arc<Client>> = match given {
             Subscription::Account(number) => {
-                let Some(holder) = self.watches.remove(number, uri) else { return };
+                let Some(holder) = self.watches.remove(number, topic) else { return };
                 let open = self.open.lock();
                 open.get(&holder).map(|user| Arc::clone(&user.client)).into_iter().collect()
             }
@@ -94,20 +145,20 @@ impl UserClients {
             other => other,
         };
         for client in clients {
-            client.unsubscribe(uri, given).await;
+            client.unsubscribe(topic, given).await;
         }
     }
 
     /// Subscribes again with another client of the holder.
-    pub(super) async fn renew(&self, holder: &Holder, client: &Client, topics: Vec<Topic>) {
+    pub(super) async fn renew(&self, holder: &Holder, client: &Client, topics: Vec<WatchedTopic>) {
         let identity = CallerIdentity {
             organisation: Some(&holder.organisation),
             issuer: &holder.issuer,
             subject: &holder.subject,
             access_token: None,
         };
-        for topic in topics {
-            if let Err(failure) = topic.subscribe(client, identity).await {
+        for (topic, caller) in topics {
+            if let Err(failure) = client.subscribe(&topic, &caller, identity).await {
                 tracing::debug!(server = self.slug(), %failure, "a subscription is not renewed");
             }
         }
@@ -117,14 +168,8 @@ impl UserClients {
     /// Reports the holder's resources and tasks as updated, because an update may have been missed.
     pub(super) fn tell_updated(&self, holder: &Holder) {
         let Some(number) = self.watches.number(holder) else { return };
-        for topic in self.watches.of(holder) {
-            let server = ServerId::of(self);
-            self.send(match topic {
-                Topic::Resource(uri, _) => {
-                    Event::Updated { server, uri, on: Subscription::Account(number) }
-                }
-                Topic::Task(id) => Event::Task { server, id },
-            });
+        for (topic, _) in self.watches.of(holder) {
+            self.send(topic.updated(ServerId::of(self), Subscription::Account(number)));
         }
     }
 
@@ -156,3 +201,6 @@ fn too_many_tokens() -> UpstreamError {
         users (servers.NAME.client_connections): end some, or use one token";
     UpstreamError::new(UpstreamErrorKind::ClientConnections, words)
 }
+
+#[cfg(test)]
+mod tests;

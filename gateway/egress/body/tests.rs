@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::scripted::{HOLD, config, origin, post, serve};
+use crate::tests::scripted::{HOLD, config, origin, post, serve};
 
 const STREAM: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";

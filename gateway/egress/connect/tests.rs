@@ -11,7 +11,7 @@ use url::Url;
 
 use super::*;
 use crate::pool::Origin;
-use crate::scripted::{answer, config, post};
+use crate::tests::scripted::{answer, config, post};
 
 fn addresses(texts: &[&str]) -> Vec<SocketAddr> {
     texts.iter().map(|text| SocketAddr::new(text.parse().unwrap(), 80)).collect()

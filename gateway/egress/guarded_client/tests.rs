@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::scripted::{config, serve};
 use crate::target::{Addresses, System};
+use crate::tests::scripted::{config, serve};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 

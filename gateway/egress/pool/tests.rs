@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::error::{Cause, ConnectError};
-use crate::scripted::{HOLD, config, origin, post, serve};
+use crate::tests::scripted::{HOLD, config, origin, post, serve};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const EMPTY: &str = "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n";

@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use url::Url;
 
 use super::*;
-use crate::scripted::config;
+use crate::tests::scripted::config;
 use crate::{Config, Connector, Policy, Target};
 
 type Authority = CertifiedIssuer<'static, KeyPair>;

@@ -98,7 +98,9 @@ impl<T: AsyncRead + AsyncWrite> AsyncWrite for HttpIo<T> {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut this = self.project();
         // HTTP/1 flushes when it has processed all input and has no pending output.
-        if this.state.awaits_answer() {
+        let awaits_answer = !this.state.http2.load(Ordering::Relaxed)
+            && this.state.active.load(Ordering::Relaxed) > 0;
+        if awaits_answer {
             this.half_close.poll(this.io.as_mut(), this.state, cx)?;
         }
         this.io.poll_flush(cx)
@@ -223,7 +225,7 @@ impl HalfClose {
             if !self.poll_end(io.as_mut(), cx)? {
                 return Ok(());
             }
-            if state.is_http10() {
+            if state.http10.load(Ordering::Relaxed) {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
             self.ended = Some(Box::new(Ended::new()));
@@ -232,8 +234,8 @@ impl HalfClose {
         while ended.timer.as_mut().poll(cx).is_ready() {
             ended.pause = (ended.pause * 2).min(MAX_PROBE_INTERVAL);
             ended.timer.as_mut().reset(Instant::now() + ended.pause);
-            if state.is_answering() {
-                state.request_comment();
+            if state.answering.load(Ordering::Relaxed) {
+                state.comment.store(true, Ordering::Relaxed);
                 cx.waker().wake_by_ref();
             } else if ended.interim.is_empty() {
                 ended.interim = INTERIM;

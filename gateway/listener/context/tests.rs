@@ -6,7 +6,7 @@ use http::HeaderValue;
 use http::header::AUTHORIZATION;
 
 use super::*;
-use crate::fake::{config, echo};
+use crate::tests::fake::{config, echo};
 
 /// Other paths for callers read credentials in the same way.
 #[tokio::test]

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use lockgate_proxy::transport::{Outgoing, Text};
+use lockgate_telemetry::Rejection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 
 use http::header::AUTHORIZATION;
 
 use super::*;
-use crate::fake::{
+use crate::tests::fake::{
     Running, config, echo, empty, fake, fake_within, message, plain, post, read_to, start,
 };
 
@@ -125,6 +126,17 @@ async fn every_rejection_has_its_status_and_an_error_without_id() {
     assert_eq!(status(&running.send(post("/mcp", "", &"x".repeat(1000))).await), 200);
     let allow = running.send(plain("PUT", "/mcp", "")).await;
     assert!(allow.contains("allow: POST, GET, DELETE, OPTIONS\r\n"), "{allow}");
+}
+
+#[tokio::test]
+async fn oversized_headers_are_counted() {
+    let handler = echo();
+    let running = start(config(), Arc::clone(&handler), GRACE).await;
+    let long = format!("x-long: {}\r\n", "x".repeat(2000));
+    assert_eq!(status(&running.send(post("/mcp", &long, "{}")).await), 431);
+    // The client has read the response before the connection's task ends.
+    running.stop().await;
+    assert_eq!(*handler.record_rejection.lock().unwrap(), [Rejection::HeadersTooLarge]);
 }
 
 #[tokio::test]

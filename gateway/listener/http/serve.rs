@@ -1,6 +1,5 @@
 //! Serves a connection: detects TLS and the HTTP version, then runs the protocol to its end.
 
-use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -151,27 +150,28 @@ where
 {
     let state = Arc::clone(&context.state);
     state.set_protocol(two);
-    let io = TokioIo::new(HttpIo::new(stream, Arc::clone(&state)));
+    let io = TokioIo::new(HttpIo::new(stream, state));
     let context = Arc::new(context);
+    let owner = Arc::clone(&context);
     let futures = Arc::clone(&app.futures);
     let service = service_fn(move |request| futures.run((Arc::clone(&context), request)));
     if two {
-        Box::pin(drive(app.two.serve_connection(io, service), state))
+        Box::pin(drive(app.two.serve_connection(io, service), owner))
     } else {
-        Box::pin(drive(app.one.serve_connection(io, service), state))
+        Box::pin(drive(app.one.serve_connection(io, service), owner))
     }
 }
 
 /// Polls a connection to its end, and starts its graceful shutdown on request.
-async fn drive<C>(mut connection: C, state: Arc<ConnectionState>)
+async fn drive<C>(mut connection: C, context: Arc<ConnectionContext>)
 where
-    C: GracefulConnection<Error: Display> + Unpin,
+    C: GracefulConnection<Error = hyper::Error> + Unpin,
 {
     let mut told = false;
     // A connection stays in its task.
     let waker = std::future::poll_fn(|cx| Poll::Ready(connection_waker(cx.waker()))).await;
     let ended = std::future::poll_fn(|_| {
-        if !told && state.close_reason() == CloseReason::Graceful {
+        if !told && context.state.close_reason() == CloseReason::Graceful {
             told = true;
             Pin::new(&mut connection).graceful_shutdown();
         }
@@ -179,6 +179,11 @@ where
     });
     if let Err(error) = ended.await {
         tracing::debug!(%error, "connection ended early");
+        // hyper has answered with 431.
+        if error.is_parse_too_large() {
+            let words = "the headers are too large (http.header_bytes)";
+            context.handler.record_rejection(Rejection::HeadersTooLarge, words.into());
+        }
     }
 }
 

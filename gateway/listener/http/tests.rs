@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::fake::{Running, config, echo, fake, message, plain, post, read_to, start};
+use crate::tests::fake::{Running, config, echo, fake, message, plain, post, read_to, start};
 use crate::tls;
 
 const GRACE: Duration = Duration::from_secs(5);

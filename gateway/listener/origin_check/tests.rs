@@ -10,7 +10,11 @@ fn gate(listen: &str, hosts: &[&str], origins: &[&str]) -> OriginCheck {
         origins: origins.iter().map(ToString::to_string).collect(),
         ..crate::HttpSettings::default()
     };
-    OriginCheck::new(&Config { listen: listen.parse().unwrap(), http, ..crate::fake::config() })
+    OriginCheck::new(&Config {
+        listen: listen.parse().unwrap(),
+        http,
+        ..crate::tests::fake::config()
+    })
 }
 
 fn ask(

@@ -11,7 +11,6 @@ use http_body::{Frame, SizeHint};
 use http_body_util::Full;
 
 use super::*;
-use crate::config::BodyLimits;
 
 /// A body of given chunks that may declare its length, hang or break at the end.
 struct Chunks {
@@ -58,14 +57,16 @@ struct Account {
 
 impl Account {
     fn new(bytes_per_connection: usize) -> Self {
-        let limits = BodyLimits {
-            rate: 2,
-            slow_per_connection: 1,
-            slow_per_principal: 10,
-            bytes_per_connection,
-            bytes_per_principal: 1000,
+        let settings = HttpSettings {
+            body_bytes: 0,
+            body_rate: 2,
+            slow_bodies_per_connection: 1,
+            slow_bodies_per_principal: 10,
+            unfinished_bytes_per_connection: bytes_per_connection,
+            unfinished_bytes_per_principal: 1000,
+            ..HttpSettings::default()
         };
-        Self { all: UnfinishedBodies::new(limits), connection: ConnectionUsage::default() }
+        Self { all: UnfinishedBodies::new(settings), connection: ConnectionUsage::default() }
     }
 
     fn bounds(&self, bytes: usize, time: u64) -> BodyBounds<'_> {
@@ -234,4 +235,64 @@ async fn one_slow_body_too_many_is_refused_after_a_second() {
     let too_many = ListenerError::ConnectionBodies { retry_after: Duration::from_secs(3) };
     assert!(refused.contains(&ListenerError::Slow) && refused.contains(&too_many), "{refused:?}");
     assert_eq!(began.elapsed().as_secs(), 4);
+}
+
+fn account() -> UnfinishedBodies {
+    UnfinishedBodies::new(HttpSettings {
+        body_bytes: 0,
+        slow_bodies_per_connection: 2,
+        slow_bodies_per_principal: 3,
+        unfinished_bytes_per_connection: 100,
+        unfinished_bytes_per_principal: 150,
+        ..HttpSettings::default()
+    })
+}
+
+const TIME: Duration = Duration::from_secs(30);
+
+#[tokio::test(start_paused = true)]
+async fn slow_bodies_are_bounded_per_connection_and_per_principal() {
+    let (all, one, two) = (account(), ConnectionUsage::default(), ConnectionUsage::default());
+    let mut bodies: Vec<_> = [(&one, 1), (&one, 1), (&one, 2)]
+        .map(|(connection, who)| all.begin(connection, who))
+        .into();
+    let slow = |body: &mut UnfinishedBody<'_>| body.mark_slow(Instant::now() + TIME);
+    for body in bodies.iter_mut().take(2) {
+        assert_eq!(slow(body), Ok(()));
+        tokio::time::advance(Duration::from_secs(5)).await;
+    }
+    // Ten of the first body's thirty seconds have passed.
+    let retry_after = Duration::from_secs(20);
+    assert_eq!(slow(&mut bodies[2]), Err(ListenerError::ConnectionBodies { retry_after }));
+    drop(bodies.pop());
+    let mut third = all.begin(&two, 1);
+    assert_eq!((slow(&mut third), slow(&mut third)), (Ok(()), Ok(())));
+    let mut fourth = all.begin(&two, 1);
+    assert_eq!(slow(&mut fourth), Err(ListenerError::PrincipalBodies { retry_after }));
+    drop(bodies.swap_remove(0));
+    assert_eq!(slow(&mut fourth), Ok(()), "as soon as one has ended");
+    drop(fourth);
+    let mut other = all.begin(&two, 2);
+    assert_eq!(slow(&mut other), Ok(()), "another principal has its own");
+    drop((bodies, third, other));
+    assert!(all.principals.lock().is_empty());
+    assert!(one.into_inner().slow.is_empty() && two.into_inner().slow.is_empty());
+}
+
+#[test]
+fn bytes_are_bounded_per_connection_and_per_principal() {
+    let (all, one, two) = (account(), ConnectionUsage::default(), ConnectionUsage::default());
+    let (mut first, mut second, mut third) =
+        (all.begin(&one, 1), all.begin(&one, 1), all.begin(&two, 1));
+    assert_eq!((first.add_bytes(60), second.add_bytes(40)), (Ok(()), Ok(())));
+    assert_eq!(third.add_bytes(50), Ok(()));
+    assert_eq!(third.add_bytes(1), Err(ListenerError::PrincipalBytes));
+    assert_eq!(all.begin(&one, 2).add_bytes(1), Err(ListenerError::ConnectionBytes));
+    assert_eq!(all.begin(&two, 2).add_bytes(49), Ok(()), "another principal has its own");
+    drop((first, second, third));
+    assert!(all.principals.lock().is_empty());
+    assert_eq!(all.begin(&one, 1).add_bytes(100), Ok(()));
+    let large = UnfinishedBodies::new(HttpSettings { body_bytes: 200, ..all.settings });
+    assert_eq!(large.begin(&one, 1).add_bytes(200), Ok(()), "a single body is admitted");
+    assert_eq!(large.begin(&one, 1).add_bytes(201), Err(ListenerError::ConnectionBytes));
 }

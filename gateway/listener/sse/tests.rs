@@ -13,7 +13,9 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::*;
-use crate::fake::{Fake, Running, config, empty, fake, message, plain, post, read_to, start};
+use crate::tests::fake::{
+    Fake, Running, config, empty, fake, message, plain, post, read_to, start,
+};
 use http::HeaderValue;
 use lockgate_authn::Principal;
 
@@ -192,7 +194,7 @@ async fn streams_are_bounded_and_end_at_shutdown() {
     let session = || {
         let principal = Principal::new(lockgate_authn::Identity::new("local", "user"));
         let peer = lockgate_authn::Peer::Stdio;
-        let handler = crate::fake::echo();
+        let handler = crate::tests::fake::echo();
         let caller = SessionClient { handler, peer, principal, endpoint: Endpoint::All };
         let owner = Arc::new(Owner { caller, proxied: Mutex::default() });
         Session { owner, out: MessageQueue::new(&Arc::new(Budget::new(1000))).0 }

@@ -12,7 +12,7 @@ use lockgate_authn::Principal;
 use lockgate_protocol::jsonrpc::Response;
 use lockgate_protocol::method::Method;
 use lockgate_telemetry::Outcome;
-use lockgate_upstream::{BoxFuture, Caller, ServerId, Subscription, Upstream};
+use lockgate_upstream::{BoxFuture, Caller, ServerId, Subscription, Topic, Upstream};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
@@ -31,7 +31,7 @@ pub(super) type TaskRead = BoxFuture<'static, Option<Response>>;
 pub(super) struct Tasks {
     all: Vec<Followed>,
     /// The caller, if any task is followed.
-    principal: Option<Principal>,
+    caller: Option<(Principal, Caller)>,
     reading: FuturesUnordered<BoxFuture<'static, (usize, Option<Response>)>>,
 }
 
@@ -40,7 +40,8 @@ struct Followed {
     own: String,
     /// The task id that was given to the caller.
     token: String,
-    granted: bool,
+    /// The server's subscription, once confirmed.
+    held: Option<HeldSubscription>,
     /// A read is in progress; `again` records a change during that read.
     reading: bool,
     again: bool,
@@ -67,16 +68,16 @@ impl Tasks {
                 tasks.all.extend(Followed::find(context, token));
             }
         }
-        tasks.principal = Some(context.principal.clone());
+        tasks.caller = Some((context.principal.clone(), context.caller.clone()));
         Ok(tasks)
     }
 
     /// Subscribes to the tasks at their servers and returns the ids of the granted ones.
     pub(super) async fn grant(&mut self) -> Vec<String> {
-        let Some(principal) = &self.principal else { return Vec::new() };
-        let asking: Vec<_> = self.all.iter_mut().map(|task| task.ask(principal)).collect();
+        let Some((principal, caller)) = &self.caller else { return Vec::new() };
+        let asking = self.all.iter_mut().map(|task| task.ask(principal, caller));
         futures_util::future::join_all(asking).await;
-        self.all.retain(|task| task.granted);
+        self.all.retain(|task| task.held.is_some());
         self.all.iter().map(|task| task.token.clone()).collect()
     }
 
@@ -136,29 +137,16 @@ impl Followed {
             server,
             own,
             token: token.to_owned(),
-            granted: false,
+            held: None,
             reading: false,
             again: false,
         })
     }
 
     /// Asks the server to announce changes of the task.
-    async fn ask(&mut self, principal: &Principal) {
-        let identity = identity_of(principal);
-        self.granted = self.server.watch_task(&self.own, identity).await.is_ok();
-    }
-}
-
-impl Drop for Tasks {
-    fn drop(&mut self) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let Some(principal) = self.principal.take() else { return };
-        for task in self.all.drain(..).filter(|task| task.granted) {
-            let principal = principal.clone();
-            runtime.spawn(async move {
-                task.server.unwatch_task(&task.own, identity_of(&principal)).await;
-            });
-        }
+    async fn ask(&mut self, principal: &Principal, caller: &Caller) {
+        let topic = Topic::Task(self.own.clone());
+        self.held = subscribe(&self.server, topic, principal, caller).await;
     }
 }
 
@@ -179,8 +167,19 @@ pub(super) struct Watched {
 /// A subscription at a server that is cancelled on drop.
 struct HeldSubscription {
     server: Arc<dyn Upstream>,
-    own: String,
+    topic: Topic,
     given: Subscription,
+}
+
+/// Subscribes at the server. Returns `None` if the server rejects the subscription.
+async fn subscribe(
+    server: &Arc<dyn Upstream>,
+    topic: Topic,
+    principal: &Principal,
+    caller: &Caller,
+) -> Option<HeldSubscription> {
+    let given = server.subscribe(&topic, caller, identity_of(principal)).await.ok()?;
+    Some(HeldSubscription { server: Arc::clone(server), topic, given })
 }
 
 impl Watched {
@@ -239,15 +238,15 @@ impl Watched {
         let share = gateway.subscribing.take(principal, MAX_SUBSCRIBING)?;
         let (sender, receiver) = oneshot::channel();
         let server = Arc::clone(&self.server);
-        let own = self.own.clone();
+        let topic = Topic::Resource(self.own.clone());
         let caller = caller.clone();
         let principal = principal.clone();
         // In a separate task: if the client disconnects first, a confirmed subscription must still
         // be cancelled.
         spawn(async move {
             let _share = share;
-            if let Ok(given) = server.subscribe(&own, &caller, identity_of(&principal)).await {
-                let _ = sender.send(HeldSubscription { server, own, given });
+            if let Some(held) = subscribe(&server, topic, &principal, &caller).await {
+                let _ = sender.send(held);
             }
         });
         self.held = Some(receiver.await.ok()?);
@@ -264,8 +263,8 @@ impl Drop for HeldSubscription {
     fn drop(&mut self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let server = Arc::clone(&self.server);
-        let own = std::mem::take(&mut self.own);
+        let topic = self.topic.clone();
         let given = self.given;
-        runtime.spawn(async move { server.unsubscribe(&own, given).await });
+        runtime.spawn(async move { server.unsubscribe(&topic, given).await });
     }
 }

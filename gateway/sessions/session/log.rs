@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -29,16 +28,6 @@ pub(crate) struct Log {
     max: usize,
     inner: Mutex<Inner>,
     wake: Notify,
-    /// Ends the first reader once there is nothing to read; the client polls for the rest.
-    polling: AtomicBool,
-    /// Milliseconds that the client should wait before it reconnects; 0 if the server sets no
-    /// delay.
-    retry_ms: AtomicU64,
-    /// Number of readers ever attached; only the newest reads.
-    reader: AtomicUsize,
-    attached: AtomicUsize,
-    /// When the last reader detached.
-    left: Mutex<Option<Instant>>,
 }
 
 struct Inner {
@@ -54,6 +43,14 @@ struct Inner {
     finished: Option<Instant>,
     /// The number of the newest progress message.
     progress: Option<u64>,
+    /// Set if the first reader ends once there is nothing to read, because the client polls for
+    /// the rest: its delay in milliseconds, 0 if the server sets none.
+    polling: Option<u64>,
+    /// Number of readers ever attached; only the newest reads.
+    readers: usize,
+    attached: usize,
+    /// When the last reader detached.
+    left: Option<Instant>,
 }
 
 impl Log {
@@ -67,6 +64,10 @@ impl Log {
             answer: None,
             finished: None,
             progress: None,
+            polling: None,
+            readers: 0,
+            attached: 0,
+            left: None,
         };
         Self {
             number,
@@ -74,11 +75,6 @@ impl Log {
             max,
             inner: Mutex::new(inner),
             wake: Notify::new(),
-            polling: AtomicBool::new(false),
-            retry_ms: AtomicU64::new(0),
-            reader: AtomicUsize::new(0),
-            attached: AtomicUsize::new(0),
-            left: Mutex::new(None),
         }
     }
 
@@ -128,8 +124,8 @@ impl Log {
     /// Adds the response and ends the stream. Adds `instead` if there is no memory for the
     /// response. A response without a reader may use only half of the budget.
     pub(crate) fn finish(&self, text: Option<Text>, instead: Text) {
-        let awaited = self.has_reader();
         let mut inner = self.inner.lock();
+        let awaited = inner.attached > 0;
         if let Some(text) = text {
             let hold = if awaited || text.len() <= MAX_SMALL_MESSAGE {
                 Hold::admit
@@ -155,15 +151,8 @@ impl Log {
     pub(crate) fn poll_from_now_on(&self, pause: Option<Duration>) {
         let pause = pause.unwrap_or_default().min(ABSENCE_GRACE_PERIOD / 2);
         let ms = u64::try_from(pause.as_millis()).unwrap_or(0);
-        self.retry_ms.store(ms, Ordering::Relaxed);
-        self.polling.store(true, Ordering::Release);
+        self.inner.lock().polling = Some(ms);
         self.wake.notify_waiters();
-    }
-
-    /// Returns the server's reconnect delay, unless it equals `told`.
-    fn take_retry(&self, told: &mut u64) -> Option<u64> {
-        let ms = self.retry_ms.load(Ordering::Relaxed);
-        if std::mem::replace(told, ms) == ms { None } else { Some(ms) }
     }
 
     /// Returns the newest message taken by a reader, 0 if none was.
@@ -177,21 +166,14 @@ impl Log {
     }
 
     pub(crate) fn has_reader(&self) -> bool {
-        self.attached.load(Ordering::Acquire) > 0
-    }
-
-    /// Returns the time since the last reader detached, if there was a reader.
-    fn unread_for(&self) -> Option<Duration> {
-        if self.has_reader() {
-            return None;
-        }
-        let left = (*self.left.lock())?;
-        Some(left.elapsed())
+        self.inner.lock().attached > 0
     }
 
     /// Returns whether the last reader detached more than [`ABSENCE_GRACE_PERIOD`] ago.
     pub(crate) fn is_abandoned(&self) -> bool {
-        matches!(self.unread_for(), Some(away) if away >= ABSENCE_GRACE_PERIOD)
+        let inner = self.inner.lock();
+        let left = inner.left.filter(|_| inner.attached == 0);
+        left.is_some_and(|left| left.elapsed() >= ABSENCE_GRACE_PERIOD)
     }
 
     /// Returns whether the stream finished too long ago to be resumed.
@@ -202,8 +184,11 @@ impl Log {
     /// Attaches a reader after message `after`. An earlier reader ends, because each message goes
     /// to a single stream.
     pub(crate) fn read(self: &Arc<Self>, after: u64) -> Reader {
-        let turn = self.reader.fetch_add(1, Ordering::AcqRel) + 1;
-        self.attached.fetch_add(1, Ordering::AcqRel);
+        let mut inner = self.inner.lock();
+        inner.readers += 1;
+        inner.attached += 1;
+        let turn = inner.readers;
+        drop(inner);
         self.wake.notify_waiters();
         Reader { log: Arc::clone(self), after, turn, told_retry: 0 }
     }
@@ -229,7 +214,7 @@ impl Reader {
 
     /// Returns the server's reconnect delay, unless it was already returned.
     pub(crate) fn take_retry(&mut self) -> Option<u64> {
-        self.log.take_retry(&mut self.told_retry)
+        self.log.inner.lock().take_retry(&mut self.told_retry)
     }
 
     /// Returns the next message, or `None` when the stream has ended or a newer reader has
@@ -237,11 +222,11 @@ impl Reader {
     pub(crate) async fn next(&mut self) -> Option<Outgoing> {
         loop {
             let woken = self.log.wake.notified();
-            if self.log.reader.load(Ordering::Acquire) != self.turn {
-                return None;
-            }
             {
                 let mut inner = self.log.inner.lock();
+                if inner.readers != self.turn {
+                    return None;
+                }
                 let next = inner.events.iter().find(|(n, _)| *n > self.after).cloned();
                 if let Some((number, text)) = next {
                     self.after = number;
@@ -256,9 +241,8 @@ impl Reader {
                 if inner.finished.is_some() {
                     return None;
                 }
-                if self.turn == 1 && self.log.polling.load(Ordering::Acquire) {
-                    drop(inner);
-                    let retry = Some(self.log.take_retry(&mut self.told_retry)?);
+                if self.turn == 1 && inner.polling.is_some() {
+                    let retry = Some(inner.take_retry(&mut self.told_retry)?);
                     let id = Some(self.event_id(self.after));
                     return Some(Outgoing { id, data: Text::default(), retry });
                 }
@@ -284,6 +268,12 @@ impl Inner {
             self.drop_oldest();
         }
         Ok(())
+    }
+
+    /// Returns the server's reconnect delay, unless it equals `told`.
+    fn take_retry(&self, told: &mut u64) -> Option<u64> {
+        let ms = self.polling.unwrap_or(0);
+        if std::mem::replace(told, ms) == ms { None } else { Some(ms) }
     }
 
     /// Numbers are not reused: the next message has a higher number.
@@ -334,8 +324,9 @@ impl Inner {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        *self.log.left.lock() = Some(Instant::now());
-        self.log.attached.fetch_sub(1, Ordering::AcqRel);
+        let mut inner = self.log.inner.lock();
+        inner.left = Some(Instant::now());
+        inner.attached -= 1;
     }
 }
 

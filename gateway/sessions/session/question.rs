@@ -33,6 +33,8 @@ use super::{Asked, Elicitation, Log, Session, SessionState, SessionTask};
 
 /// Pending questions of a session, and remembered cancelled questions.
 const MAX_QUESTIONS: usize = 64;
+/// Elicitations of a session that await completion; the oldest are dropped.
+const MAX_ELICITATIONS: usize = 64;
 
 impl Session {
     /// Handles a client's answer to a question. An unusable answer ends the question.
@@ -206,22 +208,27 @@ impl Session {
         let own = all.insert("elicitationId".into(), (&*shown).into());
         if let Some(Value::String(own)) = own {
             let elicitation = Elicitation { shown, slug: slug.to_owned(), own };
-            self.state(|state| state.elicitations.add(elicitation));
+            self.state(|SessionState { elicitations, .. }| {
+                elicitations.truncate(MAX_ELICITATIONS - 1);
+                elicitations.push_front(elicitation);
+            });
         }
         Some(Value::Object(all).to_string().into_bytes())
     }
 
     /// Notifies the client, once, that an elicitation of a server is complete.
     pub(super) fn tell_elicitation_complete(&self, slug: &str, own: &str) {
-        let Some(shown) = self.state(|state| state.elicitations.complete(slug, own)) else {
-            return;
-        };
-        let Some(log) = self.log(0) else { return };
+        let completed = self.state(|SessionState { elicitations, .. }| {
+            let at = elicitations.iter().position(|open| open.slug == slug && open.own == own)?;
+            elicitations.remove(at)
+        });
+        let Some(Elicitation { shown, .. }) = completed else { return };
         let mut params = Vec::new();
         let mut object = Object::open(&mut params);
         object.string("elicitationId", &shown);
         object.close();
-        log.push(write::notification(Method::ElicitationComplete.as_str(), &params).into());
+        let note = write::notification(Method::ElicitationComplete.as_str(), &params);
+        self.outside().push(note.into());
     }
 
     /// Returns the client's description for servers, with its identity assertion.
@@ -307,10 +314,8 @@ impl ClientSession for Session {
     }
 
     fn log(&self, server: &ServerId, note: &Request) {
-        if let Some(log) = self.log(0)
-            && let Some(text) =
-                write_log_message(&server.slug, note, self.wanted_level(), &log.pace)
-        {
+        let log = self.outside();
+        if let Some(text) = write_log_message(&server.slug, note, self.wanted_level(), &log.pace) {
             log.push(text.into());
         }
     }
@@ -322,11 +327,10 @@ impl ClientSession for Session {
         params: Bytes,
     ) -> BoxFuture<'a, Result<Bytes, QuestionError>> {
         Box::pin(async move {
-            let Some(log) = self.log(0) else { return Err(QuestionError::Gone) };
             let slug = &*server.slug;
             let label = if self.endpoint.is_namespaced() { Some(slug) } else { None };
             let params = question::label(label, method, &params);
-            self.question(&log, slug, method, &params, None).await
+            self.question(&self.outside(), slug, method, &params, None).await
         })
     }
 }

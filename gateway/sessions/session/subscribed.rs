@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::Shared;
 use lockgate_admission::spawn;
 use lockgate_protocol::write;
-use lockgate_upstream::{ListKind, ServerId, Subscription, Upstream, UpstreamError};
+use lockgate_upstream::{ListKind, ServerId, Subscription, Topic, Upstream, UpstreamError};
 use tokio::sync::oneshot;
 
 use crate::session::{Log, Session};
@@ -62,7 +62,8 @@ impl AtServer {
     /// Unsubscribes in the background.
     pub(crate) fn give_back(self, server: Arc<dyn Upstream>) {
         if let Some(given) = self.given {
-            spawn(async move { server.unsubscribe(&self.own, given).await });
+            let topic = Topic::Resource(self.own);
+            spawn(async move { server.unsubscribe(&topic, given).await });
         }
     }
 }
@@ -193,9 +194,8 @@ impl Session {
     fn list_changed(&self, kind: ListKind) {
         let at = index_of_change(kind);
         if self.is_listening() {
-            if let Some(log) = self.log(0) {
-                let _ = log.push_once(write::notification(CHANGES[at].as_str(), b"{}").into());
-            }
+            let note = write::notification(CHANGES[at].as_str(), b"{}");
+            let _ = self.outside().push_once(note.into());
         } else {
             self.dirty.fetch_or(1 << at, Ordering::AcqRel);
         }

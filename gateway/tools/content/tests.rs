@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use lockgate_protocol::method::Method;
-use lockgate_upstream::{Event, ListKind, Subscription};
+use lockgate_upstream::{Event, ListKind, Subscription, Topic};
 use serde_json::{Value, json};
 
 use super::*;
@@ -211,9 +211,10 @@ async fn a_changed_file_is_told_to_subscribers_once() {
         ..empty()
     });
     let server = rig.server("content");
-    server.subscribe("notes://a", &somebody(), NOBODY).await.unwrap();
-    server.subscribe("notes://b", &somebody(), NOBODY).await.unwrap();
-    assert!(server.subscribe("notes://none", &somebody(), NOBODY).await.is_err());
+    let [a, b, none] = ["a", "b", "none"].map(|name| Topic::Resource(format!("notes://{name}")));
+    server.subscribe(&a, &somebody(), NOBODY).await.unwrap();
+    server.subscribe(&b, &somebody(), NOBODY).await.unwrap();
+    assert!(server.subscribe(&none, &somebody(), NOBODY).await.is_err());
     // Changes before the first poll are not detected.
     tokio::time::sleep(Duration::from_millis(300)).await;
     while rig.heard.try_recv().is_ok() {}
@@ -225,8 +226,8 @@ async fn a_changed_file_is_told_to_subscribers_once() {
     let told =
         tokio::time::timeout(Duration::from_secs(20), rig.heard.recv()).await.unwrap().unwrap();
     assert!(matches!(&told, Event::Updated { uri, .. } if uri == "notes://b"), "{told:?}");
-    server.unsubscribe("notes://a", Subscription::Shared).await;
-    server.unsubscribe("notes://b", Subscription::Shared).await;
+    server.unsubscribe(&a, Subscription::Shared).await;
+    server.unsubscribe(&b, Subscription::Shared).await;
     std::fs::write(&file, "a third time").unwrap();
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(rig.heard.try_recv().is_err());

@@ -422,11 +422,8 @@ async fn dial(connector: &Connector, network: &Network) -> Result<Stream, WireEr
     let scheme = if network.tls { "https" } else { "http" };
     let url = url::Url::parse(&format!("{scheme}://{host}:{}/", network.port)).map_err(lose)?;
     let target = Target::new(&url).map_err(lose)?;
-    if !network.tls {
-        return connector.connect(&target, Policy::Operator).await.map_err(lose);
-    }
     let request = ssl_request();
-    let upgrade = Some((&request[..], b'S'));
+    let upgrade = network.tls.then_some((&request[..], b'S'));
     connector.connect_without_alpn(&target, Policy::Operator, upgrade).await.map_err(lose)
 }
 

@@ -1,7 +1,7 @@
 //! The `system` server shows visible items only, and no secrets.
 
 use lockgate_upstream::{
-    Catalog, Instance, Item, Peer, Stage, StageError, Status, Subscription, UpstreamState,
+    Catalog, Instance, Item, Peer, Stage, StageError, Status, Subscription, Topic, UpstreamState,
 };
 
 use super::*;
@@ -124,14 +124,14 @@ impl Upstream for Failing {
 
     fn subscribe<'a>(
         &'a self,
-        _: &'a str,
+        _: &'a Topic,
         _: &'a Caller,
         _: CallerIdentity<'a>,
     ) -> BoxFuture<'a, Result<Subscription, UpstreamError>> {
         Box::pin(std::future::pending())
     }
 
-    fn unsubscribe<'a>(&'a self, _: &'a str, _: Subscription) -> BoxFuture<'a, ()> {
+    fn unsubscribe<'a>(&'a self, _: &'a Topic, _: Subscription) -> BoxFuture<'a, ()> {
         Box::pin(async {})
     }
 

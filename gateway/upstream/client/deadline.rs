@@ -14,7 +14,7 @@ use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use parking_lot::Mutex;
 use scopeguard::guard;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, SetOnce};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -111,7 +111,7 @@ async fn beside_questions<T>(
         tokio::select! {
             biased;
             result = &mut work => return result,
-            refusal = clock.refused() => break refusal,
+            refusal = clock.refusal.wait() => break refusal.clone(),
             () = clock.taken_back.notified() => {
                 returning = Some(watched.return_from_question()).into();
             }
@@ -137,7 +137,8 @@ struct QuestionClock {
     state: Mutex<QuestionClockState>,
     /// Held while an answer acquires the permit, which concurrent answers then share.
     returning: tokio::sync::Mutex<()>,
-    news: Notify,
+    /// Why no further permit was granted.
+    refusal: SetOnce<UpstreamError>,
     /// Signals that the server withdrew a question.
     taken_back: Notify,
     /// Cancelled when the call has ended.
@@ -152,8 +153,6 @@ struct QuestionClockState {
     /// Number of answers waiting for a permit.
     returning: u32,
     place: Option<Permit>,
-    /// Why no further permit was granted.
-    refusal: Option<UpstreamError>,
 }
 
 impl QuestionClock {
@@ -163,7 +162,7 @@ impl QuestionClock {
             limit,
             state: Mutex::default(),
             returning: tokio::sync::Mutex::new(()),
-            news: Notify::new(),
+            refusal: SetOnce::new(),
             taken_back: Notify::new(),
             over: CancellationToken::new(),
         }
@@ -201,21 +200,6 @@ impl QuestionClock {
         drop(state);
         drop(place);
     }
-
-    fn refuse(&self, refusal: UpstreamError) {
-        self.state.lock().refusal = Some(refusal);
-        self.news.notify_one();
-    }
-
-    async fn refused(&self) -> UpstreamError {
-        loop {
-            let refusal = self.state.lock().refusal.take();
-            if let Some(refusal) = refusal {
-                return refusal;
-            }
-            self.news.notified().await;
-        }
-    }
 }
 
 struct WatchedCall {
@@ -231,7 +215,7 @@ impl WatchedCall {
     fn return_from_question(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             if self.clock.is_running() {
-                // A refusal ends the call through `clock.refused()`.
+                // A refusal ends the call.
                 let _ = self.take_place().await;
             }
         })
@@ -261,7 +245,7 @@ impl WatchedCall {
             },
         };
         // The call may have had effects before its question.
-        clock.refuse(refusal.after_send());
+        let _ = clock.refusal.set(refusal.after_send());
         Err(QuestionError::Gone)
     }
 }

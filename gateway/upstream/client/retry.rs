@@ -2,10 +2,8 @@
 //! also with another credential if the server refuses one that changes. A tool call that may have
 //! run is never repeated. Calls with a credential that changes end with their client.
 
-use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -84,23 +82,18 @@ impl Client {
 
     /// Runs a call. One with a credential that may end is ended with the client.
     pub(super) async fn run_until_closed(&self, call: &Call<'_>) -> Result<Answer> {
-        let may_end = self.shared.around.authorization.is_some();
         let mut running = pin!(self.shared.run(call));
-        let mut closing = pin!(may_end.then(|| self.shared.closing.cancelled()));
-        poll_fn(|cx| {
-            let answered = running.as_mut().poll(cx);
-            if answered.is_pending()
-                && let Some(closing) = closing.as_mut().as_pin_mut()
-                && closing.poll(cx).is_ready()
-            {
-                // No prompt, after which the call would be made again.
-                let words = "the account was disconnected during the call";
-                let failure = UpstreamError::new(UpstreamErrorKind::Lost, words);
-                return Poll::Ready(Err(failure.after_send()));
+        if self.shared.around.authorization.is_none() {
+            return running.await;
+        }
+        tokio::select! {
+            biased;
+            answered = &mut running => answered,
+            // No prompt, after which the call would be made again.
+            () = self.shared.closing.cancelled() => {
+                Err(UpstreamError::lost("the account was disconnected during the call"))
             }
-            answered
-        })
-        .await
+        }
     }
 
     /// Waits for a credential that can be used. Returns `None` if the server may need none.

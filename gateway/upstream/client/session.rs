@@ -36,8 +36,13 @@ impl Shared {
     ) -> Result<Route<'_>> {
         match self.own_connection_for(caller, about).await? {
             Some(own) => Ok(own),
-            None => Ok(Route { connection: self.shared_connection().await?, _used: None }),
+            None => self.shared_route().await,
         }
+    }
+
+    /// Returns the shared connection as a route.
+    pub(super) async fn shared_route(&self) -> Result<Route<'_>> {
+        Ok(Route { connection: self.shared_connection().await?, _used: None })
     }
 
     /// Returns the session's own connection, if its requests require it.
@@ -188,7 +193,9 @@ impl Shared {
         })?;
         let connection = Arc::new(connection);
         follow_session(&connection).await;
-        self.renew_subscriptions(&connection, session.key()).await;
+        self.renew_subscriptions(&connection).await;
+        // Changes may have been missed.
+        connection.tell_updated();
         let asked = caller.interactive.then_some(caller.era);
         let server = Arc::clone(self);
         let watched = Arc::clone(&connection);
@@ -198,7 +205,7 @@ impl Shared {
                 words = health::watch(&server.config, &server.silent_ends, &watched, |_| {}) => {
                     server.silent_ends.record();
                     tracing::warn!(words, "closing the connection of a session");
-                    watched.receiver.over.set(words);
+                    let _ = watched.receiver.over.set(words);
                     watched.close(Duration::ZERO).await;
                 }
                 _ = watched.receiver.over.wait() => {}
@@ -213,12 +220,12 @@ impl Shared {
     pub(super) fn renew(&self, call: &Call<'_>, lost: &Arc<Connection>, words: &str) {
         let shared = self.live.load();
         if shared.as_ref().is_some_and(|live| Arc::ptr_eq(live, lost)) {
-            lost.receiver.over.set(words.to_owned());
+            let _ = lost.receiver.over.set(words.to_owned());
             self.live.compare_and_swap(&*shared, None);
             self.set_status(|status| status.state = crate::UpstreamState::Pending);
         } else if let Some(session) = &call.caller.session {
             self.sessions.remove(session.key(), lost);
-            lost.receiver.over.set(words.to_owned());
+            let _ = lost.receiver.over.set(words.to_owned());
         }
     }
 }

@@ -30,173 +30,108 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 impl Shared {
-    /// Subscribes on the connection used by the caller's calls, within the timeout of a call.
+    /// Subscribes within the timeout of a call: to a resource on the connection used by the
+    /// caller's calls, to a task on the shared connection.
     pub(super) async fn subscribe(
         self: &Arc<Self>,
-        uri: &str,
+        topic: &Topic,
         caller: &Caller,
     ) -> Result<Subscription> {
-        let subscribing = self.subscribe_there(uri, caller);
+        let subscribing = self.subscribe_there(topic, caller);
         let limit = self.config.load().call_timeout;
         tokio::time::timeout(limit, subscribing).await.map_err(|_| not_confirmed())?
     }
 
-    async fn subscribe_there(self: &Arc<Self>, uri: &str, caller: &Caller) -> Result<Subscription> {
-        let route = self.connection_for(caller, (Method::Subscribe, uri)).await?;
-        let connection = Arc::clone(&route.connection);
-        if !connection.peer.server.offers.subscribe {
-            return Err(UpstreamError::new(
-                UpstreamErrorKind::Garbage,
-                "the server does not offer subscriptions",
-            ));
-        }
-        match connection.receiver.behind.session_key() {
-            Some(session) => {
-                self.subscribe_session(uri, caller, &connection, session).await?;
-                Ok(Subscription::Session(session))
+    async fn subscribe_there(
+        self: &Arc<Self>,
+        topic: &Topic,
+        caller: &Caller,
+    ) -> Result<Subscription> {
+        let route = match topic {
+            Topic::Resource(uri) => self.connection_for(caller, (Method::Subscribe, uri)).await?,
+            Topic::Task(_) => self.shared_route().await?,
+        };
+        let connection = &route.connection;
+        let offers = &connection.peer.server.offers;
+        let is_offered = match (topic, connection.era()) {
+            (Topic::Resource(_), _) => offers.subscribe,
+            // The server sends task updates without a subscription.
+            (Topic::Task(_), Era::Legacy) if offers.legacy_tasks => {
+                return Ok(Subscription::Shared);
             }
-            None => {
-                self.subscribe_shared(&Topic::Resource(uri.to_owned()), &connection).await?;
-                Ok(Subscription::Shared)
-            }
+            (Topic::Task(_), era) => era == Era::Modern && offers.tasks,
+        };
+        if !is_offered {
+            let words = "the server does not offer subscriptions";
+            return Err(UpstreamError::new(UpstreamErrorKind::Garbage, words));
         }
-    }
-
-    async fn subscribe_shared(&self, topic: &Topic, connection: &Connection) -> Result<()> {
-        let is_first = self.wanted.add(topic);
+        let on = connection.receiver.behind.subscription();
+        let added = self.topics.add(on, topic);
         // A subscription that is not confirmed is withdrawn.
-        let claim = guard(topic, |topic| self.withdraw(topic));
+        let claim = guard(on, |on| {
+            if self.topics.remove(on, topic) && on == Subscription::Shared {
+                self.topics.changed.notify_one();
+            }
+        });
+        if let (Subscription::Session(_), Some(over)) = (on, added.begun) {
+            let kept = keep_connection(Arc::clone(self), caller.clone(), Arc::clone(connection));
+            let kept = over.run_until_cancelled_owned(kept);
+            spawn(self.closing.clone().run_until_cancelled_owned(kept));
+        }
         match (connection.era(), topic) {
             (Era::Legacy, Topic::Resource(uri)) => {
-                subscribe_confirmed(connection, uri, is_first).await?
+                subscribe_confirmed(connection, uri, added.is_first).await?
             }
-            _ => self.acknowledged(topic, is_first).await?,
+            _ => self.acknowledged(topic, added.is_first).await?,
         }
         ScopeGuard::into_inner(claim);
-        Ok(())
+        Ok(on)
     }
 
-    /// Subscribes on a session's own connection, which is kept open until the session has no
-    /// subscriptions left.
-    async fn subscribe_session(
-        self: &Arc<Self>,
-        uri: &str,
-        caller: &Caller,
-        connection: &Arc<Connection>,
-        session: u64,
-    ) -> Result<()> {
-        let added = self.session_topics.add(session, uri);
-        let claim = guard(session, |session| {
-            self.session_topics.remove(session, uri);
-        });
-        if let Some(over) = added.begun {
-            let closing = self.closing.clone();
-            let kept = keep_connection(Arc::clone(self), caller.clone(), Arc::clone(connection));
-            spawn(async move {
-                tokio::select! {
-                    () = kept => {}
-                    () = over.cancelled() => {}
-                    () = closing.cancelled() => {}
-                }
-            });
+    async fn acknowledged(&self, topic: &Topic, is_first: bool) -> Result<()> {
+        if is_first {
+            self.topics.changed.notify_one();
         }
-        subscribe_confirmed(connection, uri, added.first).await?;
-        ScopeGuard::into_inner(claim);
-        Ok(())
-    }
-
-    /// Renews the session's subscriptions on a reopened connection and reports each as updated,
-    /// because changes in between were missed.
-    pub(super) async fn renew_subscriptions(&self, connection: &Connection, session: u64) {
-        self.subscribe_all(connection, &self.session_topics.uris(session)).await;
-        connection.tell_updated();
-    }
-
-    pub(super) async fn watch_task(&self, id: &str) -> Result<()> {
-        let connection = self.shared_connection().await?;
-        let offers = &connection.peer.server.offers;
-        match connection.era() {
-            // The server sends task updates without a subscription.
-            Era::Legacy if offers.legacy_tasks => return Ok(()),
-            Era::Modern if offers.tasks => {}
-            _ => {
-                return Err(UpstreamError::new(
-                    UpstreamErrorKind::Garbage,
-                    "the server does not support tasks",
-                ));
-            }
-        }
-        self.subscribe_shared(&Topic::Task(id.to_owned()), &connection).await
-    }
-
-    pub(super) fn unwatch_task(&self, id: &str) {
-        self.withdraw(&Topic::Task(id.to_owned()));
-    }
-
-    fn withdraw(&self, topic: &Topic) {
-        if self.wanted.remove(topic) {
-            self.wanted.changed.notify_one();
-        }
-    }
-
-    async fn acknowledged(&self, topic: &Topic, first: bool) -> Result<()> {
-        if first {
-            self.wanted.changed.notify_one();
-        }
-        let wait = async {
-            loop {
-                let news = self.wanted.news.notified();
-                if self.wanted.is_acknowledged(topic) {
-                    return;
-                }
-                news.await;
-            }
-        };
-        tokio::time::timeout(ACKNOWLEDGE_TIMEOUT, wait).await.map_err(|_| {
+        let acknowledged = self.topics.acknowledged(topic);
+        tokio::time::timeout(ACKNOWLEDGE_TIMEOUT, acknowledged).await.map_err(|_| {
             let words = "the server did not acknowledge the subscription";
             UpstreamError::new(UpstreamErrorKind::Timeout, words)
         })
     }
 
-    pub(super) async fn unsubscribe(&self, uri: &str, given: Subscription) {
+    pub(super) async fn unsubscribe(&self, topic: &Topic, given: Subscription) {
+        if !self.topics.remove(given, topic) {
+            return;
+        }
         let connection = match given {
-            Subscription::Session(session) => {
-                if !self.session_topics.remove(session, uri) {
-                    return;
-                }
-                self.sessions.find(session)
-            }
-            Subscription::Shared => {
-                if !self.wanted.remove(&Topic::Resource(uri.to_owned())) {
-                    return;
-                }
-                self.live.load_full()
-            }
+            Subscription::Session(session) => self.sessions.find(session),
+            Subscription::Shared => self.live.load_full(),
             // A caller of this client subscribes on one of its connections.
-            Subscription::Account(_) => return,
+            Subscription::Account(_) => None,
         };
         let Some(connection) = connection else { return };
-        match connection.era() {
-            Era::Modern => self.wanted.changed.notify_one(),
-            Era::Legacy => {
+        match (connection.era(), topic) {
+            (Era::Modern, _) => self.topics.changed.notify_one(),
+            (Era::Legacy, Topic::Resource(uri)) => {
                 connection.subscribed.lock().remove(uri);
                 let params = [(Key::Uri, Some(write::quoted(uri)))];
                 let ask = Ask::own(Method::Unsubscribe, &params);
                 let _ = tokio::time::timeout(ACKNOWLEDGE_TIMEOUT, connection.simple(ask)).await;
             }
+            (Era::Legacy, Topic::Task(_)) => {}
         }
     }
 
-    /// Renews all subscriptions after a reconnect to a legacy server.
-    pub(crate) async fn replay(&self, connection: &Arc<Connection>) {
-        self.subscribe_all(connection, &self.wanted.uris()).await;
-    }
-
-    /// Subscribes to up to [`MAX_CONCURRENT_RENEWALS`] resources concurrently, so that a call
-    /// waiting for the connection does not wait for one response after another.
-    async fn subscribe_all(&self, connection: &Connection, uris: &[String]) {
-        for some in uris.chunks(MAX_CONCURRENT_RENEWALS) {
-            let asking = some.iter().map(|uri| subscribe_legacy(connection, uri));
+    /// Renews all subscriptions on a new connection to a legacy server: up to
+    /// [`MAX_CONCURRENT_RENEWALS`] concurrently, so that a call waiting for the connection does not
+    /// wait for one response after another.
+    pub(crate) async fn renew_subscriptions(&self, connection: &Connection) {
+        let topics = self.topics.on(connection.receiver.behind.subscription());
+        for some in topics.chunks(MAX_CONCURRENT_RENEWALS) {
+            let asking = some.iter().filter_map(|topic| match topic {
+                Topic::Resource(uri) => Some(subscribe_legacy(connection, uri)),
+                Topic::Task(_) => None,
+            });
             for failure in join_all(asking).await.into_iter().filter_map(Result::err) {
                 tracing::debug!(server = %self.id, %failure, "a subscription could not be \
                     renewed");

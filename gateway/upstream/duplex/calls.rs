@@ -13,9 +13,12 @@ use crate::failure::{Result, UpstreamError};
 
 type Answer = oneshot::Sender<Result<Response>>;
 
-pub(super) enum Role {
+/// The role of a request on its connection.
+pub(crate) enum Role {
     /// A call, with the channel to its client.
     Call(Option<Arc<dyn ClientChannel>>),
+    /// A request that stays open as long as the connection (`subscriptions/listen`). It is not
+    /// counted when a message of the server is attributed to the only call in flight.
     Listen,
 }
 

@@ -266,30 +266,26 @@ impl Exchange {
 
     /// Handles a message that was dropped for lack of memory or time, given its start.
     fn give_up(&self, ends: &Ends, failure: UpstreamError) {
-        let id = match ends.addressee() {
-            Addressee::Call(id) => Some(id),
-            Addressee::Unknown => self.calls.only(),
-            Addressee::Nobody => None,
-        };
-        if let Some(id) = id {
-            self.calls.settle(id, Err(failure));
-        }
+        self.fail_addressee(ends, true, failure);
         self.drop_message("a message that could not be buffered", ends);
     }
 
     /// Handles an oversized message, given its ends.
     fn too_large(&self, ends: &Ends, complete: bool) {
-        let id = match ends.addressee() {
-            Addressee::Call(id) => Some(id),
-            Addressee::Unknown if !complete => self.calls.only(),
-            Addressee::Nobody | Addressee::Unknown => None,
-        };
-        if let Some(id) = id {
-            let words = "the server's response is too large";
-            self.calls.settle(id, Err(UpstreamError::too_large(words)));
-        }
+        let failure = UpstreamError::too_large("the server's response is too large");
+        self.fail_addressee(ends, !complete, failure);
         if !complete {
             self.drop_message("a message that is too large", ends);
+        }
+    }
+
+    /// Fails the call that a dropped message answers. With `guesses`, a message of unknown
+    /// addressee is attributed to the only call in flight.
+    fn fail_addressee(&self, ends: &Ends, guesses: bool, failure: UpstreamError) {
+        match ends.addressee() {
+            Addressee::Call(id) => self.fail(id, failure),
+            Addressee::Unknown if guesses => self.fail_only(failure),
+            Addressee::Nobody | Addressee::Unknown => {}
         }
     }
 
@@ -382,10 +378,8 @@ impl Exchange {
     /// only dropped.
     fn refused(&self, text: &[u8], refusal: MessageError) {
         let ends = Ends::of(text);
-        if let Addressee::Call(id) = ends.addressee() {
-            let words = format!("the server's response is not a valid message ({refusal})");
-            self.calls.settle(id, Err(UpstreamError::garbage(words)));
-        }
+        let words = format!("the server's response is not a valid message ({refusal})");
+        self.fail_addressee(&ends, false, UpstreamError::garbage(words));
         self.drop_message("an invalid message", &ends);
     }
 

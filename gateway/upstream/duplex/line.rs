@@ -215,7 +215,7 @@ impl Ends {
                         Ok(id)
                     }
                     Key::Method | Key::Params => {
-                        seen.is_ours = false;
+                        seen.is_request = true;
                         Err(enough)
                     }
                     Key::Result | Key::Error => {
@@ -227,7 +227,7 @@ impl Ends {
             });
         }
         match seen {
-            SeenLine { is_ours: false, .. } => Addressee::Nobody,
+            SeenLine { is_request: true, .. } => Addressee::Nobody,
             SeenLine { id: Some(id), .. } => Addressee::Call(id),
             SeenLine { is_answer: true, .. } => match id_at_end(&self.tail) {
                 Some(id) => Addressee::Call(id),
@@ -258,17 +258,12 @@ pub(super) enum Addressee {
     Unknown,
 }
 
+#[derive(Default)]
 struct SeenLine {
     id: Option<u64>,
     is_answer: bool,
-    /// Not a request or notification of the server.
-    is_ours: bool,
-}
-
-impl Default for SeenLine {
-    fn default() -> Self {
-        Self { id: None, is_answer: false, is_ours: true }
-    }
+    /// A request or notification of the server.
+    is_request: bool,
 }
 
 /// Finds the id of a message that ends in `,"id":7}`, as some servers write them: only the

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::{Bounds, Duplex};
+use super::{Bounds, Duplex, Role};
 use crate::BoxFuture;
 use crate::call::{ClientChannel, QuestionError};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
@@ -136,8 +136,9 @@ impl Wire {
         let channel =
             client.map(|name| Arc::new(Client(name, self.log.clone())) as Arc<dyn ClientChannel>);
         let duplex = self.duplex.clone();
-        let call =
-            tokio::spawn(async move { duplex.request(id, request(id), channel, None, true).await });
+        let call = tokio::spawn(async move {
+            duplex.request(id, request(id), Role::Call(channel), None, true).await
+        });
         assert_eq!(self.heard().await, String::from_utf8_lossy(&request(id)));
         call
     }
@@ -334,7 +335,8 @@ async fn an_end_in_the_middle_of_a_message_fails_every_call_once() {
     }
     assert_eq!(wire.saw().await, "closed the server closed its output");
     assert!(!wire.duplex.exchange.is_open());
-    let refused = wire.duplex.request(3, request(3), None, None, true).await.unwrap_err();
+    let refused =
+        wire.duplex.request(3, request(3), Role::Call(None), None, true).await.unwrap_err();
     assert_eq!((refused.kind, refused.sent), (UpstreamErrorKind::Unavailable, false));
     assert_eq!(
         wire.duplex.notify(request(4), None).unwrap_err().kind,
@@ -369,7 +371,10 @@ async fn dropping_a_call_cancels_it_once_and_only_while_it_runs() {
     assert_eq!(wire.duplex.exchange.dropped(), 0);
 
     let duplex = wire.duplex.clone();
-    let bound = tokio::spawn(async move { duplex.request(3, request(3), None, None, false).await });
+    let bound =
+        tokio::spawn(
+            async move { duplex.request(3, request(3), Role::Call(None), None, false).await },
+        );
     assert_eq!(wire.heard().await, String::from_utf8_lossy(&request(3)));
     bound.abort();
     let _ = bound.await;
@@ -382,7 +387,7 @@ async fn a_call_that_was_never_written_is_taken_back_silently() {
     let mut wire = Wire::new(BOUNDS, 16);
     // Fills the pipe and stays in it, half written.
     wire.duplex.notify(Bytes::from_static(b"\"a message longer than the pipe\""), None).unwrap();
-    let mut call = Box::pin(wire.duplex.request(1, request(1), None, None, true));
+    let mut call = Box::pin(wire.duplex.request(1, request(1), Role::Call(None), None, true));
     assert!((&mut call).now_or_never().is_none());
     drop(call);
     wire.duplex.notify(Bytes::from_static(b"\"after\""), None).unwrap();
@@ -400,7 +405,8 @@ async fn a_server_that_does_not_read_fills_a_bounded_queue() {
         wire.duplex.notify(request(0), None).unwrap_err().kind,
         UpstreamErrorKind::Overloaded
     );
-    let refused = wire.duplex.request(1, request(1), None, None, true).await.unwrap_err();
+    let refused =
+        wire.duplex.request(1, request(1), Role::Call(None), None, true).await.unwrap_err();
     assert_eq!((refused.kind, refused.sent), (UpstreamErrorKind::Overloaded, false));
 }
 
@@ -409,7 +415,10 @@ async fn calls_that_were_not_written_when_the_connection_broke_may_be_repeated()
     let mut wire = Wire::new(BOUNDS, 16);
     wire.duplex.notify(Bytes::from_static(b"\"a message longer than the pipe\""), None).unwrap();
     let duplex = wire.duplex.clone();
-    let call = tokio::spawn(async move { duplex.request(1, request(1), None, None, true).await });
+    let call =
+        tokio::spawn(
+            async move { duplex.request(1, request(1), Role::Call(None), None, true).await },
+        );
     tokio::task::yield_now().await;
     wire.hang_up();
     assert_eq!(failure(call).await, (UpstreamErrorKind::Lost, false));
@@ -532,7 +541,8 @@ async fn what_may_be_about_a_call_that_was_left_goes_to_no_other_principal() {
 async fn an_open_subscription_does_not_count_as_a_call() {
     let mut wire = Wire::open();
     let duplex = wire.duplex.clone();
-    let listen = tokio::spawn(async move { duplex.listen(1, request(1)).await });
+    let listen =
+        tokio::spawn(async move { duplex.request(1, request(1), Role::Listen, None, true).await });
     assert_eq!(wire.heard().await, String::from_utf8_lossy(&request(1)));
     let changed = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n";
     wire.say(changed).await;
@@ -600,7 +610,9 @@ async fn a_thousand_calls_share_one_connection() {
     let calls: Vec<_> = (0..1000)
         .map(|id| {
             let duplex = wire.duplex.clone();
-            tokio::spawn(async move { duplex.request(id, request(id), None, None, true).await })
+            tokio::spawn(async move {
+                duplex.request(id, request(id), Role::Call(None), None, true).await
+            })
         })
         .collect();
     let mut ids = Vec::new();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::RETRY_AFTER;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use lockgate_admission::spawn;
 use lockgate_egress::PostRequest;
 use lockgate_protocol::jsonrpc::Response;
@@ -56,11 +56,14 @@ impl HttpTransport {
     pub(crate) fn notify(self: &Arc<Self>, text: Bytes, assertion: Option<&dyn IdentityAssertion>) {
         let transport = Arc::clone(self);
         let message = self.message(text, assertion);
-        spawn(async move {
-            if let Err(failure) = transport.post(Post::note(message)).await {
-                tracing::debug!(%failure, "a notification did not reach the server");
-            }
-        });
+        spawn(async move { transport.deliver(message).await });
+    }
+
+    /// Posts a message without a response; a failure is only logged.
+    pub(crate) async fn deliver(self: &Arc<Self>, message: PostRequest) {
+        if let Err(failure) = self.post(Post::note(message)).await {
+            tracing::debug!(%failure, "a message did not reach the server");
+        }
     }
 
     pub(crate) fn session(&self) -> Option<String> {
@@ -69,22 +72,9 @@ impl HttpTransport {
         session.to_str().ok().map(str::to_owned)
     }
 
-    /// Returns the HTTP version of the last response, such as `1.1`.
+    /// Returns the HTTP version of the last response, unless it is 1.0.
     pub(crate) fn version(&self) -> Option<&'static str> {
-        match self.version.load(Relaxed) {
-            1 => Some("1.1"),
-            2 => Some("2"),
-            _ => None,
-        }
-    }
-
-    pub(super) fn note_version(&self, version: Version) {
-        let number = match version {
-            Version::HTTP_11 => 1,
-            Version::HTTP_2 => 2,
-            _ => 0,
-        };
-        self.version.store(number, Relaxed);
+        self.is_http11.load(Relaxed).then_some("1.1")
     }
 }
 

@@ -66,7 +66,6 @@ fn guard_server() -> io::Result<ExitCode> {
     // Standard input is the socket to the gateway; it ends with the gateway.
     let mut control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     rustix::thread::set_name(c"server-guard")?;
-    #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(getpid()))?;
     let _handlers = outlive_signals()?;
     let (plan, stdin) = receive_plan(&control)?;

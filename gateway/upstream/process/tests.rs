@@ -334,7 +334,7 @@ mod served {
     use super::*;
     use crate::BoxFuture;
     use crate::call::ClientChannel;
-    use crate::duplex::{Bounds, Duplex};
+    use crate::duplex::{Bounds, Duplex, Role};
     use crate::failure::UpstreamErrorKind;
     use crate::incoming::Inbox;
     use crate::incoming::Intake;
@@ -386,24 +386,30 @@ for line in sys.stdin:
         let bounds = Bounds { message_bytes: 1 << 20, depth: 32, outgoing: 64 };
         let duplex = Duplex::lines(stdout, stdin, bounds, Arc::new(Nothing), Intake::for_tests());
         for id in 0..50 {
-            let answer =
-                timeout(EVENT_TIMEOUT, duplex.request(id, call(id, "echo"), None, None, true))
-                    .await
-                    .unwrap()
-                    .unwrap();
+            let answer = timeout(
+                EVENT_TIMEOUT,
+                duplex.request(id, call(id, "echo"), Role::Call(None), None, true),
+            )
+            .await
+            .unwrap()
+            .unwrap();
             assert!(String::from_utf8_lossy(&answer.text).contains("echo"));
         }
-        let failure =
-            timeout(EVENT_TIMEOUT, duplex.request(50, call(50, "huge"), None, None, true))
-                .await
-                .unwrap()
-                .unwrap_err();
+        let failure = timeout(
+            EVENT_TIMEOUT,
+            duplex.request(50, call(50, "huge"), Role::Call(None), None, true),
+        )
+        .await
+        .unwrap()
+        .unwrap_err();
         assert_eq!(failure.kind, UpstreamErrorKind::TooLarge);
-        let failure =
-            timeout(EVENT_TIMEOUT, duplex.request(51, call(51, "crash"), None, None, true))
-                .await
-                .unwrap()
-                .unwrap_err();
+        let failure = timeout(
+            EVENT_TIMEOUT,
+            duplex.request(51, call(51, "crash"), Role::Call(None), None, true),
+        )
+        .await
+        .unwrap()
+        .unwrap_err();
         assert_eq!((failure.kind, failure.sent), (UpstreamErrorKind::Lost, true));
         assert_eq!(timeout(EVENT_TIMEOUT, child.exit()).await.unwrap(), "exited with code 9");
     }
@@ -413,7 +419,7 @@ for line in sys.stdin:
         let (child, stdin, stdout) = start("python3", &["-c", SERVER]).await.unwrap();
         let bounds = Bounds { message_bytes: 1 << 20, depth: 32, outgoing: 64 };
         let duplex = Duplex::lines(stdout, stdin, bounds, Arc::new(Nothing), Intake::for_tests());
-        timeout(EVENT_TIMEOUT, duplex.request(1, call(1, "echo"), None, None, true))
+        timeout(EVENT_TIMEOUT, duplex.request(1, call(1, "echo"), Role::Call(None), None, true))
             .await
             .unwrap()
             .unwrap();

@@ -19,7 +19,7 @@ use url::Url;
 use super::connect;
 use crate::BoxFuture;
 use crate::call::{ClientChannel, Identification, IdentityAssertion, OwnIdentity};
-use crate::duplex::{Bounds, Duplex};
+use crate::duplex::{Bounds, Duplex, Role};
 use crate::failure::{UpstreamError, UpstreamErrorKind};
 use crate::http::Remote;
 use crate::incoming::{Inbox, Intake};
@@ -170,7 +170,7 @@ fn request(id: u64) -> Bytes {
 
 fn ask(duplex: &Arc<Duplex>, id: u64) -> JoinHandle<Result<Response, UpstreamError>> {
     let duplex = duplex.clone();
-    tokio::spawn(async move { duplex.request(id, request(id), None, None, true).await })
+    tokio::spawn(async move { duplex.request(id, request(id), Role::Call(None), None, true).await })
 }
 
 async fn result(
@@ -235,7 +235,7 @@ async fn each_post_says_for_whom_it_is_and_the_stream_whose_it_is() {
         let asking = duplex.clone();
         let assertion: Arc<dyn IdentityAssertion> = Arc::new(Says(name));
         let call = tokio::spawn(async move {
-            asking.request(id, request(id), None, Some(assertion), true).await
+            asking.request(id, request(id), Role::Call(None), Some(assertion), true).await
         });
         let post = server.next().await;
         let told = format!("lockgate-identity: {name} for crm\r\n");

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::connection::ActiveRequest;
-use crate::fake::{config, fake, message, post, start};
+use crate::tests::fake::{config, fake, message, post, start};
 
 const ANSWER: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 

@@ -10,7 +10,7 @@ use lockgate_protocol::name::{Naming, Slug};
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{
     Answer, BoxFuture, Call, Caller, CallerIdentity, Instance, Item, ListKind, Status,
-    Subscription, Upstream, UpstreamError, UpstreamState,
+    Subscription, Topic, Upstream, UpstreamError, UpstreamState,
 };
 
 use super::*;
@@ -70,14 +70,14 @@ impl Upstream for Scripted {
 
     fn subscribe<'a>(
         &'a self,
-        _: &'a str,
+        _: &'a Topic,
         _: &'a Caller,
         _: CallerIdentity<'a>,
     ) -> BoxFuture<'a, Result<Subscription, UpstreamError>> {
         Box::pin(std::future::pending())
     }
 
-    fn unsubscribe<'a>(&'a self, _: &'a str, _: Subscription) -> BoxFuture<'a, ()> {
+    fn unsubscribe<'a>(&'a self, _: &'a Topic, _: Subscription) -> BoxFuture<'a, ()> {
         Box::pin(std::future::pending())
     }
 

@@ -11,7 +11,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_upstream::{
     Answer, AnswerKind, BoxFuture, Call, Caller, CallerIdentity, Event, Instance, Item, ListKind,
-    ServerId, Status, Subscription, Upstream, UpstreamError, UpstreamState,
+    ServerId, Status, Subscription, Topic, Upstream, UpstreamError, UpstreamState,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -194,23 +194,15 @@ impl Upstream for Named {
 
     fn subscribe<'a>(
         &'a self,
-        _: &'a str,
+        _: &'a Topic,
         _: &'a Caller,
         _: CallerIdentity<'a>,
     ) -> BoxFuture<'a, Result<Subscription, UpstreamError>> {
         Box::pin(std::future::ready(Ok(Subscription::Shared)))
     }
 
-    fn unsubscribe<'a>(&'a self, _: &'a str, _: Subscription) -> BoxFuture<'a, ()> {
+    fn unsubscribe<'a>(&'a self, _: &'a Topic, _: Subscription) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))
-    }
-
-    fn watch_task<'a>(
-        &'a self,
-        _: &'a str,
-        _: CallerIdentity<'a>,
-    ) -> BoxFuture<'a, Result<(), UpstreamError>> {
-        Box::pin(std::future::ready(Ok(())))
     }
 
     fn touch(&self) {

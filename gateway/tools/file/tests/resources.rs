@@ -1,7 +1,7 @@
 //! Files as resources: lists, reads, and notifications of changes.
 
 use lockgate_protocol::method::Method;
-use lockgate_upstream::{Event, ListKind, Subscription, UpstreamErrorKind};
+use lockgate_upstream::{Event, ListKind, Subscription, Topic, UpstreamErrorKind};
 
 use super::*;
 use crate::tests::{NOBODY, somebody};
@@ -67,7 +67,8 @@ async fn resources_outside_are_none() {
         "readme.txt".into(),
     ] {
         assert_eq!(read(uri.clone()).await, Err("-32602 resource not found".into()), "{uri}");
-        let failure = server.subscribe(&uri, &somebody(), NOBODY).await.unwrap_err();
+        let topic = Topic::Resource(uri.clone());
+        let failure = server.subscribe(&topic, &somebody(), NOBODY).await.unwrap_err();
         assert_eq!(failure.kind, UpstreamErrorKind::NotFound, "{uri}");
     }
 }
@@ -77,13 +78,10 @@ async fn subscribers_hear_of_changes_and_lists_follow_the_folder() {
     let mut yard = Yard::new();
     let uri = format!("file://{}", yard.text("data/readme.txt"));
     let server = yard.rig.server("file");
-    server.subscribe(&uri, &somebody(), NOBODY).await.unwrap();
-    assert!(
-        server
-            .subscribe(&format!("file://{}", yard.text("secret.txt")), &somebody(), NOBODY)
-            .await
-            .is_err()
-    );
+    let topic = Topic::Resource(uri.clone());
+    server.subscribe(&topic, &somebody(), NOBODY).await.unwrap();
+    let secret = Topic::Resource(format!("file://{}", yard.text("secret.txt")));
+    assert!(server.subscribe(&secret, &somebody(), NOBODY).await.is_err());
     tokio::time::sleep(Duration::from_millis(200)).await;
     std::fs::write(yard.path("data/readme.txt"), "changed").unwrap();
     let updated = async {
@@ -94,7 +92,7 @@ async fn subscribers_hear_of_changes_and_lists_follow_the_folder() {
         }
     };
     assert_eq!(tokio::time::timeout(Duration::from_secs(10), updated).await.unwrap(), uri);
-    server.unsubscribe(&uri, Subscription::Shared).await;
+    server.unsubscribe(&topic, Subscription::Shared).await;
     std::fs::write(yard.path("data/readme.txt"), "changed again").unwrap();
     tokio::time::sleep(Duration::from_millis(1500)).await;
     while let Ok(event) = yard.rig.heard.try_recv() {

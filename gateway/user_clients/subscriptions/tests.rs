@@ -2,7 +2,10 @@
 
 use std::time::SystemTime;
 
+use bytes::Bytes;
 use lockgate_accounts::SubjectToken;
+use lockgate_admission::CallerId;
+use lockgate_protocol::revision::Era;
 
 use super::*;
 
@@ -13,8 +16,17 @@ fn holder(subject: &str, token: &str) -> Holder {
     Holder { token: Some(token.into()), ..Holder::new("acme", "https://i.test", subject) }
 }
 
-fn task() -> Topic {
-    Topic::Task("own".into())
+fn task() -> WatchedTopic {
+    let caller = Caller {
+        id: CallerId::alone(1),
+        assertion: None,
+        capabilities: Bytes::from_static(b"{}"),
+        interactive: false,
+        log_level: None,
+        session: None,
+        era: Era::Modern,
+    };
+    (Topic::Task("own".into()), caller)
 }
 
 #[test]
@@ -24,10 +36,12 @@ fn tokens_of_a_user_share_a_limit() {
         assert!(watches.add(&holder("anna", token), task(), 3).is_some());
     }
     assert!(watches.add(&holder("anna", "4"), task(), 3).is_none());
-    assert!(watches.add(&holder("anna", "3"), task(), 3).is_some());
+    let number = watches.add(&holder("anna", "3"), task(), 3);
+    assert!(number.is_some());
     assert!(watches.add(&holder("ben", "4"), task(), 3).is_some());
     for _ in 0..2 {
-        assert!(watches.remove_of(&holder("anna", "3"), |topic| topic.is_task("own")));
+        let removed = number.and_then(|number| watches.remove(number, &task().0));
+        assert!(removed == Some(holder("anna", "3")));
     }
     assert!(watches.add(&holder("anna", "4"), task(), 3).is_some());
 }

@@ -1,0 +1,3 @@
+//! Support of this crate's tests.
+
+pub(crate) mod scripted;
