@@ -45,6 +45,7 @@ export async function listPages(world) {
     approvals: '/console/approvals',
     approval: world.approvalPath,
     audit: '/console/audit',
+    mistake: '/console/audit?to=x',
     'audit-record': world.recordPath,
     activity: '/console/activity',
     usage: '/console/usage',
@@ -58,7 +59,6 @@ export async function listPages(world) {
     organisation: '/console/organisations/acme',
     settings: '/console/settings',
     'settings-all': '/console/settings?all=yes&q=limits',
-    parts: '/console/parts',
     missing: '/console/nowhere',
   };
 }

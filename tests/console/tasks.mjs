@@ -179,7 +179,7 @@ const TASKS = {
     await other.close();
     await hands.type('Name', `Mine ${mark}`);
     await hands.press('button', 'Save');
-    await hands.see('Another administrator changed this server');
+    await hands.see('It was changed elsewhere');
     equal(await hands.page.getByLabel('Name', { exact: true }).inputValue(), `Mine ${mark}`);
     await hands.press('button', 'Save');
     await hands.page.getByRole('heading', { name: `Mine ${mark}` }).waitFor();
@@ -479,11 +479,11 @@ const TASKS = {
     world.recordPath = new URL(hands.page.url()).pathname;
     await hands.press('link', 'Explain with current policies');
     await hands.see('Allowed');
-    await hands.see('The record has no arguments.');
+    await hands.see('The arguments were not kept.');
     await hands.type('Arguments', '{"words": "lost"}');
     await hands.press('button', 'Check access');
     await expectFocus(hands, 'answer');
-    equal(await hands.page.getByText('The record has no arguments.').count(), 0, 'parts that are unknown');
+    equal(await hands.page.getByText('The arguments were not kept.').count(), 0, 'parts that are unknown');
   },
 
   async 'read the usage of a server, a tool and a caller'(hands, world) {

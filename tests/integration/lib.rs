@@ -39,6 +39,7 @@ mod compose;
 mod conditions;
 mod connections;
 mod console;
+mod console_forms;
 mod content;
 mod envelope;
 mod errors;

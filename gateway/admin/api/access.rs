@@ -211,7 +211,7 @@ pub(crate) fn check_permission(
     }
 }
 
-fn unknown_caller() -> Problem {
+pub(crate) fn unknown_caller() -> Problem {
     let detail = "credentials are required: send `Authorization: Bearer` with a key or token";
     Problem::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", detail)
 }

@@ -20,24 +20,32 @@ impl WaitingApproval {
     }
 }
 
-pub(crate) async fn list_approvals(
-    By { state, caller, .. }: By<User>,
-    Query(query): Query<PageQuery>,
-) -> Result<Json<Page<WaitingApproval>>, Problem> {
+/// Returns the calls that wait for the caller, the oldest first.
+pub(crate) fn list_waiting(By { state, caller, .. }: &By<User>) -> Vec<WaitingApproval> {
     let gateway = &state.gateway;
     let waiting = gateway.approvals.waiting.list(gateway.approver(&caller.principal));
-    let waiting = waiting.into_iter().map(WaitingApproval).collect();
-    Ok(Json(query.cut(waiting, WaitingApproval::id)?))
+    waiting.into_iter().map(WaitingApproval).collect()
+}
+
+/// Returns the calls that no longer wait for the caller, the newest first.
+pub(crate) fn list_ended(By { state, caller, .. }: &By<User>) -> Vec<WaitingApproval> {
+    let gateway = &state.gateway;
+    let ended = gateway.approvals.waiting.list_ended(gateway.approver(&caller.principal));
+    ended.into_iter().map(WaitingApproval).collect()
+}
+
+pub(crate) async fn list_approvals(
+    by: By<User>,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<Page<WaitingApproval>>, Problem> {
+    Ok(Json(query.cut(list_waiting(&by), WaitingApproval::id)?))
 }
 
 pub(crate) async fn list_ended_approvals(
-    By { state, caller, .. }: By<User>,
+    by: By<User>,
     Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<WaitingApproval>>, Problem> {
-    let gateway = &state.gateway;
-    let ended = gateway.approvals.waiting.list_ended(gateway.approver(&caller.principal));
-    let ended = ended.into_iter().map(WaitingApproval).collect();
-    Ok(Json(query.cut(ended, WaitingApproval::id)?))
+    Ok(Json(query.cut(list_ended(&by), WaitingApproval::id)?))
 }
 
 pub(crate) async fn show_approval(

@@ -375,18 +375,6 @@ impl Resource {
             mime_type: take_text(&mut definition, "mimeType"),
         }
     }
-
-    /// Creates a resource that is in no list of the caller. Its server is unknown.
-    pub(crate) fn unlisted(uri: &str) -> Self {
-        Self {
-            uri: uri.to_owned(),
-            server: String::new(),
-            name: None,
-            title: None,
-            description: None,
-            mime_type: None,
-        }
-    }
 }
 
 types! {

@@ -32,6 +32,8 @@ pub(crate) struct Row {
     pub(crate) after: Option<Line>,
     /// The number of equal lines that it stands for.
     pub(crate) folded: usize,
+    /// Its current line has suspicious text.
+    pub(crate) is_found: bool,
 }
 
 lockgate_text::words! {
@@ -56,7 +58,7 @@ pub(crate) struct Line {
 
 impl Row {
     fn new(kind: RowKind, before: Option<Line>, after: Option<Line>) -> Self {
-        Self { kind, before, after, folded: 0 }
+        Self { kind, before, after, folded: 0, is_found: false }
     }
 }
 
@@ -89,6 +91,20 @@ impl Comparison {
         let is_too_long = rows.len() > MAX_ROWS;
         let rows = if is_too_long { Vec::new() } else { rows };
         Self { rows, is_new: before.is_none(), is_too_long }
+    }
+
+    /// Marks the rows that contain the excerpts quoted at the end of findings.
+    pub(crate) fn mark(&mut self, findings: &[String]) {
+        let quoted = findings.iter().filter_map(|finding| {
+            let (_, excerpt) = finding.strip_suffix('"')?.rsplit_once(": \"")?;
+            Some(excerpt.trim_matches(['…', '.']).trim())
+        });
+        let excerpts: Vec<&str> = quoted.filter(|excerpt| !excerpt.is_empty()).collect();
+        for row in &mut self.rows {
+            let Some(line) = &row.after else { continue };
+            let text = format!("{}{}{}", line.start, line.middle, line.end);
+            row.is_found = excerpts.iter().any(|excerpt| text.contains(excerpt));
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! of it comes from the response of the API.
 
 use crate::api::figures::ServerMetrics;
+use crate::api::integrations::Integration;
 use crate::api::servers::Server;
 use crate::fault::{Fault, sentence};
 
@@ -65,7 +66,7 @@ impl Severity {
 }
 
 /// Returns the cause without the stage, which is shown beside it.
-pub(crate) fn find_cause(reason: &str) -> &str {
+fn find_cause(reason: &str) -> &str {
     match reason.split_once(" failed: ") {
         Some((stage, cause)) if !stage.contains(' ') => cause,
         _ => reason,
@@ -95,55 +96,45 @@ pub(crate) fn say_server_state<'a>(state: &'a str, fault: Option<&Fault>) -> &'a
     }
 }
 
+impl Integration {
+    pub(crate) fn severity(&self) -> Severity {
+        Severity::of_server(self.state, self.fault.as_ref())
+    }
+
+    /// Returns the fault, or the reason of the state in the same form.
+    pub(crate) fn describe(&self) -> Fault {
+        let cause = sentence(find_cause(&self.reason));
+        self.fault.clone().unwrap_or_else(|| Fault { cause, ..Fault::default() })
+    }
+}
+
 impl Server {
     pub(crate) fn severity(&self) -> Severity {
         Severity::of_server(self.state, self.fault.as_ref())
     }
 
-    pub(crate) fn state_text(&self) -> &str {
-        say_server_state(self.state, self.fault.as_ref())
-    }
-
-    /// Returns the stage that failed; empty if none did.
-    pub(crate) fn stage(&self) -> &str {
-        self.fault.as_ref().map_or("", |fault| &fault.stage)
-    }
-
-    /// Returns the start of the failure, or of the state.
-    pub(crate) fn failing_since(&self) -> &str {
-        let fault = self.fault.as_ref().and_then(|fault| fault.since.as_deref());
-        fault.unwrap_or(&self.since)
-    }
-
-    /// Returns a sentence about the state.
-    pub(crate) fn headline(&self) -> String {
+    /// Returns the fault, or the state in the same form, with its start.
+    pub(crate) fn describe(&self) -> Fault {
         let name = &self.name;
-        match (&self.fault, self.state) {
-            (Some(fault), _) => fault.summary.clone(),
-            (None, "connected") => format!("{name} is connected."),
-            (None, "resting") => format!("{name} is idle. Lockgate connects at the next call."),
-            (None, "disabled") => format!("{name} is disabled: its tools cannot be called."),
-            (None, "pending") => format!("Connecting to {name}."),
-            (None, _) => format!("{name} is not working."),
+        let since = Some(self.since.clone());
+        if let Some(fault) = &self.fault {
+            return Fault { since: fault.since.clone().or(since), ..fault.clone() };
         }
-    }
-
-    /// Returns the cause; empty if nothing is wrong.
-    pub(crate) fn cause(&self) -> String {
-        match (&self.fault, self.severity()) {
-            (Some(fault), _) => fault.cause.clone(),
-            (None, Severity::Good | Severity::Off) => String::new(),
-            (None, _) => sentence(find_cause(&self.reason)),
-        }
-    }
-
-    /// Returns the fix.
-    pub(crate) fn advice(&self) -> &str {
-        match (&self.fault, self.state) {
-            (Some(fault), _) => &fault.fix,
-            (None, "disabled") => "The configuration disables it, or an operator disconnected it.",
-            _ => "",
-        }
+        let summary = match self.state {
+            "connected" => format!("{name} is connected."),
+            "resting" => format!("{name} is idle. Lockgate connects at the next call."),
+            "disabled" => format!("{name} is disabled: its tools cannot be called."),
+            "pending" => format!("Connecting to {name}."),
+            _ => format!("{name} is not working."),
+        };
+        let (cause, fix) = match self.severity() {
+            Severity::Good => (String::new(), ""),
+            Severity::Off => {
+                (String::new(), "The configuration disables it, or an operator disconnected it.")
+            }
+            _ => (sentence(find_cause(&self.reason)), ""),
+        };
+        Fault { summary, cause, fix: fix.to_owned(), since, ..Fault::default() }
     }
 
     /// Returns the action that the visitor can take.

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, to_bytes};
@@ -17,7 +18,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::render::PageError;
-use super::sessions::{Sessions, Visitor, hash_parts};
+use super::sessions::{Sessions, Visitor, evict_oldest, hash_parts};
 use crate::api::problem::Problem;
 use crate::api::table::is_of_other_origin;
 use crate::fault::{Fault, sentence};
@@ -45,6 +46,12 @@ impl Fields {
     /// Returns the first value of this name, untrimmed; empty if there is none.
     pub(crate) fn get_exact(&self, name: &str) -> &str {
         self.all(name).next().unwrap_or("")
+    }
+
+    /// Sets the only value of this name.
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
+        self.0.retain(|(key, _)| key != name);
+        self.0.push((name.to_owned(), value.to_owned()));
     }
 
     /// Returns the memory that the fields occupy, in bytes.
@@ -123,16 +130,19 @@ pub(crate) async fn check_form(
         }
         return next.run(request).await;
     }
-    let (request, key) = match read_form(&state, request).await {
+    let (mut request, key) = match read_form(&state, request).await {
         Ok(read) => read,
         Err(error) => return error.into_response(),
     };
-    if !state.sent_forms.remember(key) {
+    let visitor = request.extensions().get::<Visitor>();
+    let organisation = visitor.map_or("", |visitor| visitor.principal.organisation());
+    if !state.sent_forms.remember(key, organisation) {
         return refuse_again(request.uri().path()).into_response();
     }
-    let unanswered = state.sent_forms.watch(key);
+    let pending = Arc::new(PendingForm::new(Arc::clone(&state), key));
+    request.extensions_mut().insert(Arc::clone(&pending));
     let response = next.run(request).await;
-    unanswered.disarm();
+    pending.note_effect();
     // Nothing was changed: the page shows the form again, and may be reloaded.
     if !response.status().is_redirection() && response.status() != StatusCode::CREATED {
         state.sent_forms.forget(&key);
@@ -197,14 +207,11 @@ async fn read_form(state: &FormState, request: Request) -> Result<(Request, Form
         let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
         return Err(PageError::new(status, "The form was refused", detail));
     }
-    let Ok(text) = to_bytes(body, MAX_FORM).await else {
-        let detail = "A form may have at most 1 MiB. Nothing was changed.";
+    let read = to_bytes(body, MAX_FORM).await.ok();
+    let Some(text) = read.filter(|text| !has_too_many_fields(text)) else {
+        let detail = "A form may have at most 1 MiB and 2048 fields. Nothing was changed.";
         return Err(PageError::new(StatusCode::PAYLOAD_TOO_LARGE, "The form is too large", detail));
     };
-    if has_too_many_fields(&text) {
-        let detail = "A form may have at most 2048 fields. Nothing was changed.";
-        return Err(PageError::new(StatusCode::PAYLOAD_TOO_LARGE, "The form is too large", detail));
-    }
     let fields = Fields::parse(&text);
     if !state.sessions.is_form_token(visitor, fields.get("token")) {
         let detail = "The form belongs to an earlier session. Go back, reload the page and send it \
@@ -218,7 +225,7 @@ async fn read_form(state: &FormState, request: Request) -> Result<(Request, Form
 
 // Keys of submitted forms, so that a second click, a reload or a replay changes nothing again.
 
-/// Maximum number of keys; the oldest are dropped.
+/// Maximum number of keys. Above it, the organisation with the largest share loses its oldest.
 const MAX_FORMS: usize = 4096;
 /// Time after a client left without an answer in which its form counts as a second click.
 const SECOND_CLICK: Duration = Duration::from_secs(2);
@@ -233,6 +240,7 @@ pub(crate) type FormKey = [u8; 32];
 
 struct SentForm {
     key: FormKey,
+    organisation: String,
     /// The time at which its client left without an answer.
     left: Option<Instant>,
 }
@@ -242,16 +250,17 @@ impl SentForms {
         *hash_parts(Hasher::new(), &[address.as_bytes(), body]).as_bytes()
     }
 
-    /// Stores the key of a form. Returns `false` if the form was sent before.
-    pub(crate) fn remember(&self, key: FormKey) -> bool {
+    /// Stores the key of a form that a member of an organisation sent. Returns `false` if the form
+    /// was sent before.
+    pub(crate) fn remember(&self, key: FormKey, organisation: &str) -> bool {
         let mut forms = self.0.lock();
         if let Some(sent) = forms.iter_mut().find(|sent| sent.key == key) {
             return sent.left.take_if(|left| left.elapsed() >= SECOND_CLICK).is_some();
         }
-        if forms.len() == MAX_FORMS {
-            forms.pop_front();
+        forms.push_back(SentForm { key, organisation: organisation.to_owned(), left: None });
+        if forms.len() > MAX_FORMS {
+            evict_oldest(&mut forms, |sent| (&sent.organisation, 1));
         }
-        forms.push_back(SentForm { key, left: None });
         true
     }
 
@@ -259,33 +268,33 @@ impl SentForms {
     pub(crate) fn forget(&self, key: &FormKey) {
         self.0.lock().retain(|sent| sent.key != *key);
     }
-
-    /// Returns the guard of a form that its handler has not answered yet.
-    pub(crate) fn watch(&self, key: FormKey) -> UnansweredForm<'_> {
-        UnansweredForm { forms: self, key, is_answered: false }
-    }
 }
 
-/// Guard of a form in progress. If it is dropped before the answer, because the client left, the
-/// form can be sent again, but not by the second click that made the client leave.
-pub(crate) struct UnansweredForm<'a> {
-    forms: &'a SentForms,
+/// A form in progress, in the extensions of its request. If its client leaves before it has an
+/// effect, the form can be sent again, but not by the second click that made the client leave.
+pub(crate) struct PendingForm {
+    state: Arc<FormState>,
     key: FormKey,
-    is_answered: bool,
+    has_effect: AtomicBool,
 }
 
-impl UnansweredForm<'_> {
-    pub(crate) fn disarm(mut self) {
-        self.is_answered = true;
+impl PendingForm {
+    fn new(state: Arc<FormState>, key: FormKey) -> Self {
+        Self { state, key, has_effect: AtomicBool::new(false) }
+    }
+
+    /// Notes that the form was answered, or that its effect no longer depends on its client.
+    pub(crate) fn note_effect(&self) {
+        self.has_effect.store(true, Ordering::Relaxed);
     }
 }
 
-impl Drop for UnansweredForm<'_> {
+impl Drop for PendingForm {
     fn drop(&mut self) {
-        if self.is_answered {
+        if self.has_effect.load(Ordering::Relaxed) {
             return;
         }
-        let mut forms = self.forms.0.lock();
+        let mut forms = self.state.sent_forms.0.lock();
         if let Some(sent) = forms.iter_mut().find(|sent| sent.key == self.key) {
             sent.left = Some(Instant::now());
         }
@@ -305,25 +314,36 @@ const CHOICES: [(&str, &str); 6] = [
     ("the slug `", "the prefix `"),
 ];
 
+const OUTDATED: &str = "It was changed elsewhere while you were editing. Your text is still here: \
+    save again to replace that change.";
+
 /// The mistake in a form; none if `words` is empty.
 #[derive(Clone, Default)]
 pub(crate) struct FormError {
     /// Empty for the form as a whole.
     field: &'static str,
     pub(crate) words: String,
+    /// Others have changed the item since the form was opened.
+    pub(crate) is_outdated: bool,
     /// The failure, if the server failed.
     pub(crate) fault: Option<Box<Fault>>,
 }
 
 impl FormError {
     pub(crate) fn new(field: &'static str, words: impl Into<String>) -> Self {
-        Self { field, words: words.into(), fault: None }
+        Self { field, words: words.into(), ..Self::default() }
     }
 
     /// Returns the mistake that an error of the API is about. Other errors take the place of the
     /// page.
     pub(crate) fn read(problem: Problem, labels: &Labels) -> Result<Self, PageError> {
-        if problem.is_of_form() { Ok(Self::of(&problem, labels)) } else { Err(problem.into()) }
+        match problem.status() {
+            StatusCode::PRECONDITION_FAILED => {
+                Ok(Self { is_outdated: true, ..Self::new("", OUTDATED) })
+            }
+            _ if problem.is_of_form() => Ok(Self::of(&problem, labels)),
+            _ => Err(problem.into()),
+        }
     }
 
     /// Returns an error of the API at its field of the form, with labels in place of the API's
@@ -352,7 +372,7 @@ impl FormError {
                 fault.fix = fault.fix.replace(later, "");
             }
         }
-        Self { field: field.map_or("", |(name, _)| name), words, fault }
+        Self { field: field.map_or("", |(name, _)| name), words, is_outdated: false, fault }
     }
 
     /// Returns the status of a page with the form.
@@ -377,7 +397,7 @@ fn write_labels(words: &str, labels: &Labels) -> String {
     for (name, label) in labels {
         words = words.replace(&format!("`{name}`"), &format!("“{label}”"));
     }
-    if labels.iter().any(|(name, _)| *name == "slug") {
+    if labels.iter().any(|(name, _)| ["slug", "authMethod"].contains(name)) {
         for (name, label) in CHOICES {
             words = words.replace(name, label);
         }

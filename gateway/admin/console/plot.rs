@@ -9,7 +9,7 @@ const HEIGHT: f64 = 48.0;
 /// Minimum height of a bar above zero.
 const LEAST: f64 = 1.5;
 /// The steps of recent calls.
-pub(crate) const RECENT: PlotSpan = PlotSpan {
+const RECENT: PlotSpan = PlotSpan {
     bars: 61,
     step: "30 s",
     words: "30 minutes",

@@ -108,11 +108,6 @@ impl PagePath {
         self
     }
 
-    /// Returns the address of the page after a cursor, if there is one.
-    pub(crate) fn after(self, cursor: Option<&str>) -> Option<String> {
-        cursor.map(|cursor| self.with("after", cursor).0)
-    }
-
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -120,18 +115,6 @@ impl PagePath {
     pub(crate) fn into_text(self) -> String {
         self.0
     }
-}
-
-/// A value of a filter, and its label.
-pub(crate) type TabValue = (&'static str, &'static str);
-
-/// A link to a list by value of a filter.
-pub(crate) struct Tab {
-    pub(crate) label: &'static str,
-    pub(crate) address: String,
-    /// The number of items, if it is known.
-    pub(crate) count: Option<usize>,
-    pub(crate) is_chosen: bool,
 }
 
 // A part of a list that a page has read as a whole, with the addresses of the parts beside it.

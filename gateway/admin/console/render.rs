@@ -73,11 +73,13 @@ impl PageError {
 
 impl From<Problem> for PageError {
     fn from(problem: Problem) -> Self {
+        if problem.status() == StatusCode::UNAUTHORIZED {
+            return Self::signed_out();
+        }
         let title = match problem.status() {
             _ if problem.code() == TOO_LARGE => TOO_MUCH,
             StatusCode::NOT_FOUND => "Not found",
             StatusCode::FORBIDDEN => "Access denied",
-            StatusCode::UNAUTHORIZED => "You are signed out",
             StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED => "It changed in the meantime",
             StatusCode::TOO_MANY_REQUESTS => "Too many requests",
             StatusCode::SERVICE_UNAVAILABLE => "The gateway is busy",
@@ -107,9 +109,10 @@ impl IntoResponse for PageError {
 
 /// Renders a page that browsers do not cache.
 pub(crate) fn render(status: StatusCode, page: &impl Template) -> PageResult {
-    let mut text = BoundedText::new(MAX_PAGE);
-    let written = page.render_into(&mut text);
-    if text.is_cut() {
+    let mut page_text = BoundedText::new(MAX_PAGE);
+    let written = page.render_into(&mut page_text);
+    let BoundedText { text, is_cut, .. } = page_text;
+    if is_cut {
         let detail = "This page would be larger than 4 MiB. Filter the list, or use the API.";
         return Err(PageError::new(StatusCode::PAYLOAD_TOO_LARGE, TOO_MUCH, detail));
     }
@@ -118,14 +121,8 @@ pub(crate) fn render(status: StatusCode, page: &impl Template) -> PageResult {
         let detail = "The gateway could not write this page. Its log has the cause.";
         PageError::new(StatusCode::INTERNAL_SERVER_ERROR, "The page failed", detail)
     })?;
-    let text = text.into_text();
     let head = [(CONTENT_TYPE, "text/html; charset=utf-8"), (CACHE_CONTROL, "no-store")];
     Ok((status, head, text).into_response())
-}
-
-/// Renders a page with status 200.
-pub(crate) fn show(page: &impl Template) -> PageResult {
-    render(StatusCode::OK, page)
 }
 
 /// Maximum size of one text or value on a page, in bytes.
@@ -135,10 +132,8 @@ pub(crate) const REST: &str = "\n… the rest is in the API's answer";
 
 /// Returns a text, truncated to the limit of a page.
 pub(crate) fn show_text(text: &str) -> String {
-    let mut shown = BoundedText::new(MOST_SHOWN);
-    // The only error is a full buffer, which the excerpt marks.
-    let _ = fmt::Write::write_str(&mut shown, text);
-    shown.into_excerpt()
+    let shown = &text[..text.floor_char_boundary(MOST_SHOWN)];
+    if shown.len() == text.len() { shown.to_owned() } else { format!("{shown}{REST}") }
 }
 
 /// Returns a value as indented JSON, truncated to the limit of a page.
@@ -146,7 +141,8 @@ pub(crate) fn show_json(value: &impl Serialize) -> String {
     let mut shown = BoundedText::new(MOST_SHOWN);
     // The only error is a full buffer: a value that was parsed from JSON can be serialized.
     let _ = serde_json::to_writer_pretty(&mut shown, value);
-    shown.into_excerpt()
+    let BoundedText { text, is_cut, .. } = shown;
+    if is_cut { text + REST } else { text }
 }
 
 /// Returns a member of a value; empty if it is not a text.
@@ -168,62 +164,38 @@ pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
 }
 
 /// A buffer that rejects text beyond its limit.
-pub(crate) struct BoundedText {
-    bytes: Vec<u8>,
+struct BoundedText {
+    text: String,
     most: usize,
+    /// Text was rejected.
     is_cut: bool,
 }
 
 impl BoundedText {
-    pub(crate) fn new(most: usize) -> Self {
-        Self { bytes: Vec::new(), most, is_cut: false }
-    }
-
-    /// Returns whether text was rejected.
-    pub(crate) fn is_cut(&self) -> bool {
-        self.is_cut
-    }
-
-    /// Returns the accepted text, up to the last complete character.
-    pub(crate) fn into_text(self) -> String {
-        String::from_utf8(self.bytes).unwrap_or_else(|error| {
-            let whole = error.utf8_error().valid_up_to();
-            let mut bytes = error.into_bytes();
-            bytes.truncate(whole);
-            String::from_utf8(bytes).unwrap_or_default()
-        })
-    }
-
-    fn into_excerpt(self) -> String {
-        let is_cut = self.is_cut;
-        let mut text = self.into_text();
-        if is_cut {
-            text.push_str(REST);
-        }
-        text
-    }
-
-    fn take(&mut self, more: &[u8]) -> bool {
-        let room = self.most - self.bytes.len();
-        self.bytes.extend_from_slice(&more[..more.len().min(room)]);
-        self.is_cut |= more.len() > room;
-        !self.is_cut
-    }
-}
-
-impl io::Write for BoundedText {
-    fn write(&mut self, more: &[u8]) -> io::Result<usize> {
-        if self.take(more) { Ok(more.len()) } else { Err(io::ErrorKind::FileTooLarge.into()) }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+    fn new(most: usize) -> Self {
+        Self { text: String::new(), most, is_cut: false }
     }
 }
 
 impl fmt::Write for BoundedText {
     fn write_str(&mut self, more: &str) -> fmt::Result {
-        if self.take(more.as_bytes()) { Ok(()) } else { Err(fmt::Error) }
+        let accepted = more.floor_char_boundary(self.most - self.text.len());
+        self.text.push_str(&more[..accepted]);
+        self.is_cut |= accepted < more.len();
+        if self.is_cut { Err(fmt::Error) } else { Ok(()) }
+    }
+}
+
+impl io::Write for BoundedText {
+    /// Writes a whole fragment, as a JSON serializer does.
+    fn write(&mut self, more: &[u8]) -> io::Result<usize> {
+        let fragment = std::str::from_utf8(more).map_err(io::Error::other)?;
+        fmt::Write::write_str(self, fragment).map_err(io::Error::other)?;
+        Ok(more.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -302,6 +274,10 @@ pub(crate) async fn count_page(
     let mut reader = Reader::new(&account.budget);
     match reader.hold(text.len()).await {
         Ok(()) => Response::from_parts(parts, Body::from(reader.finish(text, 0))),
+        // A new key is shown only once.
+        Err(NoMemory) if parts.status == StatusCode::CREATED => {
+            Response::from_parts(parts, Body::from(text))
+        }
         Err(NoMemory) => PageError::busy().into_response(),
     }
 }

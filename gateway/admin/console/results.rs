@@ -2,7 +2,7 @@
 //! reloading submits nothing again: notices, and calls with their outcome. They are held in memory,
 //! bounded, and visible only to their visitor.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 use super::diagnosis::Severity;
 use super::form::Fields;
 use super::render::{MOST_SHOWN, REST, TOO_LARGE, show_json, show_text, text_of};
-use super::sessions::random;
+use super::sessions::{evict_oldest, random};
 use crate::api::call::{CallMessages, CallProgress, MessageLog};
 use crate::api::problem::Problem;
 use crate::fault::Fault;
@@ -51,6 +51,13 @@ struct Entry {
     organisation: String,
     name: String,
     kept: Kept,
+}
+
+impl Entry {
+    /// Returns the organisation, and its share of the limits in bytes.
+    fn share(&self) -> (&str, usize) {
+        (&self.organisation, self.kept.bytes().max(MAX_BYTES / MAX_RESULTS))
+    }
 }
 
 /// The stored results of all visitors.
@@ -89,9 +96,8 @@ impl Results {
         let mut entries = self.0.lock();
         let mut total: usize = entries.iter().map(|entry| entry.kept.bytes()).sum();
         while entries.len() > MAX_RESULTS || total > MAX_BYTES {
-            let Some(oldest) = find_oldest_of_largest(&entries) else { break };
-            let dropped = entries.remove(oldest);
-            total = total.saturating_sub(dropped.map_or(0, |entry| entry.kept.bytes()));
+            let Some(dropped) = evict_oldest(&mut entries, Entry::share) else { break };
+            total = total.saturating_sub(dropped.kept.bytes());
         }
     }
 
@@ -115,28 +121,23 @@ impl Results {
     }
 }
 
-/// Returns the position of the oldest result of the organisation with the largest share of the
-/// limits.
-fn find_oldest_of_largest(entries: &VecDeque<Entry>) -> Option<usize> {
-    let mut shares: BTreeMap<&str, usize> = BTreeMap::new();
-    for entry in entries {
-        *shares.entry(&entry.organisation).or_default() +=
-            entry.kept.bytes().max(MAX_BYTES / MAX_RESULTS);
-    }
-    let (largest, _) = shares.into_iter().max_by_key(|(_, share)| *share)?;
-    entries.iter().position(|entry| entry.organisation == largest)
-}
-
 /// Time after which the page of a running call is shown.
 const QUICK_CALL: Duration = Duration::from_secs(1);
 /// Minimum interval of signals that the messages of a call have changed.
 const MIN_SIGNAL_INTERVAL: Duration = Duration::from_millis(300);
 
-/// A call with its form.
-pub(crate) struct KeptCall {
+/// The form that a call was made with.
+pub(crate) struct CallForm {
     /// The name of the tool or prompt, or the URI of the resource.
     pub(crate) name: String,
     pub(crate) typed: Fields,
+    /// The arguments as JSON.
+    pub(crate) arguments: String,
+}
+
+/// A call with its form.
+pub(crate) struct KeptCall {
+    pub(crate) form: CallForm,
     messages: CallMessages,
     outcome: Arc<OnceLock<CallOutcome>>,
     task: AbortHandle,
@@ -145,7 +146,7 @@ pub(crate) struct KeptCall {
 impl KeptCall {
     /// Starts a call. `at_end` runs once there is an outcome.
     pub(super) fn start<F: Future<Output = CallOutcome> + Send + 'static>(
-        (name, typed): (&str, Fields),
+        form: CallForm,
         make: impl FnOnce(CallMessages) -> F,
         at_end: impl FnOnce() + Send + 'static,
     ) -> Self {
@@ -159,7 +160,7 @@ impl KeptCall {
             ending.end();
             at_end();
         });
-        Self { name: name.to_owned(), typed, messages, outcome, task: task.abort_handle() }
+        Self { form, messages, outcome, task: task.abort_handle() }
     }
 
     /// Returns the outcome; `None` while the call runs.
@@ -205,7 +206,7 @@ impl KeptCall {
     pub(super) fn bytes(&self) -> usize {
         let lines: usize = self.messages.read().lines.iter().map(|line| line.text.len()).sum();
         let outcome = self.outcome.get().map_or(0, CallOutcome::bytes);
-        self.typed.bytes() + lines + outcome
+        self.form.typed.bytes() + self.form.arguments.len() + lines + outcome
     }
 }
 

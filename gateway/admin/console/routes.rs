@@ -7,7 +7,7 @@ use axum::Router;
 use axum::extract::{OriginalUri, Request};
 use axum::handler::Handler;
 use axum::http::header::ACCEPT;
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, Method};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, get, post};
@@ -16,15 +16,15 @@ use lockgate_authn::Role;
 use super::assets::show_asset;
 use super::form::{FormState, SentForms, check_form};
 use super::pages::{
-    self, access, agents, approvals, audit, integrations, keys, overview, pins, servers, settings,
-    tool, usage,
+    access, agents, approvals, audit, integrations, keys, overview, pins, servers, settings, tool,
+    usage,
 };
 use super::redirect::{SIGN_IN, redirect};
 use super::render::{PageAccount, PageError, count_page};
 use super::sessions::Sessions;
 use super::sign_in::{show_sign_in, sign_out};
 use super::visit::{ConsoleState, put_around};
-use crate::api::access::{Caller, Permission, identify_caller};
+use crate::api::access::{Caller, Permission, check_permission, identify_caller};
 use crate::api::problem::record_rejection;
 use crate::api::state::ApiState;
 use crate::read_header;
@@ -40,7 +40,8 @@ pub(crate) fn table() -> PageTable {
     let first = PageTable::default()
         .form(Permission::Public, "/sign-in", show_sign_in, show_sign_in)
         .page(Permission::Public, "/assets/{digest}/{name}", show_asset)
-        .action(USER, "/sign-out", sign_out);
+        // Any session can be ended, also that of a key which opens no page.
+        .action(Permission::Public, "/sign-out", sign_out);
     add_records(add_catalog(first))
 }
 
@@ -84,7 +85,6 @@ fn add_catalog(table: PageTable) -> PageTable {
 
 fn add_records(table: PageTable) -> PageTable {
     table
-        .page(OPERATOR, "/parts", pages::show_parts)
         .page(OPERATOR, "/access", access::explain)
         .form(OPERATOR, "/access/cases", access::show_form, access::try_cases)
         .page(USER, "/approvals", approvals::list_approvals)
@@ -161,29 +161,30 @@ pub(crate) struct PageTable {
     pages: Vec<(&'static str, Permission)>,
 }
 
+/// The handler of a page or of a form.
+trait PageHandler<T>: Handler<T, Arc<ConsoleState>, Future = ResponseFuture> {}
+
+impl<T, H: Handler<T, Arc<ConsoleState>, Future = ResponseFuture>> PageHandler<T> for H {}
+
 impl PageTable {
-    fn page<H, T>(self, permission: Permission, path: &'static str, show: H) -> Self
-    where
-        H: Handler<T, Arc<ConsoleState>, Future = ResponseFuture>,
-    {
-        self.add(permission, path, get(AnyHandler::new(show)))
+    fn page<T>(self, allowed: Permission, path: &'static str, show: impl PageHandler<T>) -> Self {
+        self.add(allowed, path, get(AnyHandler::new(show)))
     }
 
     /// Adds the target of a form.
-    fn action<H, T>(self, permission: Permission, path: &'static str, act: H) -> Self
-    where
-        H: Handler<T, Arc<ConsoleState>, Future = ResponseFuture>,
-    {
-        self.add(permission, path, post(AnyHandler::new(act)))
+    fn action<T>(self, allowed: Permission, path: &'static str, act: impl PageHandler<T>) -> Self {
+        self.add(allowed, path, post(AnyHandler::new(act)))
     }
 
     /// Adds a page with a form that is sent to the same address.
-    fn form<H, T, A, U>(self, permission: Permission, path: &'static str, show: H, act: A) -> Self
-    where
-        H: Handler<T, Arc<ConsoleState>, Future = ResponseFuture>,
-        A: Handler<U, Arc<ConsoleState>, Future = ResponseFuture>,
-    {
-        self.page(permission, path, show).action(permission, path, act)
+    fn form<T, U>(
+        self,
+        allowed: Permission,
+        path: &'static str,
+        show: impl PageHandler<T>,
+        act: impl PageHandler<U>,
+    ) -> Self {
+        self.page(allowed, path, show).action(allowed, path, act)
     }
 
     fn add(
@@ -194,26 +195,18 @@ impl PageTable {
     ) -> Self {
         self.pages.push((path, permission));
         let require =
-            from_fn(move |request: Request, next: Next| require_role(permission, request, next));
+            from_fn(move |request: Request, next: Next| require(permission, request, next));
         self.router = self.router.route(path, routes.route_layer(require));
         self
     }
 }
 
-/// Rejects callers below the role that a page requires.
-async fn require_role(permission: Permission, request: Request, next: Next) -> Response {
-    let role = request.extensions().get::<Arc<Caller>>().map(|caller| caller.role);
-    match (permission, role) {
-        (Permission::AtLeast(_), None) => PageError::signed_out().into_response(),
-        (Permission::AtLeast(least), Some(role)) if role < least => {
-            let role = permission.as_str();
-            let detail = format!(
-                "This page requires the role {role}. The operator of the gateway grants it \
-                 (admin.{role}s)."
-            );
-            PageError::new(StatusCode::FORBIDDEN, "Access denied", detail).into_response()
-        }
-        _ => next.run(request).await,
+/// Rejects callers without the permission that a page requires.
+async fn require(permission: Permission, request: Request, next: Next) -> Response {
+    let caller = request.extensions().get::<Arc<Caller>>();
+    match check_permission(permission, caller.map(|caller| &**caller)) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => PageError::from(problem).into_response(),
     }
 }
 

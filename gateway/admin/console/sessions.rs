@@ -2,7 +2,7 @@
 //! the composition root checks at each request that the key is still valid. Cookies are stored as
 //! hashes, so that the timing of a lookup reveals nothing about other cookies.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant, SystemTime};
 
 use axum::http::HeaderMap;
@@ -18,8 +18,8 @@ use tokio::time::timeout;
 
 use crate::read_header;
 
-/// Maximum number of sessions in total. Beyond it, the least recently used session of the largest
-/// organisation ends.
+/// Maximum number of sessions in total. Beyond it, the least recently used session of the
+/// organisation with the most ends.
 const MAX_SESSIONS: usize = 1024;
 /// Maximum number of sessions per principal. Beyond it, the least recently used of them ends.
 const MAX_OF_PRINCIPAL: usize = 16;
@@ -34,7 +34,8 @@ const NAME_DIGITS: usize = 16;
 
 /// All sessions.
 pub struct Sessions {
-    open: Mutex<HashMap<SessionKey, Session>>,
+    /// The least recently used first.
+    open: Mutex<VecDeque<Session>>,
     /// Notifies streams that sessions have ended.
     ends: watch::Sender<()>,
     /// The key of form tokens, random for each process.
@@ -42,6 +43,7 @@ pub struct Sessions {
 }
 
 struct Session {
+    key: SessionKey,
     principal: Principal,
     began: Instant,
     used: Instant,
@@ -85,18 +87,29 @@ impl Sessions {
 
     /// Ends the session of a visitor, if there is one.
     pub fn end(&self, visitor: &Visitor) {
-        if let Some(key) = &visitor.session {
-            self.open.lock().remove(key);
-            self.ends.send_replace(());
-        }
+        self.end_where(|session| Some(session.key) == visitor.session);
     }
 
     /// Ends the session in the request's cookie, which the browser is about to replace.
     pub(crate) fn replace(&self, headers: &HeaderMap) {
-        if let Some(cookie) = find_cookie(headers) {
-            self.open.lock().remove(&key_of(cookie));
-            self.ends.send_replace(());
-        }
+        let key = find_cookie(headers).map(key_of);
+        self.end_where(|session| Some(session.key) == key);
+    }
+
+    /// Ends the session of this name. Returns whether it existed.
+    pub(crate) fn end_named(&self, name: &str) -> bool {
+        self.end_where(|session| name_of(&session.key) == name)
+    }
+
+    /// Ends sessions, and with them their streams. Returns whether there were any.
+    fn end_where(&self, is_ended: impl Fn(&Session) -> bool) -> bool {
+        let mut open = self.open.lock();
+        let before = open.len();
+        open.retain(|session| !is_ended(session));
+        let has_ended = open.len() < before;
+        drop(open);
+        self.ends.send_replace(());
+        has_ended
     }
 
     /// Returns all sessions that have not expired.
@@ -104,10 +117,10 @@ impl Sessions {
         let now = Instant::now();
         let clock = SystemTime::now();
         let mut found = Vec::new();
-        for (key, session) in &*self.open.lock() {
+        for session in &*self.open.lock() {
             if !session.is_over(now) {
                 found.push(OpenSession {
-                    name: name_of(key),
+                    name: name_of(&session.key),
                     principal: session.principal.clone(),
                     began: clock - now.saturating_duration_since(session.began),
                     used: clock - now.saturating_duration_since(session.used),
@@ -115,17 +128,6 @@ impl Sessions {
             }
         }
         found
-    }
-
-    /// Ends the session of this name. Returns whether it existed.
-    pub(crate) fn end_named(&self, name: &str) -> bool {
-        let mut open = self.open.lock();
-        let before = open.len();
-        open.retain(|key, _| name_of(key) != name);
-        let has_ended = open.len() < before;
-        drop(open);
-        self.ends.send_replace(());
-        has_ended
     }
 
     /// Waits until the session of a visitor has ended; never returns if there is none.
@@ -143,8 +145,8 @@ impl Sessions {
     }
 
     fn is_open(&self, key: &SessionKey) -> bool {
-        let open = self.open.lock();
-        matches!(open.get(key), Some(session) if !session.is_over(Instant::now()))
+        let now = Instant::now();
+        self.open.lock().iter().any(|session| session.key == *key && !session.is_over(now))
     }
 
     /// Starts a session and returns the value of its cookie.
@@ -171,50 +173,46 @@ impl Sessions {
 
     fn find_at(&self, key: SessionKey, now: Instant) -> Option<Visitor> {
         let mut open = self.open.lock();
-        let session = open.get_mut(&key)?;
-        if session.is_over(now) {
-            open.remove(&key);
-            return None;
-        }
+        let at = open.iter().position(|session| session.key == key)?;
+        let mut session = open.remove(at).filter(|session| !session.is_over(now))?;
         session.used = now;
-        Some(Visitor { principal: session.principal.clone(), session: Some(key) })
+        let principal = session.principal.clone();
+        open.push_back(session);
+        Some(Visitor { principal, session: Some(key) })
     }
 
     fn begin_at(&self, key: SessionKey, principal: Principal, now: Instant) {
         let mut open = self.open.lock();
-        open.retain(|_, session| !session.is_over(now));
-        let of_same = open.values().filter(|session| session.principal == principal);
-        if of_same.count() >= MAX_OF_PRINCIPAL {
-            remove_idlest(&mut open, |session| session.principal == principal);
-        }
-        if open.len() >= MAX_SESSIONS
-            && let Some(largest) = find_largest(&open, principal.organisation())
+        open.retain(|session| !session.is_over(now));
+        let of_same = open.iter().filter(|session| session.principal == principal);
+        if of_same.count() >= MAX_OF_PRINCIPAL
+            && let Some(idlest) = open.iter().position(|one| one.principal == principal)
         {
-            remove_idlest(&mut open, |session| session.principal.organisation() == largest);
+            open.remove(idlest);
         }
-        open.insert(key, Session { principal, began: now, used: now });
+        open.push_back(Session { key, principal, began: now, used: now });
+        if open.len() > MAX_SESSIONS {
+            evict_oldest(&mut open, |session| (session.principal.organisation(), 1));
+        }
         drop(open);
         // Sessions may have ended to make room.
         self.ends.send_replace(());
     }
 }
 
-/// Returns the organisation with the most sessions after a new session of `one_more`.
-fn find_largest(open: &HashMap<SessionKey, Session>, one_more: &str) -> Option<String> {
-    let mut counts: HashMap<&str, usize> = HashMap::from([(one_more, 1)]);
-    for session in open.values() {
-        *counts.entry(session.principal.organisation()).or_default() += 1;
+/// Removes the oldest entry of the organisation with the largest share, so that no organisation
+/// evicts entries of another. `share` returns the organisation of an entry, and its size.
+pub(crate) fn evict_oldest<T>(
+    entries: &mut VecDeque<T>,
+    share: impl Fn(&T) -> (&str, usize),
+) -> Option<T> {
+    let mut shares: BTreeMap<&str, usize> = BTreeMap::new();
+    for (organisation, size) in entries.iter().map(&share) {
+        *shares.entry(organisation).or_default() += size;
     }
-    let (largest, _) = counts.into_iter().max_by_key(|(_, count)| *count)?;
-    Some(largest.to_owned())
-}
-
-fn remove_idlest(open: &mut HashMap<SessionKey, Session>, is_candidate: impl Fn(&Session) -> bool) {
-    let candidates = open.iter().filter(|(_, session)| is_candidate(session));
-    let idlest = candidates.min_by_key(|(_, session)| session.used);
-    if let Some((&key, _)) = idlest {
-        open.remove(&key);
-    }
+    let (largest, _) = shares.into_iter().max_by_key(|(_, share)| *share)?;
+    let oldest = entries.iter().position(|entry| share(entry).0 == largest)?;
+    entries.remove(oldest)
 }
 
 /// Masks a form token for one page: a random mask, followed by the masked token. Pages are

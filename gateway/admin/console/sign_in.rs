@@ -58,10 +58,6 @@ pub struct SignIn {
     is_secure: bool,
 }
 
-/// The reason that a sign-in failed, shown in the form.
-#[derive(Clone)]
-pub(crate) struct SignInRefusal(String);
-
 #[derive(Template)]
 #[template(path = "sign_in.html")]
 struct SignInPage<'a> {
@@ -146,7 +142,7 @@ impl SignIn {
 /// Turns the request into a request for the form with the reason of the failure. The form cannot
 /// have a token to check, because there is no visitor yet.
 pub fn show_refusal(parts: &mut Parts, words: String) {
-    parts.extensions.insert(SignInRefusal(words));
+    parts.extensions.insert(FormError::new("key", words));
     parts.method = Method::GET;
 }
 
@@ -180,14 +176,7 @@ fn find_page(headers: &HeaderMap) -> Option<String> {
     Some(url[Position::BeforePath..Position::AfterQuery].to_owned())
 }
 
-pub(crate) async fn show_sign_in(
-    mut visit: Visit,
-    refusal: Option<Extension<SignInRefusal>>,
-    Extension(offer): Extension<Offer>,
-) -> PageResult {
-    if let Some(Extension(SignInRefusal(words))) = refusal {
-        visit.mistake = FormError::new("key", words);
-    }
+pub(crate) async fn show_sign_in(visit: Visit, Extension(offer): Extension<Offer>) -> PageResult {
     let next = own_address(visit.query.get("next"));
     let provider = offer.provider.as_deref().unwrap_or_default();
     let failure = SignInFailure { why: visit.query.get("why"), provider }.to_string();
@@ -335,7 +324,7 @@ impl Attempts {
         if now.checked_sub(began)? >= MAX_AGE {
             return None;
         }
-        if !self.used.remember(SentForms::key_of(&name, state.as_bytes())) {
+        if !self.used.remember(SentForms::key_of(&name, state.as_bytes()), "") {
             return None;
         }
         Some(Answered { attempt, next: fields.get("next").to_owned() })

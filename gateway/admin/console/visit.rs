@@ -20,13 +20,13 @@ use serde::de::DeserializeOwned;
 
 use super::assets::{ADDRESSES, Addresses};
 use super::diagnosis::Severity;
-use super::form::{Fields, FormError, Labels};
-use super::redirect::{ListPart, PagePath, Tab, TabValue, redirect};
+use super::form::{Fields, FormError, Labels, PendingForm};
+use super::redirect::{ListPart, PagePath, redirect};
 use super::render::{PageError, PageResult, render};
-use super::results::{CallOutcome, Kept, KeptCall, Notice, Results};
+use super::results::{CallForm, CallOutcome, Kept, KeptCall, Notice, Results};
 use super::sessions::{Sessions, Visitor, mask, random};
 use super::snippets::{Snippet, find_address, make_snippets};
-use crate::api::access::{By, Caller, LeastRole};
+use crate::api::access::{By, Caller, LeastRole, unknown_caller};
 use crate::api::call::CallMessages;
 use crate::api::me::{Me, MeQuery, show_me};
 use crate::api::page::{Query, query};
@@ -54,6 +54,9 @@ const SECTIONS: [Section; 15] = [
     ("Settings", "/console/settings", "Settings", Role::Operator),
 ];
 const ACTIVITY: &str = "/console/activity";
+/// Pages of servers at other addresses.
+const OF_SERVERS: [&str; 4] =
+    ["/console/integrations/", "/console/catalogue/", "/console/resources/", "/console/prompts/"];
 
 /// Maximum number of running calls of a visitor.
 pub(crate) const MAX_RUNNING: usize = 16;
@@ -72,15 +75,15 @@ pub(crate) struct ConsoleState {
 /// A request of a page, stored in its extensions.
 #[derive(Clone)]
 pub(crate) struct Visit {
-    state: Arc<ApiState>,
+    pub(crate) console: Arc<ConsoleState>,
     pub(crate) headers: HeaderMap,
     /// The fields of the query.
     pub(crate) query: Fields,
     /// The fields of the body, which `form` has checked.
     pub(crate) form: Fields,
-    /// The mistake in the body.
+    /// The mistake in the body, or the reason that a sign-in failed.
     pub(crate) mistake: FormError,
-    results: Arc<Results>,
+    pending: Option<Arc<PendingForm>>,
     /// The result of the last form, if the address names it.
     pub(crate) notice: Option<Notice>,
     /// The visitor as returned by the API, before the page was rendered.
@@ -128,22 +131,22 @@ impl Caller {
 }
 
 impl Visit {
-    fn new(state: &ConsoleState, request: &Request) -> Option<Self> {
+    fn new(console: Arc<ConsoleState>, request: &Request) -> Option<Self> {
         let extensions = request.extensions();
         let visitor = extensions.get::<Visitor>();
         let uri = match extensions.get::<OriginalUri>() {
             Some(OriginalUri(uri)) => uri,
             None => request.uri(),
         };
-        let token = visitor.map_or(String::new(), |visitor| state.sessions.form_token(visitor));
+        let token = visitor.map_or(String::new(), |visitor| console.sessions.form_token(visitor));
         let address = uri.path_and_query().map_or("", |whole| whole.as_str());
         Some(Self {
-            state: Arc::clone(&state.api),
+            console,
             headers: request.headers().clone(),
             query: Fields::parse(request.uri().query().unwrap_or("").as_bytes()),
             form: Fields::default(),
             mistake: FormError::default(),
-            results: Arc::clone(&state.results),
+            pending: None,
             notice: None,
             me: Arc::default(),
             nonce: hex::encode(&random::<16>().ok()?),
@@ -158,10 +161,8 @@ impl Visit {
 
     /// Returns the visitor as the caller of an operation. Fails without the required role.
     pub(crate) fn by<R: LeastRole>(&self) -> Result<By<R>, Problem> {
-        let caller = self.who.as_deref().ok_or_else(|| {
-            Problem::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", "sign in to see this page")
-        })?;
-        By::new(&self.state, caller.clone())
+        let caller = self.who.as_deref().ok_or_else(unknown_caller)?;
+        By::new(&self.console.api, caller.clone())
     }
 
     /// Returns the caller in the organisation of this page, which the address may name.
@@ -196,12 +197,7 @@ impl Visit {
         query.into_text()
     }
 
-    /// Returns the address of the list on this page, with its filters, from its start.
-    pub(crate) fn list_path(&self) -> PagePath {
-        self.filtered_by(&[])
-    }
-
-    /// Returns the address of the list on this page with other values of filters.
+    /// Returns the address of the list on this page from its start, with other values of filters.
     pub(crate) fn filtered_by(&self, changes: &[(&str, &str)]) -> PagePath {
         let mut path = PagePath::of_address(&self.address);
         for (name, value) in self.query.pairs() {
@@ -216,30 +212,33 @@ impl Visit {
         path
     }
 
-    /// Returns links to the list on this page by value of a filter.
-    pub(crate) fn tabs(&self, filter: &str, values: &[TabValue], chosen: &str) -> Vec<Tab> {
-        let tabs = values.iter().map(|(value, label)| Tab {
-            label,
-            address: self.filtered_by(&[(filter, value)]).into_text(),
-            count: None,
-            is_chosen: *value == chosen,
-        });
-        tabs.collect()
+    /// Returns the address of the list on this page with another value of a filter.
+    pub(crate) fn tab(&self, filter: &str, value: &str) -> String {
+        self.filtered_by(&[(filter, value)]).into_text()
     }
 
     /// Returns the address of the page after a cursor in the list on this page.
     pub(crate) fn next(&self, cursor: &Option<String>) -> Option<String> {
-        self.list_path().after(cursor.as_deref())
+        cursor.as_ref().map(|cursor| self.tab("after", cursor))
     }
 
     /// Returns the part of a list that this page shows.
     pub(crate) fn cut<T>(&self, all: Vec<T>) -> ListPart<T> {
-        ListPart::cut(all, self.query.get("page"), &self.list_path())
+        ListPart::cut(all, self.query.get("page"), &self.filtered_by(&[]))
     }
 
     /// Returns the entered values of a form; before it was sent, those in the address.
     pub(crate) fn typed(&self) -> &Fields {
         if self.form.is_empty() { &self.query } else { &self.form }
+    }
+
+    /// Returns the version that a form was opened with, so that a mistake in it does not hide the
+    /// changes of others; `current` once the visitor was told of them.
+    pub(crate) fn version(&self, current: &i64) -> String {
+        match self.form.get("version") {
+            opened if !opened.is_empty() && !self.mistake.is_outdated => opened.to_owned(),
+            _ => current.to_string(),
+        }
     }
 
     /// Returns the visit with the mistake that an error of the API is about. Other errors take the
@@ -248,7 +247,7 @@ impl Visit {
         Ok(Self { mistake: FormError::read(problem, labels)?, ..self })
     }
 
-    /// Renders a page with a form, and the mistake in it.
+    /// Renders a page, and the mistake in its form.
     pub(crate) fn show(&self, page: &impl Template) -> PageResult {
         render(self.mistake.status(), page)
     }
@@ -270,38 +269,51 @@ impl Visit {
         own.chunk_by(|one, other| one.0 == other.0).map(<[_]>::to_vec).collect()
     }
 
+    /// Returns the address of the section of this page: the longest beginning of its path.
     pub(crate) fn current_section(&self) -> &'static str {
-        find_section(PagePath::of_address(&self.address).as_str()).unwrap_or("")
+        let path = PagePath::of_address(&self.address);
+        if OF_SERVERS.iter().any(|start| path.as_str().starts_with(start)) {
+            return "/console/servers";
+        }
+        let sections = SECTIONS.into_iter().map(|(_, address, ..)| address);
+        let above = sections.filter(|address| {
+            let rest = path.as_str().strip_prefix(address);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        });
+        above.max_by_key(|address| address.len()).unwrap_or("")
     }
 
     /// Stores a result for the next page and returns its name.
     pub(crate) fn keep(&self, kept: Kept) -> String {
         let organisation = self.who.as_ref().map_or("", |caller| caller.organisation());
-        self.results.keep((&self.owner, organisation), kept)
+        self.console.results.keep((&self.owner, organisation), kept)
     }
 
     /// Starts a call and keeps it for the visitor, under the returned name.
     pub(crate) fn start_call<F: Future<Output = CallOutcome> + Send + 'static>(
         &self,
-        form: (&str, Fields),
+        form: CallForm,
         make: impl FnOnce(CallMessages) -> F,
     ) -> Result<(Arc<KeptCall>, String), PageError> {
-        if self.results.count_running(&self.owner) >= MAX_RUNNING {
+        let results = Arc::clone(&self.console.results);
+        if results.count_running(&self.owner) >= MAX_RUNNING {
             let detail = format!(
                 "{MAX_RUNNING} of your calls are running: wait until one ends, or cancel one."
             );
             let title = "Too many running calls";
             return Err(PageError::new(StatusCode::TOO_MANY_REQUESTS, title, detail));
         }
-        let results = Arc::clone(&self.results);
         let call = Arc::new(KeptCall::start(form, make, move || results.evict()));
         let name = self.keep(Kept::Call(Arc::clone(&call)));
+        if let Some(pending) = &self.pending {
+            pending.note_effect();
+        }
         Ok((call, name))
     }
 
     /// Returns a stored result of this visitor.
     pub(crate) fn find_kept(&self, name: &str) -> Option<Kept> {
-        self.results.find(&self.owner, name)
+        self.console.results.find(&self.owner, name)
     }
 
     /// Redirects to a page that shows the success of a form.
@@ -356,31 +368,14 @@ impl Visit {
     }
 }
 
-/// Returns the section of a page: the longest matching prefix.
-fn find_section(path: &str) -> Option<&'static str> {
-    let below = ["/console/integrations/", "/console/catalogue/", "/console/resources/"];
-    if below.iter().any(|start| path.starts_with(start)) || path.starts_with("/console/prompts/") {
-        return Some("/console/servers");
-    }
-    let mut found: Option<&'static str> = None;
-    for (_, address, ..) in SECTIONS {
-        let rest = path.strip_prefix(address);
-        let is_below = matches!(rest, Some(rest) if rest.is_empty() || rest.starts_with('/'));
-        if is_below && found.is_none_or(|found| found.len() < address.len()) {
-            found = Some(address);
-        }
-    }
-    found
-}
-
 /// Prepares the frame of a page, renders its error page if it failed, and sets the content security
 /// policy.
 pub(crate) async fn put_around(
-    State(state): State<Arc<ConsoleState>>,
+    State(console): State<Arc<ConsoleState>>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let Some(visit) = Visit::new(&state, &request) else {
+    let Some(visit) = Visit::new(console, &request) else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
     request.extensions_mut().insert(visit.clone());
@@ -429,7 +424,9 @@ impl<S: Sync> FromRequestParts<S> for Visit {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, PageError> {
         let visit = parts.extensions.get::<Self>().cloned();
         let mut visit = visit.ok_or_else(PageError::signed_out)?;
-        visit.form = parts.extensions.get::<Fields>().cloned().unwrap_or_default();
+        visit.form = parts.extensions.get().cloned().unwrap_or_default();
+        visit.mistake = parts.extensions.get().cloned().unwrap_or_default();
+        visit.pending = parts.extensions.get().cloned();
         Ok(visit.complete().await)
     }
 }

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::convert::Infallible;
+use std::iter::from_fn;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -76,28 +77,17 @@ fn join(pieces: Vec<Bytes>) -> Body {
 
 type Pieces = Box<dyn Iterator<Item = Bytes> + Send>;
 
-/// A piece with line breaks replaced lazily: valid JSON has them only between values.
-struct OneLine(Bytes);
-
-impl Iterator for OneLine {
-    type Item = Bytes;
-
-    fn next(&mut self) -> Option<Bytes> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let slice = self.0.split_to(self.0.len().min(MAX_SLICE));
+/// Returns a piece with line breaks replaced lazily: valid JSON has them only between values.
+fn in_one_line(mut piece: Bytes) -> impl Iterator<Item = Bytes> {
+    from_fn(move || {
+        let slice = piece.split_to(piece.len().min(MAX_SLICE));
         if !slice.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
-            return Some(slice);
+            return (!slice.is_empty()).then_some(slice);
         }
-        let mut line = slice.to_vec();
-        for byte in &mut line {
-            if matches!(byte, b'\n' | b'\r') {
-                *byte = b' ';
-            }
-        }
-        Some(line.into())
-    }
+        let line =
+            slice.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte });
+        Some(line.collect())
+    })
 }
 
 /// Returns the response to a request that is invalid as a whole.
@@ -161,7 +151,7 @@ pub(crate) fn answer_lines(calls: Vec<BoxFuture<'static, Answered>>) -> Response
 /// Returns the line of a call, in pieces that are created lazily.
 fn write_line(at: usize, answered: &Answered) -> Pieces {
     let start = Bytes::from(format!("[{at},0,[["));
-    let data = answered.write().into_iter().flat_map(OneLine);
+    let data = answered.write().into_iter().flat_map(in_one_line);
     Box::new([start].into_iter().chain(data).chain([Bytes::from_static(b"]]]\n")]))
 }
 

@@ -16,13 +16,13 @@ use futures_util::future::{BoxFuture, join_all};
 use lockgate_text::json::Reader;
 use lockgate_text::{json, percent};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::answer::{
     Answered, Outcome, answer_batch, answer_lines, answer_one, bad_request, fail, refuse,
 };
 use super::input::{self, Action, Procedure, ProcedureKind};
-use super::run::{check_input, parse_input, run};
+use super::run::{Run, check_input, parse_input};
 use super::subscription::{follow_events, refuse as refuse_subscription};
 use crate::api::access::Caller;
 use crate::api::problem::Problem;
@@ -31,17 +31,23 @@ use crate::api::table::is_of_other_origin;
 use crate::{is_json, read_header};
 
 /// Limit on path and query, in bytes.
-pub(crate) const MAX_URL: usize = 16 * 1024;
+const MAX_URL: usize = 16 * 1024;
 
 const CONNECTION_PARAMS: &str = "credentials in a URL are not accepted, and neither are \
     `connectionParams`: send `Authorization: Bearer` with a key or token; in a program, with the \
     `fetch` option of an EventSource that supports headers";
 
-/// State that all calls of a request share.
+/// A request with its calls.
 struct Exchange {
     state: Arc<ApiState>,
     caller: Arc<Caller>,
-    parts: Parts,
+    headers: HeaderMap,
+    verb: Method,
+    calls: Vec<Call>,
+    is_batch: bool,
+    /// The response is requested as lines.
+    takes_lines: bool,
+    /// By the index of their call. An error concerns only procedures that have an input.
     inputs: Result<Inputs, Problem>,
     /// The id of the last event that a subscription has received.
     last_event_id: Option<String>,
@@ -58,8 +64,8 @@ pub(crate) async fn answer(State(state): State<Arc<ApiState>>, request: Request)
         return refuse(&bad_request("the body is incomplete"));
     };
     let is_event_source = is_event_source(&parts);
-    match open(state, parts, &body).await {
-        Ok((envelope, exchange)) => answer_calls(envelope, exchange).await,
+    match Exchange::open(state, parts, &body).await {
+        Ok(exchange) => Arc::new(exchange).answer().await,
         // An `EventSource` exposes the content of streams only.
         Err(failure) if is_event_source => refuse_subscription(&failure, None),
         Err(failure) => refuse(&failure),
@@ -72,64 +78,75 @@ fn is_event_source(parts: &Parts) -> bool {
     parts.method == Method::GET && matches!(accepted, Some(kind) if kind == "text/event-stream")
 }
 
-/// Parses a request. Returns an error if it is invalid as a whole.
-async fn open(
-    state: Arc<ApiState>,
-    mut parts: Parts,
-    body: &Bytes,
-) -> Result<(Envelope, Arc<Exchange>), Problem> {
-    let caller = Arc::new(Caller::from_request_parts(&mut parts, &state).await?);
-    if parts.uri.to_string().len() > MAX_URL {
-        let words = "the path and the query together exceed 16384 bytes: set `maxURLLength` of the \
-            link to 14000";
-        return Err(fail(StatusCode::URI_TOO_LONG, words));
-    }
-    if is_of_other_origin(&parts.uri, &parts.headers) {
-        let words = "web pages of other origins may not call the gateway: call it from a program";
-        let path = format!("{} {}", parts.method, parts.uri.path());
-        state.gateway.record_forbidden(words, Some(&caller.principal), &path);
-        return Err(fail(StatusCode::FORBIDDEN, words));
-    }
-    let query = Query::parse(&parts.uri);
-    if query.has_connection_params {
-        return Err(fail(StatusCode::UNAUTHORIZED, CONNECTION_PARAMS));
-    }
-    let envelope = Envelope::parse(&parts.method, &parts.uri, &query, &parts.headers)?;
-    let inputs = envelope.read_inputs(&parts.method, &query, body);
-    let last_event_id = read_header(&parts.headers, "last-event-id").map(str::to_owned);
-    let last_event_id = last_event_id.or(query.last_event_id);
-    let exchange = Arc::new(Exchange { state, caller, parts, inputs, last_event_id });
-    Ok((envelope, exchange))
-}
-
-async fn answer_calls(envelope: Envelope, exchange: Arc<Exchange>) -> Response {
-    let Envelope { calls: given, is_batch, takes_lines } = envelope;
-    if let [call] = &*given
-        && let Some(procedure) = call.procedure
-        && procedure.kind == ProcedureKind::Subscription
-        && !is_batch
-    {
-        return exchange.subscribe(procedure, &call.path);
-    }
-    let calls = given.into_iter().enumerate().map(|(at, call)| {
-        let exchange = Arc::clone(&exchange);
-        async move { exchange.run_call(at, call).await }.boxed()
-    });
-    let calls: Vec<BoxFuture<'static, Answered>> = calls.collect();
-    if takes_lines {
-        return answer_lines(calls);
-    }
-    let answered = join_all(calls).await;
-    match answered.first() {
-        Some(only) if !is_batch => answer_one(only),
-        _ => answer_batch(&answered),
-    }
-}
-
 impl Exchange {
-    async fn run_call(&self, at: usize, call: Call) -> Answered {
-        let outcome = self.decide(at, &call).await;
-        Answered { path: call.path, outcome }
+    /// Parses a request. Returns an error if it is invalid as a whole.
+    async fn open(state: Arc<ApiState>, mut parts: Parts, body: &Bytes) -> Result<Self, Problem> {
+        let caller = Arc::new(Caller::from_request_parts(&mut parts, &state).await?);
+        if parts.uri.to_string().len() > MAX_URL {
+            let words = "the path and the query together exceed 16384 bytes: set `maxURLLength` \
+                of the link to 14000";
+            return Err(fail(StatusCode::URI_TOO_LONG, words));
+        }
+        if is_of_other_origin(&parts.uri, &parts.headers) {
+            let words = "web pages of other origins may not call the gateway: call it from a \
+                program";
+            let path = format!("{} {}", parts.method, parts.uri.path());
+            state.gateway.record_forbidden(words, Some(&caller.principal), &path);
+            return Err(fail(StatusCode::FORBIDDEN, words));
+        }
+        let query = Query::parse(&parts.uri);
+        if query.has_connection_params {
+            return Err(fail(StatusCode::UNAUTHORIZED, CONNECTION_PARAMS));
+        }
+        let calls = read_calls(&parts, query.is_batch)?;
+        let takes_lines = wants_lines(&parts.headers);
+        if takes_lines && !query.is_batch {
+            let words = "Streaming requests must be batched (you can do a batch of 1)";
+            return Err(bad_request(words));
+        }
+        let inputs = query.read_inputs(&parts.method, body, calls.len());
+        let last_event_id = read_header(&parts.headers, "last-event-id").map(str::to_owned);
+        Ok(Self {
+            last_event_id: last_event_id.or(query.last_event_id),
+            is_batch: query.is_batch,
+            headers: parts.headers,
+            verb: parts.method,
+            state,
+            caller,
+            calls,
+            takes_lines,
+            inputs,
+        })
+    }
+
+    async fn answer(self: Arc<Self>) -> Response {
+        if let [call] = &*self.calls
+            && let Some(procedure) = call.procedure
+            && procedure.kind == ProcedureKind::Subscription
+            && !self.is_batch
+        {
+            return self
+                .open_subscription(procedure, &call.path)
+                .unwrap_or_else(|failure| refuse_subscription(&failure, Some(&call.path)));
+        }
+        let calls = (0..self.calls.len()).map(|at| {
+            let exchange = Arc::clone(&self);
+            async move { exchange.run_call(at).await }.boxed()
+        });
+        let calls: Vec<BoxFuture<'static, Answered>> = calls.collect();
+        if self.takes_lines {
+            return answer_lines(calls);
+        }
+        let answered = join_all(calls).await;
+        match answered.first() {
+            Some(only) if !self.is_batch => answer_one(only),
+            _ => answer_batch(&answered),
+        }
+    }
+
+    async fn run_call(&self, at: usize) -> Answered {
+        let call = &self.calls[at];
+        Answered { path: call.path.clone(), outcome: self.decide(at, call).await }
     }
 
     async fn decide(&self, at: usize, call: &Call) -> Outcome {
@@ -146,7 +163,8 @@ impl Exchange {
             Action::Status => None,
             _ => self.find_input(at)?,
         };
-        run(&self.state, &self.caller, &self.parts.headers, procedure, input).await
+        let run = Run::new(&self.state, &self.caller, &self.headers);
+        run.procedure(procedure, input).await
     }
 
     /// Returns the input of the call with this index, if present.
@@ -156,7 +174,7 @@ impl Exchange {
     }
 
     fn check_verb(&self, procedure: &Procedure) -> Result<(), Problem> {
-        let verb = &self.parts.method;
+        let verb = &self.verb;
         let kind = procedure.kind;
         if verb.as_str() == kind.verb() {
             return Ok(());
@@ -167,27 +185,17 @@ impl Exchange {
         Err(fail(StatusCode::METHOD_NOT_ALLOWED, words).allow(kind.verb()))
     }
 
-    fn subscribe(&self, procedure: &Procedure, path: &str) -> Response {
-        self.open_subscription(procedure, path)
-            .unwrap_or_else(|failure| refuse_subscription(&failure, Some(path)))
-    }
-
+    /// Opens a subscription, after its last event.
     fn open_subscription(&self, procedure: &Procedure, path: &str) -> Result<Response, Problem> {
-        let input = self.read_subscription(procedure)?;
-        follow_events(Arc::clone(&self.state), &self.caller, &input, path)
-    }
-
-    /// Returns the input of a subscription, with the id of its last event.
-    fn read_subscription(&self, procedure: &Procedure) -> Result<Map<String, Value>, Problem> {
         self.check_verb(procedure)?;
         let mut given = parse_input(self.find_input(0)?)?;
-        if let Some(id) = &self.last_event_id {
-            let members = given.get_or_insert_with(|| json!({}));
-            if let Value::Object(members) = members {
-                members.insert("lastEventId".to_owned(), id.as_str().into());
-            }
+        if let Some(id) = &self.last_event_id
+            && let Value::Object(members) = given.get_or_insert_with(|| json!({}))
+        {
+            members.insert("lastEventId".to_owned(), id.as_str().into());
         }
-        check_input(procedure, given)
+        let input = check_input(procedure, given)?;
+        follow_events(Arc::clone(&self.state), &self.caller, &input, path)
     }
 }
 
@@ -209,12 +217,10 @@ pub(crate) fn refuse_all(parts: &Parts, failure: &Problem) -> Response {
     answer_batch(&all.collect::<Vec<_>>())
 }
 
-// A request as tRPC's clients send it over HTTP (trpc: http/contentType.ts): its procedures,
-// whether it is a batch, the requested response format, and the input of each call. Errors in
-// inputs are returned only by procedures that have an input.
+// The parts of a request as tRPC's clients send it over HTTP (trpc: http/contentType.ts).
 
 /// Maximum number of calls per batch.
-pub(crate) const MAX_CALLS: usize = 32;
+const MAX_CALLS: usize = 32;
 /// Maximum nesting depth of an input.
 const MAX_DEPTH: usize = 64;
 /// Maximum number of members per object in an input.
@@ -222,35 +228,24 @@ const MAX_MEMBERS: usize = 100_000;
 const READER: Reader = Reader { members: MAX_MEMBERS, ..Reader::exact(MAX_DEPTH) };
 const JSON_LINES: &str = "application/jsonl";
 
-#[derive(Clone, Debug)]
-pub(crate) struct Call {
-    pub(crate) path: String,
-    pub(crate) procedure: Option<&'static Procedure>,
-}
-
-/// The calls of a request, and the format of the response.
-#[derive(Clone, Debug)]
-pub(crate) struct Envelope {
-    pub(crate) calls: Vec<Call>,
-    pub(crate) is_batch: bool,
-    /// The response is requested as lines.
-    pub(crate) takes_lines: bool,
+struct Call {
+    path: String,
+    procedure: Option<&'static Procedure>,
 }
 
 /// The query parameters of a request.
-#[derive(Debug, Default)]
-pub(crate) struct Query {
-    pub(crate) is_batch: bool,
+#[derive(Default)]
+struct Query {
+    is_batch: bool,
     input: Option<String>,
-    pub(crate) last_event_id: Option<String>,
-    pub(crate) has_connection_params: bool,
+    last_event_id: Option<String>,
+    has_connection_params: bool,
 }
 
-/// Inputs by the index of their call.
-pub(crate) type Inputs = BTreeMap<usize, Box<RawValue>>;
+type Inputs = BTreeMap<usize, Box<RawValue>>;
 
 impl Query {
-    pub(crate) fn parse(uri: &Uri) -> Self {
+    fn parse(uri: &Uri) -> Self {
         let mut query = Self::default();
         let mut has_batch = false;
         for (name, value) in form_urlencoded::parse(uri.query().unwrap_or("").as_bytes()) {
@@ -270,54 +265,20 @@ impl Query {
         }
         query
     }
-}
 
-impl Envelope {
-    /// Parses the envelope. Returns an error if the request is invalid as a whole.
-    pub(crate) fn parse(
-        verb: &Method,
-        uri: &Uri,
-        query: &Query,
-        headers: &HeaderMap,
-    ) -> Result<Self, Problem> {
-        let path = read_path(uri)?;
-        check_content_type(verb, headers)?;
-        let is_batch = query.is_batch;
-        let parts = if is_batch { path.split(',').collect() } else { vec![path.as_str()] };
-        if parts.len() > MAX_CALLS {
-            return Err(bad_request("Batch call exceeds maximum size"));
-        }
-        let calls = parts.into_iter();
-        let calls = calls.map(|part| Call { path: part.to_owned(), procedure: input::find(part) });
-        let calls: Vec<_> = calls.collect();
-        check_kinds(&calls)?;
-        let takes_lines = wants_lines(headers);
-        if takes_lines && !is_batch {
-            let words = "Streaming requests must be batched (you can do a batch of 1)";
-            return Err(bad_request(words));
-        }
-        Ok(Self { calls, is_batch, takes_lines })
-    }
-
-    /// Parses the inputs of all calls.
-    pub(crate) fn read_inputs(
-        &self,
-        verb: &Method,
-        query: &Query,
-        body: &Bytes,
-    ) -> Result<Inputs, Problem> {
+    /// Parses the inputs of this number of calls.
+    fn read_inputs(&self, verb: &Method, body: &Bytes, count: usize) -> Result<Inputs, Problem> {
         let text = match *verb {
-            Method::GET => query.input.as_deref().unwrap_or(""),
+            Method::GET => self.input.as_deref().unwrap_or(""),
             _ => from_utf8(body).map_err(|_| bad_request("the body is not UTF-8"))?,
         };
-        let mut inputs = Inputs::new();
         if text.is_empty() {
-            return Ok(inputs);
+            return Ok(Inputs::new());
         }
         let value = READER.check(text.as_bytes()).map_err(bad_request)?;
         if !self.is_batch {
-            inputs.insert(0, keep(text)?);
-            return Ok(inputs);
+            let input = RawValue::from_string(text.to_owned());
+            return Ok(Inputs::from([(0, input.map_err(|error| bad_request(error.to_string()))?)]));
         }
         let words = "\"input\" needs to be an object when doing a batch call";
         if !value.is_object() {
@@ -326,7 +287,7 @@ impl Envelope {
         let Ok(all) = json::from_str::<BTreeMap<String, &RawValue>>(text) else {
             return Err(bad_request(words));
         };
-        let given = (0..self.calls.len()).filter_map(|at| {
+        let given = (0..count).filter_map(|at| {
             let input = all.get(&at.to_string())?;
             Some((at, (*input).to_owned()))
         });
@@ -334,12 +295,23 @@ impl Envelope {
     }
 }
 
-fn keep(text: &str) -> Result<Box<RawValue>, Problem> {
-    RawValue::from_string(text.to_owned()).map_err(|error| bad_request(error.to_string()))
+/// Returns the calls of a request, which are of the same kind.
+fn read_calls(parts: &Parts, is_batch: bool) -> Result<Vec<Call>, Problem> {
+    let path = read_path(&parts.uri)?;
+    check_content_type(&parts.method, &parts.headers)?;
+    let paths = if is_batch { path.split(',').collect() } else { vec![path.as_str()] };
+    if paths.len() > MAX_CALLS {
+        return Err(bad_request("Batch call exceeds maximum size"));
+    }
+    let calls = paths.into_iter();
+    let calls = calls.map(|path| Call { path: path.to_owned(), procedure: input::find(path) });
+    let calls: Vec<_> = calls.collect();
+    check_kinds(&calls)?;
+    Ok(calls)
 }
 
 /// Returns the path below `/trpc/`, decoded once and as a whole.
-pub(crate) fn read_path(uri: &Uri) -> Result<String, Problem> {
+fn read_path(uri: &Uri) -> Result<String, Problem> {
     let path = uri.path();
     let below = path.strip_prefix("/trpc").unwrap_or(path);
     let below = below.strip_prefix('/').unwrap_or(below);

@@ -17,13 +17,13 @@ pub(crate) enum Form {
     /// A whole number from 1 to this limit.
     Count(u64),
     OneOf(&'static [&'static str]),
-    Texts,
+    /// A string, a number, a boolean or null.
+    Scalar,
     /// An object of any shape.
     Object,
-    /// A list of these strings.
-    Some(&'static [&'static str]),
-    /// A list of strings, numbers, booleans and nulls.
-    Scalars,
+    /// An object with any names, and values of a form.
+    Record(&'static Form),
+    List(&'static Form),
 }
 
 pub(crate) const fn required(name: &'static str, form: Form) -> Field {
@@ -51,7 +51,7 @@ impl Procedure {
         for field in self.fields {
             match given.get(field.name) {
                 None if !field.is_required => {}
-                value => field.form.check(value, field.name, &mut issues),
+                value => field.form.check(value, &[field.name.into()], &mut issues),
             }
         }
         if !self.is_open {
@@ -78,48 +78,42 @@ fn quote(names: &[&str]) -> Vec<String> {
 }
 
 impl Form {
-    fn check(self, value: Option<&Value>, name: &str, issues: &mut Vec<Value>) {
-        let path = [json!(name)];
+    /// Adds the issues of the value at a path.
+    fn check(self, value: Option<&Value>, path: &[Value], issues: &mut Vec<Value>) {
         match (self, value) {
             (Self::Text, Some(Value::String(_)))
             | (Self::Flag, Some(Value::Bool(_)))
             | (Self::Object, Some(Value::Object(_))) => {}
             (Self::OneOf(names), Some(Value::String(text))) if names.contains(&text.as_str()) => {}
+            (Self::Scalar, Some(value)) if !value.is_object() && !value.is_array() => {}
             (Self::Count(most), Some(Value::Number(number))) => {
-                issues.extend(check_count(number.as_f64(), most, &path));
+                issues.extend(check_count(number.as_f64(), most, path));
             }
-            (Self::Texts, Some(Value::Object(all))) => {
-                let wrong = all.iter().filter(|(_, value)| !value.is_string());
-                issues.extend(wrong.map(|(key, value)| {
-                    invalid_type("string", Some(value), &[json!(name), json!(key)])
-                }));
-            }
-            (Self::Scalars, Some(Value::Array(all))) => {
-                let all = all.iter().enumerate();
-                let wrong = all.filter(|(_, value)| value.is_object() || value.is_array());
-                issues.extend(wrong.map(|(at, _)| invalid_union(&[json!(name), json!(at)])));
-            }
-            (Self::Some(names), Some(Value::Array(all))) => {
-                for (at, value) in all.iter().enumerate() {
-                    if !matches!(value.as_str(), Some(text) if names.contains(&text)) {
-                        issues.push(invalid_option(names, &[json!(name), json!(at)]));
-                    }
+            (Self::Record(form), Some(Value::Object(all))) => {
+                for (name, value) in all {
+                    form.check(Some(value), &[path, &[json!(name)]].concat(), issues);
                 }
             }
-            (Self::OneOf(names), _) => issues.push(invalid_option(names, &path)),
-            (form, other) => issues.push(invalid_type(form.name(), other, &path)),
+            (Self::List(form), Some(Value::Array(all))) => {
+                for (at, value) in all.iter().enumerate() {
+                    form.check(Some(value), &[path, &[json!(at)]].concat(), issues);
+                }
+            }
+            (Self::OneOf(names), _) => issues.push(invalid_option(names, path)),
+            (Self::Scalar, _) => issues.push(invalid_union(path)),
+            (form, other) => issues.push(invalid_type(form.name(), other, path)),
         }
     }
 
     /// Returns zod's name of the type.
     fn name(self) -> &'static str {
         match self {
-            Self::Text | Self::OneOf(_) => "string",
+            Self::Text | Self::OneOf(_) | Self::Scalar => "string",
             Self::Flag => "boolean",
             Self::Count(_) => "number",
-            Self::Texts => "record",
             Self::Object => "object",
-            Self::Some(_) | Self::Scalars => "array",
+            Self::Record(_) => "record",
+            Self::List(_) => "array",
         }
     }
 }
@@ -293,7 +287,7 @@ pub(crate) const ALL: &[Procedure] = &[
             required("command", Form::Text),
             optional("cwd", Form::Text),
             TIMEOUT,
-            optional("env", Form::Texts),
+            optional("env", Form::Record(&Form::Text)),
             SERVER,
         ],
         Action::Tool("shell/execute"),
@@ -311,7 +305,7 @@ pub(crate) const ALL: &[Procedure] = &[
         "mcp.database.query",
         &[
             required("query", Form::Text),
-            optional("params", Form::Scalars),
+            optional("params", Form::List(&Form::Scalar)),
             optional("limit", Form::Count(MAX_ROWS)),
             CONNECTION,
             SERVER,
@@ -328,7 +322,10 @@ pub(crate) const ALL: &[Procedure] = &[
         kind: ProcedureKind::Subscription,
         ..query(
             "mcp.events",
-            &[optional("types", Form::Some(EVENTS)), optional("lastEventId", Form::Text)],
+            &[
+                optional("types", Form::List(&Form::OneOf(EVENTS))),
+                optional("lastEventId", Form::Text),
+            ],
             Action::FollowEvents,
         )
     },

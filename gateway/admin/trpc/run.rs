@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{Outcome, bad_request, describe_call, fail};
 use super::input::{Action, Procedure};
-use crate::api::access::{By, Caller};
+use crate::api::access::{By, Caller, LeastRole};
 use crate::api::answer::{CallResult, count, estimate_tree};
 use crate::api::call::{CallError, CallOrigin, Params, param, send};
 use crate::api::page::{Paged, PartQuery, Query};
@@ -31,181 +31,117 @@ use crate::api::usage;
 /// Tools per page.
 const MAX_PAGE: usize = 200;
 
-/// Runs a query or a mutation with its input.
-pub(crate) async fn run(
-    state: &Arc<ApiState>,
-    caller: &Caller,
-    headers: &HeaderMap,
-    procedure: &Procedure,
-    input: Option<&RawValue>,
-) -> Outcome {
-    // The parsed input counts against the budget for as long as it exists.
-    let mut held = Reader::new(state.gateway.budget());
-    if let Some(input) = input
-        && held.hold(estimate_tree(input.get().as_bytes())).await.is_err()
-    {
-        let words = "not enough memory for this input (limits.bytes_in_flight): retry";
-        return Err(fail(StatusCode::SERVICE_UNAVAILABLE, words));
-    }
-    let given = parse_input(input)?;
-    let members = match procedure.action {
-        Action::Status => Map::new(),
-        _ => check_input(procedure, given)?,
-    };
-    let call = ToolCalls { state, caller, origin: CallOrigin::new(headers.clone()) };
-    match procedure.action {
-        Action::Status => write(state, &describe_status(state, caller).await).await,
-        Action::Usage => show_usage(state, caller, members).await,
-        Action::ListTools => list_tools(state, caller, &members).await,
-        Action::ExecuteTool => {
-            let name = read_text(&members, "name").unwrap_or("");
-            call.execute(name, find_arguments(input)?).await
-        }
-        Action::Tool(tool) => call.execute_of_category(tool, members).await,
-        Action::FetchPage => call.execute_of_category("web/fetch", describe_page(members)).await,
-        Action::FollowEvents => Ok(None),
-    }
-}
-
-pub(super) fn parse_input(input: Option<&RawValue>) -> Result<Option<Value>, Problem> {
-    let parsed = input.map(|input| json::from_str(input.get())).transpose();
-    parsed.map_err(|error| bad_request(error.to_string()))
-}
-
-/// Validates an input and returns its members.
-pub(super) fn check_input(
-    procedure: &Procedure,
-    given: Option<Value>,
-) -> Result<Map<String, Value>, Problem> {
-    procedure.check(given).map_err(|issues| {
-        // Clients look for zod's issues in the message.
-        let issues = Value::Array(issues);
-        bad_request(issues.to_string()).with("issues", issues)
-    })
-}
-
-pub(super) fn read_text<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
-    members.get(name)?.as_str()
-}
-
-fn copy_text(members: &Map<String, Value>, name: &str) -> Option<String> {
-    Some(read_text(members, name)?.to_owned())
-}
-
-/// Serializes a value, which counts against the budget until it is written.
-async fn write(state: &ApiState, value: &impl Serialize) -> Outcome {
-    let Ok(text) = serde_json::to_vec(value) else {
-        let words = "the result cannot be serialized";
-        return Err(fail(StatusCode::INTERNAL_SERVER_ERROR, words));
-    };
-    Ok(Some(count(&state.gateway, text.len(), || text.into()).await?))
-}
-
-/// Returns the status of the gateway in the caller's view.
-async fn describe_status(state: &ApiState, caller: &Caller) -> Value {
-    let tools = state.gateway.visible_items(&caller.principal, ListKind::Tools).await.len();
-    let mut servers = Vec::new();
-    let mut total: u64 = 0;
-    let mut failed = 0;
-    for server in visible_servers(state, caller) {
-        let server = Server::new(state, caller, &*server);
-        if let Some(metrics) = &server.metrics {
-            total += metrics.calls;
-            failed += metrics.errors.values().sum::<u64>();
-        }
-        servers.push(server);
-    }
-    let own = match caller.role {
-        Role::Operator => None,
-        Role::Admin | Role::User => Some(caller.organisation()),
-    };
-    let mut status = json!({
-        "name": "lockgate",
-        "version": env!("CARGO_PKG_VERSION"),
-        "organizationId": caller.organisation(),
-        "servers": servers,
-        "tools": tools,
-        "requests": {"total": total, "failed": failed},
-        "activeSessions": state.gateway.count_sessions(own),
-    });
-    if total > 0 {
-        let succeeded = total.saturating_sub(failed);
-        status["requests"]["successRate"] = (succeeded as f64 / total as f64).into();
-    }
-    status
-}
-
-async fn show_usage(
-    state: &Arc<ApiState>,
-    caller: &Caller,
-    members: Map<String, Value>,
-) -> Outcome {
-    let by = By::new(state, caller.clone())?;
-    let query = serde_json::from_value(Value::Object(members))
-        .map_err(|error| bad_request(error.to_string()))?;
-    write(state, &usage::show_usage(by, Query(query)).await?.0).await
-}
-
-async fn list_tools(
-    state: &Arc<ApiState>,
-    caller: &Caller,
-    members: &Map<String, Value>,
-) -> Outcome {
-    let filter = ToolsQuery {
-        server: copy_text(members, "server"),
-        category: copy_text(members, "category"),
-        ..ToolsQuery::default()
-    };
-    let part = PartQuery { limit: Some(MAX_PAGE), cursor: copy_text(members, "cursor") };
-    let by = By::new(state, caller.clone())?;
-    let Json(page) = tools::list_tools(by, Query(Paged { part, filter })).await?;
-    let mut list = json!({"tools": page.items, "total": page.total});
-    if let Some(cursor) = page.next_cursor {
-        list["nextCursor"] = cursor.into();
-    }
-    write(state, &list).await
-}
-
-/// Returns the arguments of `mcp.executeTool` exactly as they were written.
-fn find_arguments(input: Option<&RawValue>) -> Result<Box<RawValue>, Problem> {
-    #[derive(Deserialize)]
-    struct Execution {
-        arguments: Option<Box<RawValue>>,
-    }
-    let given = input.map_or("{}", RawValue::get);
-    match json::from_str(given) {
-        Ok(Execution { arguments: Some(arguments) }) => Ok(arguments),
-        Ok(Execution { arguments: None }) => Ok(param(&json!({}))?),
-        Err(error) => Err(bad_request(error.to_string())),
-    }
-}
-
-/// Converts the members of an input to the arguments of its tool.
-fn rename(members: Map<String, Value>, names: &[(&str, &str)]) -> Value {
-    let members = members.into_iter().filter(|(name, _)| name != "server");
-    let arguments = members.map(|(name, value)| {
-        let other = names.iter().find(|(own, _)| *own == name);
-        (other.map_or(name, |(_, other)| (*other).to_owned()), value)
-    });
-    Value::Object(arguments.collect())
-}
-
-fn describe_page(mut members: Map<String, Value>) -> Map<String, Value> {
-    match members.remove("extractText") {
-        Some(Value::Bool(true)) => members.insert("format".to_owned(), "text".into()),
-        Some(Value::Bool(false)) => members.insert("format".to_owned(), "raw".into()),
-        _ => None,
-    };
-    members
-}
-
-struct ToolCalls<'a> {
-    state: &'a ApiState,
+/// Runs procedures on behalf of a caller.
+pub(crate) struct Run<'a> {
+    state: &'a Arc<ApiState>,
     caller: &'a Caller,
     origin: CallOrigin,
 }
 
-impl ToolCalls<'_> {
+impl<'a> Run<'a> {
+    pub(crate) fn new(state: &'a Arc<ApiState>, caller: &'a Caller, headers: &HeaderMap) -> Self {
+        Self { state, caller, origin: CallOrigin::new(headers.clone()) }
+    }
+
+    /// Runs a query or a mutation with its input.
+    pub(crate) async fn procedure(
+        &self,
+        procedure: &Procedure,
+        input: Option<&RawValue>,
+    ) -> Outcome {
+        // The parsed input counts against the budget for as long as it exists.
+        let mut held = Reader::new(self.state.gateway.budget());
+        if let Some(input) = input
+            && held.hold(estimate_tree(input.get().as_bytes())).await.is_err()
+        {
+            let words = "not enough memory for this input (limits.bytes_in_flight): retry";
+            return Err(fail(StatusCode::SERVICE_UNAVAILABLE, words));
+        }
+        let given = parse_input(input)?;
+        let members = match procedure.action {
+            Action::Status => Map::new(),
+            _ => check_input(procedure, given)?,
+        };
+        match procedure.action {
+            Action::Status => self.write(&self.describe_status().await).await,
+            Action::Usage => self.show_usage(members).await,
+            Action::ListTools => self.list_tools(&members).await,
+            Action::ExecuteTool => {
+                let name = read_text(&members, "name").unwrap_or("");
+                self.execute(name, find_arguments(input)?).await
+            }
+            Action::Tool(tool) => self.execute_of_category(tool, members).await,
+            Action::FetchPage => {
+                self.execute_of_category("web/fetch", describe_page(members)).await
+            }
+            Action::FollowEvents => Ok(None),
+        }
+    }
+
+    /// Serializes a value, which counts against the budget until it is written.
+    async fn write(&self, value: &impl Serialize) -> Outcome {
+        let Ok(text) = serde_json::to_vec(value) else {
+            let words = "the result cannot be serialized";
+            return Err(fail(StatusCode::INTERNAL_SERVER_ERROR, words));
+        };
+        Ok(Some(count(&self.state.gateway, text.len(), || text.into()).await?))
+    }
+
+    /// Returns the status of the gateway in the caller's view.
+    async fn describe_status(&self) -> Value {
+        let Self { state, caller, .. } = self;
+        let tools = state.gateway.visible_items(&caller.principal, ListKind::Tools).await.len();
+        let servers = visible_servers(state, caller).into_iter();
+        let servers: Vec<_> = servers.map(|one| Server::new(state, caller, &*one)).collect();
+        let mut total: u64 = 0;
+        let mut failed = 0;
+        for metrics in servers.iter().filter_map(|server| server.metrics.as_ref()) {
+            total += metrics.calls;
+            failed += metrics.errors.values().sum::<u64>();
+        }
+        let own = (caller.role != Role::Operator).then(|| caller.organisation());
+        let mut status = json!({
+            "name": "lockgate",
+            "version": env!("CARGO_PKG_VERSION"),
+            "organizationId": caller.organisation(),
+            "servers": servers,
+            "tools": tools,
+            "requests": {"total": total, "failed": failed},
+            "activeSessions": state.gateway.count_sessions(own),
+        });
+        if total > 0 {
+            let succeeded = total.saturating_sub(failed);
+            status["requests"]["successRate"] = (succeeded as f64 / total as f64).into();
+        }
+        status
+    }
+
+    fn by<R: LeastRole>(&self) -> Result<By<R>, Problem> {
+        By::new(self.state, self.caller.clone())
+    }
+
+    async fn show_usage(&self, members: Map<String, Value>) -> Outcome {
+        let query = serde_json::from_value(Value::Object(members))
+            .map_err(|error| bad_request(error.to_string()))?;
+        self.write(&usage::show_usage(self.by()?, Query(query)).await?.0).await
+    }
+
+    async fn list_tools(&self, members: &Map<String, Value>) -> Outcome {
+        let filter = ToolsQuery {
+            server: copy_text(members, "server"),
+            category: copy_text(members, "category"),
+            ..ToolsQuery::default()
+        };
+        let part = PartQuery { limit: Some(MAX_PAGE), cursor: copy_text(members, "cursor") };
+        let query = Query(Paged { part, filter });
+        let Json(page) = tools::list_tools(self.by()?, query).await?;
+        let mut list = json!({"tools": page.items, "total": page.total});
+        if let Some(cursor) = page.next_cursor {
+            list["nextCursor"] = cursor.into();
+        }
+        self.write(&list).await
+    }
+
     /// Runs `category/name` of the built-in server of that category, or the tool of the same name
     /// of the given server.
     async fn execute_of_category(&self, tool: &str, members: Map<String, Value>) -> Outcome {
@@ -256,6 +192,64 @@ impl ToolCalls<'_> {
             one.quarantined && is_named
         })
     }
+}
+
+pub(super) fn parse_input(input: Option<&RawValue>) -> Result<Option<Value>, Problem> {
+    let parsed = input.map(|input| json::from_str(input.get())).transpose();
+    parsed.map_err(|error| bad_request(error.to_string()))
+}
+
+/// Validates an input and returns its members.
+pub(super) fn check_input(
+    procedure: &Procedure,
+    given: Option<Value>,
+) -> Result<Map<String, Value>, Problem> {
+    procedure.check(given).map_err(|issues| {
+        // Clients look for zod's issues in the message.
+        let issues = Value::Array(issues);
+        bad_request(issues.to_string()).with("issues", issues)
+    })
+}
+
+pub(super) fn read_text<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+    members.get(name)?.as_str()
+}
+
+fn copy_text(members: &Map<String, Value>, name: &str) -> Option<String> {
+    Some(read_text(members, name)?.to_owned())
+}
+
+/// Returns the arguments of `mcp.executeTool` exactly as they were written.
+fn find_arguments(input: Option<&RawValue>) -> Result<Box<RawValue>, Problem> {
+    #[derive(Deserialize)]
+    struct Execution {
+        arguments: Option<Box<RawValue>>,
+    }
+    let given = input.map_or("{}", RawValue::get);
+    match json::from_str(given) {
+        Ok(Execution { arguments: Some(arguments) }) => Ok(arguments),
+        Ok(Execution { arguments: None }) => Ok(param(&json!({}))?),
+        Err(error) => Err(bad_request(error.to_string())),
+    }
+}
+
+/// Converts the members of an input to the arguments of its tool.
+fn rename(members: Map<String, Value>, names: &[(&str, &str)]) -> Value {
+    let members = members.into_iter().filter(|(name, _)| name != "server");
+    let arguments = members.map(|(name, value)| {
+        let other = names.iter().find(|(own, _)| *own == name);
+        (other.map_or(name, |(_, other)| (*other).to_owned()), value)
+    });
+    Value::Object(arguments.collect())
+}
+
+fn describe_page(mut members: Map<String, Value>) -> Map<String, Value> {
+    match members.remove("extractText") {
+        Some(Value::Bool(true)) => members.insert("format".to_owned(), "text".into()),
+        Some(Value::Bool(false)) => members.insert("format".to_owned(), "raw".into()),
+        _ => None,
+    };
+    members
 }
 
 /// Returns the result of a call. Fails if the tool has questions for the caller, because tRPC has

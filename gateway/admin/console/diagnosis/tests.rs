@@ -35,9 +35,10 @@ fn every_failure_has_a_cause_and_a_fix() {
         ("pending", "connect"),
     ] {
         let server = server(state, stage);
-        assert!(server.headline().contains("search"), "{state} {stage}");
-        assert_eq!((server.stage(), server.cause().as_str()), (stage, "It is so."));
-        assert!(!server.advice().is_empty(), "{state} {stage}");
+        let fault = server.describe();
+        assert!(fault.summary.contains("search"), "{state} {stage}");
+        assert_eq!((fault.stage.as_str(), fault.cause.as_str()), (stage, "It is so."));
+        assert!(!fault.fix.is_empty(), "{state} {stage}");
         assert_eq!(server.severity(), Severity::Bad, "as the overview counts it");
         assert_eq!(server.next_step(true), NextStep::Button("reconnect", "Retry now"));
         assert_eq!(server.next_step(false), NextStep::AskOperator);
@@ -48,7 +49,8 @@ fn every_failure_has_a_cause_and_a_fix() {
 fn a_connected_server_that_fails_is_not_good() {
     for (stage, text) in [("call", "calls fail"), ("list", "lists fail"), ("connect", "failed")] {
         let server = server("connected", stage);
-        assert_eq!((server.severity(), server.state_text()), (Severity::Bad, text));
+        assert_eq!(server.severity(), Severity::Bad);
+        assert_eq!(say_server_state(server.state, server.fault.as_ref()), text);
         assert_eq!(server.next_step(false), NextStep::AskOperator);
     }
     assert_eq!(server("connected", "").severity(), Severity::Good);

@@ -72,34 +72,47 @@ fn key(number: usize) -> FormKey {
 #[test]
 fn a_form_counts_once_until_it_is_forgotten() {
     let forms = SentForms::default();
-    assert!(forms.remember(key(1)) && !forms.remember(key(1)) && forms.remember(key(2)));
+    let remember = |number| forms.remember(key(number), "acme");
+    assert!(remember(1) && !remember(1) && remember(2));
     forms.forget(&key(1));
-    assert!(forms.remember(key(1)));
+    assert!(remember(1));
     assert_ne!(SentForms::key_of("/a", b"bc"), SentForms::key_of("/ab", b"c"));
 }
 
 #[test]
 fn a_form_whose_client_left_can_be_sent_again_but_not_by_a_second_click() {
-    let forms = SentForms::default();
-    assert!(forms.remember(key(1)));
-    drop(forms.watch(key(1)));
-    assert!(!forms.remember(key(1)), "a second click");
+    let sessions = Arc::new(Sessions::new().unwrap());
+    let state = Arc::new(FormState { sent_forms: SentForms::default(), sessions });
+    let forms = &state.sent_forms;
+    assert!(forms.remember(key(1), "acme"));
+    drop(PendingForm::new(Arc::clone(&state), key(1)));
+    assert!(!forms.remember(key(1), "acme"), "a second click");
     let earlier = Instant::now().checked_sub(SECOND_CLICK);
     forms.0.lock()[0].left = earlier;
-    assert!(forms.remember(key(1)), "a later try");
-    forms.watch(key(1)).disarm();
+    assert!(forms.remember(key(1), "acme"), "a later try");
+    PendingForm::new(Arc::clone(&state), key(1)).note_effect();
     assert_eq!(forms.0.lock()[0].left, None, "it has an answer");
-    assert!(!forms.remember(key(1)));
+    assert!(!forms.remember(key(1), "acme"));
 }
 
 #[test]
 fn the_oldest_makes_room() {
     let forms = SentForms::default();
     for number in 0..=MAX_FORMS {
-        assert!(forms.remember(key(number)));
+        assert!(forms.remember(key(number), "acme"));
     }
-    assert!(!forms.remember(key(1)));
-    assert!(forms.remember(key(0)));
+    assert!(!forms.remember(key(1), "acme"));
+    assert!(forms.remember(key(0), "acme"));
+}
+
+#[test]
+fn a_flood_of_one_organisation_drops_no_form_of_another() {
+    let forms = SentForms::default();
+    assert!(forms.remember(key(0), "acme"));
+    for number in 1..MAX_FORMS + 8 {
+        assert!(forms.remember(key(number), "globex"));
+    }
+    assert!(!forms.remember(key(0), "acme"), "it would be done twice");
 }
 
 #[test]

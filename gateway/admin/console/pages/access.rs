@@ -31,11 +31,13 @@ impl AccessPage<'_> {
     /// Returns the address of the page that creates a test case from the question.
     fn case_address(&self, decision: &str) -> String {
         let mut path = PagePath::new(&["access", "cases"]);
-        for name in ["call", "arguments", "at"] {
-            path = path.with(name, self.visit.query.get(name));
+        let question = &self.visit.query;
+        let arguments = if question.has("of") { "of" } else { "arguments" };
+        for name in ["call", arguments, "at"] {
+            path = path.with(name, question.get(name));
         }
         if let Some(explanation) = &self.explanation
-            && (self.visit.query.has("caller") || self.visit.query.has("subject"))
+            && (question.has("caller") || question.has("subject"))
         {
             let caller = &explanation.caller;
             path = path.with("issuer", &caller.issuer).with("subject", &caller.subject);
@@ -108,8 +110,18 @@ async fn find_agents(visit: &Visit) -> Result<Vec<Agent>, Problem> {
     Ok(found.map(|Json(found)| found.items).unwrap_or_default())
 }
 
+/// Adds the arguments of the visitor's call that the address names (`of`).
+fn add_arguments(visit: &mut Visit) {
+    match visit.find_kept(visit.query.get("of")) {
+        Some(Kept::Call(call)) => visit.query.set("arguments", &call.form.arguments),
+        _ if visit.query.has("of") => visit.query.set("unknown", "arguments"),
+        _ => {}
+    }
+}
+
 /// Shows the question, and the explanation once the form is sent.
 pub(crate) async fn explain(mut visit: Visit) -> PageResult {
+    add_arguments(&mut visit);
     let mut explanation = None;
     let mut is_described = false;
     if !visit.query.get("call").is_empty() {
@@ -204,7 +216,8 @@ struct CasesPage<'a> {
 }
 
 /// Shows the form, with the case from the address.
-pub(crate) async fn show_form(visit: Visit) -> PageResult {
+pub(crate) async fn show_form(mut visit: Visit) -> PageResult {
+    add_arguments(&mut visit);
     let call = if visit.query.has("call") { visit.query.get("call") } else { "server/tool" };
     let mut case = json!({"name": format!("{call} as it should be"), "call": call});
     visit.query.write(&mut case, &["at"]);
@@ -218,7 +231,7 @@ pub(crate) async fn show_form(visit: Visit) -> PageResult {
     let expected = if visit.query.has("decision") { visit.query.get("decision") } else { "deny" };
     case["expect"] = expected.into();
     let typed = serde_json::to_string_pretty(&json!([case])).unwrap_or_default();
-    show(&CasesPage { visit: &visit, typed: &typed, tested: None })
+    visit.show(&CasesPage { visit: &visit, typed: &typed, tested: None })
 }
 
 /// Runs the entered cases.

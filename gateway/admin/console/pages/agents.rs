@@ -135,7 +135,7 @@ pub(crate) async fn change_agent(visit: Visit, Path(id): Path<String>) -> PageRe
 
 /// Asks for confirmation before an agent is deleted.
 pub(crate) async fn show_deletion(visit: Visit, Path(id): Path<String>) -> PageResult {
-    show(&DeletePage { visit: &visit, agent: load(&visit, &id).await? })
+    visit.show(&DeletePage { visit: &visit, agent: load(&visit, &id).await? })
 }
 
 /// Deletes an agent and its endpoint.

@@ -8,7 +8,9 @@ use crate::api::approvals::{self, WaitingApproval};
 #[template(path = "approvals.html")]
 struct ApprovalsPage<'a> {
     visit: &'a Visit,
-    approvals: Vec<WaitingApproval>,
+    /// The oldest first.
+    approvals: ListPart<WaitingApproval>,
+    /// The newest first.
     ended: Vec<WaitingApproval>,
 }
 
@@ -74,27 +76,15 @@ impl WaitingApproval {
     }
 }
 
-/// Returns the calls that wait for the visitor, the oldest first.
-pub(crate) async fn load_approvals(visit: &Visit) -> Result<Vec<WaitingApproval>, Problem> {
-    let filter = query(&[("limit", "100")])?;
-    Ok(approvals::list_approvals(visit.by()?, filter).await?.0.items)
-}
-
 /// Lists waiting and finished approvals.
 pub(crate) async fn list_approvals(visit: Visit) -> PageResult {
-    let approvals = load_approvals(&visit).await?;
-    let ended = load_ended(&visit).await?;
-    show(&ApprovalsPage { visit: &visit, approvals, ended })
+    let by = visit.by()?;
+    let approvals = visit.cut(approvals::list_waiting(&by));
+    visit.show(&ApprovalsPage { visit: &visit, approvals, ended: approvals::list_ended(&by) })
 }
 
-/// Returns finished approvals, the newest first.
-async fn load_ended(visit: &Visit) -> Result<Vec<WaitingApproval>, Problem> {
-    let filter = query(&[("limit", "100")])?;
-    Ok(approvals::list_ended_approvals(visit.by()?, filter).await?.0.items)
-}
-
-async fn find_ended(visit: &Visit, id: &str) -> Result<Option<WaitingApproval>, Problem> {
-    Ok(load_ended(visit).await?.into_iter().find(|one| one.get("id") == id))
+fn find_ended(visit: &Visit, id: &str) -> Result<Option<WaitingApproval>, Problem> {
+    Ok(approvals::list_ended(&visit.by()?).into_iter().find(|one| one.get("id") == id))
 }
 
 /// Shows a call and asks for a decision.
@@ -102,12 +92,12 @@ pub(crate) async fn show_approval(visit: Visit, Path(id): Path<String>) -> PageR
     let approval = match approvals::show_approval(visit.by()?, Path(id.clone())).await {
         Ok(Json(waiting)) => waiting,
         Err(problem) if problem.status() == StatusCode::NOT_FOUND => {
-            find_ended(&visit, &id).await?.ok_or(problem)?
+            find_ended(&visit, &id)?.ok_or(problem)?
         }
         Err(problem) => return Err(problem.into()),
     };
     let agent_name = name_agent(&visit, approval.get("agent")).await;
-    show(&ApprovalPage { visit: &visit, approval, agent_name })
+    visit.show(&ApprovalPage { visit: &visit, approval, agent_name })
 }
 
 /// Approves or denies a call.
@@ -123,7 +113,7 @@ pub(crate) async fn answer(
     let (severity, text) = match answered {
         Ok(Json(answered)) => describe_answer(&answered),
         Err(problem) if problem.status() == StatusCode::NOT_FOUND => {
-            let ended = find_ended(&visit, &id).await?;
+            let ended = find_ended(&visit, &id)?;
             let how = ended.map_or(String::new(), |one| one.ending());
             (Severity::Waiting, format!("Your decision came too late. {how}"))
         }

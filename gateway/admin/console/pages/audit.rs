@@ -79,12 +79,8 @@ impl AuditRecord<'_> {
 
     /// Returns the first of these members that is not empty.
     fn find_first(&self, names: &[&str]) -> &str {
-        for name in names {
-            if !self.get(name).is_empty() {
-                return self.get(name);
-            }
-        }
-        ""
+        let mut texts = names.iter().map(|name| self.get(name));
+        texts.find(|text| !text.is_empty()).unwrap_or("")
     }
 
     pub(crate) fn severity(&self) -> Severity {
@@ -199,7 +195,7 @@ pub(crate) async fn show_record(visit: Visit, Path(time): Path<String>) -> PageR
     let Some(record) = records.find(|record| record.get("time") == time) else {
         return Err(PageError::not_found(missing));
     };
-    show(&RecordPage {
+    visit.show(&RecordPage {
         agent_name: name_agent(&visit, record.get("agent")).await,
         json: show_json(record.0),
         explain: if visit.is_operator() { record.explain_address() } else { None },
@@ -208,11 +204,17 @@ pub(crate) async fn show_record(visit: Visit, Path(time): Path<String>) -> PageR
     })
 }
 
-/// Returns the time one microsecond later; `None` if the text is not the time of a record.
+/// Returns the time one microsecond later; `None` if the text is not the time of a record. Times
+/// are compared as text, so the second 60 follows all others of its minute.
 fn find_next_time(time: &str) -> Option<String> {
     let (second, micros) = time.strip_suffix('Z')?.split_once('.')?;
     let micros: u32 = micros.parse().ok()?;
-    Some(format!("{second}.{:06}Z", micros.checked_add(1)?))
+    if micros < 999_999 {
+        return Some(format!("{second}.{:06}Z", micros + 1));
+    }
+    let (minute, second) = second.rsplit_once(':')?;
+    let second: u32 = second.parse().ok()?;
+    Some(format!("{minute}:{:02}Z", second.checked_add(1)?))
 }
 
 /// Number of calls shown.
@@ -222,47 +224,27 @@ const SHOWN: &str = "50";
 #[template(path = "activity.html")]
 struct ActivityPage<'a> {
     visit: &'a Visit,
-    calls: Vec<Members>,
     server: &'a str,
     decision: &'a str,
+    /// `None` if the trail is not in a file.
+    found: Option<audit::AuditPage>,
     is_live: bool,
     /// The time at which the page was rendered.
     now: String,
-    missing: &'a str,
-    /// Whether the search reached the beginning of the trail.
-    is_complete: bool,
-    /// The address of the same page, paused or live.
-    other: String,
 }
 
 pub(crate) async fn show_activity(visit: Visit) -> PageResult {
-    let server = visit.query.get("server");
-    let decision = visit.query.get("decision");
-    let is_live = visit.query.get("live") != "no";
+    let [server, decision] = ["server", "decision"].map(|name| visit.query.get(name));
     let filters =
         [("limit", SHOWN), ("kind", "decision"), ("server", server), ("decision", decision)];
-    let mut page = ActivityPage {
-        visit: &visit,
-        calls: Vec::new(),
-        server,
-        decision,
-        is_live,
-        now: date::of_time(SystemTime::now()),
-        missing: "",
-        is_complete: true,
-        other: visit.filtered_by(&[("live", if is_live { "no" } else { "" })]).into_text(),
-    };
-    match search(&visit, "", &filters).await {
-        Ok(found) => {
-            page.is_complete = found.complete;
-            page.calls = found.items;
-        }
-        Err(problem) if problem.status() == StatusCode::CONFLICT => {
-            page.missing = "Activity is read from the audit trail, which must be in a file.";
-        }
+    let found = match search(&visit, "", &filters).await {
+        Ok(found) => Some(found),
+        Err(problem) if problem.status() == StatusCode::CONFLICT => None,
         Err(problem) => return Err(problem.into()),
-    }
-    show(&page)
+    };
+    let is_live = visit.query.get("live") != "no";
+    let now = date::of_time(SystemTime::now());
+    visit.show(&ActivityPage { visit: &visit, server, decision, found, is_live, now })
 }
 
 #[cfg(test)]

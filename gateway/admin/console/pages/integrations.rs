@@ -8,7 +8,6 @@ use crate::api::agents::name_agents;
 use crate::api::answer::broken;
 use crate::api::change::Deletion;
 use crate::api::integrations::{self, PredefinedIntegration, RegistryInput, RegistryServer};
-use crate::console::diagnosis::{find_cause, say_server_state};
 
 /// The fields of a server by its address.
 const LABELS: [(&str, &str); 6] = [
@@ -19,9 +18,10 @@ const LABELS: [(&str, &str); 6] = [
     ("headerName", "Header name"),
     ("credentials", "Key or token"),
 ];
-/// The fields of a server that is edited.
-const EDIT_LABELS: [(&str, &str); 6] =
-    [LABELS[0], LABELS[1], LABELS[2], LABELS[3], LABELS[4], ("credentials", "New key or token")];
+/// The fields of a server that is edited: by its address, and from the catalogue.
+const EDIT_LABELS: [(&str, &str); 5] =
+    [LABELS[0], LABELS[1], LABELS[3], LABELS[4], ("credentials", "New key or token")];
+const EDIT_ENTRY_LABELS: [(&str, &str); 2] = [EDIT_LABELS[0], EDIT_LABELS[4]];
 
 /// The methods of authentication, and their labels.
 const AUTH_METHODS: [(&str, &str); 5] = [
@@ -41,6 +41,13 @@ struct AddPage<'a> {
     action: String,
     /// The form passed its test and would be accepted.
     tried: Option<Integration>,
+}
+
+impl PredefinedIntegration {
+    /// Returns whether its form has a field for a key or token.
+    fn takes_credentials(&self) -> bool {
+        ["bearer_token", "api_key"].contains(&self.auth_method)
+    }
 }
 
 impl RegistryInput {
@@ -156,20 +163,16 @@ impl Offer {
     fn labels(&self) -> &'static Labels {
         match self {
             Self::Address(..) => &LABELS,
-            Self::Entry(_) => &[LABELS[0], LABELS[5]],
-            Self::Server(_) => &[LABELS[0]],
+            Self::Entry(entry) if entry.takes_credentials() => &[LABELS[0], LABELS[5]],
+            Self::Entry(_) | Self::Server(_) => &[LABELS[0]],
         }
     }
 
     fn show(&self, visit: &Visit, tried: Option<Integration>) -> PageResult {
-        let page = match self {
-            Self::Address(..) => PagePath::new(&["integrations", "new"]),
-            Self::Entry(entry) => PagePath::new(&["catalogue", &entry.slug]),
-            Self::Server(RegistryServer { server, version, .. }) => {
-                let page = PagePath::new(&["registry"]);
-                page.with("server", server).with("version", version)
-            }
-        };
+        let mut page = PagePath::of_address(&visit.address);
+        if let Self::Server(RegistryServer { server, version, .. }) = self {
+            page = page.with("server", server).with("version", version);
+        }
         let action = page.with("organisation", visit.query.get("organisation")).into_text();
         visit.show(&AddPage { visit, offer: self, action, tried })
     }
@@ -216,27 +219,6 @@ struct DeletePage<'a> {
 }
 
 impl Integration {
-    pub(crate) fn severity(&self) -> Severity {
-        Severity::of_server(self.state, self.fault.as_ref())
-    }
-
-    pub(crate) fn state_text(&self) -> &str {
-        say_server_state(self.state, self.fault.as_ref())
-    }
-
-    /// Returns the stage that failed; empty if none did.
-    pub(crate) fn stage(&self) -> &str {
-        self.fault.as_ref().map_or("", |fault| &fault.stage)
-    }
-
-    /// Returns the problem and its fix.
-    pub(crate) fn cause(&self) -> String {
-        match &self.fault {
-            Some(fault) => format!("{} {} {}", fault.summary, fault.cause, fault.fix),
-            None => sentence(find_cause(&self.reason)),
-        }
-    }
-
     pub(crate) fn address(&self, organisation: &str) -> String {
         let path = PagePath::new(&["integrations", &self.id]);
         path.with("organisation", organisation).into_text()
@@ -265,18 +247,15 @@ pub(crate) async fn show_integration(visit: Visit, id: Path<String>) -> PageResu
 
 /// Edits an integration, unless another administrator changed it since the form was opened.
 pub(crate) async fn change_integration(visit: Visit, Path(id): Path<String>) -> PageResult {
-    let problem = match save(&visit, &id).await {
-        Ok(()) => return visit.done(own_path(&id, &visit), "The changes were saved."),
-        Err(problem) => problem,
+    let Err(problem) = save(&visit, &id).await else {
+        return visit.done(own_path(&id, &visit), "The changes were saved.");
     };
-    let is_outdated = problem.status() == StatusCode::PRECONDITION_FAILED;
-    let mut visit = visit.mistaken(problem, &EDIT_LABELS)?;
-    if is_outdated {
-        let words = "Another administrator changed this server while you were editing. Your text \
-            is still here: save again to replace their change.";
-        visit.mistake = FormError::new("", words);
-    }
-    show_integration(visit, Path(id)).await
+    let path = Path(id);
+    let integration = integrations::show_integration(visit.by_here().await?, path).await?.value;
+    let is_entry = integration.predefined.is_some();
+    let labels: &Labels = if is_entry { &EDIT_ENTRY_LABELS } else { &EDIT_LABELS };
+    let visit = visit.mistaken(problem, labels)?;
+    visit.show(&IntegrationPage { visit: &visit, integration })
 }
 
 /// Saves the entered values. An empty credential is left unchanged.
@@ -335,7 +314,7 @@ pub(crate) async fn show_deletion(visit: Visit, Path(id): Path<String>) -> PageR
     let organisation = visit.query.get("organisation");
     let is_own = matches!(&visit.who, Some(who) if who.organisation() == organisation);
     let has_pages = organisation.is_empty() || is_own;
-    show(&DeletePage { visit: &visit, integration, agents, has_pages })
+    visit.show(&DeletePage { visit: &visit, integration, agents, has_pages })
 }
 
 /// Removes an integration, also from all agents.

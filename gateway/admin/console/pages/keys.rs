@@ -83,7 +83,7 @@ pub(crate) async fn list_keys(visit: Visit) -> PageResult {
     let total = keys.len();
     keys.retain(|key| key.fits(search));
     keys.sort_by_key(|key| key.state != "active");
-    show(&KeysPage { visit: &visit, keys, total })
+    visit.show(&KeysPage { visit: &visit, keys, total })
 }
 
 pub(crate) async fn show_form(visit: Visit) -> PageResult {
@@ -125,7 +125,9 @@ pub(crate) async fn create_key(mut visit: Visit) -> PageResult {
         Ok((_, Json(made))) => show_made(&visit, agent, made),
         // A refused permission is shown at its field.
         Err(problem) if problem.is_of_form() || !problem.pointer().is_empty() => {
-            visit.mistake = FormError::of(&problem, &LABELS);
+            // The last field is for operators only.
+            let shown = if visit.is_operator() { LABELS.len() } else { LABELS.len() - 1 };
+            visit.mistake = FormError::of(&problem, &LABELS[..shown]);
             let mut response = show_form(visit).await?;
             if let Some(refusal) = problem.refusal() {
                 response.extensions_mut().insert(refusal);
@@ -169,7 +171,7 @@ pub(crate) async fn show_revocation(visit: Visit, Path(id): Path<String>) -> Pag
     let Some(key) = known.find(|key| key.id == id) else {
         return Err(PageError::not_found("There is no key of this id that you may see."));
     };
-    show(&RevokePage { visit: &visit, key })
+    visit.show(&RevokePage { visit: &visit, key })
 }
 
 pub(crate) async fn revoke_key(visit: Visit, Path(id): Path<String>) -> PageResult {

@@ -6,25 +6,22 @@ use std::time::{Duration, SystemTime};
 
 use axum::Extension;
 use axum::body::{Body, Bytes};
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use futures_util::stream::{empty, once, select};
 use lockgate_text::date;
 
-use super::approvals::load_approvals;
 use super::pins::find_pins;
 use super::servers::{ServerRow, load_unserved, make_rows};
 use super::usage::load_usage;
 use super::*;
-use crate::api::approvals::WaitingApproval;
+use crate::api::approvals::{WaitingApproval, list_waiting};
 use crate::api::events;
 use crate::api::keys::{ApiKey, list_visible};
 use crate::api::pins::Pin;
 use crate::api::servers::{self, Figures, Server, show_figures};
 use crate::console::sessions::Visitor;
 use crate::console::sign_in::SIGNED_OUT;
-use crate::console::visit::ConsoleState;
 
 /// Maximum number of problems of one kind that are listed.
 const MAX_SHOWN: usize = 16;
@@ -69,13 +66,8 @@ impl OverviewPage<'_> {
 impl Figures {
     /// Returns the calls and failures of the current and the previous step.
     fn last_minute(&self) -> (u64, u64) {
-        let mut calls = 0;
-        let mut failed = 0;
-        for step in self.recent.iter().rev().take(2) {
-            calls += step.calls;
-            failed += step.failed;
-        }
-        (calls, failed)
+        let last = self.recent.iter().rev().take(2);
+        last.fold((0, 0), |(calls, failed), step| (calls + step.calls, failed + step.failed))
     }
 }
 
@@ -112,8 +104,8 @@ pub(crate) async fn show_overview(visit: Visit) -> PageResult {
     let Json(now) = show_figures(visit.by()?).await;
     let agents = list_agents(visit.by()?, query(&[("limit", "1")])?).await;
     let has_agent = agents.is_ok_and(|Json(agents)| agents.total > 0);
-    show(&OverviewPage {
-        approvals: load_approvals(&visit).await?,
+    visit.show(&OverviewPage {
+        approvals: list_waiting(&visit.by()?),
         snippets: visit.make_snippets("lockgate", &visit.me.endpoint, None),
         plots: plot_calls(&now.recent),
         steps: list_steps(&visit, &servers, has_agent),
@@ -155,12 +147,10 @@ const CALL_CHANGED: Bytes = Bytes::from_static(b"event: called\ndata: {}\n\n");
 
 /// Streams the events that the visitor may receive, and with `call` changes of that call.
 pub(crate) async fn follow_events(
-    State(console): State<Arc<ConsoleState>>,
     Extension(visitor): Extension<Visitor>,
     Extension(visit): Extension<Visit>,
 ) -> Response {
-    let owner = console.sessions.form_token(&visitor);
-    let changes = match console.results.find(&owner, visit.query.get("call")) {
+    let changes = match visit.find_kept(visit.query.get("call")) {
         Some(Kept::Call(call)) => call.changes().left_stream(),
         _ => empty().right_stream(),
     };
@@ -168,10 +158,10 @@ pub(crate) async fn follow_events(
     if head.status != StatusCode::OK {
         return Response::from_parts(head, events);
     }
-    let sessions = Arc::clone(&console.sessions);
+    let sessions = Arc::clone(&visit.console.sessions);
     let leaver = visitor.clone();
     let end = Box::pin(async move { sessions.wait_for_end(&leaver).await });
-    let sessions = Arc::clone(&console.sessions);
+    let sessions = Arc::clone(&visit.console.sessions);
     let last = once(async move { sessions.has_ended(&visitor).then_some(SIGNED_OUT) });
     let last = last.filter_map(|words| async move { words.map(|words| Ok(Bytes::from(words))) });
     // The stream ends with the events of the API.

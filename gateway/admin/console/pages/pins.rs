@@ -1,8 +1,6 @@
 //! Changed and unapproved tools: both definitions side by side, the tools with findings first. An
 //! approval covers only the displayed definition.
 
-use std::collections::BTreeSet;
-
 use super::*;
 use crate::api::pins::{self, Pin, PinApproval, PinDifference, ToolToApprove};
 use crate::console::comparison::Comparison;
@@ -31,8 +29,6 @@ struct PinsPage<'a> {
 struct Changed {
     pin: Pin,
     comparison: Comparison,
-    /// Rows of the comparison with suspicious text.
-    found: BTreeSet<usize>,
 }
 
 impl Pin {
@@ -64,37 +60,11 @@ impl Pin {
     }
 }
 
-/// Returns the rows that contain the excerpts quoted at the end of findings.
-fn find_rows(comparison: &Comparison, findings: &[String]) -> BTreeSet<usize> {
-    let mut excerpts = Vec::new();
-    for finding in findings {
-        let quoted = finding.strip_suffix('"').and_then(|text| text.rsplit_once(": \""));
-        if let Some((_, excerpt)) = quoted {
-            excerpts.push(excerpt.trim_matches(['…', '.']).trim());
-        }
-    }
-    excerpts.retain(|excerpt| !excerpt.is_empty());
-    let mut found = BTreeSet::new();
-    for (at, row) in comparison.rows.iter().enumerate() {
-        let Some(line) = &row.after else { continue };
-        let text = format!("{}{}{}", line.start, line.middle, line.end);
-        if excerpts.iter().any(|excerpt| text.contains(excerpt)) {
-            found.insert(at);
-        }
-    }
-    found
-}
-
 impl Changed {
     fn new(PinDifference { pin, before, after, .. }: PinDifference) -> Self {
-        let comparison = Comparison::new(before.as_ref(), &after);
-        let found = find_rows(&comparison, &pin.findings);
-        Self { pin, comparison, found }
-    }
-
-    /// Returns whether a row of the comparison has suspicious text.
-    fn is_found(&self, row: &usize) -> bool {
-        self.found.contains(row)
+        let mut comparison = Comparison::new(before.as_ref(), &after);
+        comparison.mark(&pin.findings);
+        Self { pin, comparison }
     }
 }
 

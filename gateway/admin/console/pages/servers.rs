@@ -3,17 +3,16 @@
 
 use super::integrations::find_integration;
 use super::pins::find_pins;
-use super::tool::{load_prompts, load_resources};
 use super::usage::load_usage;
 use super::*;
 use crate::api::integrations::list_unserved;
 use crate::api::pins::Pin;
 use crate::api::servers::{self, Server, connect_server, reconnect_server};
-use crate::api::tools::{self, Prompt, Resource, Tool};
-use crate::console::diagnosis::NextStep;
+use crate::api::tools::{self, Prompt, Resource, Tool, list_prompts, list_resources};
+use crate::console::diagnosis::{NextStep, say_server_state};
 
 /// States that the list can be filtered by.
-const STATES: [TabValue; 5] = [
+const STATES: [(&str, &str); 5] = [
     ("", "All"),
     ("bad", "Failing"),
     ("waiting", "Waiting"),
@@ -25,7 +24,8 @@ const STATES: [TabValue; 5] = [
 #[template(path = "servers.html")]
 struct ServersPage<'a> {
     visit: &'a Visit,
-    filters: Vec<Tab>,
+    /// The number of servers in each of the states.
+    counts: [usize; STATES.len()],
     part: ListPart<ServerRow>,
 }
 
@@ -34,13 +34,9 @@ pub(crate) struct ServerRow {
     pub(crate) name: String,
     pub(crate) address: String,
     pub(crate) severity: Severity,
-    pub(crate) state: String,
-    pub(crate) stage: String,
-    pub(crate) headline: String,
-    pub(crate) cause: String,
-    pub(crate) advice: String,
-    /// Empty if unknown.
-    pub(crate) since: String,
+    pub(crate) state: &'static str,
+    /// The fault, or a description of the state.
+    pub(crate) fault: Fault,
     pub(crate) tools: usize,
     pub(crate) is_shared: bool,
     /// The first attempt to connect.
@@ -53,12 +49,8 @@ impl ServerRow {
             name: server.name.clone(),
             address: PagePath::new(&["servers", &server.name]).into_text(),
             severity: server.severity(),
-            state: server.state_text().to_owned(),
-            stage: server.stage().to_owned(),
-            headline: server.headline(),
-            cause: server.cause(),
-            advice: server.advice().to_owned(),
-            since: server.failing_since().to_owned(),
+            state: say_server_state(server.state, server.fault.as_ref()),
+            fault: server.describe(),
             tools: server.capabilities.tools,
             is_shared: server.organization_id.is_none(),
             is_connecting: server.state == "pending" && server.fault.is_none(),
@@ -70,12 +62,11 @@ impl ServerRow {
             name: integration.slug.clone(),
             address: integration.address(""),
             severity: integration.severity(),
-            state: integration.state_text().to_owned(),
-            stage: integration.stage().to_owned(),
-            headline: format!("{} is not connected.", integration.slug),
-            cause: integration.cause(),
-            advice: String::new(),
-            since: String::new(),
+            state: say_server_state(integration.state, integration.fault.as_ref()),
+            fault: Fault {
+                summary: format!("{} is not connected.", integration.slug),
+                ..integration.describe()
+            },
             tools: 0,
             is_shared: false,
             is_connecting: false,
@@ -105,13 +96,13 @@ pub(crate) async fn list_servers(visit: Visit) -> PageResult {
     let mut unserved = load_unserved(&visit)?;
     unserved.retain(|integration| integration.slug.contains(search));
     let mut rows = make_rows(&servers, &unserved);
-    let mut filters = visit.tabs("state", &STATES, chosen);
-    for (tab, (state, _)) in filters.iter_mut().zip(STATES) {
-        tab.count = Some(rows.iter().filter(|row| row.has_state(state)).count());
+    let mut counts = [0; STATES.len()];
+    for (count, (state, _)) in counts.iter_mut().zip(STATES) {
+        *count = rows.iter().filter(|row| row.has_state(state)).count();
     }
     rows.retain(|row| row.has_state(chosen));
     rows.sort_by(|one, other| (one.severity, &one.name).cmp(&(other.severity, &other.name)));
-    show(&ServersPage { visit: &visit, filters, part: visit.cut(rows) })
+    visit.show(&ServersPage { visit: &visit, counts, part: visit.cut(rows) })
 }
 
 /// Returns the integrations without a server, for administrators.
@@ -138,20 +129,37 @@ struct ServerPage<'a> {
     pins: (usize, Option<Pin>),
 }
 
+/// Number of tools shown on the page of their server, and of prompts and resources.
+const SHOWN_TOOLS: &str = "12";
+const SHOWN_OTHERS: &str = "50";
+
+impl Prompt {
+    /// Returns the arguments, as declared by the server.
+    fn list_arguments(&self) -> &[Value] {
+        let arguments = self.arguments.as_ref().and_then(Value::as_array);
+        arguments.map_or(&[], Vec::as_slice)
+    }
+}
+
 pub(crate) async fn show_server(visit: Visit, Path(name): Path<String>) -> PageResult {
     let Json(server) = servers::show_server(visit.by()?, Path(name.clone())).await?;
-    let tools = load_tools_of(&visit, &name).await?;
+    let filter = [("limit", SHOWN_TOOLS), ("server", &*name)];
+    let tools = tools::list_tools(visit.by()?, query(&filter)?).await?.0.items;
+    let filter = [("limit", SHOWN_OTHERS), filter[1]];
+    let prompts = list_prompts(visit.by()?, query(&filter)?).await?.0;
+    let resources = list_resources(visit.by()?, query(&filter)?).await?.0;
     let integration = match server.organization_id {
         Some(_) if visit.is_admin() => find_integration(&visit, &name).await?,
         _ => None,
     };
     let pins = if visit.is_admin() { find_pins(&visit, &name).await? } else { (0, None) };
-    let usage = load_day(&visit, &name).await;
-    show(&ServerPage {
+    // Without it, the page shows the rest.
+    let usage = if visit.is_admin() { load_usage(&visit, &[filter[1]]).await.ok() } else { None };
+    visit.show(&ServerPage {
         next_step: server.next_step(visit.is_operator()),
         tools,
-        prompts: load_prompts(&visit, &name).await?,
-        resources: load_resources(&visit, &name).await?,
+        prompts,
+        resources,
         plots: plot_calls(&server.recent),
         usage,
         integration,
@@ -159,14 +167,6 @@ pub(crate) async fn show_server(visit: Visit, Path(name): Path<String>) -> PageR
         visit: &visit,
         server: &server,
     })
-}
-
-/// Returns the usage of the server over the day. Without it, the page shows the rest.
-async fn load_day(visit: &Visit, name: &str) -> Option<Usage> {
-    if !visit.is_admin() {
-        return None;
-    }
-    load_usage(visit, &[("server", name)]).await.ok()
 }
 
 /// Ends the connection and reconnects.
@@ -205,18 +205,9 @@ fn first_line<'a>(texts: &[Option<&'a str>]) -> &'a str {
     text.and_then(|text| text.lines().next()).unwrap_or("")
 }
 
-/// Number of tools shown on the page of their server.
-const FIRST: &str = "12";
-
-/// Returns the first tools of a server.
-pub(crate) async fn load_tools_of(visit: &Visit, server: &str) -> Result<Vec<Tool>, Problem> {
-    let filter = query(&[("limit", FIRST), ("server", server)])?;
-    Ok(tools::list_tools(visit.by()?, filter).await?.0.items)
-}
-
 pub(crate) async fn list_tools(visit: Visit) -> PageResult {
     let server = visit.query.get("server");
     let filter = visit.list_query(PART, &[("server", server)])?;
     let found = tools::list_tools(visit.by()?, filter).await?.0;
-    show(&ToolsPage { visit: &visit, server, found })
+    visit.show(&ToolsPage { visit: &visit, server, found })
 }

@@ -19,9 +19,8 @@ struct SettingsPage<'a> {
     visit: &'a Visit,
     /// Includes defaults.
     is_whole: bool,
-    found: Page<Setting>,
-    /// Errors in the configuration files; empty if there are none.
-    mistakes: String,
+    /// The settings, or the errors in the configuration files.
+    found: Result<Page<Setting>, String>,
 }
 
 impl Setting {
@@ -43,15 +42,12 @@ impl Setting {
 pub(crate) async fn show_settings(visit: Visit) -> PageResult {
     let is_whole = visit.query.get("all") == "yes";
     let filter = visit.list_query(PART, &[("only", if is_whole { "" } else { "given" })])?;
-    let (found, mistakes) = match list_settings(visit.by()?, filter).await {
-        Ok(Json(found)) => (found, String::new()),
-        Err(problem) if problem.status() == StatusCode::CONFLICT => {
-            let none = Page { items: Vec::new(), total: 0, next_cursor: None };
-            (none, problem.detail().to_owned())
-        }
+    let found = match list_settings(visit.by()?, filter).await {
+        Ok(Json(found)) => Ok(found),
+        Err(problem) if problem.status() == StatusCode::CONFLICT => Err(problem.detail().into()),
         Err(problem) => return Err(problem.into()),
     };
-    show(&SettingsPage { visit: &visit, is_whole, found, mistakes })
+    visit.show(&SettingsPage { visit: &visit, is_whole, found })
 }
 
 // Organisations with their own servers or agents, and a page of each.
@@ -66,7 +62,7 @@ struct OrganisationsPage<'a> {
 pub(crate) async fn list_organisations(visit: Visit) -> PageResult {
     let filter = visit.list_query("100", &[])?;
     let Json(found) = organisations::list_organisations(visit.by()?, filter).await?;
-    show(&OrganisationsPage { visit: &visit, found })
+    visit.show(&OrganisationsPage { visit: &visit, found })
 }
 
 #[derive(Template)]
@@ -76,15 +72,19 @@ struct OrganisationPage<'a> {
     name: &'a str,
     integrations: Page<Integration>,
     agents: Page<Agent>,
+    /// The address of the next agents.
+    more_agents: Option<String>,
 }
 
-/// Shows an organisation. An unknown name is shown as an empty organisation, because its first
-/// server creates it.
+/// Shows the servers and the agents of an organisation.
 pub(crate) async fn show_organisation(visit: Visit, Path(name): Path<String>) -> PageResult {
-    let filter = [("limit", PART)];
-    let integrations = list_integrations(visit.by_in(&name).await?, query(&filter)?).await?.0;
-    let agents = list_agents(visit.by_in(&name).await?, query(&filter)?).await?.0;
-    show(&OrganisationPage { visit: &visit, name: &name, integrations, agents })
+    let filter = visit.list_query(PART, &[])?;
+    let integrations = list_integrations(visit.by_in(&name).await?, filter).await?.0;
+    let filter = query(&[("limit", PART), ("cursor", visit.query.get("agents"))])?;
+    let agents = list_agents(visit.by_in(&name).await?, filter).await?.0;
+    let cursor = agents.next_cursor.as_ref();
+    let more_agents = cursor.map(|cursor| visit.tab("agents", cursor));
+    visit.show(&OrganisationPage { visit: &visit, name: &name, integrations, agents, more_agents })
 }
 
 // Sessions of people signed in to the console.
@@ -115,7 +115,7 @@ impl ConsoleSession {
 pub(crate) async fn list_sessions(visit: Visit) -> PageResult {
     let filter = visit.list_query(PART, &[])?;
     let Json(found) = sessions::list_sessions(visit.by()?, filter).await?;
-    show(&SessionsPage { visit: &visit, found })
+    visit.show(&SessionsPage { visit: &visit, found })
 }
 
 /// Ends sessions; ignores those that have already ended.
@@ -157,7 +157,7 @@ pub(crate) async fn list_connections(visit: Visit) -> PageResult {
     let all = if is_of_all { "true" } else { "" };
     let filter = visit.list_query(PART, &[("all", all)])?;
     let Json(found) = connections::list_connections(visit.by()?, filter).await?;
-    show(&ConnectionsPage { visit: &visit, is_of_all, found })
+    visit.show(&ConnectionsPage { visit: &visit, is_of_all, found })
 }
 
 /// Disconnects an account; ignores one that is gone already.

@@ -8,6 +8,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use lockgate_admission::reader::Reader;
 use lockgate_protocol::uri;
+use lockgate_proxy::VisibleItem;
 use lockgate_text::json;
 use lockgate_text::unseen::is_unseen;
 use lockgate_upstream::ListKind;
@@ -16,26 +17,16 @@ use serde_json::Map;
 use super::*;
 use crate::api::access::User;
 use crate::api::call::{CallOrigin, call_method};
-use crate::api::tools::{
-    self, Prompt, Resource, Tool, execute_tool, find_offer, list_prompts, list_resources,
-};
+use crate::api::tools::{execute_tool, find_offer, take_text};
 use crate::console::render::PageAccount;
-use crate::console::results::{CallOutcome, CallPart, KeptCall};
+use crate::console::results::{CallForm, CallOutcome, CallPart, KeptCall};
 use crate::console::tool_form::{FormField, make_fields, note_mistake, read_arguments};
-
-lockgate_text::words! {
-    /// The kinds of targets of a call, by the segment of their pages.
-    pub(crate) enum Callable {
-        Tool = "tools",
-        Prompt = "prompts",
-        Resource = "resources",
-    }
-}
 
 /// A target with the schema of its arguments.
 #[derive(Clone, Debug)]
 struct Target {
-    kind: Callable,
+    /// Tools, prompts or resources.
+    kind: ListKind,
     /// The URI of a resource.
     name: String,
     server: String,
@@ -55,16 +46,39 @@ struct ToolPage<'a> {
     json_mistake: String,
     /// The last call and the name of its stored result.
     call: Option<(Arc<KeptCall>, String)>,
-    /// The arguments of the last call.
-    arguments: Option<Value>,
 }
 
-impl Callable {
-    fn verb(self) -> &'static str {
-        match self {
-            Self::Tool => "Call",
-            Self::Prompt => "Render",
-            Self::Resource => "Read",
+impl Target {
+    /// Reads a listed item, of any kind.
+    fn new(item: &VisibleItem, mut definition: Map<String, Value>) -> Self {
+        let schema = definition.remove("inputSchema");
+        Self {
+            kind: ListKind::Tools,
+            name: item.exposed.to_string(),
+            server: item.server.slug().to_owned(),
+            title: take_text(&mut definition, "title"),
+            description: take_text(&mut definition, "description").as_deref().map(show_text),
+            input_schema: schema.unwrap_or_else(|| text_schema(definition.get("arguments"))),
+        }
+    }
+
+    /// Returns a resource of an unknown server.
+    fn unlisted(uri: &str) -> Self {
+        Self {
+            kind: ListKind::Resources,
+            name: uri.to_owned(),
+            server: String::new(),
+            title: None,
+            description: None,
+            input_schema: text_schema(None),
+        }
+    }
+
+    fn verb(&self) -> &'static str {
+        match self.kind {
+            ListKind::Tools => "Call",
+            ListKind::Prompts => "Render",
+            _ => "Read",
         }
     }
 }
@@ -76,7 +90,6 @@ impl<'a> ToolPage<'a> {
             json: typed.get("json").to_owned(),
             json_mistake: String::new(),
             call: None,
-            arguments: None,
             visit,
             tool,
         }
@@ -110,12 +123,13 @@ impl<'a> ToolPage<'a> {
         self.visit.me.pending.contains(&self.tool.name)
     }
 
-    /// Returns the page that explains a denial, which operators may open, for tools.
+    /// Returns the page that explains a denial, which operators may open, for tools. It finds the
+    /// arguments by the name of the call, because they may be long or secret.
     fn explanation(&self) -> Option<String> {
-        let is_explained = self.visit.is_operator() && self.tool.kind == Callable::Tool;
-        let arguments = self.arguments.as_ref().filter(|_| is_explained)?.to_string();
+        let is_explained = self.visit.is_operator() && self.tool.kind == ListKind::Tools;
+        let (_, id) = self.call.as_ref().filter(|_| is_explained)?;
         let path = PagePath::new(&["access"]).with("call", &self.tool.name);
-        Some(path.with("arguments", &arguments).into_text())
+        Some(path.with("of", id).into_text())
     }
 
     fn running_text(&self) -> &'static str {
@@ -128,17 +142,13 @@ pub(crate) async fn show_callable(visit: Visit, Path(name): Path<String>) -> Pag
     let tool = load(&visit, &name).await?;
     let id = visit.query.get("call");
     let kept = match visit.find_kept(id) {
-        Some(Kept::Call(call)) if call.name == name => Some((call, id.to_owned())),
+        Some(Kept::Call(call)) if call.form.name == name => Some((call, id.to_owned())),
         _ => None,
     };
     let blank = Fields::default();
-    let typed = kept.as_ref().map_or(&blank, |(call, _)| &call.typed);
-    let mut page = ToolPage::new(&visit, &tool, typed);
-    if kept.is_some() {
-        page.arguments = ToolPage::new(&visit, &tool, typed).read_arguments();
-    }
-    page.call.clone_from(&kept);
-    show(&page)
+    let typed = kept.as_ref().map_or(&blank, |(call, _)| &call.form.typed);
+    let page = ToolPage::new(&visit, &tool, typed);
+    visit.show(&ToolPage { call: kept.clone(), ..page })
 }
 
 /// Calls a tool, renders a prompt or reads a resource.
@@ -148,7 +158,7 @@ pub(crate) async fn call(visit: Visit, Path(name): Path<String>) -> PageResult {
     let kind = tool.kind;
     let mut page = ToolPage::new(&visit, &tool, typed);
     if typed.has("add") || typed.has("remove") {
-        return show(&page);
+        return visit.show(&page);
     }
     if typed.has("cancel") {
         let id = typed.get("cancel");
@@ -161,7 +171,9 @@ pub(crate) async fn call(visit: Visit, Path(name): Path<String>) -> PageResult {
         let by = visit.by()?;
         let headers = visit.headers.clone();
         let tool = tool.clone();
-        let (call, id) = visit.start_call((&name, typed.clone()), |messages| async move {
+        let form =
+            CallForm { name: name.clone(), typed: typed.clone(), arguments: arguments.to_string() };
+        let (call, id) = visit.start_call(form, |messages| async move {
             let began = Instant::now();
             let origin = CallOrigin { headers, messages: Some(messages) };
             let mut made = make_call(by, origin, &tool, &arguments).await;
@@ -178,8 +190,8 @@ pub(crate) async fn call(visit: Visit, Path(name): Path<String>) -> PageResult {
     render(StatusCode::UNPROCESSABLE_ENTITY, &page)
 }
 
-fn redirect_to_call(kind: Callable, name: &str, id: &str) -> PageResult {
-    let page = PagePath::new(&[kind.as_str(), name]).with("call", id);
+fn redirect_to_call(kind: ListKind, name: &str, id: &str) -> PageResult {
+    let page = PagePath::new(&[kind.member(), name]).with("call", id);
     Ok(redirect(&format!("{}#outcome", page.as_str())))
 }
 
@@ -192,7 +204,7 @@ async fn make_call(
     match send_call(by, origin, tool, arguments).await {
         Ok((_held, result)) => CallOutcome::of_result(&tool.name, &result),
         Err(problem) => {
-            CallOutcome::of_error(&problem, &tool.name, tool.kind == Callable::Resource)
+            CallOutcome::of_error(&problem, &tool.name, tool.kind == ListKind::Resources)
         }
     }
 }
@@ -207,58 +219,44 @@ async fn send_call(
     let account = PageAccount::new(&by.state.gateway);
     let caller = by.caller.principal.caller_id();
     let (method, params) = match kind {
-        Callable::Tool => {
+        ListKind::Tools => {
             let execution = body(json!({"arguments": arguments}))?;
             let result = execute_tool(by, Path(name.clone()), origin, execution).await?;
             return account.read(caller, result.text, &format!("/api/tools/{name}/execute")).await;
         }
-        Callable::Prompt => ("prompts/get", json!({"name": name, "arguments": arguments})),
-        Callable::Resource => ("resources/read", json!({"uri": name})),
+        ListKind::Prompts => ("prompts/get", json!({"name": name, "arguments": arguments})),
+        _ => ("resources/read", json!({"uri": name})),
     };
     let result = call_method(by, Path(method.to_owned()), origin, body(params)?).await?;
     account.read(caller, result.text, &format!("/api/mcp/{method}")).await
 }
 
 async fn load(visit: &Visit, name: &str) -> Result<Target, PageError> {
-    let missing = "No server offers it to you: it was removed or renamed.";
-    let segment = visit.address.split('/').nth(2);
-    let kind = segment.and_then(Callable::parse).unwrap_or(Callable::Tool);
-    let mut tool = match kind {
-        Callable::Tool => {
-            let Json(tool) = tools::show_tool(visit.by()?, Path(name.to_owned())).await?;
-            let Tool { name, server, title, description, input_schema, .. } = tool;
-            Target { kind, name, server, title, description, input_schema }
-        }
-        Callable::Prompt => {
-            let prompt = find_offer(visit.by()?, ListKind::Prompts, name, Prompt::new).await;
-            let prompt = prompt.ok_or_else(|| PageError::not_found(missing))?;
-            let input_schema = text_schema(prompt.list_arguments());
-            let Prompt { name, server, title, description, .. } = prompt;
-            Target { kind, name, server, title, description, input_schema }
-        }
-        Callable::Resource => {
-            let resource = find_offer(visit.by()?, ListKind::Resources, name, Resource::new).await;
-            // Results may link to resources that are not listed. The page is the same for all of
-            // them, and reading decides.
-            let is_uri = uri::validate(name, uri::MAX_URI).is_ok() && !name.contains(is_unseen);
-            let resource = match resource {
-                Some(resource) => resource,
-                None if is_uri => Resource::unlisted(name),
-                None => return Err(PageError::not_found(missing)),
-            };
-            let Resource { uri: name, server, title, description, .. } = resource;
-            Target { kind, name, server, title, description, input_schema: text_schema(&[]) }
-        }
+    let kind = match visit.address.split('/').nth(2) {
+        Some("prompts") => ListKind::Prompts,
+        Some("resources") => ListKind::Resources,
+        _ => ListKind::Tools,
     };
-    tool.description = tool.description.as_deref().map(show_text);
-    Ok(tool)
+    // Results may link to resources that are not listed. The page is the same for all of them, and
+    // reading decides.
+    let may_be_unlisted = kind == ListKind::Resources
+        && uri::validate(name, uri::MAX_URI).is_ok()
+        && !name.contains(is_unseen);
+    match find_offer(visit.by()?, kind, name, Target::new).await {
+        Some(target) => Ok(Target { kind, ..target }),
+        None if may_be_unlisted => Ok(Target::unlisted(name)),
+        None => {
+            let missing = "No server offers it to you: it was removed or renamed.";
+            Err(PageError::not_found(missing))
+        }
+    }
 }
 
 /// Returns the schema for the arguments of a prompt, which are strings.
-fn text_schema(arguments: &[Value]) -> Value {
+fn text_schema(arguments: Option<&Value>) -> Value {
     let mut properties = Map::new();
     let mut required = Vec::new();
-    for argument in arguments {
+    for argument in arguments.and_then(Value::as_array).into_iter().flatten() {
         let name = text_of(argument, "name");
         let description = text_of(argument, "description");
         let property = json!({"type": "string", "description": description});
@@ -286,24 +284,4 @@ pub(crate) async fn show_image(
         }
         _ => Err(PageError::not_found(missing)),
     }
-}
-
-const PART: &str = "50";
-
-impl Prompt {
-    /// Returns the arguments, as declared by the server.
-    pub(crate) fn list_arguments(&self) -> &[Value] {
-        let arguments = self.arguments.as_ref().and_then(Value::as_array);
-        arguments.map_or(&[], Vec::as_slice)
-    }
-}
-
-/// Returns the first prompts of a server.
-pub(crate) async fn load_prompts(visit: &Visit, server: &str) -> Result<Page<Prompt>, Problem> {
-    Ok(list_prompts(visit.by()?, query(&[("limit", PART), ("server", server)])?).await?.0)
-}
-
-/// Returns the first resources of a server.
-pub(crate) async fn load_resources(visit: &Visit, server: &str) -> Result<Page<Resource>, Problem> {
-    Ok(list_resources(visit.by()?, query(&[("limit", PART), ("server", server)])?).await?.0)
 }

@@ -7,8 +7,8 @@ use crate::api::usage::{
 };
 use crate::console::plot::PlotSpan;
 
-const WINDOWS: [TabValue; 3] = [("1h", "1 hour"), ("24h", "24 hours"), ("7d", "7 days")];
-const GROUPS: [TabValue; 3] = [("server", "Servers"), ("tool", "Tools"), ("caller", "Callers")];
+const WINDOWS: [(&str, &str); 3] = [("1h", "1 hour"), ("24h", "24 hours"), ("7d", "7 days")];
+const GROUPS: [(&str, &str); 3] = [("server", "Servers"), ("tool", "Tools"), ("caller", "Callers")];
 
 #[derive(Template)]
 #[template(path = "usage.html")]
@@ -48,7 +48,14 @@ pub(crate) async fn show_usage(visit: Visit) -> PageResult {
         let of_caller = load_usage(&visit, &filters).await.unwrap_or_default();
         of_caller.items.first().map_or(subject, UsageItem::caller_text).clone_into(&mut caller);
     }
-    show(&UsagePage { plots: usage.plots(), visit: &visit, usage: &usage, caller, window, by })
+    visit.show(&UsagePage {
+        plots: usage.plots(),
+        visit: &visit,
+        usage: &usage,
+        caller,
+        window,
+        by,
+    })
 }
 
 /// Returns the usage of a time span, with these filters of the API.
@@ -57,7 +64,7 @@ pub(crate) async fn load_usage(visit: &Visit, filters: &[(&str, &str)]) -> Resul
 }
 
 /// Returns the chosen value if it is one of the options.
-fn choose(options: &[TabValue], chosen: &str, default: &'static str) -> &'static str {
+fn choose(options: &Labels, chosen: &str, default: &'static str) -> &'static str {
     let found = options.iter().find(|(value, _)| *value == chosen);
     found.map_or(default, |(value, _)| value)
 }

@@ -76,3 +76,20 @@ async fn a_page_counts_until_it_is_written() {
     drop(page);
     assert_eq!(plenty.budget.used(), 0);
 }
+
+#[tokio::test]
+async fn a_page_that_shows_a_new_key_is_not_replaced_when_memory_is_short() {
+    let pages = Router::new()
+        .route("/new", get(|| async { (StatusCode::CREATED, "x".repeat(1 << 16)) }))
+        .route("/other", get(|| async { "x".repeat(1 << 16) }))
+        .layer(from_fn_with_state(account(1 << 10), count_page));
+    for (path, status) in
+        [("/new", StatusCode::CREATED), ("/other", StatusCode::SERVICE_UNAVAILABLE)]
+    {
+        let mut request = Request::new(Body::empty());
+        *request.uri_mut() = axum::http::Uri::from_static(path);
+        let visitor = Visitor::of_connection(Principal::new(Identity::new(LOCAL, "user")));
+        request.extensions_mut().insert(visitor);
+        assert_eq!(pages.clone().oneshot(request).await.unwrap().status(), status, "{path}");
+    }
+}

@@ -61,9 +61,14 @@ async fn the_memory_of_fields_and_errors_is_counted() {
     let cause = "x".repeat(1 << 20);
     let fault = Fault::new("call", "t", "", &cause);
     let outcome = CallOutcome { fault: Some(fault), ..CallOutcome::cancelled() };
-    let call = KeptCall::start(("t", many), |_| async { outcome }, || ());
+    let form = CallForm { typed: many, ..form() };
+    let call = KeptCall::start(form, |_| async { outcome }, || ());
     call.wait_briefly().await;
     assert!(Kept::Call(Arc::new(call)).bytes() > 1 << 20);
+}
+
+fn form() -> CallForm {
+    CallForm { name: "t".to_owned(), typed: Fields::default(), arguments: String::new() }
 }
 
 /// Starts a call that never ends; the returned receiver completes when it is cancelled.
@@ -73,7 +78,7 @@ fn run(results: &Results, owner: &str) -> (String, oneshot::Receiver<()>) {
         let _running = running;
         std::future::pending().await
     };
-    let call = KeptCall::start(("t", Fields::default()), make, || ());
+    let call = KeptCall::start(form(), make, || ());
     (results.keep((owner, "acme"), Kept::Call(Arc::new(call))), cancelled)
 }
 

@@ -65,3 +65,16 @@ fn people_appear_by_name() {
     let anchor = serde_json::from_value(json!({"kind": "anchor"})).unwrap();
     assert_eq!(AuditRecord(&anchor).subject(), "anchor", "the heading of its row");
 }
+
+#[test]
+fn the_next_time_is_later_and_has_the_form_of_a_time() {
+    for (time, next) in [
+        ("2026-11-30T02:36:59.000009Z", "2026-11-30T02:36:59.000010Z"),
+        ("2026-11-30T02:36:58.999999Z", "2026-11-30T02:36:59Z"),
+        ("2026-11-30T02:36:59.999999Z", "2026-11-30T02:36:60Z"),
+    ] {
+        assert_eq!(find_next_time(time).as_deref(), Some(next));
+        assert!(time < next.trim_end_matches('Z'));
+    }
+    assert_eq!(find_next_time("2026-11-30T02:36:59Z"), None);
+}
