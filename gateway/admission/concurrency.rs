@@ -12,7 +12,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::caller_id::CallerId;
 use crate::clock;
-use crate::concurrency::callers::{RUNNING, Rules, TurnsState, WAITING};
+use crate::concurrency::callers::{Rules, TurnsState};
 use crate::pool::{Membership, PoolWaiter, Queue};
 use callers::{Answer, Notice, Waiter};
 
@@ -203,13 +203,13 @@ impl ConcurrencyLimit {
         state.running -= 1;
         let more = if self.rules.charge == Charge::Time { seconds - expected } else { 0.0 };
         state.callers.end(caller, more);
-        let freed = self.rules.unlend(RUNNING);
+        let freed = self.rules.part.as_ref().map(|part| (part, part.running.give_back()));
         if state.waiting == 0 {
             state.full_since = None;
         }
         drop(state);
         if !self.serve()
-            && let Some((part, freed)) = self.rules.part.as_ref().zip(freed)
+            && let Some((part, freed)) = freed
         {
             part.running.wake(freed);
         }
@@ -261,7 +261,7 @@ impl Drop for Waiting<'_> {
         let mut state = self.limit.state.lock();
         if state.callers.leave(self.caller, self.ticket) {
             state.waiting -= 1;
-            self.limit.rules.unlend(WAITING);
+            self.limit.rules.end_wait();
             return;
         }
         drop(state);

@@ -231,7 +231,6 @@ impl Pages {
     fn with(start: &[u8], max: usize) -> Option<Self> {
         let memory = MmapOptions::new().len(max).no_reserve_swap().map_anon().ok()?;
         // With transparent huge pages, a byte in each would make the whole mapping resident.
-        #[cfg(target_os = "linux")]
         let _ = memory.advise(memmap2::Advice::NoHugePage);
         let mut pages = Self { memory, len: 0 };
         pages.extend(start);

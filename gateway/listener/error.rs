@@ -212,7 +212,7 @@ impl ListenerError {
     }
 
     pub(crate) fn record(self, handler: &Handler) {
-        handler.record_rejection(self.why(), self.words());
+        handler.record_rejection(self.why(), &self.words());
     }
 
     /// Records the rejection, and returns the complete response.

@@ -1,7 +1,6 @@
 //! The handler of exchanges: passes them to the gateway, by the edge for sessions. A fake replaces
 //! it in the tests of this crate.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -63,7 +62,7 @@ impl GatewayHandler {
     }
 
     /// Records an exchange that the listener rejected.
-    pub(crate) fn record_rejection(&self, why: Rejection, words: Cow<'static, str>) {
+    pub(crate) fn record_rejection(&self, why: Rejection, words: &str) {
         self.edge.gateway().record_rejection(why, words);
     }
 

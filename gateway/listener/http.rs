@@ -338,7 +338,7 @@ impl LoopState {
                 if self.identity.is_none() {
                     self.listener.slots.turn_away(stream, retry_after);
                 }
-                self.handler.record_rejection(Rejection::Overloaded, ADDRESS_FULL.into());
+                self.handler.record_rejection(Rejection::Overloaded, ADDRESS_FULL);
                 None
             }
         }

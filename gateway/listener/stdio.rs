@@ -4,7 +4,6 @@
 
 mod lines;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io;
@@ -202,7 +201,7 @@ impl StdioConnection {
                 );
                 let data = Some(&serde_json::json!({"code": code::NOT_INITIALIZED}));
                 let answer = write::error(Some(&id), code::INVALID_PARAMS, &words, data);
-                self.no_session(words);
+                self.no_session(&words);
                 self.say(answer).await;
             }
         }
@@ -329,8 +328,8 @@ impl StdioConnection {
         self.say(refusal.text(id)).await;
     }
 
-    fn no_session(&self, words: impl Into<Cow<'static, str>>) {
-        self.caller.handler.record_rejection(Rejection::Session, words.into());
+    fn no_session(&self, words: &str) {
+        self.caller.handler.record_rejection(Rejection::Session, words);
     }
 
     async fn say(&self, bytes: impl Into<Bytes>) {

@@ -154,12 +154,8 @@ fn has_flag(capabilities: &Value, name: &str, flag: &str) -> bool {
 /// Returns whether a `ClientCapabilities` object (JSON text) declares a feature by which servers
 /// send requests to the client.
 pub fn is_interactive(capabilities: &[u8]) -> bool {
-    if capabilities == b"{}" {
-        return false;
-    }
-    declares(capabilities, &["elicitation"])
-        || declares(capabilities, &["sampling"])
-        || declares(capabilities, &["roots"])
+    let mut features = ["elicitation", "sampling", "roots"].iter();
+    capabilities != b"{}" && features.any(|feature| declares(capabilities, &[feature]))
 }
 
 /// Returns whether the JSON text of a capabilities object has a value other than `null` and `false`

@@ -298,16 +298,9 @@ fn refuse<T>(fault: AnnotationFault, path: &[String]) -> Result<T, AnnotationErr
 fn is_primitive(kind: &[u8]) -> bool {
     match json::from_slice::<Value>(kind) {
         Ok(Value::String(name)) => is_primitive_name(&name),
-        Ok(Value::Array(names)) => {
-            let mut primitive = 0;
-            for name in &names {
-                match name.as_str() {
-                    Some("null") => {}
-                    Some(name) if is_primitive_name(name) => primitive += 1,
-                    _ => return false,
-                }
-            }
-            primitive == 1
+        Ok(Value::Array(mut kinds)) => {
+            kinds.retain(|kind| kind != "null");
+            matches!(&kinds[..], [Value::String(name)] if is_primitive_name(name))
         }
         _ => false,
     }

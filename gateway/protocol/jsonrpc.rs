@@ -4,19 +4,155 @@
 //! Builds no tree, copies nothing, and rejects batches (the listener splits them where a revision
 //! has them).
 
-mod message;
+use std::borrow::Cow;
+use std::ops::Deref;
 
 use bytes::Bytes;
 
 use crate::key::{Key, is_disguised};
 use crate::method::Method;
 use crate::scan::{self, Fault, Keys, Member, Members, ScanError, Scanner, Span};
-use message::RequestParts;
-
-pub use message::{ErrorObject, Message, Outcome, Request, Response};
 
 /// Maximum id in bytes of JSON text.
 pub const MAX_ID: usize = 256;
+
+#[derive(Clone, Debug)]
+pub enum Message {
+    Request(Request),
+    Notification(Request),
+    Response(Response),
+}
+
+/// A request or notification. The size of a pointer, because every step of a call passes it on.
+#[derive(Clone, Debug)]
+pub struct Request(Box<RequestParts>);
+
+/// The text of a request, and the positions of its parts.
+#[derive(Clone, Debug, Default)]
+pub struct RequestParts {
+    pub text: Bytes,
+    pub method: Method,
+    method_span: Span,
+    id: Option<Span>,
+    params: Members,
+    meta: Members,
+}
+
+/// A response, to one of the gateway's ids or to an unknown id.
+#[derive(Clone, Debug)]
+pub struct Response {
+    pub text: Bytes,
+    id: Option<Span>,
+    pub outcome: Outcome,
+}
+
+/// The outcome in a response.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// The result object and its top-level members.
+    Result(Span, Box<[Member]>),
+    Error(ErrorObject),
+}
+
+/// The positions of the parts of an error object.
+#[derive(Clone, Copy, Debug)]
+pub struct ErrorObject {
+    pub code: i64,
+    pub message: Span,
+    pub data: Option<Span>,
+}
+
+impl Deref for Request {
+    type Target = RequestParts;
+
+    fn deref(&self) -> &RequestParts {
+        &self.0
+    }
+}
+
+impl Request {
+    /// Returns the id as JSON text; empty for a notification.
+    pub fn id(&self) -> &[u8] {
+        self.id.map_or(&[], |id| id.of(&self.text))
+    }
+
+    /// Returns the id as JSON text, sharing the message's bytes.
+    pub fn id_bytes(&self) -> Bytes {
+        self.id.map_or(Bytes::new(), |id| self.text.slice(id.range()))
+    }
+
+    /// Returns the method's name as sent, even if unknown.
+    pub fn method_name(&self) -> Cow<'_, str> {
+        if self.method != Method::Unknown {
+            return Cow::Borrowed(self.method.as_str());
+        }
+        scan::as_str(self.method_span.of(&self.text)).unwrap_or(Cow::Borrowed(""))
+    }
+
+    /// Returns the members of `params`, in order.
+    pub fn params(&self) -> &[Member] {
+        &self.params
+    }
+
+    /// Returns a member of `params` as JSON text.
+    pub fn param(&self, key: Key) -> Option<&[u8]> {
+        Some(scan::get(&self.params, key)?.of(&self.text))
+    }
+
+    /// Returns a member of `params` that is a string.
+    pub fn param_str(&self, key: Key) -> Option<Cow<'_, str>> {
+        scan::as_str(self.param(key)?)
+    }
+
+    /// Returns the members of `params._meta`, if any.
+    pub fn meta_members(&self) -> &[Member] {
+        &self.meta
+    }
+
+    /// Returns a member of `params._meta` as JSON text.
+    pub fn meta(&self, key: Key) -> Option<&[u8]> {
+        Some(scan::get(&self.meta, key)?.of(&self.text))
+    }
+
+    /// Returns a member of `params._meta` that is a string.
+    pub fn meta_str(&self, key: Key) -> Option<Cow<'_, str>> {
+        scan::as_str(self.meta(key)?)
+    }
+}
+
+impl Response {
+    /// Creates an empty result, in place of a result that was already taken in pieces.
+    pub fn taken() -> Self {
+        let span = Span { start: 0, end: 2 };
+        Self {
+            text: Bytes::from_static(b"{}"),
+            id: None,
+            outcome: Outcome::Result(span, Box::default()),
+        }
+    }
+
+    /// Returns the id as JSON text, if any.
+    pub fn id(&self) -> Option<&[u8]> {
+        Some(self.id?.of(&self.text))
+    }
+
+    /// Returns the id if it is a number, as the gateway's ids are.
+    pub fn number(&self) -> Option<u64> {
+        scan::as_number(self.id()?)
+    }
+}
+
+impl ErrorObject {
+    /// Returns the message as text.
+    pub fn message(self, text: &[u8]) -> Cow<'_, str> {
+        scan::as_words(self.message.of(text)).unwrap_or(Cow::Borrowed(""))
+    }
+
+    /// Returns `data` as JSON text.
+    pub fn data(self, text: &[u8]) -> Option<&[u8]> {
+        Some(self.data?.of(text))
+    }
+}
 
 /// The sender of a text, which decides how strictly foreign values are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,15 +195,13 @@ pub fn parse(text: Bytes, max_depth: usize, sent_by: SentBy) -> Result<Message, 
             id: parts.id,
         });
     }
-    parts.finish(text)
+    let id = parts.id;
+    parts.finish(text).map_err(|what| MessageError::Invalid { what, id })
 }
 
 fn not_an_object(scanner: &mut Scanner<'_>) -> MessageError {
     let is_array = scanner.peek() == Some(b'[');
-    if let Err(flaw) = scanner.value() {
-        return MessageError::Parse(flaw);
-    }
-    if let Err(flaw) = scanner.end() {
+    if let Err(flaw) = scanner.value().and_then(|_| scanner.end()) {
         return MessageError::Parse(flaw);
     }
     let what = if is_array {
@@ -150,9 +284,7 @@ impl Parts {
             self.broken.get_or_insert(EnvelopeError::Params);
             return s.value();
         }
-        let RequestParts { params, meta, has_params, .. } =
-            &mut **self.request.get_or_insert_default();
-        *has_params = true;
+        let RequestParts { params, meta, .. } = &mut **self.request.get_or_insert_default();
         let mut broken = false;
         let span = s.object(keys, params, |s, member| match member.known {
             Key::Meta if s.peek() == Some(b'{') => s.members_into(keys, meta),
@@ -169,22 +301,20 @@ impl Parts {
         Ok(span)
     }
 
-    fn finish(self, text: Bytes) -> Result<Message, MessageError> {
+    fn finish(self, text: Bytes) -> Result<Message, EnvelopeError> {
         let id = self.id;
         if let Some(what) = self.broken {
-            return Err(MessageError::Invalid { what, id });
+            return Err(what);
         }
         if self.bad_id {
-            return Err(MessageError::Invalid { what: EnvelopeError::Id, id });
+            return Err(EnvelopeError::Id);
         }
         if !self.version {
-            return Err(MessageError::Invalid { what: EnvelopeError::Version, id });
+            return Err(EnvelopeError::Version);
         }
         match (self.method, self.result, self.error) {
             (Some(method_span), None, None) => {
-                let Some(name) = scan::as_str(method_span.of(&text)) else {
-                    return Err(MessageError::Invalid { what: EnvelopeError::Method, id });
-                };
+                let name = scan::as_str(method_span.of(&text)).ok_or(EnvelopeError::Method)?;
                 let method = Method::parse(&name);
                 let mut parts = self.request.unwrap_or_default();
                 parts.method = method;
@@ -199,17 +329,13 @@ impl Parts {
                 })
             }
             // Only an error may lack an id: the sender could not read the id of the request.
-            (None, Some(_), None) if id.is_none() => {
-                Err(MessageError::Invalid { what: EnvelopeError::Id, id })
-            }
+            (None, Some(_), None) if id.is_none() => Err(EnvelopeError::Id),
             (None, Some(outcome), None) => Ok(Message::Response(Response { text, id, outcome })),
             (None, None, Some(Some(error))) => {
                 Ok(Message::Response(Response { text, id, outcome: Outcome::Error(error) }))
             }
-            (None, None, Some(None)) => {
-                Err(MessageError::Invalid { what: EnvelopeError::Error, id })
-            }
-            _ => Err(MessageError::Invalid { what: EnvelopeError::Shape, id }),
+            (None, None, Some(None)) => Err(EnvelopeError::Error),
+            _ => Err(EnvelopeError::Shape),
         }
     }
 }
@@ -300,6 +426,59 @@ fn other_value(
         return Err(ScanError { what: Fault::CaseVariant, at: member.key.start });
     }
     s.value()
+}
+
+// Calls within the arguments of another call.
+
+const NAMELESS: &str = "`arguments` must have the `name` of a tool";
+
+impl Request {
+    /// Turns the request into the call that its arguments contain: `name` and `arguments` of
+    /// `params` are replaced, everything else stays. Copies nothing.
+    ///
+    /// # Errors
+    /// The mistake, if the arguments are not such a call. The request is unchanged.
+    pub fn unwrap_call(&mut self) -> Result<(), String> {
+        let outer = scan::find(&self.params, &self.text, "arguments").ok_or(NAMELESS)?;
+        let raw = outer.of(&self.text);
+        let mut scanner = Scanner::new(raw, scan::MAX_DEPTH).map_err(|flaw| flaw.to_string())?;
+        let scanned = scanner.members(Keys::Strict);
+        let (_, members) = scanned.map_err(|flaw| format!("`arguments`: {flaw}"))?;
+        let mut name = None;
+        let mut arguments = None;
+        for member in &members {
+            let value = within(outer, member.value);
+            match &*member.name(raw) {
+                "name" => name = Some(value),
+                "arguments" => arguments = Some(value),
+                other => return Err(format!("unknown member {other:.64?} of `arguments`")),
+            }
+        }
+        let name = name.ok_or(NAMELESS)?;
+        if scan::as_str(name.of(&self.text)).is_none() {
+            return Err(NAMELESS.into());
+        }
+        let RequestParts { text, params, .. } = &mut *self.0;
+        params.retain(|member| arguments.is_some() || !member.is(text, "arguments"));
+        for member in params {
+            replace(member, text, "name", Some(name));
+            replace(member, text, "arguments", arguments);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the position in the whole text of a span within the value at `outer`.
+fn within(outer: Span, inner: Span) -> Span {
+    Span { start: outer.start + inner.start, end: outer.start + inner.end }
+}
+
+fn replace(member: &mut Member, text: &[u8], name: &str, value: Option<Span>) {
+    if let Some(value) = value
+        && member.is(text, name)
+    {
+        member.value = value;
+    }
 }
 
 #[cfg(test)]

@@ -264,27 +264,13 @@ struct Adapt<'a> {
 impl Adapt<'_> {
     fn value(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), ScanError> {
         match raw.first() {
-            Some(b'[') => self.array(out, raw, depth),
+            Some(b'[') => write::items(out, raw, &mut |out, item| self.value(out, item, depth)),
             Some(b'{') if depth <= MAX_BLOCKS => self.block(out, raw, depth),
             _ => {
                 out.extend_from_slice(raw);
                 Ok(())
             }
         }
-    }
-
-    fn array(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), ScanError> {
-        out.push(b'[');
-        let start = out.len();
-        Scanner::new(raw, scan::MAX_DEPTH)?.array(&mut |s| {
-            let item = s.value()?;
-            if out.len() > start {
-                out.push(b',');
-            }
-            self.value(out, item.of(raw), depth)
-        })?;
-        out.push(b']');
-        Ok(())
     }
 
     /// Copies a content block, a prompt message or a resource: only these hold URIs.

@@ -41,14 +41,8 @@ fn requires_several(params: &[u8]) -> bool {
     let Ok(params) = json::from_slice::<Value>(params) else { return false };
     let schema = &params["requestedSchema"];
     let Value::Array(required) = &schema["required"] else { return false };
-    for name in required {
-        if let Value::String(name) = name
-            && takes_several(&schema["properties"][name])
-        {
-            return true;
-        }
-    }
-    false
+    let mut names = required.iter().filter_map(Value::as_str);
+    names.any(|name| takes_several(&schema["properties"][name]))
 }
 
 fn takes_several(field: &Value) -> bool {

@@ -5,17 +5,18 @@
 //! bytes, lone surrogates in keys, trailing text, and nesting beyond a limit. Unused values are
 //! skipped, but still validated.
 
-pub use span::{Fault, Member, Members, ScanError, Span, find, find_str, get};
+pub use span::{
+    Fault, Member, Members, ScanError, Span, as_number, as_str, as_words, find, find_str, get,
+    unescape,
+};
+use span::{is_plain, short_run};
+pub(crate) use span::{plain_run, string_end};
 pub use stream::{StreamScanner, Visit};
-pub use text::{as_number, as_str, as_words, unescape};
-use text::{is_plain, short_run};
-pub(crate) use text::{plain_run, string_end};
 
 use crate::key::Key;
 
 mod span;
 mod stream;
-mod text;
 
 /// Maximum nesting that can be configured.
 pub const MAX_DEPTH: usize = 128;

@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use serde_json::Value;
 
-use crate::scan::{plain_run, string_end};
+use crate::scan::{self, ScanError, Scanner, plain_run, string_end};
 
 /// Largest buffer kept for the next text of the thread, in bytes.
 const MAX_KEPT: usize = 64 << 10;
@@ -97,11 +97,7 @@ impl<'a> Object<'a> {
 
     /// Writes a member; its key needs no escapes (a literal) and its value is JSON text.
     pub fn raw(&mut self, key: &str, value: &[u8]) {
-        self.comma();
-        self.out.push(b'"');
-        self.out.extend_from_slice(key.as_bytes());
-        self.out.extend_from_slice(b"\":");
-        self.out.extend_from_slice(value);
+        self.copy(key.as_bytes(), value);
     }
 
     /// Writes a member copied from scanned text, with the raw `key` between its quotes.
@@ -130,24 +126,50 @@ impl<'a> Object<'a> {
     }
 }
 
+/// Writes an item of an array, given as JSON text.
+pub type CopyItem<'a> = dyn FnMut(&mut Vec<u8>, &[u8]) -> Result<(), ScanError> + 'a;
+
+/// Copies an array. `copy` writes each item, or nothing to leave it out.
+///
+/// # Errors
+/// A flaw in the text, or an error of `copy`.
+pub fn items(out: &mut Vec<u8>, array: &[u8], copy: &mut CopyItem<'_>) -> Result<(), ScanError> {
+    out.push(b'[');
+    let first = out.len();
+    Scanner::new(array, scan::MAX_DEPTH)?.array(&mut |scanner| {
+        let item = scanner.value()?;
+        let before = out.len();
+        if before > first {
+            out.push(b',');
+        }
+        let start = out.len();
+        copy(out, item.of(array))?;
+        if out.len() == start {
+            out.truncate(before);
+        }
+        Ok(())
+    })?;
+    out.push(b']');
+    Ok(())
+}
+
 /// Writes an error response. `id` is JSON text, or `None` if it could not be read (the member is
 /// then absent).
 pub fn error(id: Option<&[u8]>, code: i64, message: &str, data: Option<&Value>) -> Vec<u8> {
     let mut out = Vec::with_capacity(96 + message.len());
-    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
+    let mut response = Object::open(&mut out);
+    response.string("jsonrpc", "2.0");
     if let Some(id) = id {
-        out.extend_from_slice(b",\"id\":");
-        out.extend_from_slice(id);
+        response.raw("id", id);
     }
-    out.extend_from_slice(b",\"error\":{\"code\":");
-    out.extend_from_slice(code.to_string().as_bytes());
-    out.extend_from_slice(b",\"message\":");
-    string(&mut out, message);
+    let mut error = Object::open(response.key("error"));
+    error.raw("code", code.to_string().as_bytes());
+    error.string("message", message);
     if let Some(data) = data {
-        out.extend_from_slice(b",\"data\":");
-        out.extend_from_slice(data.to_string().as_bytes());
+        error.raw("data", data.to_string().as_bytes());
     }
-    out.extend_from_slice(b"}}");
+    error.close();
+    response.close();
     out
 }
 

@@ -3,7 +3,6 @@
 //! no approval do not pass through here.
 
 pub(crate) mod call;
-mod end;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -12,28 +11,28 @@ use lockgate_authn::Principal;
 use lockgate_policy::ApprovalRule;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::sealed::{Purpose, Reason};
-use lockgate_protocol::{meta, question, scan, write};
+use lockgate_protocol::sealed::Purpose;
+use lockgate_protocol::{meta, question, write};
 use lockgate_telemetry::Notification;
-use lockgate_text::{date, hex, json};
-use lockgate_upstream::{QuestionError, Upstream};
+use lockgate_telemetry::audit::RecordError;
+use lockgate_text::{hex, json};
+use lockgate_upstream::QuestionError;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio_util::sync::CancellationToken;
 
-use crate::answers::Questions;
-use crate::approvals::asked::{AskedCall, Bounds, CallerAnswer, Nonce};
-use crate::approvals::waiting::{Ending, WaitingCall};
-use crate::approvals::{Announcement, WaitingApproval};
-use crate::approve::call::show_text;
+use crate::approvals::waiting::{Ending, WaitingCall, join_names, name_of};
+use crate::approvals::{Announcement, AskedCall, CallerAnswer, Nonce, WaitingApproval};
+use crate::approve::call::{KEY, is_approval, seal_question, show_text};
+use crate::approvers::{join_people, record_approval};
 use crate::authorize::Permitted;
 use crate::client_channel::CallChannel;
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
-use crate::peers::{Waiting, add_holder, without_holder};
+use crate::peers::{Waiting, add_holder};
 use crate::rescue::{ApprovalError, RequestError};
-use crate::rights::name_principal;
-use crate::tokens;
+use crate::rights::{CallerRights, name_principal};
+use crate::snapshot::Seeing;
 use crate::transport::Text;
 use call::ApprovedCall;
 
@@ -49,7 +48,6 @@ struct Asking<'a> {
     context: &'a RequestContext,
     permitted: Permitted,
     call: ApprovedCall,
-    bounds: Bounds,
 }
 
 /// Obtains the approval of a call, or returns the response that asks its caller for it.
@@ -65,10 +63,7 @@ pub(crate) async fn obtain_approval(
     let first = permitted.approvals().first().map(|rule| Arc::clone(&rule.rule));
     let server = permitted.server().qualified_name().into_owned();
     let step = match ApprovedCall::new(context, &permitted) {
-        Ok(call) => {
-            let bounds = Bounds::of(&context.snapshot.config.limits);
-            Asking { gateway, context, permitted, call, bounds }.run(channel).await
-        }
+        Ok(call) => Asking { gateway, context, permitted, call }.run(channel).await,
         Err(refusal) => Err(ApprovalError::Unshowable(refusal.0)),
     };
     step.map_err(|error| match error {
@@ -197,7 +192,7 @@ impl Asking<'_> {
             policies: context.snapshot.policy.fingerprint(),
             expires: Instant::now() + life,
         };
-        let kept = self.gateway.approvals.asked.ask(nonce, asked, self.bounds);
+        let kept = self.gateway.approvals.asked.ask(nonce, asked, &context.snapshot.config.limits);
         kept.map_err(ApprovalError::NoRoom)?;
         self.record("asked", &[])?;
         let requests = json!({KEY: {"method": Method::Elicit.as_str(), "params": params}});
@@ -267,7 +262,7 @@ impl Asking<'_> {
         let requester = self.context.principal.clone();
         let expires = SystemTime::now() + life;
         let (call, mut receiver) = WaitingCall::new(id.clone(), requester, shown, rules, expires);
-        let held = self.gateway.approvals.waiting.hold(call, self.bounds);
+        let held = self.gateway.approvals.waiting.hold(call, &self.context.snapshot.config.limits);
         let _permit = held.map_err(ApprovalError::NoRoom)?;
         self.record("asked", &[])?;
         let over = CancellationToken::new();
@@ -310,7 +305,8 @@ impl Asking<'_> {
     fn announce(&self, id: &str, expires: SystemTime, over: &CancellationToken) {
         let approvals = &self.gateway.approvals;
         let Some(sender) = approvals.announcements() else { return };
-        let share = approvals.announced.take(&self.context.principal, self.bounds.of_principal);
+        let most = self.context.snapshot.config.limits.approvals_per_principal;
+        let share = approvals.announced.take(&self.context.principal, most);
         let Some(_share) = share else { return self.drop_announcement(id) };
         let until = expires.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() + 1;
         let sealer = &self.context.snapshot.sealer;
@@ -320,7 +316,7 @@ impl Asking<'_> {
         let principal = &self.context.principal;
         let needs = self.rules(false).iter().map(|rule| rule.needs()).collect();
         let organisation = principal.named_organisation();
-        let tool = self.permitted.listed().unwrap_or("");
+        let tool = self.permitted.listed.as_deref().unwrap_or("");
         let approval = WaitingApproval {
             id: id.to_owned(),
             caller: name_principal(principal),
@@ -344,71 +340,105 @@ impl Asking<'_> {
     }
 }
 
-/// The name of the question to the caller.
-const KEY: &str = "approval";
+// The end of an approval: its log and audit records, and checks that the policies, the caller, the
+// tool and the approvers have not changed in the meantime.
 
-/// Seals the state that accompanies a question to a modern caller, bound to that caller and that
-/// request.
-fn seal_question(
-    context: &RequestContext,
-    server: &dyn Upstream,
-    target: &str,
-    nonce: &Nonce,
-    life: Duration,
-) -> Option<String> {
-    let digest = tokens::digest(context);
-    let [realm, subject, endpoint] = context.bind();
-    let server = server.qualified_name();
-    let bound = [realm, subject, endpoint, server.as_bytes(), target.as_bytes(), &digest];
-    // One second longer than the question is stored, so that a late answer is reported as expired.
-    let expires = date::now() + life.as_secs() + 1;
-    context.snapshot.sealer.seal(Purpose::Approval, &bound, expires, nonce).ok()
-}
+impl Asking<'_> {
+    /// Records the approval as abandoned on drop, unless [`GoneRecord::disarm`] is called.
+    fn watch_departure(&self) -> GoneRecord<'_> {
+        GoneRecord { asking: self, is_over: false }
+    }
 
-/// Reads the answer of a request; `None` if its state is not that of an approval question.
-///
-/// # Errors
-/// The answer does not fit the question, or is late.
-pub(crate) fn read_answer(
-    context: &RequestContext,
-    server: &dyn Upstream,
-    target: &str,
-) -> Result<Option<CallerAnswer>, RequestError> {
-    let Some(token) = context.request.param(Key::RequestState).and_then(scan::as_str) else {
-        return Ok(None);
-    };
-    let digest = tokens::digest(context);
-    let [realm, subject, endpoint] = context.bind();
-    let server = server.qualified_name();
-    let bound = [realm, subject, endpoint, server.as_bytes(), target.as_bytes(), &digest];
-    let token = without_holder(&token);
-    let opened = context.snapshot.sealer.open(Purpose::Approval, &bound, date::now(), token);
-    let plain = match opened {
-        Ok(plain) => plain,
-        Err(refused) if refused.reason() == Reason::Expired => {
-            let error = ApprovalError::StateExpired;
-            let problem = RequestError::unapproved(&error, None);
-            return Err(problem.of_server(&server));
+    fn deny<T>(&self, by: &Principal) -> Result<T, ApprovalError> {
+        self.record("denied", std::slice::from_ref(by))?;
+        let is_caller = *by == self.context.principal;
+        let who = if is_caller { "its caller".to_owned() } else { name_of(by) };
+        Err(ApprovalError::Denied(who))
+    }
+
+    fn expire<T>(&self) -> Result<T, ApprovalError> {
+        self.record("expired", &[])?;
+        Err(ApprovalError::Expired)
+    }
+
+    /// Records a state in the log and the audit trail. If the operator requires audit records, a
+    /// failed record stops the call.
+    fn record(&self, state: &'static str, by: &[Principal]) -> Result<(), RecordError> {
+        let Self { gateway, context, permitted, call } = self;
+        let rule = join_names(permitted.approvals());
+        let people = join_people(by, name_principal);
+        let who = name_principal(&context.principal);
+        let tool = permitted.listed.as_deref().unwrap_or("");
+        tracing::info!(target: "audit", approval = state, who, tool, rule, by = people, "approval");
+        let server = permitted.server().qualified_name();
+        let about = [&server, tool, &call.digest_text()];
+        record_approval(gateway, (state, &rule), &context.principal, by, about)
+    }
+
+    /// Checks that the approvers' credentials are still valid, with the same roles.
+    fn check_approvers(&self, approvers: &[Principal]) -> Result<(), ApprovalError> {
+        let now = self.gateway.snapshot();
+        for approver in approvers {
+            let current = now.authenticator.current(approver);
+            if current.is_none_or(|current| current.roles != approver.roles) {
+                return Err(ApprovalError::Changed("the credential of an approver"));
+            }
         }
-        Err(_) => return Ok(None),
-    };
-    let Ok(nonce) = Nonce::try_from(plain.as_slice()) else { return Ok(None) };
-    let responses = context.request.param(Key::InputResponses);
-    let approves = responses.map(|responses| read_decision(context, responses)).transpose()?;
-    let approves = approves.flatten();
-    Ok(Some(CallerAnswer { nonce, approves }))
+        Ok(())
+    }
+
+    /// Checks that the policies, the caller's rights and the tool are those of the question.
+    fn check_unchanged(&self) -> Result<(), ApprovalError> {
+        let was = self.context;
+        let now = self.gateway.snapshot();
+        if now.policy.fingerprint() != was.snapshot.policy.fingerprint() {
+            return Err(ApprovalError::Changed("the policies"));
+        }
+        let Some(principal) = now.authenticator.current(&was.principal) else {
+            return Err(ApprovalError::Changed("the caller's credential is no longer valid"));
+        };
+        let before = &was.principal;
+        let same = principal.roles == before.roles
+            && principal.scopes == before.scopes
+            && principal.named_organisation() == before.named_organisation()
+            && principal.agent == before.agent;
+        if !same {
+            return Err(ApprovalError::Changed("the rights of the caller's credential"));
+        }
+        let rights = CallerRights::new(&now.policy, principal, &was.endpoint);
+        let seeing = Seeing { endpoint: &was.endpoint, snapshot: &now, rights: &rights };
+        let view = self.gateway.view_with(&self.gateway.own_clients_of(was), seeing);
+        let name = was.request.param_str(Key::Name);
+        let name = name.as_deref().unwrap_or("");
+        if let Some(view) = view
+            && let Some(seen) = view.tool(name)
+            && let Some(before) = was.view.tool(name)
+            && seen.entry.item.text == before.entry.item.text
+            && Arc::ptr_eq(&seen.entry.server, self.permitted.server())
+        {
+            return Ok(());
+        }
+        Err(ApprovalError::Changed("the tool"))
+    }
 }
 
-fn read_decision(context: &RequestContext, responses: &[u8]) -> Result<Option<bool>, RequestError> {
-    let asked = serde_json::json!({KEY: {"method": "elicitation/create", "params": {
-        "requestedSchema": {"type": "object", "required": ["decision"], "properties": {
-            "decision": {"type": "string", "enum": ["approve", "deny"]}}}}}});
-    let questions = Questions::of(asked.to_string().as_bytes()).unwrap_or_default();
-    let taken = tokens::take_answers(context, responses, |raw| questions.take(raw))?;
-    let answers = json::from_slice(&taken).unwrap_or(Value::Null);
-    Ok(answers.get(KEY).map(is_approval))
+/// Guard that records an approval as abandoned: the client has disconnected, or the gateway stops.
+struct GoneRecord<'a> {
+    asking: &'a Asking<'a>,
+    is_over: bool,
 }
 
-fn is_approval(result: &Value) -> bool {
-    result["action"] == "accept" && result["content"]["decision"] == "approve"
+impl GoneRecord<'_> {
+    /// Cancels the record: the approval was decided or has expired.
+    fn disarm(mut self) {
+        self.is_over = true;
+    }
+}
+
+impl Drop for GoneRecord<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let _ = self.asking.record("gone", &[]);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 
 use lockgate_authn::{Principal, Role};
 use lockgate_protocol::sealed::Purpose;
-use lockgate_telemetry::audit;
+use lockgate_telemetry::audit::{Approval, RecordError};
 use lockgate_text::date;
 use serde_json::Value;
 
@@ -49,20 +49,41 @@ impl Gateway {
 
     /// Records in the audit trail an approval that does not suffice alone.
     fn record_vote(&self, call: &WaitingCall, approver: &Principal) -> Result<(), ApproverError> {
-        let Some(trail) = &self.audit else { return Ok(()) };
-        let written = trail.approval(&audit::Approval {
-            state: "counted",
-            rule: &join_names(&call.rules),
-            issuer: &call.requester.issuer,
-            subject: &call.requester.subject,
-            key: call.requester.key_name.as_deref(),
-            organisation: call.requester.named_organisation(),
-            by: &name_principal(approver),
-            by_name: &name_of(approver),
-            server: call.shown["server"].as_str().unwrap_or(""),
-            name: call.shown["tool"].as_str().unwrap_or(""),
-            digest: call.shown["digest"].as_str().unwrap_or(""),
-        });
+        let parts = ["server", "tool", "digest"];
+        let about = parts.map(|name| call.shown[name].as_str().unwrap_or(""));
+        let rule = join_names(&call.rules);
+        let by = std::slice::from_ref(approver);
+        let written = record_approval(self, ("counted", &rule), &call.requester, by, about);
         written.map_err(|_| ApproverError::Unrecorded)
     }
+}
+
+/// Records a state of a call that needs approval, with its rules, in the audit trail, if there is
+/// one.
+pub(crate) fn record_approval(
+    gateway: &Gateway,
+    (state, rule): (&'static str, &str),
+    caller: &Principal,
+    by: &[Principal],
+    [server, name, digest]: [&str; 3],
+) -> Result<(), RecordError> {
+    let Some(trail) = &gateway.audit else { return Ok(()) };
+    trail.approval(&Approval {
+        state,
+        rule,
+        issuer: &caller.issuer,
+        subject: &caller.subject,
+        key: caller.key_name.as_deref(),
+        organisation: caller.named_organisation(),
+        by: &join_people(by, name_principal),
+        by_name: &join_people(by, name_of),
+        server,
+        name,
+        digest,
+    })
+}
+
+/// Lists principals by name.
+pub(crate) fn join_people(people: &[Principal], name: fn(&Principal) -> String) -> String {
+    people.iter().map(name).collect::<Vec<_>>().join(", ")
 }

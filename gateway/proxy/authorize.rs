@@ -20,11 +20,12 @@ use lockgate_protocol::{code, list, write};
 use lockgate_text::date;
 use lockgate_upstream::{Upstream, UpstreamState};
 
+use crate::approve::call::read_answer;
 use crate::authorize::permitted::{answer_missing, evaluate};
 use crate::catalog::{CatalogEntry, category, is_legacy, unlisted_target};
 use crate::context::{RequestContext, Resumption, read_reference};
 use crate::rescue::RequestError;
-use crate::{answers, approve, skills, tokens};
+use crate::{answers, skills, tokens};
 use permitted::Judgement;
 
 pub use crate::authorize::permitted::admit;
@@ -135,10 +136,11 @@ fn authorize_tool(context: &RequestContext) -> Result<Permitted, RequestError> {
     if let Some(schema) = &entry.arguments {
         check_arguments(context, schema, &judged).map_err(|p| p.of_server(&entry.slug))?;
     }
-    let permitted = permit_round(context, Arc::clone(&entry.server), Arc::clone(&entry.item.key))?
-        .with_metrics(entry.metrics.clone())
-        .with_listed(context.view.recorded(entry))
-        .with_task(context.request.param(Key::Task).is_some(), task_use);
+    let mut permitted =
+        permit_round(context, Arc::clone(&entry.server), Arc::clone(&entry.item.key))?;
+    permitted.metrics = entry.metrics.clone();
+    permitted.listed = Some(Arc::clone(context.view.recorded(entry)));
+    permitted.set_task(context.request.param(Key::Task).is_some(), task_use);
     Ok(permitted.with_judgement(judged))
 }
 
@@ -209,8 +211,10 @@ fn authorize_prompt(context: &RequestContext) -> Result<Permitted, RequestError>
     };
     let judged = evaluate(context, &seen.verdict, &seen.entry.target(TargetKind::Prompt))?;
     let entry = &seen.entry;
-    let permitted = permit_round(context, Arc::clone(&entry.server), Arc::clone(&entry.item.key))?;
-    Ok(permitted.with_listed(context.view.recorded(&seen.entry)).with_judgement(judged))
+    let mut permitted =
+        permit_round(context, Arc::clone(&entry.server), Arc::clone(&entry.item.key))?;
+    permitted.listed = Some(Arc::clone(context.view.recorded(entry)));
+    Ok(permitted.with_judgement(judged))
 }
 
 fn authorize_resource(context: &RequestContext) -> Result<Permitted, RequestError> {
@@ -246,29 +250,24 @@ fn permit_round(
     server: Arc<dyn Upstream>,
     target: Arc<str>,
 ) -> Result<Permitted, RequestError> {
-    let mut replaced = Vec::new();
-    let mut parked = None;
-    let mut answer = None;
-    if context.is_next_round() {
-        if context.request.method == Method::ToolsCall {
-            answer = approve::read_answer(context, &*server, &target)?;
-        }
-        if answer.is_some() {
-            replaced.extend([(Key::RequestState, None), (Key::InputResponses, None)]);
-        } else {
-            let round = tokens::next_round(context, &*server, &target)?;
-            replaced.extend(round.replaced);
-            if let Resumption::Parked(handle, _) = round.resumption {
-                parked = Some(Parked { handle, answers: round.answers });
-            }
-        }
+    let method = context.request.method;
+    if !context.is_next_round() {
+        return Ok(Permitted::new(server, method, target, Vec::new()));
     }
-    let permitted = Permitted::new(server, context.request.method, target, replaced);
-    let permitted = permitted.with_parked(parked);
-    Ok(match answer {
-        Some(answer) => permitted.with_answer(answer),
-        None => permitted,
-    })
+    if method == Method::ToolsCall
+        && let Some(answer) = read_answer(context, &*server, &target)?
+    {
+        let replaced = vec![(Key::RequestState, None), (Key::InputResponses, None)];
+        let mut permitted = Permitted::new(server, method, target, replaced);
+        permitted.set_answer(answer);
+        return Ok(permitted);
+    }
+    let round = tokens::next_round(context, &*server, &target)?;
+    let mut permitted = Permitted::new(server, method, target, round.replaced.into());
+    if let Resumption::Parked(handle, _) = round.resumption {
+        permitted.parked = Some(Box::new(Parked { handle, answers: round.answers }));
+    }
+    Ok(permitted)
 }
 
 /// Authorizes a task request by the token that the gateway made of server and task id. A token of
@@ -287,8 +286,9 @@ fn authorize_task(context: &RequestContext) -> Result<Permitted, RequestError> {
             Some(tokens::take_answers(context, responses, answers::take_unremembered)?),
         ));
     }
-    let permitted = Permitted::new(task.server, method, task.own.into(), replaced);
-    Ok(permitted.with_held(held).with_response(task.response))
+    let mut permitted = Permitted::new(task.server, method, task.own.into(), replaced);
+    permitted.response = task.response;
+    Ok(permitted.with_held(held))
 }
 
 /// A task of a tool that the caller may still use.
@@ -352,17 +352,10 @@ fn authorize_completion(context: &RequestContext) -> Result<Permitted, RequestEr
         return Err(answer_missing(context, RequestError::unknown(what, name)));
     };
     let judged = evaluate(context, &verdict, &target)?;
-    let raw = reference.raw;
-    let mut own_reference = Vec::with_capacity(raw.len());
-    let mut object = write::Object::open(&mut own_reference);
-    for m in &reference.members {
-        if m.is(raw, reference.key()) {
-            object.string(reference.key(), target.own)
-        } else {
-            object.copy(m.key.of(raw), m.value.of(raw))
-        }
-    }
-    object.close();
+    let own_name = write::quoted(target.own);
+    let own_reference = list::with_member(reference.raw, reference.key(), &own_name);
+    // Cannot fail, because the reference has been scanned.
+    let own_reference = own_reference.unwrap_or_else(|| b"{}".to_vec());
     let replaced = vec![(Key::Ref, Some(own_reference))];
     let own = target.own.into();
     Ok(Permitted::new(Arc::clone(server), Method::Complete, own, replaced).with_judgement(judged))

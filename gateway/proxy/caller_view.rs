@@ -47,17 +47,13 @@ impl CallerView for RequestCallerView<'_> {
 
     fn items(&self, kind: ListKind) -> Vec<VisibleItem> {
         let view = &self.context.view;
-        let mut visible = Vec::new();
-        for entry in &view.items[crate::catalog::index(kind)] {
-            if self.context.sees(entry) {
-                visible.push(VisibleItem {
-                    slug: entry.slug.as_str().into(),
-                    exposed: Arc::clone(view.shown(entry)),
-                    text: entry.item.text.clone(),
-                });
-            }
-        }
-        visible
+        let entries = view.items[crate::catalog::index(kind)].iter();
+        let visible = entries.filter(|entry| self.context.sees(entry)).map(|entry| VisibleItem {
+            slug: entry.slug.as_str().into(),
+            exposed: Arc::clone(view.shown(entry)),
+            text: entry.item.text.clone(),
+        });
+        visible.collect()
     }
 
     fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Bytes, String>> {

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use lockgate_protocol::scan::{self, Keys, ScanError, Scanner, Span};
+use lockgate_protocol::scan::{self, Keys, ScanError, Scanner};
 use lockgate_protocol::write::{self, Object};
 
 /// Shortens a string that is not a name.
@@ -31,16 +31,7 @@ pub(crate) fn write_json(
             }
             object.close();
         }
-        Some(b'[') => {
-            out.push(b'[');
-            for (at, item) in read_items(&mut scanner)?.into_iter().enumerate() {
-                if at > 0 {
-                    out.push(b',');
-                }
-                write_json(item.of(raw), shorten, out)?;
-            }
-            out.push(b']');
-        }
+        Some(b'[') => write::items(out, raw, &mut |out, item| write_json(item, shorten, out))?,
         _ => {
             let scalar = scanner.value()?.of(raw);
             match (scan::as_str(scalar), shorten) {
@@ -51,19 +42,6 @@ pub(crate) fn write_json(
         }
     }
     Ok(())
-}
-
-/// Returns the positions of an array's items.
-///
-/// # Errors
-/// The text is not a valid array.
-pub(crate) fn read_items(scanner: &mut Scanner<'_>) -> Result<Vec<Span>, ScanError> {
-    let mut items = Vec::new();
-    scanner.array(&mut |inner| {
-        items.push(inner.value()?);
-        Ok(())
-    })?;
-    Ok(items)
 }
 
 #[cfg(test)]

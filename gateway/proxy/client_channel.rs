@@ -18,6 +18,8 @@ use lockgate_upstream::{BoxFuture, ClientChannel, LogLevel, QuestionError};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
+use crate::authorize::Permitted;
+use crate::context::RequestContext;
 use crate::response::scrub;
 
 /// Messages queued for a slow modern client; further progress and log messages are dropped.
@@ -120,6 +122,8 @@ pub(crate) struct Waiting {
 /// The channel of a call to its client.
 pub struct CallChannel {
     outlet: Arc<dyn Outlet>,
+    /// The number of the caller's principal.
+    principal: u64,
     /// The client's progress token as JSON text.
     token: Option<Bytes>,
     level: Option<LogLevel>,
@@ -138,25 +142,24 @@ pub struct CallChannel {
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 impl CallChannel {
-    /// Opens the channel of a request to a server, with the least severe level of log messages, and
-    /// the filter for all. With `labelled`, questions name the server.
+    /// Opens the channel of a call, with the least severe level of log messages.
     pub(crate) fn open(
         outlet: Arc<dyn Outlet>,
-        request: &Request,
-        (level, revision): (Option<LogLevel>, Revision),
-        (slug, labelled): (&str, bool),
-        response: Option<Arc<Response>>,
+        context: &RequestContext,
+        permitted: &Permitted,
+        level: Option<LogLevel>,
     ) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             outlet,
-            token: read_token(request),
+            principal: context.caller.id.principal(),
+            token: read_token(&context.request),
             level,
-            revision,
-            slug: slug.to_owned(),
-            labelled,
+            revision: context.revision,
+            slug: permitted.server().slug().to_owned(),
+            labelled: context.view.namespaced,
             progress: Mutex::default(),
             log_pace: LogPace::default(),
-            response,
+            response: permitted.shared_response(),
             this: this.clone(),
         })
     }
@@ -240,6 +243,10 @@ fn read_progress(note: &Request) -> Option<f64> {
 }
 
 impl ClientChannel for CallChannel {
+    fn principal(&self) -> u64 {
+        self.principal
+    }
+
     fn wants_progress(&self) -> bool {
         self.token.is_some()
     }

@@ -143,12 +143,8 @@ impl RequestContext {
 
     /// Returns the position in a trace, if any; spans of this request are its children.
     pub(crate) fn position(&self) -> Option<TraceContext> {
-        if let Some(operation) = &self.operation
-            && let Some(context) = operation.context()
-        {
-            return Some(context);
-        }
-        trace_of_message(&self.request).or_else(|| self.trace.clone())
+        let own = self.operation.as_ref().and_then(ServerOperation::context);
+        own.or_else(|| trace_of_message(&self.request).or_else(|| self.trace.clone()))
     }
 
     /// Returns the search of the view, if this client finds tools instead of getting all of them.
@@ -204,14 +200,12 @@ impl RequestContext {
 
     /// Returns the tool of this name if it is offered to this caller.
     pub(crate) fn tool(&self, name: &str) -> Option<&ViewEntry> {
-        let seen = self.view.tool(name)?;
-        if self.sees(&seen.entry) { Some(seen) } else { None }
+        self.view.tool(name).filter(|seen| self.sees(&seen.entry))
     }
 
     /// Returns the prompt of this name if it is offered to this caller.
     pub(crate) fn prompt(&self, name: &str) -> Option<&ViewEntry> {
-        let seen = self.view.prompt(name)?;
-        if self.sees(&seen.entry) { Some(seen) } else { None }
+        self.view.prompt(name).filter(|seen| self.sees(&seen.entry))
     }
 
     /// Returns the parts that sealed tokens are bound to.
@@ -239,7 +233,6 @@ pub(crate) enum Resumption {
 /// The prompt or resource in `params.ref`.
 pub(crate) struct Reference<'a> {
     pub(crate) raw: &'a [u8],
-    pub(crate) members: scan::Members,
     pub(crate) is_prompt: bool,
     /// The name or URI.
     pub(crate) name: Cow<'a, str>,
@@ -263,7 +256,7 @@ pub(crate) fn read_reference(request: &Request) -> Option<Reference<'_>> {
         _ => return None,
     };
     let name = scan::find_str(&members, raw, if is_prompt { "name" } else { "uri" })?;
-    Some(Reference { raw, members, is_prompt, name })
+    Some(Reference { raw, is_prompt, name })
 }
 
 /// Returns the identity for servers at which callers have their own accounts.

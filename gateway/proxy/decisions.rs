@@ -206,19 +206,13 @@ fn explain_one(
 
 fn try_all(snapshot: &Snapshot, catalog: &Catalog, cases: Vec<Case>) -> Vec<(String, Vec<String>)> {
     let tried = cases.into_iter().map(|case| {
-        let differences = try_one(snapshot, catalog, &case);
+        let decided = case
+            .decide(&snapshot.policy, |kind, name, _| find_asked(snapshot, catalog, kind, name));
+        let differences =
+            decided.map_or_else(|words| vec![words], |outcome| case.differences(&outcome));
         (case.name, differences)
     });
     tried.collect()
-}
-
-fn try_one(snapshot: &Snapshot, catalog: &Catalog, case: &Case) -> Vec<String> {
-    let decided =
-        case.decide(&snapshot.policy, |kind, name, _| find_asked(snapshot, catalog, kind, name));
-    match decided {
-        Ok(outcome) => case.differences(&outcome),
-        Err(words) => vec![words],
-    }
 }
 
 /// Returns the server and the own name of the tool with this name at `/mcp`.

@@ -12,11 +12,14 @@ pub use answer::join_instructions;
 pub(crate) use record::audit_listen;
 pub use record::{audit_allow, audit_denial};
 
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use futures_util::{StreamExt, stream};
 use lockgate_admission::future_pool::{FuturePool, PooledFuture, Slots};
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
@@ -62,10 +65,7 @@ impl PermittedCall {
         outlet: Arc<dyn Outlet>,
         level: Option<LogLevel>,
     ) -> Arc<CallChannel> {
-        let server = (self.server().slug(), self.context.view.namespaced);
-        let client = (level, self.context.revision);
-        let response = self.permitted.shared_response();
-        CallChannel::open(outlet, &self.context.request, client, server, response)
+        CallChannel::open(outlet, &self.context, &self.permitted, level)
     }
 }
 
@@ -281,31 +281,62 @@ pub fn start_call(
 /// Runs a modern call that may stream: the reply is JSON if the response comes first, else a
 /// stream. Dropping either cancels the call.
 async fn stream_modern(gateway: &Arc<Gateway>, call: PermittedCall) -> Reply {
-    let (outlet, mut receiver) = open_response_stream(gateway.budget());
+    let (outlet, receiver) = open_response_stream(gateway.budget());
     let channel = call.open_channel(outlet, call.context.caller.log_level);
     let PermittedCall { context, permitted } = call;
     let shared = Arc::clone(gateway);
-    let mut work: Work = Box::pin(async move {
+    let work = Box::pin(async move {
         let answer = call_server(&shared, &context, permitted, ClientPaths::through(channel)).await;
         (context, answer)
     });
-    tokio::select! {
-        biased;
-        Some(first) = receiver.recv() => {
-            stream_rest(first, receiver, work, gateway.streams.of_call())
-        }
-        (context, answer) = &mut work => {
-            // Messages that arrived with the response are sent before it.
-            let mut early = Vec::new();
-            while let Ok(waiting) = receiver.try_recv() {
-                early.push(waiting);
-            }
-            if early.is_empty() {
-                return write_reply(&context, answer);
-            }
-            stream_all(early, write_final_text(&context, answer))
-        }
+    let mut messages = CallMessages { receiver, work: Some(work), ended: None, _open: None };
+    let first = poll_fn(|cx| messages.poll_message(cx)).await;
+    if first.is_none()
+        && let Some((context, answer)) = messages.ended
+    {
+        return write_reply(&context, answer);
     }
+    messages._open = Some(gateway.streams.of_call());
+    let rest = stream::poll_fn(move |cx| messages.poll_event(cx));
+    Reply::events(Box::pin(stream::iter(first.map(write_event)).chain(rest)))
+}
+
+/// The messages of a modern call, of which the last is the response.
+struct CallMessages {
+    receiver: mpsc::Receiver<Waiting>,
+    /// The call, until it ends.
+    work: Option<BoxFuture<'static, Called>>,
+    /// The ended call, until its response is written.
+    ended: Option<Called>,
+    /// Set if there is a stream.
+    _open: Option<OpenStream>,
+}
+
+impl CallMessages {
+    /// Returns the next message before the response, or `None` once the call has ended.
+    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if let Some(work) = &mut self.work {
+            if let Poll::Ready(Some(waiting)) = self.receiver.poll_recv(cx) {
+                return Poll::Ready(Some(waiting.text));
+            }
+            self.ended = Some(ready!(work.as_mut().poll(cx)));
+            self.work = None;
+        }
+        // Messages that arrived with the response are sent before it.
+        Poll::Ready(self.receiver.try_recv().ok().map(|waiting| waiting.text))
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
+        if let Some(text) = ready!(self.poll_message(cx)) {
+            return Poll::Ready(Some(write_event(text)));
+        }
+        let last = self.ended.take();
+        Poll::Ready(last.map(|(context, answer)| write_final_text(&context, answer).into()))
+    }
+}
+
+fn write_event(text: Bytes) -> Outgoing {
+    Text::from(text).into()
 }
 
 /// Handles a request of a built-in server on behalf of its caller: authorized and recorded like the
@@ -375,60 +406,6 @@ async fn call_server(
 
 /// An ended call.
 pub type Called = (Box<RequestContext>, Result<Text, RequestError>);
-type Work = BoxFuture<'static, Called>;
-
-/// Streams the first message and the further messages of a running call.
-fn stream_rest(
-    first: Waiting,
-    receiver: mpsc::Receiver<Waiting>,
-    work: Work,
-    open: OpenStream,
-) -> Reply {
-    let state: Option<StreamState> = Some((Some(first.text), receiver, work, open));
-    let events = futures_util::stream::unfold(state, |state| async move {
-        let (first, receiver, work, open) = state?;
-        next_event(first, receiver, work, open).await
-    });
-    Reply::events(Box::pin(events))
-}
-
-/// Streams messages that arrived together with the response.
-fn stream_all(early: Vec<Waiting>, last: Text) -> Reply {
-    let all = early.into_iter().map(|waiting| Text::Whole(waiting.text)).chain([last]);
-    let events = futures_util::stream::iter(all.map(Outgoing::from));
-    Reply::events(Box::pin(events))
-}
-
-/// State of an event stream: a message to send, and the sources of further messages.
-type StreamState = (Option<Bytes>, mpsc::Receiver<Waiting>, Work, OpenStream);
-
-async fn next_event(
-    first: Option<Bytes>,
-    mut receiver: mpsc::Receiver<Waiting>,
-    mut work: Work,
-    open: OpenStream,
-) -> Option<(Outgoing, Option<StreamState>)> {
-    if let Some(first) = first {
-        return Some((Text::from(first).into(), Some((None, receiver, work, open))));
-    }
-    tokio::select! {
-        biased;
-        Some(waiting) = receiver.recv() => {
-            Some((Text::from(waiting.text).into(), Some((None, receiver, work, open))))
-        }
-        (context, answer) = &mut work => {
-            let last = write_final_text(&context, answer);
-            match receiver.try_recv() {
-                // Rare: a message that arrived with the response is sent first.
-                Ok(waiting) => {
-                    let work: Work = Box::pin(std::future::ready((context, Ok(last))));
-                    Some((Text::from(waiting.text).into(), Some((None, receiver, work, open))))
-                }
-                Err(_) => Some((last.into(), None)),
-            }
-        }
-    }
-}
 
 /// Writes the response to a call, or the error.
 pub fn write_final_text(context: &RequestContext, answer: Result<Text, RequestError>) -> Text {

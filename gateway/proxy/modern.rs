@@ -174,13 +174,9 @@ fn read_caller(principal: &Principal, request: &Request) -> Result<Caller, Reque
 }
 
 fn read_log_level(raw: &[u8]) -> Result<LogLevel, RequestError> {
-    if let Some(level) = scan::as_str(raw)
-        && let Some(level) = LogLevel::parse(&level)
-    {
-        return Ok(level);
-    }
+    let level = scan::as_str(raw).and_then(|level| LogLevel::parse(&level));
     let words = "`_meta` io.modelcontextprotocol/logLevel is not a log level";
-    Err(RequestError::invalid(words))
+    level.ok_or_else(|| RequestError::invalid(words))
 }
 
 /// Checks the `_meta` members required in every modern request, and returns the protocol version.
@@ -205,28 +201,25 @@ fn check_standard_headers(
 ) -> Result<(), RequestError> {
     expect_header(headers, &VERSION, version)?;
     expect_header(headers, &METHOD, &request.method_name())?;
-    let key = match request.method.target() {
-        Some(key) if request.method.has_name_header() && request.method.exists_in(Era::Modern) => {
-            key
-        }
-        _ => return Ok(()),
-    };
-    let Some(name) = request.param_str(key) else {
-        return match single_header(headers, &NAME)? {
-            None => Ok(()),
-            Some(_) => Err(RequestError::header(format!(
-                "the header Mcp-Name requires a string in `params.{key}`"
-            ))),
-        };
-    };
-    let Some(value) = single_header(headers, &NAME)? else {
-        return Err(RequestError::header("the header Mcp-Name is missing"));
-    };
-    match sentinel::decode_value(value) {
-        Ok(decoded) if decoded == name => Ok(()),
-        Ok(_) => Err(RequestError::header("the header Mcp-Name contradicts the body")),
-        Err(_) => Err(RequestError::header("the header Mcp-Name is not valid base64")),
+    let method = request.method;
+    let Some(key) = method.target() else { return Ok(()) };
+    if !method.has_name_header() || !method.exists_in(Era::Modern) {
+        return Ok(());
     }
+    let problem: Cow<'static, str> = match (request.param_str(key), single_header(headers, &NAME)?)
+    {
+        (None, None) => return Ok(()),
+        (None, Some(_)) => {
+            format!("the header Mcp-Name requires a string in `params.{key}`").into()
+        }
+        (Some(_), None) => "the header Mcp-Name is missing".into(),
+        (Some(name), Some(value)) => match sentinel::decode_value(value) {
+            Ok(decoded) if decoded == name => return Ok(()),
+            Ok(_) => "the header Mcp-Name contradicts the body".into(),
+            Err(_) => "the header Mcp-Name is not valid base64".into(),
+        },
+    };
+    Err(RequestError::header(problem))
 }
 
 fn expect_header(headers: &HeaderMap, name: &HeaderName, value: &str) -> Result<(), RequestError> {

@@ -41,8 +41,7 @@ pub(crate) struct ParkedCalls {
 /// A call at a server that may ask questions while it runs. Dropping it cancels the call.
 pub(crate) struct ParkedCall {
     pub(crate) bridge: Arc<Bridge>,
-    task: Option<AbortOnDropHandle<()>>,
-    lease: Option<Lease>,
+    running: Option<(AbortOnDropHandle<()>, Lease)>,
     /// Unguessable. Set once the call has been parked.
     handle: Option<Box<str>>,
     since: Instant,
@@ -119,8 +118,7 @@ impl ParkedCall {
     pub(crate) fn new(bridge: Arc<Bridge>, task: AbortOnDropHandle<()>, lease: Lease) -> Self {
         Self {
             bridge,
-            task: Some(task),
-            lease: Some(lease),
+            running: Some((task, lease)),
             handle: None,
             since: Instant::now(),
             share: None,
@@ -132,17 +130,13 @@ impl ParkedCall {
 impl Drop for ParkedCall {
     fn drop(&mut self) {
         let has_unanswered = self.bridge.close();
-        let Some(task) = self.task.take() else { return };
-        if !has_unanswered {
-            return;
-        }
-        // The server must receive the cancelled questions before its call is cancelled, and until
-        // then no other call of the client may share the lane.
-        let lease = self.lease.take();
-        if let Ok(runtime) = Handle::try_current() {
+        let Ok(runtime) = Handle::try_current() else { return };
+        if has_unanswered && let Some(running) = self.running.take() {
+            // The server must receive the cancelled questions before its call is cancelled, and
+            // until then no other call of the client may share the lane.
             runtime.spawn(async move {
                 tokio::time::sleep(CANCELLATION_GRACE_PERIOD).await;
-                drop((task, lease));
+                drop(running);
             });
         }
     }

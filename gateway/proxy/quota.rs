@@ -74,13 +74,12 @@ impl Quotas {
         limit: usize,
         of_organisation: Option<Box<QuotaPermit>>,
     ) -> Option<QuotaPermit> {
+        if limit == 0 {
+            // Without an entry, which only a permit would remove.
+            return None;
+        }
         let mut count = self.0.entry(holder.clone()).or_insert(0);
         if *count >= limit {
-            let none = *count == 0;
-            drop(count);
-            if none {
-                self.0.remove_if(&holder, |_, count| *count == 0);
-            }
             return None;
         }
         *count += 1;

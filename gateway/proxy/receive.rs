@@ -3,7 +3,6 @@
 //! before any policy decision are counted, recorded and logged once each; the error sent to the
 //! caller is written elsewhere, and may reveal less.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -142,8 +141,8 @@ impl Gateway {
     }
 
     /// Records a request rejected by the listener.
-    pub fn record_rejection(&self, why: Rejection, words: Cow<'static, str>) {
-        self.refused(why, words, None, None);
+    pub fn record_rejection(&self, why: Rejection, words: &str) {
+        self.refuse_at(why, words, None, "", None);
     }
 
     /// Records the status of an outgoing HTTP response.
@@ -153,17 +152,17 @@ impl Gateway {
 
     /// Records a forbidden request outside of MCP at `path`.
     pub fn record_forbidden(&self, words: &str, who: Option<&Principal>, path: &str) {
-        self.refused_at(Rejection::Forbidden, words, who, path, None);
+        self.refuse_at(Rejection::Forbidden, words, who, path, None);
     }
 
     /// Records a rejected sign-in at `path`.
     pub fn record_refused_sign_in(&self, words: &str, path: &str) {
-        self.refused_at(Rejection::Unauthenticated, words, None, path, None);
+        self.refuse_at(Rejection::Unauthenticated, words, None, path, None);
     }
 
     /// Records stored credentials that could not be decrypted and are not used.
     pub fn record_unopened(&self, words: &str) {
-        self.refused_at(Rejection::Credentials, words, None, "", None);
+        self.refuse_at(Rejection::Credentials, words, None, "", None);
     }
 
     /// Records a caller that failed authentication or lacks a required scope.
@@ -180,7 +179,7 @@ impl Gateway {
             kid: token.kid.as_deref(),
         });
         let words = caller.why.to_string();
-        self.refused_at(why, &words, caller.who.as_ref(), &path_of(Some(endpoint)), token);
+        self.refuse_at(why, &words, caller.who.as_ref(), &endpoint.recorded_path(), token);
     }
 
     /// Records a rejected request of an authenticated caller, with the error returned to it.
@@ -188,12 +187,9 @@ impl Gateway {
         if let Some(rule) = &problem.rule {
             self.metrics.denied(rule, problem.denial);
         }
-        self.refused(
-            problem.classify(),
-            problem.message.clone(),
-            Some(&exchange.principal),
-            Some(&exchange.endpoint),
-        );
+        let Exchange { principal, endpoint, .. } = exchange;
+        let why = problem.classify();
+        self.refuse_at(why, &problem.message, Some(principal), &endpoint.recorded_path(), None);
     }
 
     /// Records a rejected request and returns the response with the error.
@@ -217,20 +213,11 @@ impl Gateway {
     /// Records a message without a valid session.
     pub fn record_refused_session(&self, words: &'static str, exchange: &Exchange) {
         let Exchange { principal, endpoint, .. } = exchange;
-        self.refused(Rejection::Session, words, Some(principal), Some(endpoint));
+        let path = endpoint.recorded_path();
+        self.refuse_at(Rejection::Session, words, Some(principal), &path, None);
     }
 
-    fn refused(
-        &self,
-        why: Rejection,
-        words: impl Into<Cow<'static, str>>,
-        who: Option<&Principal>,
-        endpoint: Option<&Endpoint>,
-    ) {
-        self.refused_at(why, &words.into(), who, &path_of(endpoint), None);
-    }
-
-    fn refused_at(
+    fn refuse_at(
         &self,
         why: Rejection,
         words: &str,
@@ -270,12 +257,4 @@ pub enum Unread {
     Batch,
     /// It is not valid, with the reply.
     Refused(Reply),
-}
-
-/// Returns the path of an endpoint for records, empty for `/mcp`.
-fn path_of(endpoint: Option<&Endpoint>) -> Cow<'_, str> {
-    match endpoint {
-        None | Some(Endpoint::All) => Cow::Borrowed(""),
-        Some(endpoint) => endpoint.path(),
-    }
 }

@@ -83,7 +83,7 @@ fn write_text(
         let server = &**permitted.server();
         let target = permitted.target();
         let inner = answer.member(Key::RequestState);
-        let resumption = permitted.resumption();
+        let resumption = &permitted.resumption;
         let sealed = tokens::seal(context, server, target, inner, requests.as_deref(), resumption);
         object.string("requestState", &sealed.map_err(|what| permitted.broken(what))?);
     }
@@ -253,7 +253,7 @@ fn rewrite(
             let token = context.request.param_str(Key::TaskId);
             Change::To(write::quoted(token.as_deref().unwrap_or("")))
         }
-        Key::Task if permitted.task_use() == TaskUse::OfClient => {
+        Key::Task if permitted.task_use == TaskUse::OfClient => {
             let task = write_task(context, permitted, value);
             Change::To(task.map_err(|what| permitted.broken(what))?)
         }

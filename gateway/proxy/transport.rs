@@ -53,6 +53,11 @@ impl Endpoint {
         }
     }
 
+    /// Returns the path in records, which omit that of `/mcp`.
+    pub(crate) fn recorded_path(&self) -> Cow<'static, str> {
+        if *self == Self::All { Cow::Borrowed("") } else { self.path() }
+    }
+
     /// Returns the endpoint with this path, which may not exist.
     pub(crate) fn parse(path: &str) -> Option<Self> {
         if path == "/mcp" {

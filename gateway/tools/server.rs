@@ -166,7 +166,7 @@ impl Server {
         call: &Call<'_>,
         limit: Duration,
     ) -> Result<Option<Permit>, UpstreamError> {
-        if call.method == Method::ToolsCall
+        if call.method() == Method::ToolsCall
             && let Some(entry) = self.by_name.get(call.target)
             && entry.spec.asks_servers
         {
@@ -256,7 +256,7 @@ impl Upstream for Server {
         Box::pin(async move {
             let limit = call.timeout.unwrap_or(DEFAULT_TIMEOUT).min(MAX_TIMEOUT);
             let _permit = self.acquire_permit(&call, limit).await?;
-            let answer = match call.method {
+            let answer = match call.method() {
                 // Tools have their own timeouts, reported as results.
                 Method::ToolsCall => self.answer_call(&call).await,
                 _ => {

@@ -140,23 +140,9 @@ impl Rig {
         timeout: Option<Duration>,
     ) -> Result<Answer, UpstreamError> {
         let caller = somebody();
-        let (server, method) = (self.server(slug), request.method);
-        server
-            .call(Call {
-                method,
-                target,
-                request,
-                replaced,
-                caller: &caller,
-                caller_view: Some(self),
-                identity: None,
-                channel,
-                sink: None,
-                tool: None,
-                trace: None,
-                timeout,
-            })
-            .await
+        let server = self.server(slug);
+        let call = Call::new(target, request, &caller);
+        server.call(Call { replaced, caller_view: Some(self), channel, timeout, ..call }).await
     }
 }
 

@@ -25,7 +25,6 @@ use crate::{BoxFuture, Upstream};
 
 /// A request to a server. Dropping the future of the call cancels it at the server.
 pub struct Call<'a> {
-    pub method: Method,
     /// The server's own tool or prompt name, resource URI or task id.
     pub target: &'a str,
     /// The client's request; members of its `params` are copied unless replaced.
@@ -50,7 +49,28 @@ pub struct Call<'a> {
     pub timeout: Option<Duration>,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// Creates a call that sends the request as it is, without a way back to the client.
+    pub fn new(target: &'a str, request: &'a Request, caller: &'a Caller) -> Self {
+        Self {
+            target,
+            request,
+            replaced: &[],
+            caller,
+            caller_view: None,
+            identity: None,
+            channel: None,
+            sink: None,
+            tool: None,
+            trace: None,
+            timeout: None,
+        }
+    }
+
+    pub fn method(&self) -> Method {
+        self.request.method
+    }
+
     /// Returns a member of `params` for this hop as JSON text: as policy substituted it, or the
     /// client's own.
     pub fn param(&self, key: Key) -> Option<&[u8]> {

@@ -155,7 +155,7 @@ impl Shared {
         }
         let verdict = Verdict(Some(&self.breaker));
         let limit = call.timeout.unwrap_or_else(|| self.timeout_of(call));
-        let about = (call.method, call.target);
+        let about = (call.method(), call.target);
         let result = deadline::within(self, limit, call, |turn| async move {
             // The session's own connection is awaited before a permit is taken, so that no permit
             // idles.
@@ -181,7 +181,7 @@ impl Shared {
     fn timeout_of(&self, call: &Call<'_>) -> Duration {
         let config = self.config.load();
         match config.tool_timeouts.get(call.target) {
-            Some(own) if call.method == Method::ToolsCall => *own,
+            Some(own) if call.method() == Method::ToolsCall => *own,
             _ => config.call_timeout,
         }
     }
@@ -234,8 +234,8 @@ impl Shared {
         let log_level = call.caller.log_level.map(crate::call::LogLevel::as_str);
         let ask = Ask {
             id,
-            method: call.method,
-            target: call.method.has_name_header().then_some(call.target),
+            method: call.method(),
+            target: call.method().has_name_header().then_some(call.target),
             outbound: Outbound {
                 request: Some(call.request),
                 target: Some(call.target),
@@ -261,7 +261,7 @@ impl Shared {
     }
 
     fn param_headers(&self, connection: &Connection, call: &Call<'_>) -> Option<Arc<ParamHeaders>> {
-        if !connection.takes_param_headers() || call.method != Method::ToolsCall {
+        if !connection.takes_param_headers() || call.method() != Method::ToolsCall {
             return None;
         }
         let catalog = self.catalog.load();
@@ -275,7 +275,7 @@ impl Shared {
 fn declared_for<'a>(call: &'a Call<'_>, modern: bool) -> Cow<'a, [u8]> {
     let own = &call.caller.capabilities[..];
     let is_of_task = matches!(
-        call.method,
+        call.method(),
         Method::ToolsCall | Method::TasksGet | Method::TasksUpdate | Method::TasksCancel
     );
     if !modern || call.caller.era == Era::Modern || !is_of_task {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use crate::caller_id::CallerId;
-use crate::pool::{Membership, PoolWaiter, Queue};
+use crate::pool::{Membership, PoolWaiter};
 
 #[derive(Default)]
 pub(super) struct Callers {
@@ -260,9 +260,6 @@ pub(super) struct TurnsState {
     pub(super) promised: usize,
 }
 
-pub(super) const RUNNING: usize = 0;
-pub(super) const WAITING: usize = 1;
-
 impl TurnsState {
     /// Records the arrival of a caller.
     pub(super) fn meet(&mut self, caller: CallerId, now: Instant) {
@@ -318,7 +315,10 @@ fn is_recent(changed: Option<Instant>, longest: Duration, now: Instant) -> bool 
 impl Rules {
     /// Takes a permit for a caller, if one is free and within its reach.
     pub(super) fn begin(&self, state: &mut TurnsState, caller: CallerId, now: Instant) -> bool {
-        if state.free() == 0 || !state.is_within_reach(caller, now) || !self.lend(RUNNING) {
+        if state.free() == 0
+            || !state.is_within_reach(caller, now)
+            || self.part.as_ref().is_some_and(|part| !part.running.take())
+        {
             return false;
         }
         state.running += 1;
@@ -331,20 +331,11 @@ impl Rules {
         true
     }
 
-    /// Borrows from the pool, if the limit is a member.
-    fn lend(&self, what: usize) -> bool {
-        match &self.part {
-            Some(part) if what == RUNNING => part.running.take(),
-            Some(part) => part.waiting.take(),
-            None => true,
+    /// Returns a queue entry to the pool, if the limit is a member.
+    pub(super) fn end_wait(&self) {
+        if let Some(part) = &self.part {
+            part.waiting.give_back();
         }
-    }
-
-    /// Returns a permit or queue entry to the pool, and which part was freed.
-    pub(super) fn unlend(&self, what: usize) -> Option<Queue> {
-        let part = self.part.as_ref()?;
-        let member = if what == RUNNING { &part.running } else { &part.waiting };
-        Some(member.give_back())
     }
 
     /// Makes room for a queue entry, if necessary by displacing another
@@ -356,7 +347,7 @@ impl Rules {
     ) -> Result<Option<Notice>, ConcurrencyError> {
         let refused = if state.waiting >= state.bounds.waiting {
             ConcurrencyError::Full
-        } else if self.lend(WAITING) {
+        } else if self.part.as_ref().is_none_or(|part| part.waiting.take()) {
             return Ok(None);
         } else {
             ConcurrencyError::PoolFull
@@ -397,7 +388,7 @@ impl Rules {
         }
         let waiter = state.callers.pop_oldest(caller)?;
         state.waiting -= 1;
-        self.unlend(WAITING);
+        self.end_wait();
         Some(Notice { caller, to: waiter.answer, answer: Ok(()) })
     }
 

@@ -55,7 +55,7 @@ pub(super) async fn serve_connection(
         );
         let words =
             format!("the client did not read its responses for {seconds} s (http.write_timeout)");
-        handler.record_rejection(Rejection::SlowClient, words.into());
+        handler.record_rejection(Rejection::SlowClient, &words);
     }
     drop(slot);
 }

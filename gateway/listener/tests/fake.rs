@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::borrow::Cow;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -68,7 +67,7 @@ impl Fake {
             .then(|| format!("{{\"resource\":\"{path}\"}}"))
     }
 
-    pub(crate) fn record_rejection(&self, why: Rejection, _: Cow<'static, str>) {
+    pub(crate) fn record_rejection(&self, why: Rejection, _: &str) {
         self.record_rejection.lock().unwrap().push(why);
     }
 

@@ -1,5 +1,7 @@
 //! Tests of `jsonrpc`.
 
+mod wrapped;
+
 use super::*;
 
 fn read(text: &str) -> Result<Message, MessageError> {

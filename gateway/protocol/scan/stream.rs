@@ -2,41 +2,38 @@
 //! [`super::Scanner`] does, keeps a few bytes between two pieces, and passes the parts to a
 //! visitor. Does not compare keys; visitors do where necessary.
 
-use super::span::Fault;
-use super::text::{is_plain, plain_run};
+use super::Scanner;
+use super::span::{Fault, is_plain, plain_run};
 
-/// A receiver of the parts of a text. White space, commas and colons are left out.
+/// Maximum length of a number, which is kept until it is complete.
+const MAX_NUMBER: usize = 4096;
+
+/// A receiver of the parts of a text. White space is left out.
 pub trait Visit {
     /// The reason why a visitor rejects a text.
     type Error: From<Fault>;
 
-    /// Begins an object or array.
+    /// Receives a bracket, brace, comma or colon.
     ///
     /// # Errors
     /// The visitor rejects the text.
-    fn open(&mut self, array: bool) -> Result<(), Self::Error>;
-
-    /// Ends the innermost object or array.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
-    fn close(&mut self, array: bool) -> Result<(), Self::Error>;
+    fn mark(&mut self, byte: u8) -> Result<(), Self::Error>;
 
     /// Receives a part of a key, string, number or word, including the quotes.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// As [`Self::mark`].
     fn part(&mut self, key: bool, bytes: &[u8]) -> Result<(), Self::Error>;
 
     /// Ends a key, string, number or word.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// As [`Self::mark`].
     fn end(&mut self, key: bool) -> Result<(), Self::Error>;
 }
 
 /// The state between two pieces.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct StreamScanner {
     state: ScanState,
     /// A bit per level, set for arrays; the innermost level is the lowest bit.
@@ -45,10 +42,13 @@ pub struct StreamScanner {
     max_depth: usize,
     /// The start of a character that was cut off.
     character: Vec<u8>,
+    /// The number or word so far.
+    scalar: Vec<u8>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ScanState {
+    #[default]
     Value,
     /// A value or the end of the array.
     FirstItem,
@@ -62,10 +62,8 @@ enum ScanState {
         key: bool,
         escape: Escape,
     },
-    Word {
-        rest: &'static [u8],
-    },
-    Number(Number),
+    /// A number or word.
+    Scalar,
     Done,
 }
 
@@ -77,23 +75,11 @@ enum Escape {
     Digits(u8),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Number {
-    Minus,
-    Zero,
-    Integer,
-    Point,
-    Fraction,
-    Exponent,
-    ExponentSign,
-    ExponentDigits,
-}
-
 impl StreamScanner {
     /// Creates a scanner; `max_depth` is capped at [`super::MAX_DEPTH`].
     pub fn new(max_depth: usize) -> Self {
         let max_depth = max_depth.min(super::MAX_DEPTH);
-        Self { state: ScanState::Value, arrays: 0, depth: 0, max_depth, character: Vec::new() }
+        Self { max_depth, ..Self::default() }
     }
 
     /// Scans the next piece of the text.
@@ -109,8 +95,7 @@ impl StreamScanner {
                     self.take_text(key, rest, visitor)?
                 }
                 ScanState::Text { key, escape } => self.take_escape(key, escape, rest, visitor)?,
-                ScanState::Number(number) => self.take_number(number, rest, visitor)?,
-                ScanState::Word { rest: expected } => self.take_word(expected, byte, visitor)?,
+                ScanState::Scalar => self.take_scalar(rest, visitor)?,
                 _ if matches!(byte, b' ' | b'\n' | b'\r' | b'\t') => 1,
                 _ => self.take_structure(byte, visitor)?,
             };
@@ -160,9 +145,13 @@ impl StreamScanner {
             }
             (ScanState::Next, b']' | b'}') => self.close(byte, visitor)?,
             (ScanState::Next, b',') => {
-                self.state = if self.in_array() { ScanState::Value } else { ScanState::Key }
+                self.state = if self.in_array() { ScanState::Value } else { ScanState::Key };
+                visitor.mark(byte)?;
             }
-            (ScanState::Colon, b':') => self.state = ScanState::Value,
+            (ScanState::Colon, b':') => {
+                self.state = ScanState::Value;
+                visitor.mark(byte)?;
+            }
             (ScanState::FirstKey | ScanState::Key, b'"') => {
                 self.state = ScanState::Text { key: true, escape: Escape::None };
                 visitor.part(true, b"\"")?;
@@ -183,26 +172,17 @@ impl StreamScanner {
                 }
                 self.depth += 1;
                 self.arrays = self.arrays << 1 | u128::from(array);
-                visitor.open(array)?;
+                visitor.mark(byte)?;
                 if array { ScanState::FirstItem } else { ScanState::FirstKey }
             }
             b'"' => {
                 visitor.part(false, b"\"")?;
                 ScanState::Text { key: false, escape: Escape::None }
             }
-            b't' => ScanState::Word { rest: b"true" },
-            b'f' => ScanState::Word { rest: b"false" },
-            b'n' => ScanState::Word { rest: b"null" },
-            b'-' => ScanState::Number(Number::Minus),
-            b'0' => ScanState::Number(Number::Zero),
-            b'1'..=b'9' => ScanState::Number(Number::Integer),
+            _ if is_of_scalar(byte) => ScanState::Scalar,
             _ => return Err(Fault::Syntax.into()),
         };
-        if let ScanState::Number(_) = self.state {
-            visitor.part(false, &[byte])?;
-        }
-        // A word is compared from its first letter on.
-        Ok(usize::from(!matches!(self.state, ScanState::Word { .. })))
+        Ok(usize::from(self.state != ScanState::Scalar))
     }
 
     fn in_array(&self) -> bool {
@@ -217,7 +197,7 @@ impl StreamScanner {
         self.depth -= 1;
         self.arrays >>= 1;
         self.state = self.after_value();
-        visitor.close(array)
+        visitor.mark(byte)
     }
 
     fn after_value(&self) -> ScanState {
@@ -276,75 +256,28 @@ impl StreamScanner {
         Ok(1)
     }
 
-    fn take_word<V: Visit>(
-        &mut self,
-        expected: &'static [u8],
-        byte: u8,
-        visitor: &mut V,
-    ) -> Result<usize, V::Error> {
-        let Some((&first, after)) = expected.split_first() else {
-            return Err(Fault::Syntax.into());
-        };
-        if byte != first {
-            return Err(Fault::Syntax.into());
+    /// Scans a number or word, which ends before the first byte that cannot be a part of it.
+    fn take_scalar<V: Visit>(&mut self, rest: &[u8], visitor: &mut V) -> Result<usize, V::Error> {
+        let run = rest.iter().take_while(|byte| is_of_scalar(**byte)).count();
+        self.scalar.extend_from_slice(rest.get(..run).unwrap_or(&[]));
+        if self.scalar.len() > MAX_NUMBER {
+            return Err(Fault::Length.into());
         }
-        self.state = ScanState::Word { rest: after };
-        visitor.part(false, &[byte])?;
-        if after.is_empty() {
+        if run < rest.len() {
+            let mut scanner = Scanner::new(&self.scalar, 0).map_err(|error| error.what)?;
+            let scanned = scanner.value().and_then(|_| scanner.end());
+            scanned.map_err(|_| Fault::Syntax)?;
+            visitor.part(false, &self.scalar)?;
+            self.scalar.clear();
             self.end(false, visitor)?;
         }
-        Ok(1)
-    }
-
-    fn take_number<V: Visit>(
-        &mut self,
-        number: Number,
-        rest: &[u8],
-        visitor: &mut V,
-    ) -> Result<usize, V::Error> {
-        let mut number = number;
-        let mut taken = 0;
-        while let Some(&byte) = rest.get(taken)
-            && let Some(next) = number.next(byte)
-        {
-            number = next;
-            taken += 1;
-        }
-        self.state = ScanState::Number(number);
-        if taken > 0 {
-            visitor.part(false, rest.get(..taken).unwrap_or(&[]))?;
-        }
-        if taken == rest.len() {
-            return Ok(taken);
-        }
-        if !number.is_complete() {
-            return Err(Fault::Syntax.into());
-        }
-        self.end(false, visitor)?;
-        Ok(taken)
+        Ok(run)
     }
 }
 
-impl Number {
-    /// Returns the state after one more byte; `None` if the byte does not belong to the number.
-    const fn next(self, byte: u8) -> Option<Self> {
-        match (self, byte) {
-            (Self::Minus, b'0') => Some(Self::Zero),
-            (Self::Minus, b'1'..=b'9') | (Self::Integer, b'0'..=b'9') => Some(Self::Integer),
-            (Self::Zero | Self::Integer, b'.') => Some(Self::Point),
-            (Self::Point | Self::Fraction, b'0'..=b'9') => Some(Self::Fraction),
-            (Self::Zero | Self::Integer | Self::Fraction, b'e' | b'E') => Some(Self::Exponent),
-            (Self::Exponent, b'+' | b'-') => Some(Self::ExponentSign),
-            (Self::Exponent | Self::ExponentSign | Self::ExponentDigits, b'0'..=b'9') => {
-                Some(Self::ExponentDigits)
-            }
-            _ => None,
-        }
-    }
-
-    const fn is_complete(self) -> bool {
-        matches!(self, Self::Zero | Self::Integer | Self::Fraction | Self::ExponentDigits)
-    }
+/// Returns whether a byte may be a part of a number or word.
+fn is_of_scalar(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 
-use super::asked::Bounds;
+use crate::config::Limits;
 use crate::quota::{Exhausted, QuotaPermit, Quotas};
 use crate::rights::subject;
 
@@ -282,11 +282,13 @@ impl WaitingCalls {
     pub(crate) fn hold(
         &self,
         call: WaitingCall,
-        bounds: Bounds,
+        limits: &Limits,
     ) -> Result<WaitingPermit, Exhausted> {
-        let share = self.shares.take_of_all(&call.requester, bounds.of_principal, bounds.all)?;
+        let most = limits.approvals;
+        let own = limits.approvals_per_principal;
+        let share = self.shares.take_of_all(&call.requester, own, most)?;
         let mut calls = self.calls.waiting.lock();
-        if calls.len() >= bounds.all {
+        if calls.len() >= most {
             return Err(Exhausted::All);
         }
         let id = call.id.clone();

@@ -1,24 +1,34 @@
 //! A call as it is submitted for approval: the digest that the executed call is compared with, and
-//! its description for approvers.
+//! its description for approvers. Also the question to a modern caller.
 
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use lockgate_policy::response::{Response, Spec};
 use lockgate_policy::{ApprovalRule, Refusal};
 use lockgate_protocol::key::Key;
+use lockgate_protocol::scan;
+use lockgate_protocol::sealed::{Purpose, Reason};
 use lockgate_text::unseen::is_unseen;
+use lockgate_text::{date, json};
+use lockgate_upstream::Upstream;
 use serde_json::{Value, json};
 
+use crate::answers::Questions;
 use crate::approvals::waiting::join_names;
+use crate::approvals::{CallerAnswer, Nonce};
 use crate::authorize::Permitted;
 use crate::canonical::write_json;
 use crate::context::RequestContext;
+use crate::peers::without_holder;
+use crate::rescue::{ApprovalError, RequestError};
 use crate::response::scrub::form::texts;
 use crate::rights::name_principal;
+use crate::tokens;
 
 /// Limit on the request in bytes: approvers have to read it, and many calls may wait at once.
 pub(crate) const MAX_REQUEST: usize = 64 * 1024;
@@ -77,7 +87,7 @@ impl ApprovedCall {
 
     pub(crate) fn show(&self, context: &RequestContext, permitted: &Permitted) -> Value {
         let principal = &context.principal;
-        let tool = permitted.listed().unwrap_or("");
+        let tool = permitted.listed.as_deref().unwrap_or("");
         let needs: Vec<_> = permitted.approvals().iter().map(|rule| rule.needs()).collect();
         json!({
             "caller": name_principal(principal),
@@ -177,4 +187,75 @@ fn cut(text: &str) -> Cow<'_, str> {
     let Some((end, _)) = text.char_indices().nth(MAX_STRING) else { return text.into() };
     let (begin, rest) = text.split_at(end);
     format!("{begin}… ({} more characters)", rest.chars().count()).into()
+}
+
+// The question to a modern caller, which answers with its next request.
+
+/// The name of the question to the caller.
+pub(super) const KEY: &str = "approval";
+
+/// Seals the state that accompanies a question to a modern caller, bound to that caller and that
+/// request.
+pub(super) fn seal_question(
+    context: &RequestContext,
+    server: &dyn Upstream,
+    target: &str,
+    nonce: &Nonce,
+    life: Duration,
+) -> Option<String> {
+    let digest = tokens::digest(context);
+    let [realm, subject, endpoint] = context.bind();
+    let server = server.qualified_name();
+    let bound = [realm, subject, endpoint, server.as_bytes(), target.as_bytes(), &digest];
+    // One second longer than the question is stored, so that a late answer is reported as expired.
+    let expires = date::now() + life.as_secs() + 1;
+    context.snapshot.sealer.seal(Purpose::Approval, &bound, expires, nonce).ok()
+}
+
+/// Reads the answer of a request; `None` if its state is not that of an approval question.
+///
+/// # Errors
+/// The answer does not fit the question, or is late.
+pub(crate) fn read_answer(
+    context: &RequestContext,
+    server: &dyn Upstream,
+    target: &str,
+) -> Result<Option<CallerAnswer>, RequestError> {
+    let Some(token) = context.request.param(Key::RequestState).and_then(scan::as_str) else {
+        return Ok(None);
+    };
+    let digest = tokens::digest(context);
+    let [realm, subject, endpoint] = context.bind();
+    let server = server.qualified_name();
+    let bound = [realm, subject, endpoint, server.as_bytes(), target.as_bytes(), &digest];
+    let token = without_holder(&token);
+    let opened = context.snapshot.sealer.open(Purpose::Approval, &bound, date::now(), token);
+    let plain = match opened {
+        Ok(plain) => plain,
+        Err(refused) if refused.reason() == Reason::Expired => {
+            let error = ApprovalError::StateExpired;
+            let problem = RequestError::unapproved(&error, None);
+            return Err(problem.of_server(&server));
+        }
+        Err(_) => return Ok(None),
+    };
+    let Ok(nonce) = Nonce::try_from(plain.as_slice()) else { return Ok(None) };
+    let responses = context.request.param(Key::InputResponses);
+    let approves = responses.map(|responses| read_decision(context, responses)).transpose()?;
+    let approves = approves.flatten();
+    Ok(Some(CallerAnswer { nonce, approves }))
+}
+
+fn read_decision(context: &RequestContext, responses: &[u8]) -> Result<Option<bool>, RequestError> {
+    let asked = json!({KEY: {"method": "elicitation/create", "params": {
+        "requestedSchema": {"type": "object", "required": ["decision"], "properties": {
+            "decision": {"type": "string", "enum": ["approve", "deny"]}}}}}});
+    let questions = Questions::of(asked.to_string().as_bytes()).unwrap_or_default();
+    let taken = tokens::take_answers(context, responses, |raw| questions.take(raw))?;
+    let answers = json::from_slice(&taken).unwrap_or(Value::Null);
+    Ok(answers.get(KEY).map(is_approval))
+}
+
+pub(super) fn is_approval(result: &Value) -> bool {
+    result["action"] == "accept" && result["content"]["decision"] == "approve"
 }

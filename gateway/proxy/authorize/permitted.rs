@@ -15,7 +15,7 @@ use lockgate_telemetry::ToolMetrics;
 use lockgate_telemetry::audit::DryRunDenial;
 use lockgate_upstream::Upstream;
 
-use crate::approvals::asked::CallerAnswer;
+use crate::approvals::CallerAnswer;
 use crate::context::{Replaced, RequestContext, Resumption};
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
@@ -58,7 +58,8 @@ pub(crate) enum TaskUse {
     Converted,
 }
 
-/// A permit to send one request to one server.
+/// A permit to send one request to one server. The parts that others may set do not decide about
+/// the request.
 pub struct Permitted {
     server: Arc<dyn Upstream>,
     method: Method,
@@ -66,23 +67,26 @@ pub struct Permitted {
     target: Arc<str>,
     /// Other members of `params` that are replaced for the server.
     replaced: Vec<Replaced>,
-    metrics: Option<Arc<ToolMetrics>>,
-    /// The listed name, under which records are searched; tools and prompts only.
-    listed: Option<Arc<str>>,
-    rule: Option<Arc<str>>,
-    /// The denial by a policy in dry-run mode.
-    would: Option<Box<DryRunDenial>>,
     /// Filter for the response.
-    response: Option<Arc<Response>>,
+    pub(super) response: Option<Arc<Response>>,
     /// Slots under the policies' concurrency limits.
     held: Option<Arc<Vec<HeldPermit>>>,
-    /// The running call that this request continues.
-    parked: Option<Box<Parked>>,
-    /// Where the next round continues if the server asks a question.
-    resumption: Resumption,
-    task_use: TaskUse,
     /// The approval that is needed, if any.
     approval: Option<Box<Approval>>,
+    /// The tool's metrics; `None` for other items.
+    pub(crate) metrics: Option<Arc<ToolMetrics>>,
+    /// The listed name, under which records are searched and which may differ from the name in the
+    /// request; tools and prompts only.
+    pub(crate) listed: Option<Arc<str>>,
+    /// The policy that allows the request; `None` for requests of an earlier call.
+    pub(crate) rule: Option<Arc<str>>,
+    /// The denial by a policy in dry-run mode.
+    pub(crate) would: Option<Box<DryRunDenial>>,
+    /// The running call that this request continues.
+    pub(crate) parked: Option<Box<Parked>>,
+    /// Where the next round continues if the server asks a question.
+    pub(crate) resumption: Resumption,
+    pub(crate) task_use: TaskUse,
 }
 
 /// Parameters of a task that the gateway requests: its result is kept for an hour.
@@ -100,21 +104,21 @@ impl Permitted {
             method,
             target,
             replaced,
+            response: None,
+            held: None,
+            approval: None,
             metrics: None,
             listed: None,
             rule: None,
             would: None,
-            response: None,
-            held: None,
             parked: None,
             resumption: Resumption::default(),
             task_use: TaskUse::None,
-            approval: None,
         }
     }
 
     /// Adds or removes the `task` parameter as the tool requires.
-    pub(super) fn with_task(mut self, is_asked: bool, task_use: TaskUse) -> Self {
+    pub(super) fn set_task(&mut self, is_asked: bool, task_use: TaskUse) {
         match task_use {
             TaskUse::OfGateway | TaskUse::Converted => {
                 self.replaced.push((Key::Task, Some(TASK.to_vec())));
@@ -123,37 +127,11 @@ impl Permitted {
             TaskUse::None | TaskUse::OfClient => {}
         }
         self.task_use = task_use;
-        self
-    }
-
-    pub(crate) fn task_use(&self) -> TaskUse {
-        self.task_use
-    }
-
-    pub(super) fn with_parked(mut self, parked: Option<Parked>) -> Self {
-        self.parked = parked.map(Box::new);
-        self
-    }
-
-    pub(crate) fn take_parked(&mut self) -> Option<Box<Parked>> {
-        self.parked.take()
-    }
-
-    pub(crate) fn is_parked(&self) -> bool {
-        self.parked.is_some()
     }
 
     /// Returns whether this is neither a parked call nor one that creates a task.
     pub(crate) fn is_plain(&self) -> bool {
         self.parked.is_none() && self.task_use == TaskUse::None
-    }
-
-    pub(crate) fn resume_at(&mut self, resumption: Resumption) {
-        self.resumption = resumption;
-    }
-
-    pub(crate) fn resumption(&self) -> &Resumption {
-        &self.resumption
     }
 
     /// Applies the policies' decision, including rewritten arguments and approvals.
@@ -170,12 +148,12 @@ impl Permitted {
         if passed.arguments.is_some() {
             self.replaced.push((Key::Arguments, passed.arguments));
         }
-        self.with_held(held).with_response(response)
+        self.response = response;
+        self.with_held(held)
     }
 
-    pub(super) fn with_answer(mut self, answer: CallerAnswer) -> Self {
+    pub(super) fn set_answer(&mut self, answer: CallerAnswer) {
         self.approval.get_or_insert_default().answer = Some(answer);
-        self
     }
 
     /// Marks the call with this digest as approved.
@@ -206,26 +184,6 @@ impl Permitted {
         self
     }
 
-    pub(super) fn with_response(mut self, response: Option<Arc<Response>>) -> Self {
-        self.response = response;
-        self
-    }
-
-    pub(super) fn with_listed(mut self, listed: &Arc<str>) -> Self {
-        self.listed = Some(Arc::clone(listed));
-        self
-    }
-
-    pub(super) fn with_metrics(mut self, metrics: Option<Arc<ToolMetrics>>) -> Self {
-        self.metrics = metrics;
-        self
-    }
-
-    /// Returns the policy that allows the request; `None` for requests of an earlier call.
-    pub(crate) fn rule(&self) -> Option<&Arc<str>> {
-        self.rule.as_ref()
-    }
-
     pub fn server(&self) -> &Arc<dyn Upstream> {
         &self.server
     }
@@ -243,15 +201,6 @@ impl Permitted {
         RequestError::new(code::INTERNAL, format!("server {} {what}", self.server.slug()))
     }
 
-    /// Returns the listed name, which may differ from the name in the request.
-    pub(crate) fn listed(&self) -> Option<&str> {
-        self.listed.as_deref()
-    }
-
-    pub(crate) fn would(&self) -> Option<&DryRunDenial> {
-        self.would.as_deref()
-    }
-
     pub(crate) fn response(&self) -> Option<&Response> {
         self.response.as_deref()
     }
@@ -259,11 +208,6 @@ impl Permitted {
     /// Returns the response filter for use beyond the permit's lifetime.
     pub(crate) fn shared_response(&self) -> Option<Arc<Response>> {
         self.response.clone()
-    }
-
-    /// Returns the tool's metrics; `None` for other items.
-    pub(crate) fn metrics(&self) -> Option<Arc<ToolMetrics>> {
-        self.metrics.clone()
     }
 
     pub(crate) fn replaced(&self) -> &[Replaced] {
@@ -278,20 +222,14 @@ impl Permitted {
         replaced.push((Key::InputResponses, responses));
         replaced.push((Key::RequestState, state));
         Self {
-            replaced,
-            server: Arc::clone(&self.server),
-            method: self.method,
-            target: Arc::clone(&self.target),
+            response: self.response.clone(),
+            held: self.held.clone(),
+            approval: self.approval.clone(),
             metrics: self.metrics.clone(),
             listed: self.listed.clone(),
             rule: self.rule.clone(),
-            would: None,
-            response: self.response.clone(),
-            held: self.held.clone(),
-            parked: None,
-            resumption: Resumption::default(),
             task_use: self.task_use,
-            approval: self.approval.clone(),
+            ..Self::new(Arc::clone(&self.server), self.method, Arc::clone(&self.target), replaced)
         }
     }
 

@@ -12,11 +12,11 @@ use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::scan;
-use lockgate_telemetry::{CallTrace, ToolMetrics};
+use lockgate_telemetry::CallTrace;
 use lockgate_text::json;
 use lockgate_upstream::{
     Answer, AnswerKind, BackChannel, Call, Caller, ClientChannel, ListKind, QuestionError,
-    ServerId, Upstream, UpstreamError,
+    ServerId, UpstreamError,
 };
 use serde_json::{Map, Value, json};
 use tokio_util::task::AbortOnDropHandle;
@@ -24,7 +24,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::answers::{MAX_QUESTIONS, read_question};
 use crate::authorize::{Parked, Permitted, TaskUse};
 use crate::client_channel::CallChannel;
-use crate::context::{Replaced, RequestContext, Resumption};
+use crate::context::{RequestContext, Resumption};
 use crate::gateway::Gateway;
 use crate::modern_clients::WantedLane;
 use crate::own_lists;
@@ -36,48 +36,16 @@ const MAX_ELICITATIONS: usize = 32;
 /// Limit on the `data` of such an error in bytes; its parsed form takes many times that memory.
 const MAX_DATA: usize = 1 << 20;
 
-/// The owned data of a call that runs apart from its first request.
-struct OwnedCall {
-    server: Arc<dyn Upstream>,
-    method: Method,
-    target: String,
-    request: jsonrpc::Request,
-    replaced: Vec<Replaced>,
-    caller: Caller,
-    tool: Option<Arc<ToolMetrics>>,
-    trace: Option<CallTrace>,
-}
-
-impl OwnedCall {
-    async fn run(&self, channel: Arc<dyn ClientChannel>) -> Result<Answer, UpstreamError> {
-        let call = Call {
-            method: self.method,
-            target: &self.target,
-            request: &self.request,
-            replaced: &self.replaced,
-            caller: &self.caller,
-            caller_view: None,
-            identity: None,
-            channel: Some(channel),
-            sink: None,
-            tool: self.tool.clone(),
-            trace: self.trace.clone(),
-            timeout: None,
-        };
-        self.server.call(call).await
-    }
-}
-
 /// Returns whether the server may ask questions during the call, or has asked already.
 pub(super) fn may_park(context: &RequestContext, permitted: &Permitted) -> bool {
-    if permitted.is_parked() {
+    if permitted.parked.is_some() {
         return true;
     }
     context.caller.interactive
         && context.protocol().asks_by_result
         && is_pausable(permitted.method())
         // Tasks are followed on the shared connection.
-        && !matches!(permitted.task_use(), TaskUse::OfGateway | TaskUse::Converted)
+        && !matches!(permitted.task_use, TaskUse::OfGateway | TaskUse::Converted)
         && permitted.server().back_channel() != BackChannel::None
 }
 
@@ -92,7 +60,7 @@ pub(super) async fn make_call(
     channel: Option<Arc<CallChannel>>,
     trace: Option<CallTrace>,
 ) -> Result<Result<Answer, UpstreamError>, RequestError> {
-    let call = match permitted.take_parked() {
+    let call = match permitted.parked.take() {
         Some(parked) => resume(gateway, &parked, channel)?,
         None => begin(gateway, context, permitted, channel, trace)?,
     };
@@ -103,7 +71,7 @@ pub(super) async fn make_call(
             let slug = permitted.server().slug();
             let limits = &context.snapshot.config.limits;
             let handle = gateway.parked.keep(call, &context.principal, slug, limits)?;
-            permitted.resume_at(Resumption::Parked(handle, gateway.own_address()));
+            permitted.resumption = Resumption::Parked(handle, gateway.own_address());
             Ok(Ok(write_questions(questions, limits.depth)?))
         }
     }
@@ -138,20 +106,22 @@ fn begin(
         .modern_clients
         .lease(declared, at, way_back, limits.sessions, || gateway.next_client_key())
         .map_err(RequestError::no_lane)?;
-    let call = OwnedCall {
-        server: Arc::clone(server),
-        method: permitted.method(),
-        target: permitted.target().to_owned(),
-        request: context.request.clone(),
-        replaced: permitted.replaced().to_vec(),
-        caller: Caller { session: Some(lease.session()), ..context.caller.clone() },
-        tool: permitted.metrics(),
-        trace,
-    };
+    let server = Arc::clone(server);
+    let target = permitted.target().to_owned();
+    let request = context.request.clone();
+    let replaced = permitted.replaced().to_vec();
+    let caller = Caller { session: Some(lease.session()), ..context.caller.clone() };
+    let tool = permitted.metrics.clone();
     let answered = Arc::clone(&bridge);
     let task = spawn(async move {
-        let answer = call.run(answered.clone()).await;
-        answered.finish(answer);
+        let call = Call {
+            replaced: &replaced,
+            channel: Some(answered.clone()),
+            tool,
+            trace,
+            ..Call::new(&target, &request, &caller)
+        };
+        answered.finish(server.call(call).await);
     });
     Ok(ParkedCall::new(bridge, AbortOnDropHandle::new(task), lease))
 }
@@ -266,7 +236,7 @@ pub(super) fn ask_to_open(
     if requests.is_empty() {
         return None;
     }
-    permitted.resume_at(Resumption::Anew);
+    permitted.resumption = Resumption::Anew;
     Some(write_input_required(requests, scan::MAX_DEPTH))
 }
 

@@ -20,7 +20,6 @@ use crate::catalog::{Asking, organisation_of};
 use crate::context::{RequestContext, read_reference};
 use crate::gateway::Gateway;
 use crate::rescue::RequestError;
-use crate::transport::Endpoint;
 use crate::usage::Series;
 
 /// Records a request that policy refused. The caller of a hidden item gets the error of an unknown
@@ -135,7 +134,7 @@ pub fn audit_allow<'a>(
     permitted: &Permitted,
     trace: Option<u128>,
 ) -> Result<Option<Ticket<'a>>, RequestError> {
-    if let Some(would) = permitted.would() {
+    if let Some(would) = permitted.would.as_deref() {
         gateway.metrics.denied(&would.rule, Denial::DryRun);
         gateway.usage.deny(&context.principal, &would.rule, Denial::DryRun);
     }
@@ -143,7 +142,7 @@ pub fn audit_allow<'a>(
     let name = name_of(context, permitted);
     let server = permitted.server().qualified_name();
     let about = describe_request(context, Some(&server), name, trace);
-    let decision = Decision::Allow(permitted.rule().map(|rule| &**rule), permitted.would());
+    let decision = Decision::Allow(permitted.rule.as_deref(), permitted.would.as_deref());
     let ticket = trail.decide(&about, find_arguments(context), decision);
     gateway.activity.tell(context.principal.organisation());
     Ok(Some(ticket?))
@@ -151,7 +150,7 @@ pub fn audit_allow<'a>(
 
 /// Returns the listed name of the item, or else the requested name.
 fn name_of<'a>(context: &'a RequestContext, permitted: &'a Permitted) -> Option<Cow<'a, str>> {
-    permitted.listed().map(Cow::Borrowed).or_else(|| find_name(context))
+    permitted.listed.as_deref().map(Cow::Borrowed).or_else(|| find_name(context))
 }
 
 fn describe_request<'a>(
@@ -168,10 +167,7 @@ fn describe_request<'a>(
         key: principal.key_name.as_deref(),
         agent: principal.agent.as_deref(),
         method: label(context.request.method),
-        endpoint: match &context.endpoint {
-            Endpoint::All => Cow::Borrowed(""),
-            endpoint => endpoint.path(),
-        },
+        endpoint: context.endpoint.recorded_path(),
         server,
         name,
         trace,
@@ -265,7 +261,7 @@ impl<'a> CallRecord<'a> {
         let trace = context.position();
         let trace_id = trace.as_ref().map(TraceContext::trace_id);
         if let Some(operation) = &context.operation {
-            operation.set_tool(permitted.metrics());
+            operation.set_tool(permitted.metrics.clone());
             if operation.is_traced() {
                 let name = name_of(context, permitted);
                 let server = permitted.server().qualified_name();
@@ -275,11 +271,11 @@ impl<'a> CallRecord<'a> {
         Ok(Self {
             gateway,
             context,
-            tool: permitted.metrics(),
+            tool: permitted.metrics.clone(),
             series: find_series(gateway, context, permitted),
             trace,
             ticket: audit_allow(gateway, context, permitted, trace_id)?,
-            rule: permitted.rule().cloned(),
+            rule: permitted.rule.clone(),
             began: clock::now(),
             outcome: Outcome::Cancelled,
             failure: None,

@@ -16,7 +16,6 @@ use lockgate_upstream::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::approvals::asked::Bounds;
 use crate::authorize::{Permitted, TaskUse};
 use crate::caller_view::{Forward, RequestCallerView};
 use crate::catalog::is_legacy;
@@ -78,7 +77,7 @@ pub(super) async fn run_rounds(
             make_call(gateway, context, permitted, paths, forward, record).await?
         };
         let is_final = is_plain && answer.kind == AnswerKind::Complete;
-        if permitted.task_use() == TaskUse::Converted && answer.kind == AnswerKind::Complete {
+        if permitted.task_use == TaskUse::Converted && answer.kind == AnswerKind::Complete {
             answer = convert_created(permitted, &answer)?;
         } else if !is_final && task::is_to_follow(context, permitted, &answer) {
             answer = Box::pin(task::follow(context, permitted, &answer, channel)).await?;
@@ -142,8 +141,7 @@ async fn finish(
         && let Some(digest) = permitted.approved()
     {
         // The client's next request continues the approved call without a new approval.
-        let bounds = Bounds::of(&context.snapshot.config.limits);
-        gateway.approvals.asked.open_round(*digest, bounds);
+        gateway.approvals.asked.open_round(*digest, &context.snapshot.config.limits);
     }
     if answer.text.len() <= LARGE_RESPONSE {
         return response::write_response(context, permitted, &answer, gateway.budget());
@@ -203,18 +201,12 @@ async fn send_call(
     record: &CallRecord<'_>,
 ) -> Result<Answer, UpstreamError> {
     let call = Call {
-        method: permitted.method(),
-        target: permitted.target(),
-        request: &context.request,
         replaced: permitted.replaced(),
-        caller: &context.caller,
-        caller_view: None,
-        identity: None,
         channel: paths.channel.clone().map(|channel| channel as Arc<dyn ClientChannel>),
         sink: paths.relay.clone().map(|relay| relay as Arc<dyn ResponseSink>),
-        tool: permitted.metrics(),
+        tool: permitted.metrics.clone(),
         trace: record.call_trace(),
-        timeout: None,
+        ..Call::new(permitted.target(), &context.request, &context.caller)
     };
     let server = permitted.server();
     let own;
@@ -286,7 +278,7 @@ async fn ask_to_connect(
             _ if !is_pausable(permitted.method()) => return Err(plain),
             Some(action) => action == ACCEPT,
             None => {
-                permitted.resume_at(Resumption::Anew);
+                permitted.resumption = Resumption::Anew;
                 let question = json!({"method": Method::Elicit.as_str(), "params": params});
                 let questions = Map::from_iter([(KEY.to_owned(), question)]);
                 return write_input_required(questions, MAX_DEPTH).map(Some);

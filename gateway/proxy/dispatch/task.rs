@@ -40,7 +40,7 @@ pub(super) fn is_to_follow(
     answer: &Answer,
 ) -> bool {
     answer.kind == AnswerKind::Task && !context.protocol().has_task_extension
-        || permitted.task_use() == TaskUse::OfGateway && answer.member(Key::Task).is_some()
+        || permitted.task_use == TaskUse::OfGateway && answer.member(Key::Task).is_some()
 }
 
 /// Follows the task in a server's response and returns its final result.
@@ -82,8 +82,6 @@ pub(super) async fn wait(
 pub(super) struct FollowedTask<'a> {
     pub(super) context: &'a RequestContext,
     pub(super) permitted: &'a Permitted,
-    server: Arc<dyn Upstream>,
-    caller: Caller,
     /// The server's own id.
     pub(super) own: String,
     began: Instant,
@@ -93,15 +91,7 @@ pub(super) struct FollowedTask<'a> {
 
 impl<'a> FollowedTask<'a> {
     fn new(context: &'a RequestContext, permitted: &'a Permitted, own: String) -> Self {
-        Self {
-            context,
-            permitted,
-            server: Arc::clone(permitted.server()),
-            caller: context.caller.clone(),
-            own,
-            began: Instant::now(),
-            is_over: false,
-        }
+        Self { context, permitted, own, began: Instant::now(), is_over: false }
     }
 
     /// Creates a handle for a task that its client follows: it is not cancelled on drop.
@@ -120,10 +110,11 @@ impl<'a> FollowedTask<'a> {
         let Some(request) = make_request(method, params) else {
             return Err(self.permitted.broken("has a task with an invalid id"));
         };
-        let by = (&self.caller, &self.context.principal);
-        call(&*self.server, by, &self.own, &request, channel)
+        let server = &**self.permitted.server();
+        let by = (&self.context.caller, &self.context.principal);
+        call(server, by, &self.own, &request, channel)
             .await
-            .map_err(|failure| RequestError::of_call(&*self.server, &failure))
+            .map_err(|failure| RequestError::of_call(server, &failure))
     }
 
     /// Polls the task; returns its status and the whole response.
@@ -145,7 +136,7 @@ impl<'a> FollowedTask<'a> {
         if self.began.elapsed() > FOLLOW_TIMEOUT {
             let words = "the task did not end within an hour and is being cancelled";
             let failure = UpstreamError::new(UpstreamErrorKind::Timeout, words);
-            return Err(RequestError::failed(self.server.slug(), &failure));
+            return Err(RequestError::failed(self.permitted.server().slug(), &failure));
         }
         let pause = wanted_pause(answer).unwrap_or(POLL_INTERVAL);
         tokio::time::sleep(pause.clamp(MIN_PAUSE, MAX_PAUSE)).await;
@@ -224,8 +215,8 @@ impl Drop for FollowedTask<'_> {
         if self.is_over {
             return;
         }
-        let server = Arc::clone(&self.server);
-        let caller = self.caller.clone();
+        let server = Arc::clone(self.permitted.server());
+        let caller = self.context.caller.clone();
         let principal = self.context.principal.clone();
         let own = std::mem::take(&mut self.own);
         runtime.spawn(async move {
@@ -262,20 +253,7 @@ async fn call(
 ) -> Result<Answer, UpstreamError> {
     let identity = identity_of(principal);
     let channel = channel.map(|channel| Arc::clone(channel) as Arc<dyn ClientChannel>);
-    let call = Call {
-        method: request.method,
-        target: own,
-        request,
-        replaced: &[],
-        caller,
-        caller_view: None,
-        identity: Some(&identity),
-        channel,
-        sink: None,
-        tool: None,
-        trace: None,
-        timeout: None,
-    };
+    let call = Call { identity: Some(&identity), channel, ..Call::new(own, request, caller) };
     server.call(call).await
 }
 

@@ -2,17 +2,13 @@
 //! namespaced URIs. This is the streaming counterpart of `response`; it rejects responses if the
 //! rewriting of a part depends on a later part.
 
-mod plan;
-
 use std::mem::take;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use lockgate_protocol::scan::{self, Fault, MAX_MEMBERS, Visit, unescape};
 use lockgate_protocol::uri;
 use lockgate_protocol::write::{self, Object};
-
-use plan::{Kept, Plan, plan_of_block, plan_of_envelope, plan_of_result};
-pub(super) use plan::{RewriteError, Shape};
 
 use crate::response::splice::{write_cache_hints, write_meta};
 
@@ -22,6 +18,35 @@ const MAX_KEY: usize = 1024;
 const MAX_HELD: usize = 64 << 10;
 /// Maximum nesting of content blocks with URIs, as in `protocol::list`.
 const MAX_BLOCKS: usize = 3;
+
+/// Parameters of the client's response.
+#[derive(Clone)]
+pub(super) struct Shape {
+    /// The client's request id as JSON text.
+    pub(super) client_id: Bytes,
+    pub(super) server_id: u64,
+    /// Set if the result has a `ttlMs`.
+    pub(super) has_ttl: bool,
+    /// The server's slug, if URIs are namespaced.
+    pub(super) slug: Option<String>,
+    /// Our server info, if the result has it, a type and cache hints.
+    pub(super) info: Option<Arc<[u8]>>,
+}
+
+/// The reason why a response cannot be streamed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum RewriteError {
+    #[error("{0}")]
+    Fault(#[from] Fault),
+    #[error("it is not a result")]
+    NotResult,
+    #[error("it has the id of another request")]
+    OtherId,
+    #[error("`jsonrpc` must be \"2.0\"")]
+    Version,
+    #[error("it is another kind of result")]
+    OtherKind,
+}
 
 /// The streaming rewriter. Its output is taken with [`Rewriter::take_output`].
 pub(super) struct Rewriter {
@@ -33,7 +58,6 @@ pub(super) struct Rewriter {
     opaque: Option<Opaque>,
     /// The latest key, including its quotes.
     key: Vec<u8>,
-    is_key_complete: bool,
     envelope: Envelope,
     result: HeldMembers,
 }
@@ -50,14 +74,14 @@ struct Frame {
     /// Set until the first member or item is written.
     is_empty: bool,
     names: Vec<Vec<u8>>,
-    /// The plan for the value of the latest key.
+    /// The plan for the value of the latest key, or for all items.
     plan: Plan,
 }
 
 enum RewritePlace {
     Envelope,
     Result,
-    Blocks { level: usize },
+    Blocks,
     Block { level: usize, kind: Option<Vec<u8>>, uri: Option<Vec<u8>> },
 }
 
@@ -66,10 +90,6 @@ struct Opaque {
     plan: Plan,
     kept: Vec<u8>,
     depth: usize,
-    /// A bit per nesting level, innermost lowest: set once the level has an item.
-    filled: u128,
-    after_key: bool,
-    in_part: bool,
 }
 
 impl Rewriter {
@@ -80,7 +100,6 @@ impl Rewriter {
             frames: Vec::new(),
             opaque: None,
             key: Vec::new(),
-            is_key_complete: false,
             envelope: Envelope::default(),
             result: HeldMembers::default(),
         }
@@ -105,13 +124,7 @@ impl Rewriter {
 
     /// Returns the plan for the next value of the innermost inspected object or array.
     fn plan(&self) -> Plan {
-        match self.frames.last() {
-            Some(Frame { place: RewritePlace::Blocks { level }, .. }) => {
-                Plan::Blocks { level: *level }
-            }
-            Some(frame) => frame.plan,
-            None => Plan::Copy,
-        }
+        self.frames.last().map_or(Plan::Copy, |frame| frame.plan)
     }
 
     /// Writes the comma and key before a copied value.
@@ -121,23 +134,22 @@ impl Rewriter {
             self.out.push(b',');
         }
         frame.is_empty = false;
-        if !matches!(frame.place, RewritePlace::Blocks { .. }) {
+        if !matches!(frame.place, RewritePlace::Blocks) {
             self.out.extend_from_slice(&self.key);
             self.out.push(b':');
         }
     }
 
-    fn enter(&mut self, place: RewritePlace) {
-        self.frames.push(Frame { place, is_empty: true, names: Vec::new(), plan: Plan::Copy });
+    fn enter(&mut self, place: RewritePlace, plan: Plan) {
+        self.key.clear();
+        self.frames.push(Frame { place, is_empty: true, names: Vec::new(), plan });
     }
 
     fn begin_opaque(&mut self, plan: Plan) {
         if matches!(plan, Plan::Copy | Plan::Structured | Plan::Blocks { .. }) {
             self.write_key();
         }
-        let kept = Vec::new();
-        self.opaque =
-            Some(Opaque { plan, kept, depth: 0, filled: 0, after_key: false, in_part: false });
+        self.opaque = Some(Opaque { plan, kept: Vec::new(), depth: 0 });
     }
 
     /// Writes a part of the opaque value according to its plan.
@@ -152,16 +164,6 @@ impl Rewriter {
             _ => self.out.extend_from_slice(bytes),
         }
         Ok(())
-    }
-
-    /// Writes the separator before a key or value within the opaque value.
-    fn separate(&mut self, key: bool) -> Result<(), RewriteError> {
-        let Some(opaque) = &mut self.opaque else { return Ok(()) };
-        let is_first = opaque.depth == 0 || opaque.filled & 1 == 0;
-        let needs_comma = !is_first && (key || !opaque.after_key);
-        opaque.filled |= 1;
-        opaque.after_key = false;
-        if needs_comma { self.put(b",") } else { Ok(()) }
     }
 
     fn finish_opaque(&mut self) -> Result<(), RewriteError> {
@@ -219,7 +221,6 @@ impl Rewriter {
 
     /// Sets the plan for the key just completed.
     fn plan_member(&mut self) -> Result<(), RewriteError> {
-        self.is_key_complete = true;
         let quoted = self.key.get(1..self.key.len().saturating_sub(1));
         let name = unescape(quoted.unwrap_or(b"")).into_owned();
         let namespaced = self.shape.slug.is_some();
@@ -229,7 +230,7 @@ impl Rewriter {
             RewritePlace::Envelope => plan_of_envelope(&name)?,
             RewritePlace::Result => plan_of_result(&name, namespaced, is_described)?,
             RewritePlace::Block { level, .. } => plan_of_block(&name, *level),
-            RewritePlace::Blocks { .. } => Plan::Copy,
+            RewritePlace::Blocks => Plan::Copy,
         };
         if !matches!(frame.place, RewritePlace::Block { .. }) {
             if frame.names.len() >= MAX_MEMBERS {
@@ -243,20 +244,33 @@ impl Rewriter {
         Ok(())
     }
 
+    /// Begins an object or array outside of opaque values.
+    fn open(&mut self, byte: u8) -> Result<(), RewriteError> {
+        let array = byte == b'[';
+        if self.open_frame(array)? {
+            return Ok(());
+        }
+        self.begin_opaque(match self.plan() {
+            Plan::Structured if array => Plan::Drop,
+            plan => plan,
+        });
+        self.mark(byte)
+    }
+
     /// Opens a frame if the object or array is inspected; returns whether it is.
     fn open_frame(&mut self, array: bool) -> Result<bool, RewriteError> {
         if self.frames.is_empty() {
             if array {
                 return Err(Fault::NotObject.into());
             }
-            self.enter(RewritePlace::Envelope);
+            self.enter(RewritePlace::Envelope, Plan::Drop);
             return Ok(true);
         }
         match (self.plan(), array) {
             (Plan::Result, false) => {
                 self.write_head();
                 self.envelope.has_result = true;
-                self.enter(RewritePlace::Result);
+                self.enter(RewritePlace::Result, Plan::Drop);
                 if let Some(frame) = self.frames.last_mut() {
                     frame.is_empty = self.out.ends_with(b"{");
                 }
@@ -265,12 +279,12 @@ impl Rewriter {
             (Plan::Blocks { level }, true) => {
                 self.write_key();
                 self.out.push(b'[');
-                self.enter(RewritePlace::Blocks { level });
+                self.enter(RewritePlace::Blocks, Plan::Blocks { level });
             }
             (Plan::Blocks { level }, false) if level <= MAX_BLOCKS => {
                 self.write_key();
                 self.out.push(b'{');
-                self.enter(RewritePlace::Block { level, kind: None, uri: None });
+                self.enter(RewritePlace::Block { level, kind: None, uri: None }, Plan::Drop);
             }
             _ => return Ok(false),
         }
@@ -285,7 +299,7 @@ impl Rewriter {
                 return self.envelope.check();
             }
             RewritePlace::Result => self.result.write_tail(&self.shape, is_empty, &mut self.out),
-            RewritePlace::Blocks { .. } => self.out.push(b']'),
+            RewritePlace::Blocks => self.out.push(b']'),
             RewritePlace::Block { kind, uri, .. } => {
                 if let Some(uri) = uri {
                     write_uri(
@@ -317,40 +331,32 @@ impl Envelope {
 impl Visit for Rewriter {
     type Error = RewriteError;
 
-    fn open(&mut self, array: bool) -> Result<(), RewriteError> {
-        if self.opaque.is_none() {
-            if self.open_frame(array)? {
-                return Ok(());
-            }
-            let plan = match self.plan() {
-                Plan::Structured if array => Plan::Drop,
-                plan => plan,
+    fn mark(&mut self, byte: u8) -> Result<(), RewriteError> {
+        let Some(opaque) = &mut self.opaque else {
+            return match byte {
+                b'{' | b'[' => self.open(byte),
+                b'}' | b']' => self.close_frame(),
+                // Commas and colons are written with the members.
+                _ => {
+                    if byte == b',' {
+                        self.key.clear();
+                    }
+                    Ok(())
+                }
             };
-            self.begin_opaque(plan);
+        };
+        match byte {
+            b'{' | b'[' => opaque.depth += 1,
+            b'}' | b']' => opaque.depth -= 1,
+            _ => {}
         }
-        self.separate(false)?;
-        self.put(if array { b"[" } else { b"{" })?;
-        if let Some(opaque) = &mut self.opaque {
-            opaque.depth += 1;
-            opaque.filled <<= 1;
-        }
-        Ok(())
-    }
-
-    fn close(&mut self, array: bool) -> Result<(), RewriteError> {
-        let Some(opaque) = &mut self.opaque else { return self.close_frame() };
-        opaque.depth -= 1;
-        opaque.filled >>= 1;
         let is_over = opaque.depth == 0;
-        self.put(if array { b"]" } else { b"}" })?;
+        self.put(&[byte])?;
         if is_over { self.finish_opaque() } else { Ok(()) }
     }
 
     fn part(&mut self, key: bool, bytes: &[u8]) -> Result<(), RewriteError> {
         if self.opaque.is_none() && key {
-            if take(&mut self.is_key_complete) {
-                self.key.clear();
-            }
             if self.key.len() + bytes.len() > MAX_KEY {
                 return Err(Fault::Length.into());
             }
@@ -365,23 +371,15 @@ impl Visit for Rewriter {
             };
             self.begin_opaque(plan);
         }
-        if matches!(&self.opaque, Some(opaque) if !opaque.in_part) {
-            self.separate(key)?;
-        }
-        if let Some(opaque) = &mut self.opaque {
-            opaque.in_part = true;
-        }
         self.put(bytes)
     }
 
     fn end(&mut self, key: bool) -> Result<(), RewriteError> {
-        let Some(opaque) = &mut self.opaque else { return self.plan_member() };
-        opaque.in_part = false;
-        if key {
-            opaque.after_key = true;
-            return self.put(b":");
+        match &self.opaque {
+            None => self.plan_member(),
+            Some(opaque) if !key && opaque.depth == 0 => self.finish_opaque(),
+            Some(_) => Ok(()),
         }
-        if opaque.depth == 0 { self.finish_opaque() } else { Ok(()) }
     }
 }
 
@@ -430,5 +428,66 @@ fn write_uri(
     match (slug, scan::as_str(uri)) {
         (Some(slug), Some(own)) if has_own_uri => write::string(out, &uri::expose(slug, &own)),
         _ => out.extend_from_slice(uri),
+    }
+}
+
+// The plan for each member of a streamed response. Members of other kinds of results are rejected.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Plan {
+    Copy,
+    Drop,
+    Keep(Kept),
+    Result,
+    /// Content blocks, which may contain URIs.
+    Blocks {
+        level: usize,
+    },
+    /// Structured content: legacy clients accept objects only.
+    Structured,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    Version,
+    Id,
+    ResultType,
+    Meta,
+    Ttl,
+    IsError,
+    BlockType,
+    BlockUri,
+}
+
+fn plan_of_envelope(name: &str) -> Result<Plan, RewriteError> {
+    match name {
+        "jsonrpc" => Ok(Plan::Keep(Kept::Version)),
+        "id" => Ok(Plan::Keep(Kept::Id)),
+        "result" => Ok(Plan::Result),
+        "error" | "method" => Err(RewriteError::NotResult),
+        _ => Ok(Plan::Drop),
+    }
+}
+
+fn plan_of_result(name: &str, namespaced: bool, is_described: bool) -> Result<Plan, RewriteError> {
+    match name {
+        "resultType" => Ok(Plan::Keep(Kept::ResultType)),
+        "_meta" => Ok(Plan::Keep(Kept::Meta)),
+        "ttlMs" => Ok(Plan::Keep(Kept::Ttl)),
+        "cacheScope" => Ok(Plan::Drop),
+        "isError" => Ok(Plan::Keep(Kept::IsError)),
+        "content" | "contents" | "messages" if namespaced => Ok(Plan::Blocks { level: 0 }),
+        "structuredContent" if !is_described => Ok(Plan::Structured),
+        "inputRequests" | "requestState" | "taskId" => Err(RewriteError::OtherKind),
+        _ => Ok(Plan::Copy),
+    }
+}
+
+fn plan_of_block(name: &str, level: usize) -> Plan {
+    match name {
+        "type" => Plan::Keep(Kept::BlockType),
+        "uri" => Plan::Keep(Kept::BlockUri),
+        "resource" | "content" => Plan::Blocks { level: level + 1 },
+        _ => Plan::Copy,
     }
 }

@@ -6,11 +6,10 @@ pub(crate) mod form;
 
 use lockgate_policy::response::Response;
 use lockgate_protocol::scan::{self, Keys, ScanError, Scanner};
-use lockgate_protocol::write::Object;
+use lockgate_protocol::write::{self, Object};
 use lockgate_text::json;
 use lockgate_upstream::AnswerKind;
 
-use crate::canonical::read_items;
 use crate::rescue::RequestError;
 use form::{Form, texts};
 
@@ -88,22 +87,13 @@ impl Pruning<'_> {
     }
 
     fn array(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), ScanError> {
-        let items = read_items(&mut Scanner::new(raw, scan::MAX_DEPTH)?)?;
-        out.push(b'[');
-        let before = out.len();
-        for item in items {
-            let item = item.of(raw);
+        write::items(out, raw, &mut |out, item| {
             if self.is_forbidden(item)? {
                 self.changed = true;
-                continue;
+                return Ok(());
             }
-            if out.len() > before {
-                out.push(b',');
-            }
-            self.value(out, item, depth + 1)?;
-        }
-        out.push(b']');
-        Ok(())
+            self.value(out, item, depth + 1)
+        })
     }
 
     fn object(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), ScanError> {

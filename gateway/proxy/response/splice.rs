@@ -67,15 +67,9 @@ fn take_larger<'a>(
     changed: &mut Vec<(&'a [u8], Vec<u8>)>,
     than: usize,
 ) -> Option<(&'a [u8], Vec<u8>)> {
-    let mut largest = None;
-    let mut most = than;
-    for (at, (_, value)) in changed.iter().enumerate() {
-        if value.len() > than && value.len() >= most {
-            most = value.len();
-            largest = Some(at);
-        }
-    }
-    Some(changed.swap_remove(largest?))
+    let sizes = changed.iter().map(|(_, value)| value.len());
+    let (at, largest) = sizes.enumerate().max_by_key(|(_, size)| *size)?;
+    if largest > than { Some(changed.swap_remove(at)) } else { None }
 }
 
 /// Returns whether the kept members are contiguous.

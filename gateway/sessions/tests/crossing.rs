@@ -142,3 +142,20 @@ async fn a_response_that_has_already_arrived_reaches_its_client() {
         );
     }
 }
+
+/// Messages without an id on a shared connection must not reach another caller.
+#[tokio::test]
+async fn the_channels_of_calls_tell_their_callers_apart() {
+    let rig = Rig::new();
+    rig.share(&[server(None, "shared", &["principal"])]);
+    let [ann, bob] = ["ann", "bob"].map(|subject| rig.client("acme", subject));
+    let [ann, bob, again] = [ann.clone().legacy().await, bob.legacy().await, ann.legacy().await];
+    wait_until(|| async { ann.tools().await == ["shared__principal"] }).await;
+    let mut principals = Vec::new();
+    for client in [&ann, &bob, &again] {
+        let answer = client.call("shared__principal").await.json();
+        principals.push(answer["result"]["content"][0]["text"].clone());
+    }
+    assert_ne!(principals[0], principals[1], "{principals:?}");
+    assert_eq!(principals[0], principals[2], "{principals:?}");
+}

@@ -19,7 +19,7 @@ const MAX_VALUES: usize = 100;
 
 impl Server {
     pub(super) async fn answer_call(&self, call: &Call<'_>) -> Result<Value, PayloadError> {
-        match call.method {
+        match call.method() {
             Method::ToolsCall => Ok(self.call_tool(call).await?),
             Method::PromptsGet => Ok(self.get_prompt(call)?),
             Method::ResourcesRead => self.read_resource(call).await,

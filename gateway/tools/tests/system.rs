@@ -189,20 +189,7 @@ async fn nothing_secret_is_in_servers_and_health() {
             session: None,
             era: Era::Modern,
         };
-        let call = Call {
-            method: Method::ToolsCall,
-            target: tool,
-            request: &request,
-            replaced: &[],
-            caller: &caller,
-            caller_view: Some(&Sees),
-            identity: None,
-            channel: None,
-            sink: None,
-            tool: None,
-            trace: None,
-            timeout: None,
-        };
+        let call = Call { caller_view: Some(&Sees), ..Call::new(tool, &request, &caller) };
         let answer = rig.server("system").call(call).await.unwrap();
         let text = String::from_utf8(answer.text.to_vec()).unwrap();
         let structured = open(&answer).unwrap()["structuredContent"].to_string();

@@ -91,7 +91,7 @@ pub(super) fn begin_trace(
     connection: &Connection,
     id: Option<u64>,
 ) -> TraceContext {
-    trace.begin(call.method.as_str(), |span| {
+    trace.begin(call.method().as_str(), |span| {
         span.set_target(find_target(call), true);
         if let Some(id) = id {
             span.set_request_id(id.to_string().as_bytes());
@@ -118,7 +118,7 @@ pub(super) fn end_trace(trace: &CallTrace, result: &Result<Answer>) {
 }
 
 fn find_target<'a>(call: &Call<'a>) -> Target<'a> {
-    match call.method {
+    match call.method() {
         Method::ToolsCall => Target::Tool(call.target),
         Method::PromptsGet => Target::Prompt(call.target),
         Method::ResourcesRead | Method::DirectoryRead | Method::SkillsGet => {

@@ -35,13 +35,13 @@ impl Shared {
         match failure.kind {
             UpstreamErrorKind::SessionLost => {
                 self.renew(call, connection, "the server no longer has the session");
-                if !call.method.is_safe() {
+                if !call.method().is_safe() {
                     let words = "the server no longer had the session; a new session is being \
                         opened, and the call was not retried";
                     return Err(UpstreamError::new(UpstreamErrorKind::Lost, words));
                 }
             }
-            UpstreamErrorKind::Lost if call.method.is_safe() => {}
+            UpstreamErrorKind::Lost if call.method().is_safe() => {}
             // The connection ended while it was idle: no byte of the call was sent.
             UpstreamErrorKind::Lost | UpstreamErrorKind::Unavailable
                 if !failure.sent && !connection.is_open() =>
@@ -55,7 +55,7 @@ impl Shared {
             _ => return Err(failure),
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
-        let route = self.connection_for(call.caller, (call.method, call.target)).await?;
+        let route = self.connection_for(call.caller, (call.method(), call.target)).await?;
         self.send(&route.connection, call, channel).await
     }
 }

@@ -10,7 +10,6 @@ use lockgate_admission::budget::Budget;
 use lockgate_admission::{Bounds, CpuPool, Pool, Pools};
 use lockgate_egress::{Connector, Policy};
 use lockgate_protocol::jsonrpc::{self, Message, SentBy};
-use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -157,21 +156,7 @@ async fn call(client: &Client) -> Result<Answer, UpstreamError> {
         session: None,
         era: Era::Modern,
     };
-    let call = Call {
-        method: Method::ToolsCall,
-        target: "t",
-        request: &request,
-        replaced: &[],
-        caller: &caller,
-        caller_view: None,
-        identity: None,
-        channel: None,
-        sink: None,
-        tool: None,
-        trace: None,
-        timeout: None,
-    };
-    client.call(call).await
+    client.call(Call::new("t", &request, &caller)).await
 }
 
 async fn reach(client: &Client, state: UpstreamState) {

@@ -3,20 +3,9 @@
 use super::*;
 use crate::scan::Scanner;
 
-/// A visitor that writes its input, with the commas and colons inserted.
+/// A visitor that writes its input.
 #[derive(Default)]
-struct Copy {
-    out: Vec<u8>,
-    in_part: bool,
-}
-
-impl Copy {
-    fn separate(&mut self) {
-        if !matches!(self.out.last(), None | Some(b'[' | b'{' | b':')) {
-            self.out.push(b',');
-        }
-    }
-}
+struct Copy(Vec<u8>);
 
 /// A visitor that collects the parts of a text.
 #[derive(Default)]
@@ -28,13 +17,8 @@ struct Parts {
 impl Visit for Parts {
     type Error = Fault;
 
-    fn open(&mut self, array: bool) -> Result<(), Fault> {
-        self.done.push(if array { "[" } else { "{" }.into());
-        Ok(())
-    }
-
-    fn close(&mut self, array: bool) -> Result<(), Fault> {
-        self.done.push(if array { "]" } else { "}" }.into());
+    fn mark(&mut self, byte: u8) -> Result<(), Fault> {
+        self.done.push(vec![byte]);
         Ok(())
     }
 
@@ -46,7 +30,7 @@ impl Visit for Parts {
     fn end(&mut self, key: bool) -> Result<(), Fault> {
         let mut text = std::mem::take(&mut self.open);
         if key {
-            text.push(b':');
+            text.extend_from_slice(b" (a key)");
         }
         self.done.push(text);
         Ok(())
@@ -56,31 +40,16 @@ impl Visit for Parts {
 impl Visit for Copy {
     type Error = Fault;
 
-    fn open(&mut self, array: bool) -> Result<(), Fault> {
-        self.separate();
-        self.out.push(if array { b'[' } else { b'{' });
-        Ok(())
-    }
-
-    fn close(&mut self, array: bool) -> Result<(), Fault> {
-        self.out.push(if array { b']' } else { b'}' });
-        Ok(())
+    fn mark(&mut self, byte: u8) -> Result<(), Fault> {
+        self.part(false, &[byte])
     }
 
     fn part(&mut self, _: bool, bytes: &[u8]) -> Result<(), Fault> {
-        if !self.in_part {
-            self.separate();
-        }
-        self.in_part = true;
-        self.out.extend_from_slice(bytes);
+        self.0.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn end(&mut self, key: bool) -> Result<(), Fault> {
-        self.in_part = false;
-        if key {
-            self.out.push(b':');
-        }
+    fn end(&mut self, _: bool) -> Result<(), Fault> {
         Ok(())
     }
 }
@@ -177,7 +146,7 @@ fn nothing_is_lost_or_told_twice_however_a_text_is_cut() {
         let (mut copy, mut cut) = (Copy::default(), Parts::default());
         read(text.as_bytes(), size, 8, &mut copy).unwrap();
         read(text.as_bytes(), size, 8, &mut cut).unwrap();
-        assert_eq!(String::from_utf8(copy.out).unwrap(), tight);
+        assert_eq!(String::from_utf8(copy.0).unwrap(), tight);
         assert_eq!(cut.done, parts.done);
     }
 }

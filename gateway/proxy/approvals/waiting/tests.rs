@@ -9,7 +9,9 @@ use lockgate_policy::{
 
 use super::*;
 
-const BOUNDS: Bounds = Bounds { all: 3, of_principal: 2 };
+fn limits(approvals: usize) -> Limits {
+    Limits { approvals, approvals_per_principal: 2, ..Limits::default() }
+}
 
 fn principal(name: &str, roles: &[&str]) -> Principal {
     let mut identity = Identity::new("key", name);
@@ -67,7 +69,7 @@ fn every_policy_gets_its_number_of_different_people() {
     let ann = principal("ann", &["dba", "lead"]);
     let calls = WaitingCalls::default();
     let (waiting, mut receiver) = call("1", &ann, needed);
-    let _permit = calls.hold(waiting, BOUNDS).unwrap();
+    let _permit = calls.hold(waiting, &limits(3)).unwrap();
     let vote = |who: &Principal, approve: bool| calls.vote("1", user(who), approve, &|_| Ok(()));
     let bob = principal("bob", &["dba"]);
     let eve = principal("eve", &["dba"]);
@@ -100,7 +102,7 @@ fn one_who_denies_is_enough_also_after_having_approved() {
     let bob = principal("bob", &["dba"]);
     let calls = WaitingCalls::default();
     let (waiting, mut receiver) = call("1", &ann, needed());
-    let permit = calls.hold(waiting, BOUNDS).unwrap();
+    let permit = calls.hold(waiting, &limits(3)).unwrap();
     calls.vote("1", user(&bob), true, &|_| Ok(())).unwrap();
     assert_eq!(calls.vote("1", user(&bob), false, &|_| Ok(())).unwrap().1["state"], "denied");
     assert_eq!(receiver.try_recv(), Ok(Ending::Denied(bob.clone())));
@@ -108,7 +110,7 @@ fn one_who_denies_is_enough_also_after_having_approved() {
     assert_eq!(calls.len(), 0);
     // The caller has gone, so a vote is refused.
     let (waiting, receiver) = call("2", &ann, needed());
-    let _permit = calls.hold(waiting, BOUNDS).unwrap();
+    let _permit = calls.hold(waiting, &limits(3)).unwrap();
     drop(receiver);
     assert_eq!(calls.vote("2", user(&bob), false, &|_| Ok(())).err(), Some(ApproverError::Unknown));
 }
@@ -119,7 +121,7 @@ fn as_many_wait_as_may() {
     let ann = principal("ann", &[]);
     let bob = principal("bob", &[]);
     let calls = WaitingCalls::default();
-    let hold = |id: &str, who: &Principal| calls.hold(call(id, who, needed()).0, BOUNDS);
+    let hold = |id: &str, who: &Principal| calls.hold(call(id, who, needed()).0, &limits(3));
     let one = hold("1", &ann).unwrap();
     let _two = hold("2", &ann).unwrap();
     assert_eq!(hold("3", &ann).err(), Some(Exhausted::Principal));
@@ -136,7 +138,7 @@ fn an_approval_that_is_not_recorded_does_not_count() {
     let bob = principal("bob", &["dba"]);
     let calls = WaitingCalls::default();
     let (waiting, _receiver) = call("1", &ann, needed);
-    let _permit = calls.hold(waiting, BOUNDS).unwrap();
+    let _permit = calls.hold(waiting, &limits(3)).unwrap();
     let vote = |record: RecordVote<'_>| calls.vote("1", user(&bob), true, record);
     let unrecorded = vote(&|_| Err(ApproverError::Unrecorded));
     assert_eq!(unrecorded.err(), Some(ApproverError::Unrecorded));
@@ -156,7 +158,7 @@ fn approvers_are_of_the_organisation_unless_they_run_the_gateway_or_are_named() 
     let seen = |approver: Approver<'_>, rules: &[Arc<ApprovalRule>]| {
         let (call, _receiver) = call("1", &requester, rules.to_vec());
         let calls = WaitingCalls::default();
-        let _permit = calls.hold(call, BOUNDS).unwrap();
+        let _permit = calls.hold(call, &limits(3)).unwrap();
         calls.list(approver).len()
     };
     for (approver, is_operator, of_role, of_name) in [
@@ -176,13 +178,13 @@ fn approvers_are_of_the_organisation_unless_they_run_the_gateway_or_are_named() 
 
 #[test]
 fn an_organisation_with_many_keys_leaves_half_of_the_approvals_to_others() {
-    let bounds = Bounds { all: 8, of_principal: 2 };
+    let limits = limits(8);
     let waiting = WaitingCalls::default();
     let hold = |number: usize, organisation: &str| {
         let identity = Identity::new("key", &format!("key {}", number / 2));
         let requester = Principal::new(identity.in_organisation(Some(organisation)));
         let (call, _) = call(&format!("{organisation} {number}"), &requester, Vec::new());
-        waiting.hold(call, bounds)
+        waiting.hold(call, &limits)
     };
     let mut held: Vec<_> = (0..4).map(|number| hold(number, "acme").unwrap()).collect();
     assert_eq!(hold(4, "acme").err(), Some(Exhausted::Organisation));

@@ -10,8 +10,6 @@ use lockgate_protocol::strings::{self, StringRole};
 use lockgate_protocol::write::{self, Object};
 use lockgate_upstream::AnswerKind;
 
-use crate::canonical::read_items;
-
 /// Maximum nesting that is followed; deeper members have no protocol meaning.
 const MAX_NESTING: usize = 16;
 
@@ -133,21 +131,15 @@ fn array(
     raw: &[u8],
     depth: usize,
 ) -> Result<Option<Vec<u8>>, ScanError> {
-    let items = read_items(&mut Scanner::new(raw, scan::MAX_DEPTH)?)?;
-    let changes: Vec<_> =
-        items.iter().map(|item| whole(rule, form, of, item.of(raw), depth + 1)).collect();
-    if changes.iter().all(Option::is_none) {
-        return Ok(None);
-    }
-    let mut out = vec![b'['];
-    for (item, change) in items.iter().zip(&changes) {
-        if out.len() > 1 {
-            out.push(b',');
-        }
-        out.extend_from_slice(change.as_deref().unwrap_or(item.of(raw)));
-    }
-    out.push(b']');
-    Ok(Some(out))
+    let mut out = Vec::with_capacity(raw.len());
+    let mut is_changed = false;
+    write::items(&mut out, raw, &mut |out, item| {
+        let change = whole(rule, form, of, item, depth + 1);
+        is_changed |= change.is_some();
+        out.extend_from_slice(change.as_deref().unwrap_or(item));
+        Ok(())
+    })?;
+    Ok(is_changed.then_some(out))
 }
 
 fn object(

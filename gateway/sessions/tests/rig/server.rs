@@ -91,8 +91,8 @@ impl Named {
 
     fn answer(&self, call: &Call<'_>) -> Value {
         let name = self.id.to_string();
-        self.called.lock().push(format!("{} {}", call.method.as_str(), call.target));
-        match call.method {
+        self.called.lock().push(format!("{} {}", call.method().as_str(), call.target));
+        match call.method() {
             Method::ToolsCall if call.target == "ask" && !has(call, Key::RequestState) => json!({
                 "resultType": "input_required",
                 "requestState": format!("state of {name}"),
@@ -105,6 +105,11 @@ impl Named {
                 "createdAt": "2026-11-01T00:00:00Z", "lastUpdatedAt": "2026-11-01T00:00:00Z",
                 "ttlMs": 60000,
             }),
+            Method::ToolsCall if call.target == "principal" => {
+                let principal = call.channel.as_ref().map(|channel| channel.principal());
+                json!({"resultType": "complete", "content": [
+                    {"type": "text", "text": format!("{principal:?}")}]})
+            }
             Method::ToolsCall => json!({
                 "resultType": "complete", "content": [{"type": "text", "text": name}],
             }),
