@@ -417,8 +417,8 @@ fn describe_agent(known: &AgentSnapshot, integrations: &Integrations) -> AgentSe
     AgentServers {
         id: agent.id.clone(),
         owner: AgentOwner {
-            issuer: agent.owner.issuer.clone(),
-            subject: agent.owner.subject.clone(),
+            issuer: agent.owner_issuer.clone(),
+            subject: agent.owner_subject.clone(),
         },
         servers: known.servers.iter().filter_map(|id| find_server_id(id, integrations)).collect(),
         hidden,

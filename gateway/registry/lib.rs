@@ -21,13 +21,13 @@ mod set;
 mod state;
 mod waiting;
 
-pub use actor::{Actor, ChangeOptions, Changed, PrincipalKey, Warning};
+pub use actor::{Actor, ChangeOptions, Changed, Warning};
 pub use agents::{AgentServer, AgentServerChange, Assignment};
 pub use error::{InvalidField, RegistryError};
 pub use list::{IntegrationQuery, MAX_PAGE, Page, PageQuery, Sort};
 pub use objects::{
-    Agent, AgentPatch, Auth, Catalogue, CatalogueEntry, Integration, IntegrationKind,
-    IntegrationPatch, NewAgent, NewIntegration, Origin,
+    AgentPatch, Auth, Catalogue, CatalogueEntry, Integration, IntegrationKind, IntegrationPatch,
+    NewAgent, NewIntegration, Origin,
 };
 pub use registry::{Registry, UrlCheck, UsageStanding};
 pub use set::IntegrationSet;
@@ -38,9 +38,9 @@ pub use state::{
 
 pub use lockgate_admission::Role;
 pub use lockgate_store::{
-    Config, DailyCalls, KEPT_DAYS, Keys, KnownLists, Resealed, STATE, Secret, StoreError,
-    StorePlace, USAGE_BUCKETS, UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow,
-    VaultError,
+    Agent, Config, DailyCalls, KEPT_DAYS, Keys, KnownLists, PrincipalKey, Resealed, STATE, Secret,
+    StoreError, StorePlace,
+    USAGE_BUCKETS, UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow, VaultError,
 };
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ mod usage;
 mod value;
 mod vault;
 
-pub use change::{Change, Owner, Reservation, is_integration};
+pub use change::{Change, PrincipalKey, Reservation, is_integration};
 pub use config::{Config, Keys, StorePlace};
 pub use database::Store;
 pub use error::{MIN_KEY, StoreError, VaultError};
@@ -39,7 +39,7 @@ pub use usage::{
     UsageKey, UsageRow,
 };
 pub use value::{
-    AgentRecord, AssignmentRecord, HiddenToolRecord, IntegrationRecord, OrganisationRecords,
+    Agent, AssignmentRecord, HiddenToolRecord, IntegrationRecord, OrganisationRecords,
 };
 pub use vault::{Field, Secret, Vault, digest};
 
