@@ -1,6 +1,5 @@
 //! Tests of the store's interface, with SQLite and a real PostgreSQL.
 
-mod daily_calls;
 mod files;
 mod gateways;
 mod grants;
