@@ -375,7 +375,7 @@ impl Accounts {
         };
         let tokens = found.open(vault).ok().flatten();
         let Some(url) = tokens.as_ref().and_then(Grant::resource_of) else {
-            store.write_grant(&ended, None).await?;
+            store.write_grant(&ended, None, None).await?;
             return Ok(true);
         };
         let config = ServerConfig::of_members(Method::User, url, self.egress.organisations);

@@ -27,7 +27,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Changes run sequentially in the store. A second permit would compete for SQLite's lock, which is
 /// not fair: a change could lose it to those of another organisation again and again.
 const TURNS: Bounds = Bounds { running: 1, waiting: 128 };
-/// Interval at which expired outcomes of idempotency keys are deleted.
+/// Interval at which expired rows are deleted from the store.
 const PURGE_INTERVAL: Duration = Duration::from_secs(60);
 /// Changes that a slow receiver may lag behind before it has to read all organisations again.
 const MAX_BUFFERED_CHANGES: usize = 1024;
@@ -116,8 +116,8 @@ impl Registry {
             let _ = self.refresh().await;
             if purged.elapsed() >= PURGE_INTERVAL {
                 purged = Instant::now();
-                if let Err(error) = self.store.purge_outcomes().await {
-                    tracing::debug!(%error, "old answers are not deleted");
+                if let Err(error) = self.store.purge().await {
+                    tracing::debug!(%error, "expired rows are not deleted");
                 }
             }
         }

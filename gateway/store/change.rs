@@ -87,15 +87,15 @@ impl Store {
         .await
     }
 
-    /// Deletes expired outcomes in batches.
-    pub async fn purge_outcomes(&self) -> Result<()> {
+    /// Deletes expired outcomes, in batches, and expired records and grants of accounts.
+    pub async fn purge(&self) -> Result<()> {
         if !self.exists()? {
             return Ok(());
         }
         loop {
             let values = [now_ms().into(), MAX_PURGED.into()];
             if self.execute(PURGE, &values).await? < MAX_PURGED.unsigned_abs() {
-                return Ok(());
+                return self.purge_accounts().await;
             }
         }
     }

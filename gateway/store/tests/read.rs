@@ -212,7 +212,7 @@ async fn outcomes_of_one_principal_are_bounded_and_the_oldest_go() {
         // The key of an expired outcome is free even before the outcome is purged.
         change.keep_outcome(&owner, "k1200", &kept).await.unwrap();
         change.commit().await.unwrap();
-        store.purge_outcomes().await.unwrap();
+        store.purge().await.unwrap();
         assert_eq!(store.count(count).await, 2);
     })
     .await;
