@@ -168,7 +168,7 @@ impl Health for App {
         self.gateway.observe();
         self.observe_certificate();
         let is_away = self.shares_rates() == Some(false);
-        self.metrics.gauges().shared_rates_away.set(usize::from(is_away));
+        self.metrics.gauges().shared_rates_away.set(u64::from(is_away));
         if is_operator { self.metrics.render() } else { self.metrics.render_shared() }
     }
 }

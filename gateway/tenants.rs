@@ -66,17 +66,6 @@ struct WantedClient<'a> {
     is_on: bool,
 }
 
-/// Calls and failed calls by organisation, slug and days since 1970.
-type CallsByDay = HashMap<(String, String, i64), (i64, i64)>;
-
-/// Counts of usage that are not passed on yet.
-#[derive(Default)]
-struct UsageWriter {
-    daily: Mutex<CallsByDay>,
-    /// Time of the last take, in seconds since 1970; 0 before the first.
-    taken: Mutex<i64>,
-}
-
 /// An organisation's state in this gateway.
 struct Tenant {
     /// The snapshot being served.
@@ -97,7 +86,8 @@ pub(crate) struct Tenants {
     retiring: Retiring,
     /// Stored credentials that cannot be decrypted, by organisation; each is recorded once.
     unopened: Mutex<HashMap<Arc<str>, Vec<Unopened>>>,
-    usage: UsageWriter,
+    /// Time up to which usage was passed on, in seconds since 1970; 0 before the first time.
+    usage_taken: Mutex<i64>,
 }
 
 /// An integration's id, its version, and why its stored credentials cannot be decrypted.
@@ -163,7 +153,7 @@ impl Tenants {
             organisations: Mutex::default(),
             retiring: Retiring::default(),
             unopened: Mutex::default(),
-            usage: UsageWriter::default(),
+            usage_taken: Mutex::default(),
         });
         let changes = tenants.registry.changes();
         tenants.adopt_all();
@@ -417,8 +407,8 @@ fn describe_agent(known: &AgentSnapshot, integrations: &Integrations) -> AgentSe
     AgentServers {
         id: agent.id.clone(),
         owner: AgentOwner {
-            issuer: agent.owner.issuer.clone(),
-            subject: agent.owner.subject.clone(),
+            issuer: agent.owner_issuer.clone(),
+            subject: agent.owner_subject.clone(),
         },
         servers: known.servers.iter().filter_map(|id| find_server_id(id, integrations)).collect(),
         hidden,

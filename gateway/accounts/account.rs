@@ -135,7 +135,6 @@ impl Account {
     }
 
     /// Returns the name of the header.
-    #[must_use]
     pub fn header_name(&self) -> &HeaderName {
         &self.server.config.header
     }
@@ -384,7 +383,6 @@ impl Account {
     }
 
     /// Returns why the server refused the last request with this account.
-    #[must_use]
     pub fn trouble(&self) -> AccountError {
         let needs = self.needs.lock();
         match (needs.last_refusal, &needs.last_failure) {
@@ -397,7 +395,6 @@ impl Account {
         }
     }
 
-    #[must_use]
     pub fn state(&self) -> AccountState {
         let needs = self.needs.lock();
         match (&*self.grant.load(), &needs.last_failure) {
@@ -409,19 +406,16 @@ impl Account {
     }
 
     /// Returns whether it is for a server with these settings.
-    #[must_use]
     pub fn has_settings(&self, settings: &ServerConfig) -> bool {
         self.server.config == *settings
     }
 
     /// Returns whether its user connects it on a page.
-    #[must_use]
     pub fn is_connectable(&self) -> bool {
         self.server.config.method.is_connectable()
     }
 
     /// Returns whether there is a grant.
-    #[must_use]
     pub fn is_connected(&self) -> bool {
         self.grant.load().is_some()
     }

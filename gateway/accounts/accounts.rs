@@ -69,19 +69,16 @@ pub struct PreparedAccounts {
 
 impl PreparedAccounts {
     /// Returns the gateway's own account at a server.
-    #[must_use]
     pub fn own(&self, slug: &str) -> Option<Arc<Account>> {
         self.inner.servers.get(slug).map(|accounts| Arc::clone(&accounts.own))
     }
 
     /// Returns the settings of a server's accounts.
-    #[must_use]
     pub fn config(&self, slug: &str) -> Option<&ServerConfig> {
         self.inner.servers.get(slug).map(|accounts| &accounts.server.config)
     }
 
     /// Returns whether the accounts at a server are those that are in use.
-    #[must_use]
     pub fn is_kept(&self, slug: &str) -> bool {
         self.kept.contains(slug)
     }
@@ -89,7 +86,6 @@ impl PreparedAccounts {
 
 impl Accounts {
     /// Creates accounts with grants in a store; `None` keeps them in memory.
-    #[must_use]
     pub fn new(
         connector: Arc<Connector>,
         egress: lockgate_egress::Config,
@@ -108,14 +104,12 @@ impl Accounts {
     /// Subscribes to changes of grants at any gateway: connected, disconnected, with further
     /// scopes, or in need of them or of another authorization. A renewed token is none, but a
     /// failure to renew it is, at the gateway where it happens.
-    #[must_use]
     pub fn changes(&self) -> ConnectionChanges {
         ConnectionChanges(self.records.changes.subscribe())
     }
 
     /// Prepares the accounts of a configuration. Accounts at servers with unchanged settings are
     /// kept.
-    #[must_use]
     pub fn prepare(&self, config: &Config) -> PreparedAccounts {
         let known = self.inner.lock();
         let has_own_keys = !config.link_secrets.is_empty();
@@ -190,7 +184,6 @@ impl Accounts {
     }
 
     /// Returns the settings of accounts at a server of the configuration.
-    #[must_use]
     pub fn config(&self, slug: &str) -> Option<ServerConfig> {
         let inner = self.inner.lock();
         inner.servers.get(slug).map(|accounts| accounts.server.config.clone())
@@ -198,13 +191,11 @@ impl Accounts {
 
     /// Returns the gateway's own account at a server of the configuration, or else of the
     /// organisation.
-    #[must_use]
     pub fn own(&self, slug: &str, organisation: &str) -> Option<Arc<Account>> {
         self.server(slug, organisation).map(|accounts| accounts.own)
     }
 
     /// Returns the account of a holder in memory.
-    #[must_use]
     pub fn find(&self, slug: &str, holder: &Holder) -> Option<Arc<Account>> {
         let of_users = self.server(slug, &holder.organisation)?.of_users;
         of_users.lock().get(holder).cloned()
@@ -261,7 +252,6 @@ impl Accounts {
 
     /// Returns the page on which members of an organisation connect their accounts at a server;
     /// `None` if they do not.
-    #[must_use]
     pub fn page(&self, slug: &str, organisation: &str) -> Option<Url> {
         let method = self.server(slug, organisation)?.server.config.method;
         let public_url = self.records.public_url().ok().filter(|_| method.is_connectable())?;
@@ -269,7 +259,6 @@ impl Accounts {
     }
 
     /// Returns whether a link was made for this holder; `None` if it is unknown or has expired.
-    #[must_use]
     pub fn is_link_of(&self, slug: &str, id: &str, holder: &Holder) -> Option<bool> {
         self.inner.lock().link_keys.as_ref()?.is_of(id, slug, holder)
     }
@@ -320,7 +309,6 @@ impl Accounts {
     }
 
     /// Returns the name of the cookie for a response with this state.
-    #[must_use]
     pub fn cookie_name(&self, state: &str) -> Option<String> {
         let public_url = self.records.public_url().ok()?;
         Some(connecting::cookie_name(&public_url, state))
@@ -375,7 +363,7 @@ impl Accounts {
         };
         let tokens = found.open(vault).ok().flatten();
         let Some(url) = tokens.as_ref().and_then(Grant::resource_of) else {
-            store.write_grant(&ended, None).await?;
+            store.write_grant(&ended, None, None).await?;
             return Ok(true);
         };
         let config = ServerConfig::of_members(Method::User, url, self.egress.organisations);
@@ -419,13 +407,11 @@ impl Accounts {
     }
 
     /// Returns the Client ID Metadata Document; `None` without a public address.
-    #[must_use]
     pub fn client_document(&self) -> Option<Value> {
         self.records.public_url().ok().as_ref().map(document)
     }
 
     /// Returns the paths of the callback and of the client's document below the public address.
-    #[must_use]
     pub fn paths() -> [&'static str; 2] {
         [CALLBACK_PATH, DOCUMENT_PATH]
     }

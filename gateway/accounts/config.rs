@@ -59,7 +59,6 @@ pub struct ServerConfig {
 impl ServerConfig {
     /// Returns the settings of a server that an organisation has added. The gateway registers
     /// itself as a client, because the organisation's administrators name no issuers.
-    #[must_use]
     pub fn of_members(method: Method, url: Url, addresses: Policy) -> Self {
         Self {
             method,
@@ -138,19 +137,16 @@ pub enum Authentication {
 
 impl Method {
     /// Returns whether the caller's own access token is exchanged.
-    #[must_use]
     pub fn exchanges_tokens(self) -> bool {
         matches!(self, Self::Exchange | Self::IdJag)
     }
 
     /// Returns whether each caller has its own grant.
-    #[must_use]
     pub fn is_per_user(self) -> bool {
         !matches!(self, Self::ClientCredentials | Self::Wif)
     }
 
     /// Returns whether callers connect accounts on a page. Their grants are stored.
-    #[must_use]
     pub fn is_connectable(self) -> bool {
         matches!(self, Self::User | Self::UserKey)
     }

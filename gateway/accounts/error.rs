@@ -48,7 +48,6 @@ pub enum AccountError {
 
 impl AccountError {
     /// Returns whether a later attempt may succeed without anyone's action.
-    #[must_use]
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::Internal(_))
     }

@@ -331,7 +331,6 @@ impl Connection {
     }
 
     /// Returns the connection of a holder that has none yet.
-    #[must_use]
     pub fn missing(server: &str, holder: &Holder) -> Self {
         let id = record_id(holder, server);
         let record = GrantRecord {

@@ -79,7 +79,6 @@ impl Hash for Holder {
 }
 
 impl SubjectToken {
-    #[must_use]
     pub fn new(token: &str, digest: [u8; 32], expires_at: SystemTime) -> Self {
         Self { secret: Secret::new(token.to_owned()), digest, expires_at }
     }
@@ -94,14 +93,12 @@ impl PartialEq for SubjectToken {
 impl Eq for SubjectToken {}
 
 impl Holder {
-    #[must_use]
     pub fn new(organisation: &str, issuer: &str, subject: &str) -> Self {
         let organisation = organisation.into();
         Self { organisation, issuer: issuer.into(), subject: subject.into(), token: None }
     }
 
     /// Returns whether this is the same user, with any token.
-    #[must_use]
     pub fn is_same_user(&self, other: &Self) -> bool {
         let Self { organisation, issuer, subject, .. } = self;
         (organisation, issuer, subject) == (&other.organisation, &other.issuer, &other.subject)

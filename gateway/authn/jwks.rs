@@ -48,6 +48,7 @@ pub(crate) struct Issuer {
     state: Mutex<JwksState>,
 }
 
+#[derive(Default)]
 struct JwksState {
     /// The set as fetched, to detect changes.
     text: Value,
@@ -55,24 +56,11 @@ struct JwksState {
     last_success: Option<Instant>,
     /// Start of the running fetch, or of the latest if two run.
     running: Option<Instant>,
-    /// Whether an early fetch, during the cooldown, is allowed: an issuer may replace its keys
-    /// right after they were fetched.
-    may_hurry: bool,
+    /// Whether there was an early fetch, during the cooldown, since the last regular one. One is
+    /// allowed, because an issuer may replace its keys right after they were fetched.
+    has_hurried: bool,
     /// Whether the running fetch is an early fetch.
     hurries: bool,
-}
-
-impl Default for JwksState {
-    fn default() -> Self {
-        Self {
-            text: Value::default(),
-            last_attempt: None,
-            last_success: None,
-            running: None,
-            may_hurry: true,
-            hurries: false,
-        }
-    }
 }
 
 /// The current state of an issuer's keys.
@@ -116,7 +104,7 @@ impl Issuer {
     pub(crate) fn with_keys(config: config::Issuer, keys: Value) -> Arc<Self> {
         let issuer = Arc::new(Self::new(config));
         issuer.put(keys);
-        issuer.state.lock().may_hurry = false;
+        issuer.state.lock().has_hurried = true;
         issuer
     }
 
@@ -165,7 +153,7 @@ impl Issuer {
     fn take(&self, fetched: Result<Value, String>, failures: u32) -> (Duration, u32) {
         let mut state = self.state.lock();
         (state.running, state.last_attempt) = (None, Some(Instant::now()));
-        state.may_hurry |= !std::mem::take(&mut state.hurries);
+        state.has_hurried &= std::mem::take(&mut state.hurries);
         let issuer = &self.config.issuer;
         let next = match self.read(fetched) {
             Ok((text, keys)) => {
@@ -219,7 +207,7 @@ impl JwksState {
         if self.running.is_some() || !pauses {
             return true;
         }
-        self.hurries = std::mem::take(&mut self.may_hurry);
+        self.hurries = !std::mem::replace(&mut self.has_hurried, true);
         self.hurries
     }
 }

@@ -27,17 +27,15 @@ pub use jsonwebtoken::Algorithm;
 pub use jwks::KeySetState;
 pub use lockgate_admission::Role;
 pub use principal::{AuthnError, Holder, Principal, RefusedCaller, RefusedToken};
-pub use provider::{Answer, Attempt, SignInError};
+pub use provider::{Answer, Attempt, Provider, SignInError};
 pub use resource::{Resource, WELL_KNOWN};
 pub use scope::is_scope;
 pub use signer::{KEY_SET, Signer};
 
 use lockgate_text::date;
-use provider::Provider;
 use resource::{error_of, write_challenge};
 use scope::Needs;
 use token::{Shown, Tokens};
-use url::Url;
 
 /// The credentials of a caller. The listener builds them from the connection and the
 /// `Authorization` header alone.
@@ -75,7 +73,7 @@ pub struct Authenticator {
     open: [bool; 2],
     local: Principal,
     anonymous: Principal,
-    needs: Needs,
+    needs: Arc<Needs>,
     role_holders: RoleHolders,
     provider: Option<Provider>,
     takes_keys: bool,
@@ -93,12 +91,12 @@ impl Authenticator {
         old: Option<&Self>,
     ) -> Result<Self, globset::Error> {
         let _ = jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER.install_default();
-        let needs = Needs::compile(&config.scopes)?;
+        let needs = Arc::new(Needs::compile(&config.scopes)?);
         let keys = config.keys.as_deref().unwrap_or(&[]);
         let ring = key::Ring::new(keys, |scopes| config.scopes.expand(scopes));
         let tokens = old.and_then(|old| old.tokens.as_ref());
         let tokens = Tokens::start(config, outside, tokens);
-        let provider = start_provider(config, outside, tokens.as_ref());
+        let provider = start_provider(config, outside, tokens.as_ref(), &needs);
         let open = match config.anonymous {
             Anonymous::Default => [!config.has_credentials(), false],
             Anonymous::Never => [false, false],
@@ -201,51 +199,19 @@ impl Authenticator {
     /// Returns the current grants of a console visitor. A visitor that signed in at a provider is
     /// accepted only while sign-in at that provider is configured.
     pub fn current_visitor(&self, visitor: &Principal) -> Option<Principal> {
-        let is_of_provider = matches!(self.sign_in(), Some(to) if *to.issuer == *visitor.issuer);
+        let provider = self.provider.as_ref().map(|provider| &*provider.config.issuer);
+        let is_of_provider = provider == Some(&*visitor.issuer);
         if *visitor.issuer != *KEY && !is_of_provider { None } else { self.current(visitor) }
     }
 
-    /// Returns the configuration of sign-in at a provider, if the console offers it.
-    pub fn sign_in(&self) -> Option<&SignIn> {
-        Some(self.provider.as_ref()?.config())
+    /// Returns the provider at which visitors of the console sign in, if any.
+    pub fn provider(&self) -> Option<&Provider> {
+        self.provider.as_ref()
     }
 
     /// Returns whether API keys are configured, with which visitors can sign in.
     pub fn takes_keys(&self) -> bool {
         self.takes_keys
-    }
-
-    /// Returns the URL that starts a sign-in at the provider, for a redirect of the browser.
-    ///
-    /// # Errors
-    /// The provider cannot be reached, or none is configured.
-    pub async fn begin_sign_in(&self, attempt: &Attempt) -> Result<Url, SignInError> {
-        self.find_provider()?.begin(attempt).await
-    }
-
-    /// Returns whether the provider supports sign-out, according to its last metadata.
-    pub fn ends_sessions(&self) -> bool {
-        matches!(&self.provider, Some(provider) if provider.ends_sessions())
-    }
-
-    /// Returns the URL of the provider's sign-out, if supported, for a redirect of the browser.
-    pub async fn end_of_session(&self) -> Option<Url> {
-        self.provider.as_ref()?.end().await
-    }
-
-    /// Completes a sign-in with the parameters that the browser returned from the provider. The
-    /// caller ensures that the attempt began in this browser, and that no attempt is used twice.
-    pub async fn finish_sign_in(
-        &self,
-        attempt: &Attempt,
-        answer: &Answer,
-    ) -> Result<Principal, SignInError> {
-        let identity = self.find_provider()?.finish(attempt, answer, &self.needs).await?;
-        Ok(Principal::new(identity))
-    }
-
-    fn find_provider(&self) -> Result<&Provider, SignInError> {
-        self.provider.as_ref().ok_or(SignInError::Malformed)
     }
 
     pub fn role_of(&self, caller: &Principal) -> Role {
@@ -308,10 +274,15 @@ impl Authenticator {
     }
 }
 
-fn start_provider(config: &Config, outside: &Outside, tokens: Option<&Tokens>) -> Option<Provider> {
+fn start_provider(
+    config: &Config,
+    outside: &Outside,
+    tokens: Option<&Tokens>,
+    needs: &Arc<Needs>,
+) -> Option<Provider> {
     let sign_in = config.sign_in.as_ref()?;
     let issuer = tokens?.find_issuer(&sign_in.issuer)?;
-    Some(Provider::new(sign_in.clone(), Arc::clone(issuer), outside.clone()))
+    Some(Provider::new(sign_in.clone(), Arc::clone(issuer), outside.clone(), Arc::clone(needs)))
 }
 
 /// Returns the error for a caller that lacks a scope. An anonymous caller is asked to authenticate,

@@ -28,8 +28,8 @@ use crate::claims::text;
 use crate::config::SignIn;
 use crate::discovery;
 use crate::discovery::{Outside, policy_for, read_address};
-use crate::identity::Identity;
 use crate::jwks::Issuer;
+use crate::principal::Principal;
 use crate::scope::Needs;
 use crate::token::id_token;
 use crate::token::id_token::Expected;
@@ -45,10 +45,12 @@ const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(15);
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_EXCHANGES: usize = 16;
 
-pub(crate) struct Provider {
-    config: SignIn,
+/// The gateway as a client of the provider. Visitors need the scopes that every request needs.
+pub struct Provider {
+    pub config: SignIn,
     issuer: Arc<Issuer>,
     outside: Outside,
+    needs: Arc<Needs>,
     /// Locked during a fetch, so that concurrent callers share its result.
     known: Mutex<Option<CachedMetadata>>,
     exchanges: Semaphore,
@@ -71,32 +73,37 @@ pub struct Attempt {
 }
 
 impl Provider {
-    pub(crate) fn new(config: SignIn, issuer: Arc<Issuer>, outside: Outside) -> Self {
+    pub(crate) fn new(
+        config: SignIn,
+        issuer: Arc<Issuer>,
+        outside: Outside,
+        needs: Arc<Needs>,
+    ) -> Self {
         let exchanges = Semaphore::new(MAX_EXCHANGES);
         let ends_sessions = AtomicBool::new(false);
-        Self { config, issuer, outside, known: Mutex::default(), exchanges, ends_sessions }
+        Self { config, issuer, outside, needs, known: Mutex::default(), exchanges, ends_sessions }
     }
 
-    pub(crate) fn ends_sessions(&self) -> bool {
+    /// Returns whether the provider supports sign-out, according to its last metadata.
+    pub fn ends_sessions(&self) -> bool {
         self.ends_sessions.load(Ordering::Relaxed)
     }
 
-    /// Returns the URL to sign out at the provider. The provider asks the visitor to confirm,
-    /// because no ID token is kept as a hint. The browser stays there, so that no return URL has to
-    /// be registered.
-    pub(crate) async fn end(&self) -> Option<Url> {
+    /// Returns the URL of the provider's sign-out, if supported. The provider asks the visitor to
+    /// confirm, because no ID token is kept as a hint. The browser stays there, so that no return
+    /// URL has to be registered.
+    pub async fn end(&self) -> Option<Url> {
         let metadata = self.metadata().await.ok()?;
         let mut url = metadata.end_session.clone()?;
         url.query_pairs_mut().append_pair("client_id", &self.config.client_id);
         Some(url)
     }
 
-    pub(crate) fn config(&self) -> &SignIn {
-        &self.config
-    }
-
-    /// Returns the URL to sign in at the provider.
-    pub(crate) async fn begin(&self, attempt: &Attempt) -> Result<Url, SignInError> {
+    /// Returns the URL that starts a sign-in, for a redirect of the browser.
+    ///
+    /// # Errors
+    /// The provider cannot be reached.
+    pub async fn begin(&self, attempt: &Attempt) -> Result<Url, SignInError> {
         let metadata = self.metadata().await?;
         let mut url = metadata.authorization.clone();
         let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(&attempt.verifier));
@@ -112,13 +119,17 @@ impl Provider {
         Ok(url)
     }
 
-    /// Exchanges the code in the answer, and returns the identity that has signed in.
-    pub(crate) async fn finish(
+    /// Completes a sign-in with the parameters that the browser returned: exchanges the code for
+    /// the identity that has signed in. The caller ensures that the attempt began in this browser,
+    /// and that no attempt is used twice.
+    ///
+    /// # Errors
+    /// [`SignInError`].
+    pub async fn finish(
         &self,
         attempt: &Attempt,
         answer: &Answer,
-        needs: &Needs,
-    ) -> Result<Identity, SignInError> {
+    ) -> Result<Principal, SignInError> {
         // Sign-ins queue for a permit, so that a burst is delayed instead of rejected.
         let Ok(Ok(_place)) = timeout(PERMIT_TIMEOUT, self.exchanges.acquire()).await else {
             return Err(SignInError::Busy);
@@ -131,8 +142,9 @@ impl Provider {
             nonce: &attempt.nonce,
             granted: &granted.scopes.unwrap_or_else(|| self.config.scopes.join(" ")),
         };
+        let needs = &*self.needs;
         let identity = id_token::verify(&granted.id_token, &self.issuer, &expected, needs).await?;
-        if needs.base(&identity) { Ok(identity) } else { Err(SignInError::Scopes) }
+        if needs.base(&identity) { Ok(Principal::new(identity)) } else { Err(SignInError::Scopes) }
     }
 
     async fn metadata(&self) -> Result<Arc<Metadata>, SignInError> {

@@ -14,7 +14,7 @@ use moka::Expiry;
 use moka::sync::Cache;
 use serde_json::Value;
 
-use parts::{Parts, TimeFault, TokenFault};
+use parts::{Parts, TokenFault};
 
 use crate::certificate::Certificate;
 use crate::claims;
@@ -165,16 +165,11 @@ impl Parts<'_> {
         let identity = claims::identity(&self.claims, &config.issuer, &config.claims, needs);
         let expires = match self.check_times(issuer) {
             Ok(expires) => expires,
-            Err(TimeFault::Over) => {
+            Err(TokenFault::Expired) => {
                 let who = identity.map(Principal::new);
                 return Err(RefusedCaller { why: AuthnError::Expired, who, token: None });
             }
-            Err(TimeFault::Early(claim)) => {
-                return Err(TokenFault::Early(claim).refuse(self.signed));
-            }
-            Err(TimeFault::Unreadable(claim)) => {
-                return Err(TokenFault::Claim(claim).refuse(self.signed));
-            }
+            Err(fault) => return Err(fault.refuse(self.signed)),
         };
         let Some(audiences) = audiences(self.claims.get("aud")) else {
             return Err(AuthnError::Audience.into());

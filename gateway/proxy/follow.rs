@@ -266,13 +266,13 @@ impl Reported {
             let known = self.0.insert(slug.clone(), (status.restarts, lists.version));
             if let Some((restarts, version)) = known {
                 if status.restarts > restarts {
-                    counters.restarts.add(1);
+                    counters.numbers.restarts.add(1);
                 }
                 if version > 0 && lists.version > version {
-                    counters.list_changes.add(1);
+                    counters.numbers.list_changes.add(1);
                 }
             }
-            counters.quarantined.set(catalog.quarantined(slug));
+            counters.numbers.quarantined.set(catalog.quarantined(slug));
             let tools = lists.items(ListKind::Tools).iter().map(|tool| &*tool.key);
             metrics.keep_tools(organisation, slug, tools);
         }

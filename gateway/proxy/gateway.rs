@@ -14,7 +14,7 @@ use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::sealed::Purpose;
 use lockgate_telemetry::audit::{ChangePlace, RecordError, Trail};
-use lockgate_telemetry::{Bounds, Ending, KeySet, Metrics, Network, OperationLabels, Tracer};
+use lockgate_telemetry::{Ending, KeySet, Metrics, Network, OperationLabels, Tracer};
 use lockgate_text::date;
 use lockgate_upstream::{BreakerState, ServerId, SingleClient, Upstream};
 use tokio::sync::broadcast::error::RecvError;
@@ -306,7 +306,7 @@ impl Gateway {
         let budget = self.budget();
         gauges.bytes_in_flight.set(budget.used());
         gauges.bytes_limit.set(budget.limit());
-        self.metrics.set_refused_for_memory(budget.refused());
+        gauges.refused_for_memory.set(budget.refused());
         let mut running = self.cpu_pool.limit().running();
         let mut waiting = self.cpu_pool.limit().waiting();
         let own = self.directory.own_servers();
@@ -314,16 +314,16 @@ impl Gateway {
             running += server.calls().running();
             waiting += server.calls().waiting();
             if let Some(stats) = server.stats() {
-                let open = !matches!(stats.breaker, BreakerState::Closed { .. });
-                let organisation = organisation_of(&*server);
-                self.metrics.server(organisation, server.slug()).set_load(&Bounds {
-                    running: stats.running,
-                    concurrency: stats.config.limits.concurrency,
-                    waiting: stats.waiting,
-                    queue: stats.config.limits.queue,
-                    timeout: stats.config.call_timeout,
-                    open,
-                });
+                let metrics = self.metrics.server(organisation_of(&*server), server.slug());
+                let load = metrics.load();
+                let limits = &stats.config.limits;
+                let is_paused = !matches!(stats.breaker, BreakerState::Closed { .. });
+                load.running.set(stats.running);
+                load.concurrency.set(limits.concurrency);
+                load.waiting.set(stats.waiting);
+                load.queue.set(limits.queue);
+                load.timeout.set(stats.config.call_timeout.as_secs());
+                load.is_paused.set(u64::from(is_paused));
             }
         }
         gauges.in_flight.set(running);

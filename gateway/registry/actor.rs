@@ -3,14 +3,8 @@
 use std::sync::Arc;
 
 use lockgate_admission::Role;
+use lockgate_store::{Agent, PrincipalKey};
 use serde::{Deserialize, Serialize};
-
-/// The issuer and subject of a principal: the key of everything stored for a caller.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct PrincipalKey {
-    pub issuer: String,
-    pub subject: String,
-}
 
 /// The caller, and the organisation of the operation.
 #[derive(Clone, Debug)]
@@ -24,9 +18,11 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// Returns whether the actor may see and change objects of this owner.
-    pub(crate) fn may_touch(&self, owner: &PrincipalKey) -> bool {
-        self.role != Role::User || self.principal == *owner
+    /// Returns whether the actor may see and change an agent.
+    pub(crate) fn may_touch(&self, agent: &Agent) -> bool {
+        let PrincipalKey { issuer, subject } = &self.principal;
+        let is_owner = *issuer == agent.owner_issuer && *subject == agent.owner_subject;
+        self.role != Role::User || is_owner
     }
 }
 

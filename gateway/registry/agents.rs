@@ -5,14 +5,14 @@
 use std::collections::BTreeMap;
 
 use lockgate_admission::Role;
-use lockgate_store::{AgentRecord, Change, is_integration};
+use lockgate_store::{Agent, Change, is_integration};
 use serde::{Deserialize, Serialize};
 
 use crate::actor::{Actor, ChangeOptions, Changed};
-use crate::change::{Digest, begin, check_version, find_integration, new_id, owner};
+use crate::change::{Digest, begin, check_version, find_integration, new_id};
 use crate::error::{InvalidField, RegistryError, Result};
 use crate::field;
-use crate::objects::{Agent, AgentPatch, Integration, NewAgent};
+use crate::objects::{AgentPatch, Integration, NewAgent};
 use crate::registry::Registry;
 
 /// Maximum number of agents per organisation.
@@ -35,9 +35,9 @@ impl Registry {
         options: &ChangeOptions,
     ) -> Result<Changed<Agent>> {
         let name = field::name(&new.name)?;
-        let digest = Digest::new("create agent").part(new.name.as_bytes());
+        let digest = Digest::new("create agent", &new.name);
         let mut pending = begin!(self, actor, options, digest, (None, None));
-        let (own, all) = pending.change.count_agents(owner(&actor.principal)).await?;
+        let (own, all) = pending.change.count_agents(&actor.principal).await?;
         if own >= AGENTS_PER_OWNER {
             let most = AGENTS_PER_OWNER;
             return Err(RegistryError::TooMany { what: "agents of one owner", most });
@@ -46,7 +46,7 @@ impl Registry {
             return Err(RegistryError::TooMany { what: "agents", most: MAX_AGENTS });
         }
         let now = pending.change.now();
-        let record = AgentRecord {
+        let record = Agent {
             id: new_id("agt_")?,
             organisation: actor.organisation.to_string(),
             name_key: field::name_key(&name),
@@ -61,7 +61,7 @@ impl Registry {
         };
         refuse_taken_name(&mut pending.change, &record).await?;
         pending.change.insert_agent(&record).await?;
-        let changed = Changed::new(None, Some(Agent::from_record(&record)));
+        let changed = Changed::new(None, Some(record));
         self.finish(pending, actor, options, changed).await
     }
 
@@ -74,8 +74,7 @@ impl Registry {
         patch: AgentPatch,
         options: &ChangeOptions,
     ) -> Result<Changed<Agent>> {
-        let digest = Digest::new("change agent").part(id.as_bytes());
-        let digest = digest.part(format!("{patch:?}").as_bytes());
+        let digest = Digest::new("change agent", &(id, &patch));
         let name = patch.name.as_deref().map(field::name).transpose()?;
         if patch.items.as_ref().is_some_and(|items| items.len() > MAX_ITEMS) {
             let message = format!("must not have more than {MAX_ITEMS} bytes as JSON");
@@ -84,7 +83,7 @@ impl Registry {
         let mut pending = begin!(self, actor, options, digest, (Some(id), None));
         let mut record = find_agent(&mut pending.change, actor, id).await?;
         check_version(options, record.version)?;
-        let before = Agent::from_record(&record);
+        let before = record.clone();
         if let Some(name) = name {
             record.name_key = field::name_key(&name);
             record.name = name;
@@ -95,7 +94,7 @@ impl Registry {
         record.updated_at = pending.change.now();
         refuse_taken_name(&mut pending.change, &record).await?;
         pending.change.update_agent(&record).await?;
-        let changed = Changed::new(Some(before), Some(Agent::from_record(&record)));
+        let changed = Changed::new(Some(before), Some(record));
         self.finish(pending, actor, options, changed).await
     }
 
@@ -106,12 +105,12 @@ impl Registry {
         id: &str,
         options: &ChangeOptions,
     ) -> Result<Changed<Agent>> {
-        let digest = Digest::new("delete agent").part(id.as_bytes());
+        let digest = Digest::new("delete agent", &id);
         let mut pending = begin!(self, actor, options, digest, (Some(id), None));
         let record = find_agent(&mut pending.change, actor, id).await?;
         check_version(options, record.version)?;
         pending.change.delete_agent(id).await?;
-        let changed = Changed::new(Some(Agent::from_record(&record)), None);
+        let changed = Changed::new(Some(record), None);
         self.finish(pending, actor, options, changed).await
     }
 
@@ -123,7 +122,7 @@ impl Registry {
         integration: &str,
         options: &ChangeOptions,
     ) -> Result<Changed<Assignment>> {
-        let digest = Digest::new("assign").part(agent.as_bytes()).part(integration.as_bytes());
+        let digest = Digest::new("assign", &(agent, integration));
         let wanted = (Some(agent), Some(integration));
         let mut pending = begin!(self, actor, options, digest, wanted);
         find_agent(&mut pending.change, actor, agent).await?;
@@ -156,9 +155,7 @@ impl Registry {
         wanted: AgentServerChange,
         options: &ChangeOptions,
     ) -> Result<Changed<AgentServer>> {
-        let mut digest = Digest::new("agent server").part(agent.as_bytes());
-        digest = digest.part(server.as_bytes());
-        digest = digest.part(format!("{:?}", (wanted.is_assigned, &wanted.tools)).as_bytes());
+        let digest = Digest::new("agent server", &(agent, server, &wanted));
         let mut pending = begin!(self, actor, options, digest, (Some(agent), None));
         let change = &mut pending.change;
         find_agent(change, actor, agent).await?;
@@ -214,7 +211,7 @@ impl Registry {
         integration: &str,
         options: &ChangeOptions,
     ) -> Result<Changed<Assignment>> {
-        let digest = Digest::new("unassign").part(agent.as_bytes()).part(integration.as_bytes());
+        let digest = Digest::new("unassign", &(agent, integration));
         let wanted = (Some(agent), Some(integration));
         let mut pending = begin!(self, actor, options, digest, wanted);
         find_agent(&mut pending.change, actor, agent).await?;
@@ -229,19 +226,14 @@ impl Registry {
 }
 
 /// Returns an agent that the actor may change. Another user's agent is reported as missing.
-pub(crate) async fn find_agent(
-    change: &mut Change<'_>,
-    actor: &Actor,
-    id: &str,
-) -> Result<AgentRecord> {
+pub(crate) async fn find_agent(change: &mut Change<'_>, actor: &Actor, id: &str) -> Result<Agent> {
     let found = change.find_agent(id).await?;
-    let found = found.filter(|record| actor.may_touch(&Agent::from_record(record).owner));
+    let found = found.filter(|record| actor.may_touch(record));
     found.ok_or(RegistryError::AgentNotFound)
 }
 
-async fn refuse_taken_name(change: &mut Change<'_>, record: &AgentRecord) -> Result<()> {
-    let own = Agent::from_record(record).owner;
-    if change.is_agent_name_taken(owner(&own), &record.name_key, &record.id).await? {
+async fn refuse_taken_name(change: &mut Change<'_>, record: &Agent) -> Result<()> {
+    if change.is_agent_name_taken(record).await? {
         return Err(RegistryError::NameTaken);
     }
     Ok(())

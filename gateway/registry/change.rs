@@ -1,18 +1,18 @@
 //! The frame of every change: a transaction with its idempotency key. At the end the outcome is
 //! stored, committed and published; a dry run is rolled back.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use lockgate_admission::{CallerId, Permit, Role};
-use lockgate_store::{Change, IntegrationRecord, Owner, Reservation, StoreError, Vault};
+use lockgate_store::{Change, IntegrationRecord, Reservation, Secret, StoreError, Vault};
 use lockgate_text::{hex, json};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::actor::{Actor, ChangeOptions, Changed, PrincipalKey};
+use crate::actor::{Actor, ChangeOptions, Changed};
 use crate::error::{RegistryError, Result};
 use crate::field;
-use crate::objects::{NewIntegration, Origin};
 use crate::registry::Registry;
 
 /// How long a change waits for its turn.
@@ -53,64 +53,42 @@ pub(crate) use begin;
 /// The ids of the agent and of the integration that a change requires.
 pub(crate) type RequiredRecords<'a> = (Option<&'a str>, Option<&'a str>);
 
-/// Digest of a change's parameters, each prefixed by its length. A secret yields a digest per key
-/// of the ring, the first key's before the others, so that a repeated change is still recognised
-/// after a key was added to the ring.
+/// Digest of a change's parameters. Secrets yield a digest per key of the ring, the first key's
+/// before the others, so that a repeated change is still recognised after a key was added to the
+/// ring.
 pub(crate) struct Digest(Vec<Vec<u8>>);
 
 impl Digest {
-    /// Starts a digest; `operation` names the kind of change.
-    pub(crate) fn new(operation: &str) -> Self {
-        Self(vec![Vec::new()]).part(operation.as_bytes())
+    /// Starts the digest of a change. `Debug` omits the secrets among the parameters.
+    pub(crate) fn new(operation: &str, parameters: &impl fmt::Debug) -> Self {
+        Self(vec![format!("{operation} {parameters:?}").into_bytes()])
     }
 
-    pub(crate) fn part(mut self, part: &[u8]) -> Self {
-        for parts in &mut self.0 {
-            append(parts, part);
+    /// Adds the secrets of a change.
+    pub(crate) fn secrets<'s>(
+        mut self,
+        secrets: impl IntoIterator<Item = &'s Secret>,
+        vault: &Vault,
+    ) -> Self {
+        for secret in secrets {
+            let digests = vault.digests(secret);
+            if let [parameters] = &*self.0 {
+                self.0 = vec![parameters.clone(); digests.len()];
+            }
+            for (text, digest) in self.0.iter_mut().zip(digests) {
+                text.extend(digest);
+            }
         }
         self
     }
 
-    pub(crate) fn text(self, text: Option<&str>) -> Self {
-        match text {
-            Some(text) => self.part(b"given").part(text.as_bytes()),
-            None => self.part(b"none"),
-        }
-    }
-
-    pub(crate) fn secret(self, secret: Option<&lockgate_store::Secret>, vault: &Vault) -> Self {
-        let Some(secret) = secret else { return self.part(b"none") };
-        let digests = vault.digests(secret);
-        let all = self.part(b"given").0.into_iter().flat_map(|parts| {
-            digests.iter().map(move |digest| {
-                let mut parts = parts.clone();
-                append(&mut parts, digest);
-                parts
-            })
+    fn finish(self, expected_version: Option<i64>) -> Vec<String> {
+        let finished = self.0.into_iter().map(|mut text| {
+            text.extend_from_slice(format!("{expected_version:?}").as_bytes());
+            lockgate_store::digest(&text)
         });
-        Self(all.collect())
+        finished.collect()
     }
-
-    /// Adds the parameters of an integration, except its credentials.
-    pub(crate) fn integration(self, new: &NewIntegration) -> Self {
-        let digest = self.text(new.name.as_deref()).text(new.slug.as_deref());
-        let digest = match &new.origin {
-            Origin::Custom { url, auth } => {
-                digest.part(url.as_bytes()).part(auth.method().as_bytes()).text(auth.header())
-            }
-            Origin::Predefined(entry) => digest.part(b"catalogue").part(entry.as_bytes()),
-        };
-        digest.part(format!("{:?}", new.enabled).as_bytes()).text(new.source.as_deref())
-    }
-
-    fn finish(self) -> Vec<String> {
-        self.0.iter().map(|parts| lockgate_store::digest(parts)).collect()
-    }
-}
-
-fn append(parts: &mut Vec<u8>, part: &[u8]) {
-    parts.extend_from_slice(&(part.len() as u64).to_be_bytes());
-    parts.extend_from_slice(part);
 }
 
 impl Registry {
@@ -135,13 +113,12 @@ impl Registry {
                 return Err(error.into());
             }
         };
-        let version = options.expected_version.map(|version| version.to_string());
-        let digests = digest.text(version.as_deref()).finish();
+        let digests = digest.finish(options.expected_version);
         let digest = digests.first().cloned().unwrap_or_default();
         let Some(key) = &options.idempotency_key else {
             return Ok(Begun::New(Pending { change, digest, turn }));
         };
-        let Some(kept) = change.find_outcome(owner(&actor.principal), key).await? else {
+        let Some(kept) = change.find_outcome(&actor.principal, key).await? else {
             return Ok(Begun::New(Pending { change, digest, turn }));
         };
         change.roll_back().await?;
@@ -248,7 +225,7 @@ impl Registry {
                 return Err(RegistryError::OutcomeTooLarge { most: MAX_OUTCOME });
             }
             let kept = Reservation { digest: pending.digest, outcome };
-            let keeping = pending.change.keep_outcome(owner(&actor.principal), key, &kept).await;
+            let keeping = pending.change.keep_outcome(&actor.principal, key, &kept).await;
             self.noting(keeping)?;
         }
         let Pending { change, turn, .. } = pending;
@@ -291,10 +268,6 @@ pub(crate) fn check_version(options: &ChangeOptions, current: i64) -> Result<()>
         Some(expected) if expected != current => Err(RegistryError::VersionMismatch { current }),
         _ => Ok(()),
     }
-}
-
-pub(crate) fn owner(principal: &PrincipalKey) -> Owner<'_> {
-    Owner { issuer: &principal.issuer, subject: &principal.subject }
 }
 
 /// Returns a new random id that cannot be guessed.

@@ -231,7 +231,7 @@ impl Registry {
 }
 
 async fn refuse_taken_name(change: &mut Change<'_>, record: &IntegrationRecord) -> Result<()> {
-    if change.is_integration_name_taken(&record.name_key, &record.id).await? {
+    if change.is_integration_name_taken(record).await? {
         return Err(RegistryError::NameTaken);
     }
     Ok(())

@@ -25,8 +25,8 @@ impl Registry {
     ) -> Result<Changed<Integration>> {
         let enabled = Some(new.enabled.unwrap_or(true));
         let new = NewIntegration { enabled, ..new };
-        let digest = Digest::new("create integration").integration(&new);
-        let digest = digest.secret(new.credentials.as_ref(), &self.vault);
+        let digest = Digest::new("create integration", &new);
+        let digest = digest.secrets(&new.credentials, &self.vault);
         let draft = self.draft(new)?;
         check_credentials(&draft.auth, draft.credentials.as_ref())?;
         let mut pending = begin!(self, actor, options, digest, (None, None));
@@ -42,7 +42,8 @@ impl Registry {
         patch: IntegrationPatch,
         options: &ChangeOptions,
     ) -> Result<Changed<Integration>> {
-        let digest = digest_patch(id, &patch, self);
+        let digest = Digest::new("patch integration", &(id, &patch));
+        let digest = digest.secrets(&patch.credentials, &self.vault);
         let patch = self.check_patch(patch)?;
         let mut pending = begin!(self, actor, options, digest, (None, Some(id)));
         let record = find_integration(&mut pending.change, id).await?;
@@ -70,7 +71,7 @@ impl Registry {
         id: &str,
         options: &ChangeOptions,
     ) -> Result<Changed<Integration>> {
-        let digest = Digest::new("delete integration").part(id.as_bytes());
+        let digest = Digest::new("delete integration", &id);
         let mut pending = begin!(self, actor, options, digest, (None, Some(id)));
         let record = find_integration(&mut pending.change, id).await?;
         check_version(options, record.version)?;
@@ -149,7 +150,7 @@ impl Registry {
         if let Some(mistake) = find_mistake(&id) {
             return Err(InvalidField::new("/id", mistake, "choose another name").into());
         }
-        let digest = Digest::new("create organisation");
+        let digest = Digest::new("create organisation", &());
         let pending = begin!(self, actor, options, digest, (None, None));
         if !pending.change.is_first() {
             return Err(RegistryError::OrganisationExists);
@@ -169,7 +170,7 @@ impl Registry {
         if find_mistake(&actor.organisation).is_some() {
             return Err(RegistryError::OrganisationNotFound);
         }
-        let digest = Digest::new("delete organisation");
+        let digest = Digest::new("delete organisation", &());
         let mut pending = begin!(self, actor, options, digest, (None, None));
         if pending.change.is_first() {
             return Err(RegistryError::OrganisationNotFound);
@@ -183,18 +184,5 @@ impl Registry {
         let empty = Organisation { id, created_at: now, integrations: 0, agents: 0 };
         let changed = Changed::new(Some(known.unwrap_or(empty)), None);
         self.finish(pending, actor, options, changed).await
-    }
-}
-
-fn digest_patch(id: &str, patch: &IntegrationPatch, registry: &Registry) -> Digest {
-    let digest = Digest::new("patch integration")
-        .part(id.as_bytes())
-        .text(patch.name.as_deref())
-        .text(patch.url.as_deref())
-        .secret(patch.credentials.as_ref(), &registry.vault)
-        .part(format!("{:?}", patch.enabled).as_bytes());
-    match &patch.auth {
-        Some(auth) => digest.part(auth.method().as_bytes()).text(auth.header()),
-        None => digest,
     }
 }

@@ -21,26 +21,26 @@ mod set;
 mod state;
 mod waiting;
 
-pub use actor::{Actor, ChangeOptions, Changed, PrincipalKey, Warning};
+pub use actor::{Actor, ChangeOptions, Changed, Warning};
 pub use agents::{AgentServer, AgentServerChange, Assignment};
 pub use error::{InvalidField, RegistryError};
 pub use list::{IntegrationQuery, MAX_PAGE, Page, PageQuery, Sort};
 pub use objects::{
-    Agent, AgentPatch, Auth, Catalogue, CatalogueEntry, Integration, IntegrationKind,
-    IntegrationPatch, NewAgent, NewIntegration, Origin,
+    AgentPatch, Auth, Catalogue, CatalogueEntry, Integration, IntegrationKind, IntegrationPatch,
+    NewAgent, NewIntegration, Origin,
 };
-pub use registry::{Registry, UrlCheck, UsageStanding};
+pub use registry::{DailyCalls, Registry, UrlCheck, UsageStanding};
 pub use set::IntegrationSet;
 pub use state::{
     AgentSnapshot, Credential, CredentialState, HiddenTools, IntegrationSnapshot, Organisation,
     OrganisationSnapshot,
 };
+pub use waiting::KEPT_DAYS;
 
 pub use lockgate_admission::Role;
 pub use lockgate_store::{
-    Config, DailyCalls, KEPT_DAYS, Keys, KnownLists, Resealed, STATE, Secret, StoreError,
-    StorePlace, USAGE_BUCKETS, UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow,
-    VaultError,
+    Agent, Config, Keys, KnownLists, PrincipalKey, Resealed, STATE, Secret, StoreError, StorePlace,
+    USAGE_BUCKETS, UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow, VaultError,
 };
 
 #[cfg(test)]

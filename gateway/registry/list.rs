@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use lockgate_store::Agent;
+
 use crate::actor::Actor;
 use crate::agents::AgentServer;
 use crate::error::{RegistryError, Result};
 use crate::field;
-use crate::objects::{Agent, Auth, Integration, IntegrationKind};
+use crate::objects::{Auth, Integration, IntegrationKind};
 use crate::registry::Registry;
 
 /// Maximum number of items per page.
@@ -86,7 +88,7 @@ impl Registry {
         let search = query.search.as_deref().map(field::name_key);
         let agents = state.snapshot.agents.iter().map(|known| &known.agent);
         let found = agents.filter(|agent| {
-            actor.may_touch(&agent.owner) && matches_search(search.as_deref(), &[&agent.name])
+            actor.may_touch(agent) && matches_search(search.as_deref(), &[&agent.name])
         });
         page(found.collect(), query, |one| (&one.name, &one.id, one.created_at, one.updated_at))
     }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use lockgate_admission::{Bounds, Charge, ConcurrencyLimit};
 use lockgate_store::{
-    Config, DailyCalls, FoundRecords, KEPT_DAYS, KnownLists, Reader, Store, StoreError,
-    UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow, Vault,
+    Config, DAY, FoundRecords, KnownLists, Reader, Store, StoreError, UsageCounts, UsageFilter,
+    UsageGroup, UsageKey, UsageRow, Vault,
 };
 use lockgate_text::date;
 use parking_lot::RwLock;
@@ -18,20 +18,19 @@ use url::Url;
 
 use crate::actor::Actor;
 use crate::error::{InvalidField, Result};
-use crate::objects::Catalogue;
+use crate::objects::{Catalogue, Integration};
 use crate::state::{Organisation, OrganisationSnapshot, OrganisationState};
-use crate::waiting::{WaitingLists, WaitingUsage};
+use crate::waiting::{KEPT_DAYS, WaitingLists, WaitingUsage};
 
 /// Interval at which the store is polled for changes by other gateways, besides any notifications.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Changes run sequentially in the store. A second permit would compete for SQLite's lock, which is
 /// not fair: a change could lose it to those of another organisation again and again.
 const TURNS: Bounds = Bounds { running: 1, waiting: 128 };
-/// Interval at which expired outcomes of idempotency keys are deleted.
+/// Interval at which expired rows are deleted from the store.
 const PURGE_INTERVAL: Duration = Duration::from_secs(60);
 /// Changes that a slow receiver may lag behind before it has to read all organisations again.
 const MAX_BUFFERED_CHANGES: usize = 1024;
-const SECONDS_PER_DAY: u64 = 86_400;
 
 /// Checks an address from a user before anything connects to it. The error is shown to the user.
 /// Each connection checks again, with the addresses that the name resolves to.
@@ -117,8 +116,8 @@ impl Registry {
             let _ = self.refresh().await;
             if purged.elapsed() >= PURGE_INTERVAL {
                 purged = Instant::now();
-                if let Err(error) = self.store.purge_outcomes().await {
-                    tracing::debug!(%error, "old answers are not deleted");
+                if let Err(error) = self.store.purge().await {
+                    tracing::debug!(%error, "expired rows are not deleted");
                 }
             }
         }
@@ -322,12 +321,7 @@ impl Registry {
         found.unwrap_or_default()
     }
 
-    /// Adds to the stored counts.
-    pub async fn add_calls(&self, counts: &[DailyCalls]) -> Result<(), StoreError> {
-        self.store.add_calls(counts, today()).await
-    }
-
-    /// Returns the counts of an integration for the last `days` days, including today. Days without
+    /// Returns the calls of an integration in the last `days` days, including today. Days without
     /// calls are omitted.
     pub async fn list_calls(
         &self,
@@ -335,10 +329,23 @@ impl Registry {
         integration: &str,
         days: i64,
     ) -> Result<Vec<DailyCalls>> {
-        self.integration(actor, integration)?;
-        let after = today() - days.clamp(1, KEPT_DAYS);
-        let of = (&*actor.organisation, integration);
-        Ok(self.noting(self.store.list_calls(of, after).await)?)
+        let Integration { organisation, slug, .. } = self.integration(actor, integration)?;
+        let today = i64::try_from(date::now()).unwrap_or(0) / DAY;
+        let server = format!("{organisation}/{slug}");
+        let filter = UsageFilter {
+            step: DAY,
+            from: (today + 1 - days.clamp(1, KEPT_DAYS)) * DAY,
+            organisation,
+            servers: [server.clone(), server],
+            ..UsageFilter::default()
+        };
+        let rows = self.sum_usage(UsageGroup::ServerTime, &filter).await?.into_iter();
+        let days = rows.map(|UsageRow { key, counts }| DailyCalls {
+            day: key.at / DAY,
+            calls: counts.calls,
+            failed: counts.failed,
+        });
+        Ok(days.collect())
     }
 
     /// Counts calls, denials and states that ended at `at`, and writes all counts that are not
@@ -407,7 +414,11 @@ pub struct UsageStanding {
     pub written: Option<i64>,
 }
 
-/// Returns the number of days since 1970, in UTC.
-fn today() -> i64 {
-    i64::try_from(date::now() / SECONDS_PER_DAY).unwrap_or(0)
+/// Calls of an integration on a day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DailyCalls {
+    /// Days since 1970, in UTC.
+    pub day: i64,
+    pub calls: i64,
+    pub failed: i64,
 }

@@ -57,7 +57,8 @@ impl Registry {
         if wanted.len() > MAX_INTEGRATIONS {
             return Err(RegistryError::TooMany { what: "integrations", most: MAX_INTEGRATIONS });
         }
-        let digest = self.digest_set(&wanted);
+        let secrets = wanted.iter().filter_map(|one| one.credentials.as_ref());
+        let digest = Digest::new("replace integrations", &wanted).secrets(secrets, &self.vault);
         let mut drafts = Vec::with_capacity(wanted.len());
         for (at, wanted) in wanted.into_iter().enumerate() {
             drafts.push(self.draft(wanted).map_err(|error| error.of_item(at))?);
@@ -129,22 +130,6 @@ impl Registry {
             return false;
         }
         matches!(open_sealed(record, &self.vault), Ok(stored) if stored == *given)
-    }
-
-    fn digest_set(&self, wanted: &[NewIntegration]) -> Digest {
-        let mut digest = Digest::new("replace integrations");
-        for one in wanted {
-            digest = digest.integration(one);
-            digest = match &one.credentials {
-                // Only the first key: with all keys the digests would grow exponentially.
-                Some(secret) => match self.vault.digests(secret).first() {
-                    Some(first) => digest.part(b"given").part(first),
-                    None => digest.part(b"given"),
-                },
-                None => digest.part(b"none"),
-            };
-        }
-        digest
     }
 }
 

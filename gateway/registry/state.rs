@@ -5,13 +5,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use lockgate_store::{Field, IntegrationRecord, OrganisationRecords, Secret, Vault, VaultError};
+use lockgate_store::{
+    Agent, Field, IntegrationRecord, OrganisationRecords, Secret, Vault, VaultError,
+};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::actor::Actor;
 use crate::error::{RegistryError, Result};
-use crate::objects::{Agent, Auth, Catalogue, Integration, find_entry};
+use crate::objects::{Auth, Catalogue, Integration, find_entry};
 
 /// An organisation as of a revision.
 #[derive(Debug, Default, PartialEq)]
@@ -64,7 +66,7 @@ impl OrganisationState {
     pub(crate) fn find_agent(&self, actor: &Actor, id: &str) -> Result<&AgentSnapshot> {
         let mut agents = self.snapshot.agents.iter();
         let found = agents.find(|known| known.agent.id == id);
-        let found = found.filter(|known| actor.may_touch(&known.agent.owner));
+        let found = found.filter(|known| actor.may_touch(&known.agent));
         found.map(|known| &**known).ok_or(RegistryError::AgentNotFound)
     }
 }
@@ -182,7 +184,7 @@ fn read_agents(records: &OrganisationRecords) -> Vec<Arc<AgentSnapshot>> {
     }
     let agents = records.agents.iter().map(|record| {
         Arc::new(AgentSnapshot {
-            agent: Agent::from_record(record),
+            agent: record.clone(),
             servers: assigned.remove(record.id.as_str()).unwrap_or_default(),
             hidden: hidden.remove(record.id.as_str()).unwrap_or_default(),
         })

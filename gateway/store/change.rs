@@ -39,10 +39,11 @@ const DROP_OLDEST: &str = "DELETE FROM outcomes WHERE organisation = $1 AND (iss
 const PURGE: &str = "DELETE FROM outcomes WHERE (organisation, issuer, subject, key) IN \
     (SELECT organisation, issuer, subject, key FROM outcomes WHERE expires_at <= $1 LIMIT $2)";
 
-#[derive(Clone, Copy, Debug)]
-pub struct Owner<'a> {
-    pub issuer: &'a str,
-    pub subject: &'a str,
+/// The issuer and subject of a principal: the key of everything stored for a caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrincipalKey {
+    pub issuer: String,
+    pub subject: String,
 }
 
 record! {
@@ -86,15 +87,15 @@ impl Store {
         .await
     }
 
-    /// Deletes expired outcomes in batches.
-    pub async fn purge_outcomes(&self) -> Result<()> {
+    /// Deletes expired outcomes, in batches, and expired records and grants of accounts.
+    pub async fn purge(&self) -> Result<()> {
         if !self.exists()? {
             return Ok(());
         }
         loop {
             let values = [now_ms().into(), MAX_PURGED.into()];
             if self.execute(PURGE, &values).await? < MAX_PURGED.unsigned_abs() {
-                return Ok(());
+                return self.purge_accounts().await;
             }
         }
     }
@@ -125,10 +126,10 @@ impl Change<'_> {
     /// Finds the outcome of this principal's change with this idempotency key.
     pub async fn find_outcome(
         &mut self,
-        owner: Owner<'_>,
+        owner: &PrincipalKey,
         key: &str,
     ) -> Result<Option<Reservation>> {
-        let Owner { issuer, subject } = owner;
+        let PrincipalKey { issuer, subject } = owner;
         let organisation = &self.organisation;
         let values =
             [organisation.into(), issuer.into(), subject.into(), key.into(), self.now.into()];
@@ -139,15 +140,15 @@ impl Change<'_> {
     /// Keeps the outcome of a change for a day. Drops the oldest outcomes above the maximum.
     pub async fn keep_outcome(
         &mut self,
-        owner: Owner<'_>,
+        owner: &PrincipalKey,
         key: &str,
         kept: &Reservation,
     ) -> Result<()> {
         let organisation = &self.organisation;
         let values = [
             organisation.into(),
-            owner.issuer.into(),
-            owner.subject.into(),
+            (&owner.issuer).into(),
+            (&owner.subject).into(),
             key.into(),
             (&kept.digest).into(),
             (&kept.outcome).into(),

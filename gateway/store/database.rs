@@ -122,15 +122,6 @@ impl Store {
         Ok(within(pool.query(sql, values)).await?.affected)
     }
 
-    /// As `rows`, but only the query has a time limit: opening the database may migrate it.
-    pub(crate) async fn rows_once_open(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>> {
-        if !self.exists()? {
-            return Ok(Vec::new());
-        }
-        let pool = self.pool().await?;
-        Ok(within(pool.query(sql, values)).await?.rows)
-    }
-
     /// Returns whether there is a database. The first change or counted call creates a SQLite file.
     ///
     /// # Errors

@@ -48,7 +48,6 @@ const FIND_DELETED: &str = "SELECT id FROM deleted_organisations WHERE id = $1 \
 const CHANGED: &str = "SELECT * FROM grants WHERE revision > $1 ORDER BY revision LIMIT $2";
 const SEALED: &str =
     "SELECT * FROM grants WHERE sealed IS NOT NULL AND id > $1 ORDER BY id LIMIT $2";
-const RESEAL: &str = "UPDATE grants SET sealed = $3 WHERE id = $1 AND revision = $2";
 const DELETE_ENDED: &str = "DELETE FROM grants WHERE sealed IS NULL AND updated_at < $1";
 
 const KEEP_RECORD: &str = "INSERT INTO account_records (id, owner, sealed, expires_at) \
@@ -58,7 +57,6 @@ const DROP_OLDEST: &str = "DELETE FROM account_records WHERE owner = $1 AND id N
     (SELECT id FROM account_records WHERE owner = $1 ORDER BY expires_at DESC, id LIMIT $2)";
 const FIND_RECORD: &str = "SELECT * FROM account_records WHERE id = $1 AND expires_at > $2";
 const LIST_RECORDS: &str = "SELECT * FROM account_records ORDER BY id";
-const RESEAL_RECORD: &str = "UPDATE account_records SET sealed = $3 WHERE id = $1 AND sealed = $2";
 const DROP_RECORD: &str = "DELETE FROM account_records WHERE id = $1";
 const DELETE_EXPIRED: &str = "DELETE FROM account_records WHERE expires_at <= $1";
 
@@ -122,11 +120,13 @@ impl GrantRecord {
         format!("{}:{issuer}{}:{subject}{server}", issuer.len(), subject.len())
     }
 
+    fn field<'a>(&'a self, place: &'a str) -> Field<'a> {
+        Field { organisation: &self.organisation, record: place, field: "grant" }
+    }
+
     /// Seals the tokens for this holder and server alone.
     pub fn seal(&mut self, vault: &Vault, tokens: &Secret) -> Result<(), VaultError> {
-        let record = self.place();
-        let field = Field { organisation: &self.organisation, record: &record, field: "grant" };
-        self.sealed = Some(vault.seal(&field, tokens)?);
+        self.sealed = Some(vault.seal(&self.field(&self.place()), tokens)?);
         Ok(())
     }
 
@@ -135,8 +135,8 @@ impl GrantRecord {
     /// # Errors
     /// [`VaultError`], if the row was altered or copied from another holder or server.
     pub fn open(&self, vault: &Vault) -> Result<Option<Secret>, VaultError> {
-        let record = self.place();
-        let field = Field { organisation: &self.organisation, record: &record, field: "grant" };
+        let place = self.place();
+        let field = self.field(&place);
         self.sealed.as_ref().map(|sealed| vault.open(&field, sealed)).transpose()
     }
 }
@@ -194,11 +194,14 @@ impl Store {
 
     /// Writes a grant and notifies other gateways. `over` is the revision that it replaces; `None`
     /// replaces any. Returns its revision, or `None` if the row has another revision, or if the
-    /// organisation of a new grant was deleted.
+    /// organisation of a new grant was deleted. A new grant at an integration requires its method
+    /// of authentication, `auth`: if the integration was deleted or its method has changed, the
+    /// grants of its members were ended, and another would remain unused.
     pub async fn write_grant(
         &self,
         record: &GrantRecord,
         over: Option<i64>,
+        auth: Option<&str>,
     ) -> Result<Option<i64>> {
         let pool = self.pool().await?;
         within(async {
@@ -210,39 +213,10 @@ impl Store {
                 transaction.list(LOCK_CHANGES, &[]).await?;
             }
             let revision: i64 = transaction.scalar(NEXT_REVISION, &[]).await?;
-            let organisation = (&record.organisation).into();
-            let is_deleted =
-                is_new && transaction.find(FIND_DELETED, &[organisation]).await?.is_some();
-            let written = if is_deleted {
-                0
-            } else {
-                write(&mut transaction, record, revision, over).await?
-            };
-            self.end_write(transaction, written, revision).await
-        })
-        .await
-    }
-
-    /// Writes the grant of a member at an integration with this method of authentication. Returns
-    /// `None` if the integration was deleted or its method has changed: the grants of its members
-    /// were ended, and another would remain unused.
-    pub async fn write_member_grant(
-        &self,
-        record: &GrantRecord,
-        auth: &str,
-    ) -> Result<Option<i64>> {
-        let pool = self.pool().await?;
-        within(async {
-            let mut transaction = pool.begin().await?;
-            let revision: i64 = transaction.scalar(NEXT_REVISION, &[]).await?;
-            let values = [(&record.organisation).into(), (&record.server).into(), auth.into()];
-            // The row stays until the commit. Writers of SQLite take turns anyway.
-            let lock = if transaction.is_postgres() { " FOR SHARE" } else { "" };
-            let found = transaction.list(&format!("{FIND_INTEGRATION}{lock}"), &values).await?;
-            let written = if found.is_empty() {
-                0
-            } else {
-                write(&mut transaction, record, revision, None).await?
+            let is_refused = is_new && !may_write(&mut transaction, record, auth).await?;
+            let written = match over {
+                _ if is_refused => 0,
+                over => write(&mut transaction, record, revision, over).await?,
             };
             self.end_write(transaction, written, revision).await
         })
@@ -328,16 +302,12 @@ impl Store {
     }
 
     /// Deletes expired records, and the rows of grants that ended a day ago.
-    pub async fn purge_accounts(&self) -> Result<()> {
-        if !self.exists()? {
-            return Ok(());
-        }
+    pub(crate) async fn purge_accounts(&self) -> Result<()> {
         self.execute(DELETE_EXPIRED, &[now_ms().into()]).await?;
         self.execute(DELETE_ENDED, &[(now_ms() - ENDED_AGE).into()]).await.map(drop)
     }
 
-    /// Seals all grants and records with the first key of the vault. Contents and revisions stay;
-    /// a grant that changes meanwhile is read again.
+    /// Seals all grants and records with the first key of the vault. Contents and revisions stay.
     pub async fn reseal_accounts(&self, vault: &Vault) -> Result<Resealed> {
         let mut done = Resealed::default();
         let mut after = String::new();
@@ -345,54 +315,58 @@ impl Store {
             let batch = self.grants(SEALED, &[(&after).into(), MAX_LISTED.into()]).await?;
             let Some(last) = batch.last() else { break };
             after.clone_from(&last.id);
-            for record in batch {
-                self.reseal_grant(vault, record, &mut done).await?;
+            for record in &batch {
+                let place = record.place();
+                let Some(sealed) = &record.sealed else { continue };
+                let row = ("grants", &*record.id, sealed);
+                self.reseal(vault, row, &record.field(&place), &mut done).await?;
             }
         }
         for row in self.rows(LIST_RECORDS, &[]).await? {
-            let record = AccountRecord::from_row(&row)?;
-            if vault.is_current(&record.sealed) {
-                done.current += 1;
-                continue;
-            }
-            let Ok(content) = record.open(vault) else {
-                done.unusable.push(record.id);
-                continue;
-            };
-            let new = vault.seal(&AccountRecord::field(&record.owner, &record.id), &content)?;
-            let values = [(&record.id).into(), (&record.sealed).into(), (&new).into()];
-            self.execute(RESEAL_RECORD, &values).await?;
-            done.resealed += 1;
+            let AccountRecord { id, owner, sealed, .. } = AccountRecord::from_row(&row)?;
+            let row = ("account_records", &*id, &sealed);
+            self.reseal(vault, row, &AccountRecord::field(&owner, &id), &mut done).await?;
         }
         Ok(done)
     }
 
-    async fn reseal_grant(
+    /// Seals a value with the first key. A value that was written meanwhile is left to the next
+    /// run.
+    async fn reseal(
         &self,
         vault: &Vault,
-        mut record: GrantRecord,
+        (table, id, sealed): (&str, &str, &Vec<u8>),
+        field: &Field<'_>,
         done: &mut Resealed,
     ) -> Result<()> {
-        loop {
-            let Some(sealed) = &record.sealed else { return Ok(()) };
-            if vault.is_current(sealed) {
-                done.current += 1;
-                return Ok(());
-            }
-            let Ok(Some(tokens)) = record.open(vault) else {
-                done.unusable.push(record.id);
-                return Ok(());
-            };
-            record.seal(vault, &tokens)?;
-            let values = [(&record.id).into(), record.revision.into(), (&record.sealed).into()];
-            if self.execute(RESEAL, &values).await? > 0 {
-                done.resealed += 1;
-                return Ok(());
-            }
-            let Some(newer) = self.find_grant(&record.id).await? else { return Ok(()) };
-            record = newer;
+        if vault.is_current(sealed) {
+            done.current += 1;
+            return Ok(());
         }
+        let Ok(content) = vault.open(field, sealed) else {
+            done.unusable.push(id.to_owned());
+            return Ok(());
+        };
+        let new = vault.seal(field, &content)?;
+        let sql = format!("UPDATE {table} SET sealed = $3 WHERE id = $1 AND sealed = $2");
+        self.execute(&sql, &[id.into(), sealed.into(), (&new).into()]).await?;
+        done.resealed += 1;
+        Ok(())
     }
+}
+
+/// Returns whether a new grant may be written.
+async fn may_write(
+    transaction: &mut Transaction,
+    record: &GrantRecord,
+    auth: Option<&str>,
+) -> Result<bool> {
+    let organisation = Value::from(&record.organisation);
+    let Some(auth) = auth else {
+        return Ok(transaction.find(FIND_DELETED, &[organisation]).await?.is_none());
+    };
+    let values = [organisation, (&record.server).into(), auth.into()];
+    Ok(transaction.find(FIND_INTEGRATION, &values).await?.is_some())
 }
 
 /// Inserts or replaces the row, and returns the number of changed rows.

@@ -58,7 +58,7 @@ impl Store {
         integration: &str,
     ) -> Result<Option<KnownLists>> {
         let values = [integration.into(), organisation.into()];
-        let found = self.rows_once_open(FIND, &values).await?;
+        let found = self.rows(FIND, &values).await?;
         found.first().map(KnownLists::from_row).transpose()
     }
 }

@@ -25,7 +25,7 @@ mod usage;
 mod value;
 mod vault;
 
-pub use change::{Change, Owner, Reservation, is_integration};
+pub use change::{Change, PrincipalKey, Reservation, is_integration};
 pub use config::{Config, Keys, StorePlace};
 pub use database::Store;
 pub use error::{MIN_KEY, StoreError, VaultError};
@@ -35,11 +35,10 @@ pub use known_lists::{KnownLists, MAX_LISTS};
 pub use maintain::{Inventory, Restored};
 pub use read::{Follower, FoundRecords, Reader};
 pub use usage::{
-    CALL, DailyCalls, KEPT_DAYS, STATE, USAGE_BUCKETS, UsageCounts, UsageFilter, UsageGroup,
-    UsageKey, UsageRow,
+    CALL, DAY, STATE, USAGE_BUCKETS, UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow,
 };
 pub use value::{
-    AgentRecord, AssignmentRecord, HiddenToolRecord, IntegrationRecord, OrganisationRecords,
+    Agent, AssignmentRecord, HiddenToolRecord, IntegrationRecord, OrganisationRecords,
 };
 pub use vault::{Field, Secret, Vault, digest};
 

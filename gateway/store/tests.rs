@@ -1,6 +1,5 @@
 //! Tests of the store's interface, with SQLite and a real PostgreSQL.
 
-mod daily_calls;
 mod files;
 mod gateways;
 mod grants;
@@ -21,10 +20,12 @@ use postgres::Postgres;
 
 use crate::connection::Connection;
 use crate::file::Access;
-use crate::value::{AgentRecord, IntegrationRecord, OrganisationRecords};
-use crate::{FoundRecords, Owner, Reader, Reservation, Store, StoreError, StorePlace};
+use crate::value::{Agent, IntegrationRecord, OrganisationRecords};
+use crate::{FoundRecords, PrincipalKey, Reader, Reservation, Store, StoreError, StorePlace};
 
-const OWNER: Owner<'_> = Owner { issuer: "key", subject: "ann" };
+fn owner(subject: &str) -> PrincipalKey {
+    PrincipalKey { issuer: "key".to_owned(), subject: subject.to_owned() }
+}
 
 impl Store {
     /// Returns the changes for a reader at this revision.
@@ -99,8 +100,8 @@ fn integration(organisation: &str, slug: &str) -> IntegrationRecord {
     }
 }
 
-fn agent(organisation: &str, name: &str) -> AgentRecord {
-    AgentRecord {
+fn agent(organisation: &str, name: &str) -> Agent {
+    Agent {
         id: format!("agt_{organisation}_{name}"),
         organisation: organisation.to_owned(),
         name: name.to_owned(),
@@ -248,16 +249,15 @@ async fn an_outcome_is_its_principals_alone() {
         let store = Store::new(place);
         let kept = Reservation { digest: "d".to_owned(), outcome: "{}".to_owned() };
         let mut change = store.begin("acme").await.unwrap();
-        assert_eq!(change.find_outcome(OWNER, "k1").await.unwrap(), None);
-        change.keep_outcome(OWNER, "k1", &kept).await.unwrap();
+        assert_eq!(change.find_outcome(&owner("ann"), "k1").await.unwrap(), None);
+        change.keep_outcome(&owner("ann"), "k1", &kept).await.unwrap();
         change.commit().await.unwrap();
         let mut change = store.begin("acme").await.unwrap();
-        assert_eq!(change.find_outcome(OWNER, "k1").await.unwrap(), Some(kept));
-        let other = Owner { subject: "bob", ..OWNER };
-        assert_eq!(change.find_outcome(other, "k1").await.unwrap(), None);
+        assert_eq!(change.find_outcome(&owner("ann"), "k1").await.unwrap(), Some(kept));
+        assert_eq!(change.find_outcome(&owner("bob"), "k1").await.unwrap(), None);
         drop(change);
         let mut change = store.begin("other").await.unwrap();
-        assert_eq!(change.find_outcome(OWNER, "k1").await.unwrap(), None);
+        assert_eq!(change.find_outcome(&owner("ann"), "k1").await.unwrap(), None);
     })
     .await;
 }

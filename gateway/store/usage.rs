@@ -1,16 +1,17 @@
-//! Calls by series and time step, and calls of integrations by day. Counting them is not a change:
-//! it takes no revision. Gateways add to each other's counts. Rows of series are deleted when they
-//! expire, days with their integration, or after [`KEPT_DAYS`].
+//! Calls by series and time step. Counting them is not a change: it takes no revision. Gateways add
+//! to each other's counts. Rows are deleted when they expire, days also with their integration.
 
 use std::fmt::Write;
 use std::sync::LazyLock;
 
 use crate::database::{Store, within_background};
 use crate::error::Result;
-use crate::value::{Record, Row, Value, from_rows, record};
+use crate::value::{Record, Row, Value, record};
 
 /// The number of buckets of durations.
 pub const USAGE_BUCKETS: usize = 36;
+/// The time step of rows that count the calls of integrations by day, in seconds.
+pub const DAY: i64 = 86_400;
 /// The kind of rows that count calls.
 pub const CALL: &str = "call";
 /// The kind of rows that count samples of a server's state. Other kinds are reasons of denials.
@@ -42,20 +43,6 @@ static ADD: LazyLock<String> = LazyLock::new(|| {
         ON CONFLICT ({key}) DO UPDATE SET {sums}"
     )
 });
-/// Number of days kept, including today.
-pub const KEPT_DAYS: i64 = 90;
-/// Skips an integration that is gone.
-const ADD_CALLS: &str = "INSERT INTO integration_calls (integration, day, calls, failed) \
-    SELECT id, CAST($3 AS BIGINT), CAST($4 AS BIGINT), CAST($5 AS BIGINT) FROM integrations \
-    WHERE organisation = $1 AND id = $2 \
-    ON CONFLICT (integration, day) DO UPDATE SET calls = integration_calls.calls + excluded.calls, \
-    failed = integration_calls.failed + excluded.failed";
-const DROP_OLD_CALLS: &str = "DELETE FROM integration_calls WHERE day <= $1";
-const LIST_CALLS: &str = "SELECT organisation, integration, day, calls, failed \
-    FROM integration_calls \
-    JOIN integrations ON integrations.id = integration_calls.integration \
-    WHERE integrations.id = $1 AND integrations.organisation = $2 AND day > $3 ORDER BY day";
-
 record! {
     /// The names of a series and its time step. In a group, names by which it does not group are
     /// empty.
@@ -298,46 +285,9 @@ impl Store {
         let [server, other] = &filter.servers;
         let texts = [&filter.organisation, server, other, &filter.issuer, &filter.subject];
         values.extend(texts.map(Value::from));
-        let rows = self.rows_once_open(&group.write_sql(), &values).await?;
+        let rows = self.rows(&group.write_sql(), &values).await?;
         let rows = rows.iter();
         let rows = rows.map(|row| UsageRow::from_row(row, filter.step, group.has_durations()));
         rows.collect::<Result<_, _>>().map(Some)
-    }
-
-    /// Adds counts, all or none, and drops counts that are too old on `today`.
-    pub async fn add_calls(&self, all: &[DailyCalls], today: i64) -> Result<()> {
-        let pool = self.pool().await?;
-        within_background(async {
-            let mut transaction = pool.begin().await?;
-            for counted in all {
-                transaction.execute(ADD_CALLS, &counted.to_values()).await?;
-            }
-            transaction.execute(DROP_OLD_CALLS, &[(today - KEPT_DAYS).into()]).await?;
-            transaction.commit().await
-        })
-        .await
-    }
-
-    /// Returns the days after `day` on which an integration was called, in order.
-    pub async fn list_calls(
-        &self,
-        (organisation, integration): (&str, &str),
-        day: i64,
-    ) -> Result<Vec<DailyCalls>> {
-        let values = [integration.into(), organisation.into(), day.into()];
-        from_rows(&self.rows_once_open(LIST_CALLS, &values).await?)
-    }
-}
-
-record! {
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct DailyCalls {
-        pub organisation: String,
-        /// The id of the integration.
-        pub integration: String,
-        /// Days since 1970, in UTC.
-        pub day: i64,
-        pub calls: i64,
-        pub failed: i64,
     }
 }

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Result, StoreError};
 
 /// A parameter, or the value of a column.
@@ -171,22 +173,29 @@ record! {
 }
 
 record! {
-    /// A row of `agents`.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct AgentRecord {
+    /// An agent of an organisation: a row of `agents`.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Agent {
+        /// `agt_` and 32 random hexadecimal digits.
         pub id: String,
         pub organisation: String,
+        /// For people; unique among the agents of its owner, ignoring case.
         pub name: String,
         /// The form of the name for comparison.
         pub name_key: String,
+        /// The creator; administrators may change the agent too.
         pub owner_issuer: String,
         pub owner_subject: String,
-        /// The form of its list of tools; empty for the operator's setting.
+        /// The form of its list of tools, `full`, `search` or `auto`; empty for the operator's
+        /// setting.
         pub tools: String,
         /// The chosen items as JSON; empty for all items of its servers.
         pub items: String,
+        /// Starts at 1; incremented by every change except assignments.
         pub version: i64,
+        /// Milliseconds since 1970.
         pub created_at: i64,
+        /// Milliseconds since 1970.
         pub updated_at: i64,
     }
 }
@@ -221,7 +230,7 @@ pub struct OrganisationRecords {
     pub revision: i64,
     pub created_at: i64,
     pub integrations: Vec<IntegrationRecord>,
-    pub agents: Vec<AgentRecord>,
+    pub agents: Vec<Agent>,
     pub assignments: Vec<AssignmentRecord>,
     pub hidden_tools: Vec<HiddenToolRecord>,
     /// Ids of unreadable rows, which are left out.

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use opentelemetry::KeyValue;
@@ -20,6 +20,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::Export;
+use crate::counters::Number;
 
 /// Capacity of the queue; further items are lost.
 pub(crate) const QUEUE_CAPACITY: usize = 2048;
@@ -67,7 +68,7 @@ pub(crate) struct Waiting<T> {
 
 #[derive(Debug, Default)]
 struct BatchState {
-    lost: Arc<AtomicU64>,
+    lost: Arc<Number>,
     /// A flush is pending, so failed batches are not retried.
     is_flushing: AtomicBool,
     /// Ends the pause before the next retry.
@@ -82,7 +83,7 @@ enum Message<T> {
 }
 
 /// Creates a queue that counts lost items in `lost`.
-pub(crate) fn queue<T>(lost: Arc<AtomicU64>) -> (Queue<T>, Waiting<T>) {
+pub(crate) fn queue<T>(lost: Arc<Number>) -> (Queue<T>, Waiting<T>) {
     let (places, queued) = mpsc::channel(QUEUE_CAPACITY);
     let state = Arc::new(BatchState { lost, ..BatchState::default() });
     (Queue { places, state: Arc::clone(&state) }, Waiting { queued, state, is_failing: false })
@@ -93,7 +94,7 @@ impl<T> Queue<T> {
     pub(crate) fn put(&self, make: impl FnOnce() -> T) {
         match self.places.try_reserve() {
             Ok(place) => place.send(Message::Item(make())),
-            Err(_) => _ = self.state.lost.fetch_add(1, Relaxed),
+            Err(_) => self.state.lost.add(1),
         }
     }
 
@@ -111,7 +112,7 @@ impl<T> Queue<T> {
         let _ = timeout(SHUTDOWN_TIMEOUT, flushed).await;
     }
 
-    pub(crate) fn lost(&self) -> &Arc<AtomicU64> {
+    pub(crate) fn lost(&self) -> &Arc<Number> {
         &self.state.lost
     }
 }
@@ -166,7 +167,7 @@ impl<T: Item> Waiting<T> {
             let wait = match wait {
                 Some(wait) if !self.state.is_flushing.load(Relaxed) => wait.clamp(pause, MAX_PAUSE),
                 _ => {
-                    self.state.lost.fetch_add(count, Relaxed);
+                    self.state.lost.add(count);
                     return;
                 }
             };
@@ -177,7 +178,7 @@ impl<T: Item> Waiting<T> {
             pause = MAX_PAUSE.min(pause * 2);
         }
         if std::mem::take(&mut self.is_failing) {
-            tracing::info!(lost = self.state.lost.load(Relaxed), "{}", T::RESUMED);
+            tracing::info!(lost = self.state.lost.get(), "{}", T::RESUMED);
         }
     }
 }

@@ -2,9 +2,9 @@
 //! takes no lock, and allocates only for a new set of labels.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
@@ -140,27 +140,10 @@ pub struct ServerMetrics {
     failures: [AtomicU64; FailureType::ALL.len()],
     made: Made,
     state: AtomicU8,
-    /// Restarts and reconnections of the server, and changes in its lists.
-    pub restarts: Number,
-    pub list_changes: Number,
-    /// Tools that are neither listed nor callable until approved.
-    pub quarantined: Number,
-    bounds: Mutex<Option<Bounds>>,
+    pub numbers: ServerNumbers,
+    /// Unset for servers without limits of their own.
+    pub(crate) load: OnceLock<ServerLoad>,
     recent: Mutex<RecentSteps>,
-}
-
-/// The load of a server, with its limits.
-#[derive(Clone, Debug)]
-pub struct Bounds {
-    /// Running calls, and their limit.
-    pub running: usize,
-    pub concurrency: usize,
-    /// Queued calls, and their limit.
-    pub waiting: usize,
-    pub queue: usize,
-    pub timeout: Duration,
-    /// The breaker is open or half-open.
-    pub open: bool,
 }
 
 impl ServerMetrics {
@@ -219,13 +202,9 @@ impl ServerMetrics {
         self.state.load(Relaxed) == state as u8
     }
 
-    /// Sets the exported load.
-    pub fn set_load(&self, bounds: &Bounds) {
-        *self.bounds.lock() = Some(bounds.clone());
-    }
-
-    pub(crate) fn bounds(&self) -> Option<Bounds> {
-        self.bounds.lock().clone()
+    /// Returns the load, which is exported from now on.
+    pub fn load(&self) -> &ServerLoad {
+        self.load.get_or_init(ServerLoad::default)
     }
 }
 
@@ -238,12 +217,93 @@ impl Number {
         self.0.fetch_add(many, Relaxed);
     }
 
-    pub fn set(&self, value: usize) {
-        self.0.store(value as u64, Relaxed);
+    pub fn set(&self, value: impl TryInto<u64>) {
+        self.0.store(value.try_into().unwrap_or(u64::MAX), Relaxed);
     }
 
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
+    }
+}
+
+/// Name and help of a family.
+pub(crate) type Named = (&'static str, &'static str);
+
+/// Declares numbers with their exported names. The documentation of each is its help.
+macro_rules! numbers {
+    ($(#[$meta:meta])* pub struct $numbers:ident {
+        $($(#[doc = $help:literal])+ $field:ident = $name:literal,)+
+    }) => {
+        $(#[$meta])*
+        #[derive(Debug, Default)]
+        pub struct $numbers { $($(#[doc = $help])+ pub $field: Number,)+ }
+
+        impl $numbers {
+            /// Returns the values with their names.
+            pub(crate) fn read(&self) -> Vec<(Named, u64)> {
+                vec![$((($name, concat!($($help),+).trim_ascii_start()), self.$field.get()),)+]
+            }
+        }
+    };
+}
+
+numbers! {
+    /// Numbers of the gateway that are counted elsewhere.
+    pub struct Gauges {
+        /// Open legacy sessions
+        sessions = "lockgate_sessions",
+        /// Calls waiting for an answer from their client
+        parked = "lockgate_parked_calls",
+        /// Calls waiting for an approval or an answer from a person
+        approvals = "lockgate_approvals_waiting",
+        /// Open event streams to clients
+        streams = "lockgate_streams",
+        /// Requests in progress
+        in_flight = "lockgate_requests_in_flight",
+        /// Requests waiting for a free slot
+        queued = "lockgate_requests_queued",
+        /// Bytes of messages in memory
+        bytes_in_flight = "lockgate_bytes_in_flight",
+        /// Limit on bytes of messages in memory
+        bytes_limit = "lockgate_bytes_in_flight_limit",
+        /// Messages refused or dropped for lack of memory
+        refused_for_memory = "lockgate_messages_refused_for_memory_total",
+        /// 1 while the store of shared rates cannot be reached
+        shared_rates_away = "lockgate_shared_rates_away",
+        /// 1 while the files match the configuration in force, 0 while they have errors
+        is_reloaded = "lockgate_config_last_reload_successful",
+        /// Time at which the configuration in force was read, in Unix seconds
+        reloaded_at = "lockgate_config_last_reload_success_timestamp_seconds",
+    }
+}
+
+numbers! {
+    /// Numbers of a server.
+    pub struct ServerNumbers {
+        /// Tools hidden until they are approved (`lockgate pins`)
+        quarantined = "lockgate_server_tools_quarantined",
+        /// Restarts and reconnections of a server
+        restarts = "lockgate_server_restarts_total",
+        /// Changes of a server's lists, found when they were read again
+        list_changes = "lockgate_server_list_changes_total",
+    }
+}
+
+numbers! {
+    /// The load of a server, with its limits.
+    pub struct ServerLoad {
+        /// Calls in progress at a server
+        running = "lockgate_server_calls_running",
+        /// Limit on concurrent calls at a server (concurrency)
+        concurrency = "lockgate_server_calls_limit",
+        /// Calls waiting for a free slot at a server
+        waiting = "lockgate_server_calls_waiting",
+        /// Limit on calls waiting at a server (queue)
+        queue = "lockgate_server_calls_queue",
+        /// Timeout of a call to a server
+        timeout = "lockgate_server_timeout_seconds",
+        /// 1 while calls to a server are paused because it keeps failing
+        is_paused = "lockgate_server_breaker_open",
     }
 }
 

@@ -25,7 +25,7 @@ use lockgate_text::settings;
 
 pub use batches::{ExportError, Way};
 pub use counters::{
-    Bounds, Number, RECENT_STEP, RECENT_STEPS, RecentCalls, ServerFigures, ServerMetrics,
+    Gauges, Number, RECENT_STEP, RECENT_STEPS, RecentCalls, ServerFigures, ServerMetrics,
     ToolFigures, ToolMetrics,
 };
 pub use histogram::{DURATION_BUCKETS, DurationCounts, estimate_percentile, find_bucket};
@@ -34,7 +34,7 @@ pub use labels::{
     ServerState, Unknown,
 };
 pub use log::{Guard, LogError, init};
-pub use metrics::{Gauges, KeySet, Metrics};
+pub use metrics::{KeySet, Metrics};
 pub use operation::{CallTrace, Note, OperationSpan, TOOL_ERROR, Target, Tracer};
 pub use trace::{TraceContext, TraceParent};
 

@@ -2,8 +2,8 @@
 //! in catalog merges; counting with the returned handles takes none.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -13,7 +13,9 @@ use prometheus::proto::LabelPair;
 
 use crate::Config;
 use crate::audit::AuditCounters;
-use crate::counters::{Made, Number, RecentCalls, ServerFigures, ServerMetrics, ToolMetrics};
+use crate::counters::{
+    Gauges, Made, Number, RecentCalls, ServerFigures, ServerMetrics, ToolMetrics,
+};
 use crate::labels::{
     Denial, Durations, Notification, OTHER, OperationLabels, Rejection, Unknown, pair,
 };
@@ -50,9 +52,6 @@ pub(crate) struct Numbers {
     pub(crate) statuses: Vec<AtomicU64>,
     /// Failed and successful reloads of the configuration.
     pub(crate) reloads: [AtomicU64; 2],
-    pub(crate) has_failed_reload: AtomicBool,
-    /// Time of the last successful reload, in Unix seconds.
-    pub(crate) last_reload: AtomicU64,
     pub(crate) key_sets: Mutex<Vec<KeySet>>,
     /// Names of certificates, and their expiry in Unix seconds.
     pub(crate) certificates: Mutex<Vec<(&'static str, i64)>>,
@@ -63,28 +62,13 @@ pub(crate) struct Numbers {
     /// Failed and successful requests for embeddings.
     pub(crate) embeddings: [AtomicU64; 2],
     pub(crate) notifications: [AtomicU64; Notification::ALL.len()],
-    pub(crate) refused_for_memory: AtomicU64,
     pub(crate) rejections: [AtomicU64; Rejection::ALL.len()],
-    pub(crate) lost_spans: Arc<AtomicU64>,
+    pub(crate) lost_spans: Arc<Number>,
     /// Unset if no lines are exported.
-    pub(crate) lost_logs: OnceLock<Arc<AtomicU64>>,
+    pub(crate) lost_logs: OnceLock<Arc<Number>>,
     pub(crate) audit: Arc<AuditCounters>,
     /// Bound on the tools of the operator's servers, and on those of organisations.
     tools: usize,
-}
-
-/// Numbers that can decrease, described where they are read.
-#[derive(Debug, Default)]
-pub struct Gauges {
-    pub sessions: Number,
-    pub streams: Number,
-    pub parked: Number,
-    pub approvals: Number,
-    pub in_flight: Number,
-    pub queued: Number,
-    pub bytes_in_flight: Number,
-    pub bytes_limit: Number,
-    pub shared_rates_away: Number,
 }
 
 /// The current keys of one token issuer.
@@ -104,7 +88,8 @@ impl Metrics {
         let statuses = (0..STATUS_COUNT).map(|_| AtomicU64::new(0)).collect();
         let numbers = Numbers { tools: config.export.tools, statuses, ..Numbers::default() };
         // The process starts with a valid configuration.
-        numbers.last_reload.store(now(), Relaxed);
+        numbers.gauges.is_reloaded.set(1);
+        numbers.gauges.reloaded_at.set(now());
         Self(Arc::new(numbers))
     }
 
@@ -187,14 +172,9 @@ impl Metrics {
         self.0.servers.lock().by_label.remove(&ServerLabel::new(organisation, slug));
     }
 
-    /// Returns the numbers that can decrease.
+    /// Returns the numbers that are counted elsewhere.
     pub fn gauges(&self) -> &Gauges {
         &self.0.gauges
-    }
-
-    /// Sets the number of messages refused so far for lack of memory.
-    pub fn set_refused_for_memory(&self, count: u64) {
-        self.0.refused_for_memory.store(count, Relaxed);
     }
 
     /// Returns the counters of the audit trail.
@@ -245,9 +225,9 @@ impl Metrics {
     /// Counts a changed configuration, by whether it took effect.
     pub fn reloaded(&self, is_success: bool) {
         self.0.reloads[usize::from(is_success)].fetch_add(1, Relaxed);
-        self.0.has_failed_reload.store(!is_success, Relaxed);
+        self.0.gauges.is_reloaded.set(u64::from(is_success));
         if is_success {
-            self.0.last_reload.store(now(), Relaxed);
+            self.0.gauges.reloaded_at.set(now());
         }
     }
 

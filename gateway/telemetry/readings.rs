@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::UNIX_EPOCH;
@@ -11,126 +10,9 @@ use std::time::UNIX_EPOCH;
 use prometheus::TextEncoder;
 use prometheus::proto::{Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 
-use crate::audit::ForwardCounters;
-use crate::counters::{Bounds, ServerMetrics, ToolMetrics};
+use crate::counters::{Named, ServerLoad, ServerMetrics, ToolMetrics};
 use crate::labels::{Denial, Notification, OTHER, Outcome, Rejection, ServerState, Unknown, pair};
 use crate::metrics::{FIRST_STATUS, Metrics, Numbers};
-
-/// Name and help of a family.
-type Named = (&'static str, &'static str);
-/// Name and help of a family, and the function that reads its value.
-type Reading<T> = (&'static str, &'static str, fn(&T) -> u64);
-
-const COUNTS: [Reading<Numbers>; 17] = [
-    ("lockgate_sessions", "Open legacy sessions", |all| all.gauges.sessions.get()),
-    ("lockgate_parked_calls", "Calls waiting for an answer from their client", |all| {
-        all.gauges.parked.get()
-    }),
-    (
-        "lockgate_approvals_waiting",
-        "Calls waiting for an approval or an answer from a person",
-        |all| all.gauges.approvals.get(),
-    ),
-    ("lockgate_streams", "Open event streams to clients", |all| all.gauges.streams.get()),
-    ("lockgate_requests_in_flight", "Requests in progress", |all| all.gauges.in_flight.get()),
-    ("lockgate_requests_queued", "Requests waiting for a free slot", |all| all.gauges.queued.get()),
-    ("lockgate_bytes_in_flight", "Bytes of messages in memory", |all| {
-        all.gauges.bytes_in_flight.get()
-    }),
-    ("lockgate_bytes_in_flight_limit", "Limit on bytes of messages in memory", |all| {
-        all.gauges.bytes_limit.get()
-    }),
-    ("lockgate_shared_rates_away", "1 while the store of shared rates cannot be reached", |all| {
-        all.gauges.shared_rates_away.get()
-    }),
-    (
-        "lockgate_messages_refused_for_memory_total",
-        "Messages refused or dropped for lack of memory",
-        |all| all.refused_for_memory.load(Relaxed),
-    ),
-    ("lockgate_spans_lost_total", "Spans that were not exported", |all| {
-        all.lost_spans.load(Relaxed)
-    }),
-    ("lockgate_logs_lost_total", "Log lines that were not exported", |all| {
-        all.lost_logs.get().map_or(0, |lost| lost.load(Relaxed))
-    }),
-    ("lockgate_audit_records_total", "Records written to the audit trail", |all| {
-        all.audit.written.get()
-    }),
-    ("lockgate_audit_lost_total", "Records missing in the audit trail", |all| {
-        all.audit.dropped.get()
-    }),
-    ("lockgate_audit_failing", "1 while the audit trail cannot be written", |all| {
-        all.audit.failing.load(Relaxed).into()
-    }),
-    (
-        "lockgate_config_last_reload_successful",
-        "1 while the files match the configuration in force, 0 while they have errors",
-        |all| (!all.has_failed_reload.load(Relaxed)).into(),
-    ),
-    (
-        "lockgate_config_last_reload_success_timestamp_seconds",
-        "Time at which the configuration in force was read, in Unix seconds",
-        |all| all.last_reload.load(Relaxed),
-    ),
-];
-
-const SERVER_COUNTS: [Reading<ServerMetrics>; 3] = [
-    (
-        "lockgate_server_tools_quarantined",
-        "Tools hidden until they are approved (`lockgate pins`)",
-        |server| server.quarantined.get(),
-    ),
-    ("lockgate_server_restarts_total", "Restarts and reconnections of a server", |server| {
-        server.restarts.get()
-    }),
-    (
-        "lockgate_server_list_changes_total",
-        "Changes of a server's lists, found when they were read again",
-        |server| server.list_changes.get(),
-    ),
-];
-
-const BOUNDS: [Reading<Bounds>; 6] = [
-    ("lockgate_server_calls_running", "Calls in progress at a server", |b| b.running as u64),
-    ("lockgate_server_calls_limit", "Limit on concurrent calls at a server (concurrency)", |b| {
-        b.concurrency as u64
-    }),
-    ("lockgate_server_calls_waiting", "Calls waiting for a free slot at a server", |b| {
-        b.waiting as u64
-    }),
-    ("lockgate_server_calls_queue", "Limit on calls waiting at a server (queue)", |b| {
-        b.queue as u64
-    }),
-    ("lockgate_server_timeout_seconds", "Timeout of a call to a server", |b| b.timeout.as_secs()),
-    (
-        "lockgate_server_breaker_open",
-        "1 while calls to a server are paused because it keeps failing",
-        |b| b.open.into(),
-    ),
-];
-
-/// Readings of a receiver of the audit trail besides its file, and the trail's last record.
-const FORWARDS: [Reading<(Arc<ForwardCounters>, u64)>; 4] = [
-    ("lockgate_audit_forwarded_total", "Audit records accepted by a receiver", |(to, _)| {
-        to.taken.get()
-    }),
-    (
-        "lockgate_audit_forward_behind",
-        "Audit records waiting to be sent to a receiver",
-        |(to, last)| to.behind(*last),
-    ),
-    (
-        "lockgate_audit_forward_lost_total",
-        "Audit records removed by rotation before a receiver accepted them",
-        |(to, _)| to.lost.get(),
-    ),
-    (
-        "lockgate_audit_forward_failing",
-        "1 while a receiver of the audit trail does not accept records",
-        |(to, _)| to.failing.load(Relaxed).into(),
-    ),
-];
 
 const SERVED: Named =
     ("mcp_server_operation_duration_seconds", "Duration of client requests, as seen by clients");
@@ -145,8 +27,9 @@ impl Metrics {
     pub fn render(&self) -> String {
         let numbers = &*self.0;
         let mut families = Families::default();
-        families.read_all(numbers, &COUNTS, &[]);
+        families.read_all(numbers.gauges.read(), &[]);
         families.read_events(numbers);
+        families.read_exports(numbers);
         families.read_lists(numbers);
         families.read_process(numbers);
         for (label, entry) in &numbers.servers.lock().by_label {
@@ -223,9 +106,9 @@ impl Families {
         family.mut_metric().push(metric);
     }
 
-    fn read_all<T>(&mut self, from: &T, readings: &[Reading<T>], labels: &[LabelPair]) {
-        for (name, help, read) in readings {
-            self.add((name, help), labels.to_vec(), read(from) as f64);
+    fn read_all(&mut self, numbers: impl IntoIterator<Item = (Named, u64)>, labels: &[LabelPair]) {
+        for (family, value) in numbers {
+            self.add(family, labels.to_vec(), value as f64);
         }
     }
 
@@ -284,12 +167,46 @@ impl Families {
         }
     }
 
-    /// Reads the receivers of the audit trail besides its file, the key sets and certificates.
-    fn read_lists(&mut self, numbers: &Numbers) {
-        let last = numbers.audit.last();
-        for (to, counters) in &*numbers.audit.forwards.lock() {
-            self.read_all(&(Arc::clone(counters), last), &FORWARDS, &[pair("to", to)]);
+    /// Reads the audit trail, with its receivers besides its file, and other exports.
+    fn read_exports(&mut self, numbers: &Numbers) {
+        let lost_logs = numbers.lost_logs.get().map_or(0, |lost| lost.get());
+        let audit = &numbers.audit;
+        let lost = "Records missing in the audit trail";
+        let failing = "1 while the audit trail cannot be written";
+        let own = [
+            (
+                ("lockgate_spans_lost_total", "Spans that were not exported"),
+                numbers.lost_spans.get(),
+            ),
+            (("lockgate_logs_lost_total", "Log lines that were not exported"), lost_logs),
+            (
+                ("lockgate_audit_records_total", "Records written to the audit trail"),
+                audit.written.get(),
+            ),
+            (("lockgate_audit_lost_total", lost), audit.dropped.get()),
+            (("lockgate_audit_failing", failing), audit.failing.load(Relaxed).into()),
+        ];
+        self.read_all(own, &[]);
+        let taken = "Audit records accepted by a receiver";
+        let behind = "Audit records waiting to be sent to a receiver";
+        let lost = "Audit records removed by rotation before a receiver accepted them";
+        let failing = "1 while a receiver of the audit trail does not accept records";
+        for (to, counters) in &*audit.forwards.lock() {
+            let of_receiver = [
+                (("lockgate_audit_forwarded_total", taken), counters.taken.get()),
+                (("lockgate_audit_forward_behind", behind), counters.behind(audit.last())),
+                (("lockgate_audit_forward_lost_total", lost), counters.lost.get()),
+                (
+                    ("lockgate_audit_forward_failing", failing),
+                    counters.failing.load(Relaxed).into(),
+                ),
+            ];
+            self.read_all(of_receiver, &[pair("to", to)]);
         }
+    }
+
+    /// Reads the key sets and certificates.
+    fn read_lists(&mut self, numbers: &Numbers) {
         for set in &*numbers.key_sets.lock() {
             let labels = vec![pair("issuer", &set.issuer)];
             let help = "Usable keys of a token issuer; 0 means that its tokens are refused";
@@ -320,10 +237,8 @@ impl Families {
     }
 
     fn read_server(&mut self, server: &ServerMetrics, labels: &[LabelPair]) {
-        self.read_all(server, &SERVER_COUNTS, labels);
-        if let Some(bounds) = server.bounds() {
-            self.read_all(&bounds, &BOUNDS, labels);
-        }
+        self.read_all(server.numbers.read(), labels);
+        self.read_all(server.load.get().into_iter().flat_map(ServerLoad::read), labels);
         let states = ("lockgate_server_state", "1 for the current state of a server");
         for state in ServerState::ALL {
             let word = state.as_str().replace('-', "_");

@@ -236,11 +236,8 @@ impl Account {
             let about = About { failure: Some(failure.to_string()), ..About::default() };
             describe_in(&mut record, &about, AccountState::NeedsConnect);
         }
-        let written = match self.server.integration_auth() {
-            Some(auth) if over.is_none() => storage.store.write_member_grant(&record, auth).await?,
-            _ => storage.store.write_grant(&record, over).await?,
-        };
-        let Some(revision) = written else {
+        let auth = self.server.integration_auth();
+        let Some(revision) = storage.store.write_grant(&record, over, auth).await? else {
             self.reload().await?;
             return Ok(false);
         };

@@ -58,7 +58,6 @@ impl Account {
 
     /// Returns the scopes that the next authorization has to include: those granted and those that
     /// the server required.
-    #[must_use]
     pub fn needed_scopes(&self) -> Vec<String> {
         let mut scopes = match &*self.grant.load() {
             Some(grant) => grant.scopes.clone(),
@@ -99,7 +98,6 @@ impl Account {
 
     /// Returns whether the user may be asked to authorize again for the server's requirements: not
     /// if that was of no use twice within an hour, and not for ever new ones.
-    #[must_use]
     pub fn may_upgrade(&self) -> bool {
         let (wanted, recent) = self.upgrades();
         let alike = recent.iter().filter(|upgrade| upgrade.covers(&wanted)).count();

@@ -16,7 +16,7 @@ use crate::records::{MAX_CHANGES, Storage};
 
 /// Interval at which the store is polled for changes by other gateways, besides notifications.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Interval at which unused accounts are dropped from memory, and expired records from the store.
+/// Interval at which unused accounts are dropped from memory.
 const PURGE_INTERVAL: Duration = Duration::from_secs(60);
 /// Time after which an account without connections is dropped from memory.
 const UNUSED_AGE: Duration = Duration::from_secs(3600);
@@ -42,9 +42,6 @@ impl Accounts {
             if purged.elapsed() >= PURGE_INTERVAL {
                 purged = tokio::time::Instant::now();
                 self.forget_unused();
-                if let Err(error) = storage.store.purge_accounts().await {
-                    tracing::debug!(%error, "expired records of accounts are not deleted");
-                }
             }
         }
     }

@@ -119,7 +119,7 @@ impl Agent {
             id: stored.id,
             name: stored.name,
             organization_id: stored.organisation,
-            owner: format!("{}|{}", stored.owner.issuer, stored.owner.subject),
+            owner: format!("{}|{}", stored.owner_issuer, stored.owner_subject),
             owner_name: None,
             version: stored.version,
             created_at: write_time(stored.created_at),

@@ -6,7 +6,7 @@ use axum::http::header::{CACHE_CONTROL, HeaderValue, REFERRER_POLICY};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
 use axum::response::Response;
-use lockgate_authn::{Answer, Authenticator, Principal, SignIn, SignInError};
+use lockgate_authn::{Answer, Authenticator, Principal, Provider, SignInError};
 
 use super::form::is_of_other_site;
 use super::redirect::{
@@ -48,30 +48,27 @@ pub async fn follow_provider(
     authenticator: &Authenticator,
     parts: &Parts,
 ) -> ProviderStep {
-    let Some(to) = authenticator.sign_in() else { return ProviderStep::On(redirect(SIGN_IN)) };
+    let Some(provider) = authenticator.provider() else {
+        return ProviderStep::On(redirect(SIGN_IN));
+    };
     match parts.uri.path() {
-        START => lead_there(attempts, authenticator, to, parts).await,
-        END => lead_out(authenticator).await,
-        _ => take_back(attempts, authenticator, to, parts).await,
+        START => lead_there(attempts, provider, parts).await,
+        END => lead_out(provider).await,
+        _ => take_back(attempts, provider, parts).await,
     }
 }
 
-async fn lead_there(
-    attempts: &Attempts,
-    authenticator: &Authenticator,
-    to: &SignIn,
-    parts: &Parts,
-) -> ProviderStep {
+async fn lead_there(attempts: &Attempts, provider: &Provider, parts: &Parts) -> ProviderStep {
     let next = find_next(&parts.uri);
     // Links from other sites lead to the form, because the visitor must choose to sign in.
     if is_of_other_site(&parts.headers) {
         return ProviderStep::On(redirect(&sign_in_address("", &next)));
     }
-    let Ok(begun) = attempts.begin(&parts.headers, &next, to, attempts.now()) else {
+    let Ok(begun) = attempts.begin(&parts.headers, &next, &provider.config, attempts.now()) else {
         return refuse(&SignInError::Busy, &next);
     };
     let Begun { attempt, cookie: (name, value), given_up } = begun;
-    match authenticator.begin_sign_in(&attempt).await {
+    match provider.begin(&attempt).await {
         Ok(address) => {
             let mut response = redirect(address.as_str());
             forbid_traces(&mut response);
@@ -86,8 +83,8 @@ async fn lead_there(
 }
 
 /// Redirects a signed-out visitor to the sign-out page of the provider.
-async fn lead_out(authenticator: &Authenticator) -> ProviderStep {
-    let address = authenticator.end_of_session().await;
+async fn lead_out(provider: &Provider) -> ProviderStep {
+    let address = provider.end().await;
     let mut response = match &address {
         Some(address) => redirect(address.as_str()),
         None => redirect(SIGN_IN),
@@ -96,12 +93,8 @@ async fn lead_out(authenticator: &Authenticator) -> ProviderStep {
     ProviderStep::On(response)
 }
 
-async fn take_back(
-    attempts: &Attempts,
-    authenticator: &Authenticator,
-    to: &SignIn,
-    parts: &Parts,
-) -> ProviderStep {
+async fn take_back(attempts: &Attempts, provider: &Provider, parts: &Parts) -> ProviderStep {
+    let to = &provider.config;
     let query = parts.uri.query().unwrap_or("");
     let pairs = form_urlencoded::parse(query.as_bytes()).into_owned();
     let Some(answer) = Answer::read(pairs) else {
@@ -114,7 +107,7 @@ async fn take_back(
         return ProviderStep::Refused(refusal("begun", "/console"), words.to_owned());
     };
     let attempt = cookie_name(to, &state);
-    match authenticator.finish_sign_in(&answered.attempt, &answer).await {
+    match provider.finish(&answered.attempt, &answer).await {
         Ok(principal) => {
             let is_secure = to.redirect.scheme() == "https";
             let next = answered.next;

@@ -15,7 +15,9 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use blake3::Hasher;
-use lockgate_authn::{Attempt, Authenticator, KEY, LOCAL, Principal, SignIn as ProviderSignIn};
+use lockgate_authn::{
+    Attempt, Authenticator, KEY, LOCAL, Principal, Provider, SignIn as ProviderSignIn,
+};
 use lockgate_text::hex;
 use tokio::time::timeout;
 use url::{Position, Url};
@@ -216,9 +218,12 @@ pub struct Offer {
 
 impl Offer {
     pub fn new(authenticator: &Authenticator) -> Self {
-        let provider = authenticator.sign_in().map(|to| host_of(&to.issuer));
-        let ends_sessions = authenticator.ends_sessions();
-        Self { provider, ends_sessions, takes_keys: authenticator.takes_keys() }
+        let provider = authenticator.provider();
+        Self {
+            provider: provider.map(|provider| host_of(&provider.config.issuer)),
+            ends_sessions: provider.is_some_and(Provider::ends_sessions),
+            takes_keys: authenticator.takes_keys(),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use super::*;
 use crate::config::Scopes;
 use crate::token::tests::issuer;
 
-pub(crate) fn provider(url: &str, edit: impl FnOnce(&mut SignIn)) -> (Provider, Needs) {
+pub(crate) fn provider(url: &str, edit: impl FnOnce(&mut SignIn)) -> Provider {
     let mut config = SignIn {
         issuer: url.into(),
         client_id: "console".into(),
@@ -17,8 +17,8 @@ pub(crate) fn provider(url: &str, edit: impl FnOnce(&mut SignIn)) -> (Provider, 
     edit(&mut config);
     assert!(!format!("{config:?}").contains("never shown"));
     let issuer = Issuer::with_keys(issuer(url), json!({"keys": []}));
-    let needs = Needs::compile(&Scopes::default()).unwrap();
-    (Provider::new(config, issuer, crate::tests::outside()), needs)
+    let needs = Arc::new(Needs::compile(&Scopes::default()).unwrap());
+    Provider::new(config, issuer, crate::tests::outside(), needs)
 }
 
 fn attempt() -> Attempt {
@@ -27,7 +27,7 @@ fn attempt() -> Attempt {
 
 /// Creates a provider with fresh metadata.
 async fn known_provider() -> Provider {
-    let (provider, _) = provider("https://as.test", |_| {});
+    let provider = provider("https://as.test", |_| {});
     let document = json!({
         "authorization_endpoint": "https://as.test/auth?tenant=1", "token_endpoint": "https://as.test/token",
         "end_session_endpoint": "https://as.test/end?tenant=1",
@@ -59,12 +59,12 @@ async fn the_way_there_carries_the_challenge_and_not_the_verifier() {
 
 #[tokio::test]
 async fn a_provider_that_is_away_is_not_asked_again_at_once() {
-    let (provider, needs) = provider("http://127.0.0.1:1", |_| {});
+    let provider = provider("http://127.0.0.1:1", |_| {});
     let first = provider.begin(&attempt()).await.unwrap_err();
     assert!(matches!(&first, SignInError::Unreachable(why) if why.contains("connect failed")));
     let asked = provider.known.lock().await.as_ref().unwrap().at;
     let answer = Answer::read([("code".to_owned(), "c".to_owned())]).unwrap();
-    assert_eq!(provider.finish(&attempt(), &answer, &needs).await.err(), Some(first));
+    assert_eq!(provider.finish(&attempt(), &answer).await.err(), Some(first));
     assert_eq!(provider.known.lock().await.as_ref().unwrap().at, asked);
     provider.known.lock().await.as_mut().unwrap().at = asked.checked_sub(FAILURE_PAUSE).unwrap();
     assert!(provider.begin(&attempt()).await.is_err());
@@ -74,10 +74,9 @@ async fn a_provider_that_is_away_is_not_asked_again_at_once() {
 #[tokio::test]
 async fn so_many_codes_are_exchanged_at_once() {
     let provider = known_provider().await;
-    let needs = Needs::compile(&Scopes::default()).unwrap();
     let _all = provider.exchanges.acquire_many(u32::try_from(MAX_EXCHANGES).unwrap()).await;
     let answer = Answer::read([("code".to_owned(), "c".to_owned())]).unwrap();
-    let found = provider.finish(&attempt(), &answer, &needs).await.err();
+    let found = provider.finish(&attempt(), &answer).await.err();
     assert_eq!(found, Some(SignInError::Busy));
 }
 
@@ -85,7 +84,7 @@ async fn so_many_codes_are_exchanged_at_once() {
 async fn the_way_out_names_the_client_and_no_token() {
     let url = known_provider().await.end().await.unwrap();
     assert_eq!(url.as_str(), "https://as.test/end?tenant=1&client_id=console");
-    let (away, _) = provider("http://127.0.0.1:1", |_| {});
+    let away = provider("http://127.0.0.1:1", |_| {});
     assert_eq!((away.end().await, away.ends_sessions()), (None, false));
 }
 
@@ -159,7 +158,7 @@ fn where_people_are_signed_out_is_known_where_it_is_said_and_safe() {
 }
 
 fn written(secret: Option<&str>, place: SecretPlace) -> (HeaderMap, String) {
-    let (provider, _) = provider("https://as.test", |to| {
+    let provider = provider("https://as.test", |to| {
         to.client_id = "con sole:1".into();
         to.client_secret = secret.map(str::to_owned);
     });

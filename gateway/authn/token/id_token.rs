@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::audiences;
-use super::parts::{Parts, TimeFault, TokenFault};
+use super::parts::{Parts, TokenFault};
 use crate::claims::{self, text};
 use crate::identity::Identity;
 use crate::jwks::Issuer;
@@ -40,8 +40,8 @@ pub(crate) async fn verify(
     }
     match parts.check_times(issuer) {
         Ok(_) => {}
-        Err(TimeFault::Unreadable(_)) => return Err(SignInError::Token),
-        Err(TimeFault::Over | TimeFault::Early(_)) => return Err(SignInError::Clock),
+        Err(TokenFault::Expired | TokenFault::Early(_)) => return Err(SignInError::Clock),
+        Err(_) => return Err(SignInError::Token),
     }
     if parts.claims.get("iat").is_none() {
         return Err(SignInError::Token);

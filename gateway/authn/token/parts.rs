@@ -21,15 +21,6 @@ struct Header {
     kid: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TimeFault {
-    /// The claim with an invalid time.
-    Unreadable(&'static str),
-    Over,
-    /// The claim with a future time.
-    Early(&'static str),
-}
-
 /// A parsed token. Nothing in it is verified.
 pub(super) struct Parts<'a> {
     pub(super) signed: &'a str,
@@ -123,18 +114,18 @@ impl<'a> Parts<'a> {
     }
 
     /// Returns the expiry of a token in force, allowing for clock skew between the issuer and us.
-    pub(super) fn check_times(&self, issuer: &Issuer) -> Result<u64, TimeFault> {
+    pub(super) fn check_times(&self, issuer: &Issuer) -> Result<u64, TokenFault> {
         let now = now();
         let skew = issuer.config.skew.as_secs();
-        let expires = seconds(self.claims.get("exp")).ok_or(TimeFault::Unreadable("exp"))?;
+        let expires = seconds(self.claims.get("exp")).ok_or(TokenFault::Claim("exp"))?;
         if expires.saturating_add(skew) <= now {
-            return Err(TimeFault::Over);
+            return Err(TokenFault::Expired);
         }
         for later in ["nbf", "iat"] {
             if let Some(value) = self.claims.get(later) {
-                let begins = seconds(Some(value)).ok_or(TimeFault::Unreadable(later))?;
+                let begins = seconds(Some(value)).ok_or(TokenFault::Claim(later))?;
                 if begins > now.saturating_add(skew) {
-                    return Err(TimeFault::Early(later));
+                    return Err(TokenFault::Early(later));
                 }
             }
         }
@@ -191,7 +182,9 @@ pub(super) enum TokenFault {
     Key,
     NoKeys,
     Signature,
+    /// This claim is missing or unreadable.
     Claim(&'static str),
+    Expired,
     /// This claim has a future time.
     Early(&'static str),
     /// The sender does not hold the certificate that the token is bound to.
@@ -210,6 +203,7 @@ impl TokenFault {
             Self::NoKeys => "no_keys",
             Self::Signature => "signature",
             Self::Claim(_) => "claim",
+            Self::Expired => "exp",
             Self::Early(_) => "early",
             Self::Binding => "binding",
         }
@@ -228,6 +222,7 @@ impl TokenFault {
     pub(super) fn refuse(self, token: &str) -> RefusedCaller {
         let why = match self {
             Self::NoKeys => AuthnError::Unavailable,
+            Self::Expired => AuthnError::Expired,
             _ => AuthnError::Invalid,
         };
         let mut parts = token.split('.');

@@ -6,13 +6,18 @@ fn named(name: &str) -> AgentPatch {
     AgentPatch { name: Some(name.to_owned()), ..AgentPatch::default() }
 }
 
+fn owner_of(agent: &Agent) -> PrincipalKey {
+    let Agent { owner_issuer, owner_subject, .. } = agent.clone();
+    PrincipalKey { issuer: owner_issuer, subject: owner_subject }
+}
+
 #[tokio::test]
 async fn an_agent_is_its_owners_and_the_administrators() {
     let rig = Rig::new().await;
     let [ann, bob] = ["ann", "bob"].map(|name| actor("acme", name, Role::User));
     let made = rig.agent(&ann, "Helper").await;
     assert!(made.id.starts_with("agt_"));
-    assert_eq!(made.owner, ann.principal);
+    assert_eq!(owner_of(&made), ann.principal);
     for nobody in [&bob, &actor("other", "ann", Role::User), &admin("other")] {
         let registry = &rig.registry;
         assert_eq!(registry.agent(nobody, &made.id).unwrap_err().code(), "AGENT_NOT_FOUND");
@@ -56,7 +61,7 @@ async fn what_is_assigned_reaches_the_snapshot() {
     let snapshot = rig.registry.snapshot("acme");
     let own: Vec<&str> = snapshot.agents[0].servers.iter().map(|id| &**id).collect();
     assert_eq!(own, [two.id.as_str()]);
-    assert_eq!(snapshot.agents[0].agent.owner, ann.principal);
+    assert_eq!(owner_of(&snapshot.agents[0].agent), ann.principal);
 
     let twice = rig.registry.assign(&ann, &agent, &two.id, &plain()).await.unwrap_err();
     assert_eq!(twice.code(), "MCP_INTEGRATION_ALREADY_ASSIGNED");

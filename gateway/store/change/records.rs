@@ -1,9 +1,9 @@
 //! Rows of integrations, agents, their assignments and their hidden tools within a change.
 
-use super::{Change, Owner};
+use super::{Change, PrincipalKey};
 use crate::database::within;
 use crate::error::Result;
-use crate::value::{AgentRecord, IntegrationRecord, Record, Row, Value, from_rows};
+use crate::value::{Agent, IntegrationRecord, Record, Row, Value, from_rows};
 
 const ASSIGN: &str = "INSERT INTO assignments (agent, integration, organisation, created_at) \
     VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
@@ -13,51 +13,46 @@ const COUNT_ASSIGNED: &str = "SELECT (SELECT COUNT(*) FROM assignments WHERE age
     + (SELECT COUNT(*) FROM agent_servers WHERE agent = $1)";
 const HIDE_TOOL: &str = "INSERT INTO agent_hidden_tools (agent, server, tool, organisation) \
     VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+const DROP_DAYS: &str = "DELETE FROM call_usage WHERE step = 86400 AND server IN \
+    (SELECT organisation || '/' || slug FROM integrations WHERE organisation = $1 AND id = $2)";
 const CARRY_LISTS: &str = "UPDATE known_lists SET version = $4 WHERE version = $3 AND \
     integration IN (SELECT id FROM integrations WHERE id = $1 AND organisation = $2)";
 
 impl Change<'_> {
-    pub async fn find_agent(&mut self, id: &str) -> Result<Option<AgentRecord>> {
+    pub async fn find_agent(&mut self, id: &str) -> Result<Option<Agent>> {
         let sql = "SELECT * FROM agents WHERE organisation = $1 AND id = $2";
         let row = self.find(sql, &[(&self.organisation).into(), id.into()]).await?;
-        row.as_ref().map(AgentRecord::from_row).transpose()
+        row.as_ref().map(Agent::from_row).transpose()
     }
 
-    /// Returns whether another agent of this owner has this name.
-    pub async fn is_agent_name_taken(
-        &mut self,
-        owner: Owner<'_>,
-        name_key: &str,
-        but: &str,
-    ) -> Result<bool> {
+    /// Returns whether another agent of the same owner has the same name.
+    pub async fn is_agent_name_taken(&mut self, record: &Agent) -> Result<bool> {
         let sql = "SELECT COUNT(*) FROM agents WHERE organisation = $1 AND owner_issuer = $2 \
             AND owner_subject = $3 AND name_key = $4 AND id <> $5";
-        let Owner { issuer, subject } = owner;
-        let organisation = &self.organisation;
-        let values =
-            [organisation.into(), issuer.into(), subject.into(), name_key.into(), but.into()];
-        Ok(self.count(sql, &values).await? > 0)
+        let Agent { owner_issuer, owner_subject, name_key, id, .. } = record;
+        let texts = [&self.organisation, owner_issuer, owner_subject, name_key, id];
+        Ok(self.count(sql, &texts.map(Value::from)).await? > 0)
     }
 
     /// Returns the number of agents of an owner, and of the organisation.
-    pub async fn count_agents(&mut self, owner: Owner<'_>) -> Result<(usize, usize)> {
+    pub async fn count_agents(&mut self, owner: &PrincipalKey) -> Result<(usize, usize)> {
         let own = "SELECT COUNT(*) FROM agents WHERE organisation = $1 AND owner_issuer = $2 \
             AND owner_subject = $3";
         let organisation = Value::from(&self.organisation);
-        let values = [organisation.clone(), owner.issuer.into(), owner.subject.into()];
+        let values = [organisation.clone(), (&owner.issuer).into(), (&owner.subject).into()];
         let own = self.count(own, &values).await?;
         let all = "SELECT COUNT(*) FROM agents WHERE organisation = $1";
         let all = self.count(all, &[organisation]).await?;
         Ok((as_size(own), as_size(all)))
     }
 
-    pub async fn insert_agent(&mut self, record: &AgentRecord) -> Result<()> {
+    pub async fn insert_agent(&mut self, record: &Agent) -> Result<()> {
         self.insert("agents", record).await
     }
 
     /// Writes all columns of a record that was read in this change. Callers keep
     /// the owner and the time of creation.
-    pub async fn update_agent(&mut self, record: &AgentRecord) -> Result<()> {
+    pub async fn update_agent(&mut self, record: &Agent) -> Result<()> {
         self.update("agents", record).await
     }
 
@@ -150,12 +145,12 @@ impl Change<'_> {
         Ok(self.count(sql, &[id.into()]).await? > 0)
     }
 
-    /// Returns whether another integration of the organisation has this name.
-    pub async fn is_integration_name_taken(&mut self, name_key: &str, but: &str) -> Result<bool> {
+    /// Returns whether another integration of the organisation has the same name.
+    pub async fn is_integration_name_taken(&mut self, record: &IntegrationRecord) -> Result<bool> {
         let sql = "SELECT COUNT(*) FROM integrations WHERE organisation = $1 AND name_key = $2 \
             AND id <> $3";
-        let values = [(&self.organisation).into(), name_key.into(), but.into()];
-        Ok(self.count(sql, &values).await? > 0)
+        let texts = [&self.organisation, &record.name_key, &record.id];
+        Ok(self.count(sql, &texts.map(Value::from)).await? > 0)
     }
 
     pub async fn list_slugs(&mut self) -> Result<Vec<String>> {
@@ -184,11 +179,12 @@ impl Change<'_> {
         self.run(CARRY_LISTS, &values).await.map(drop)
     }
 
-    /// Deletes an integration and its assignments.
+    /// Deletes an integration, its assignments and its calls by day.
     pub async fn delete_integration(&mut self, id: &str) -> Result<()> {
         let sql = "DELETE FROM agent_hidden_tools WHERE organisation = $1 AND server = $2";
         let values = [(&self.organisation).into(), id.into()];
         self.run(sql, &values).await?;
+        self.run(DROP_DAYS, &values).await?;
         let sql = "DELETE FROM integrations WHERE organisation = $1 AND id = $2";
         self.run(sql, &values).await.map(drop)
     }

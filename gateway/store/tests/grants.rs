@@ -34,23 +34,23 @@ async fn of_two_changes_of_a_revision_the_first_is_made() {
         let vault = vault(&[NEW]);
         let anna = record("anna", &vault);
         assert_eq!(store.find_grant(&anna.id).await.unwrap(), None);
-        let first = store.write_grant(&anna, None).await.unwrap().unwrap();
+        let first = store.write_grant(&anna, None, None).await.unwrap().unwrap();
         // One gateway refreshes, the others wait, until the lease or the revision ends.
         assert!(store.lease_grant(&anna.id, first).await.unwrap());
         assert!(!store.lease_grant(&anna.id, first).await.unwrap());
         store.end_lease(&anna.id, first).await.unwrap();
         assert!(store.lease_grant(&anna.id, first).await.unwrap());
         let ended = GrantRecord { sealed: None, state: "disconnected".into(), ..anna.clone() };
-        let second = store.write_grant(&ended, Some(first)).await.unwrap().unwrap();
+        let second = store.write_grant(&ended, Some(first), None).await.unwrap().unwrap();
         assert!(second > first);
         // The refresh that was in flight restores nothing.
-        assert_eq!(store.write_grant(&anna, Some(first)).await.unwrap(), None);
+        assert_eq!(store.write_grant(&anna, Some(first), None).await.unwrap(), None);
         assert!(!store.lease_grant(&anna.id, second).await.unwrap());
         assert_eq!(store.grant_revision().await.unwrap(), second);
         let changed = store.changed_grants(first).await.unwrap();
         assert_eq!((changed.len(), changed[0].sealed.as_ref()), (1, None));
         assert_eq!(store.list_grants(GrantFilter::default()).await.unwrap(), []);
-        store.write_grant(&record("ben", &vault), None).await.unwrap();
+        store.write_grant(&record("ben", &vault), None, None).await.unwrap();
         for (filter, count) in [
             (GrantFilter::default(), 1),
             (GrantFilter { organisation: "acme", ..GrantFilter::default() }, 1),
@@ -75,17 +75,18 @@ async fn a_deleted_integration_gets_no_grant() {
         let mut change = store.begin("acme").await.unwrap();
         change.insert_integration(&tickets).await.unwrap();
         change.commit().await.unwrap();
-        assert!(store.write_member_grant(&anna, "user").await.unwrap().is_some());
+        assert!(store.write_grant(&anna, None, Some("user")).await.unwrap().is_some());
         // Another method of authentication, and another server.
-        assert_eq!(store.write_member_grant(&anna, "user_headers").await.unwrap(), None);
+        assert_eq!(store.write_grant(&anna, None, Some("user_headers")).await.unwrap(), None);
         let elsewhere = GrantRecord { server: "other".into(), ..anna.clone() };
-        assert_eq!(store.write_member_grant(&elsewhere, "user").await.unwrap(), None);
+        assert_eq!(store.write_grant(&elsewhere, None, Some("user")).await.unwrap(), None);
         // A deletion in progress comes first.
         let mut change = store.begin("acme").await.unwrap();
         change.delete_integration(&tickets.id).await.unwrap();
         let late = GrantRecord { id: "con_late".into(), ..anna.clone() };
         let writing = std::sync::Arc::clone(&store);
-        let writing = tokio::spawn(async move { writing.write_member_grant(&late, "user").await });
+        let writing =
+            tokio::spawn(async move { writing.write_grant(&late, None, Some("user")).await });
         tokio::time::sleep(Duration::from_millis(50)).await;
         change.commit().await.unwrap();
         assert_eq!(writing.await.unwrap().unwrap(), None);
@@ -100,29 +101,29 @@ async fn a_deleted_organisation_gets_no_grant() {
         let store = std::sync::Arc::new(Store::new(place));
         let anna = record("anna", &vault(&[NEW]));
         store.begin("acme").await.unwrap().commit().await.unwrap();
-        let first = store.write_grant(&anna, None).await.unwrap().unwrap();
+        let first = store.write_grant(&anna, None, None).await.unwrap().unwrap();
         // A deletion in progress comes first.
         let mut change = store.begin("acme").await.unwrap();
         assert!(change.delete_organisation().await.unwrap());
         let late = GrantRecord { id: "con_late".into(), ..anna.clone() };
         let (writing, later) = (std::sync::Arc::clone(&store), late.clone());
-        let writing = tokio::spawn(async move { writing.write_grant(&later, None).await });
+        let writing = tokio::spawn(async move { writing.write_grant(&later, None, None).await });
         tokio::time::sleep(Duration::from_millis(50)).await;
         change.commit().await.unwrap();
         assert_eq!(writing.await.unwrap().unwrap(), None);
         assert_eq!(store.find_grant("con_late").await.unwrap(), None);
         // Grants end there, and begin elsewhere.
         let ended = GrantRecord { sealed: None, state: "disconnected".into(), ..anna.clone() };
-        assert!(store.write_grant(&ended, Some(first)).await.unwrap().is_some());
-        assert_eq!(store.write_grant(&anna, None).await.unwrap(), None);
+        assert!(store.write_grant(&ended, Some(first), None).await.unwrap().is_some());
+        assert_eq!(store.write_grant(&anna, None, None).await.unwrap(), None);
         let elsewhere =
             GrantRecord { id: "con_other".into(), organisation: "other".into(), ..anna.clone() };
-        assert!(store.write_grant(&elsewhere, None).await.unwrap().is_some());
+        assert!(store.write_grant(&elsewhere, None, None).await.unwrap().is_some());
         // A change that is rolled back creates nothing.
         store.begin("acme").await.unwrap().roll_back().await.unwrap();
-        assert_eq!(store.write_grant(&late, None).await.unwrap(), None);
+        assert_eq!(store.write_grant(&late, None, None).await.unwrap(), None);
         store.begin("acme").await.unwrap().commit().await.unwrap();
-        assert!(store.write_grant(&late, None).await.unwrap().is_some());
+        assert!(store.write_grant(&late, None, None).await.unwrap().is_some());
     })
     .await;
 }
@@ -133,14 +134,14 @@ async fn a_moved_row_does_not_open_and_rotation_keeps_all() {
         let store = Store::new(place);
         let old = vault(&[OLD]);
         let (anna, mut ben) = (record("anna", &old), record("ben", &old));
-        store.write_grant(&anna, None).await.unwrap();
+        store.write_grant(&anna, None, None).await.unwrap();
         let content = Secret::new("verifier".into());
         let names = ("id".to_owned(), "owner".to_owned());
         let kept = AccountRecord::seal(&old, names, &content, i64::MAX).unwrap();
         store.keep_account_record(&kept, 8).await.unwrap();
         // The tokens of Anna in the row of Ben.
         ben.sealed.clone_from(&anna.sealed);
-        store.write_grant(&ben, None).await.unwrap();
+        store.write_grant(&ben, None, None).await.unwrap();
         assert!(ben.open(&old).is_err());
         let both = vault(&[NEW, OLD]);
         let done = store.reseal_accounts(&both).await.unwrap();

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{add, integration, on_both, store_at};
-use crate::{FoundRecords, Owner, Reader, Reservation, Store, StoreError, StorePlace};
+use super::{add, integration, on_both, owner, store_at};
+use crate::{FoundRecords, Reader, Reservation, Store, StoreError, StorePlace};
 
 /// A gateway that follows the store.
 #[derive(Default)]
@@ -194,7 +194,7 @@ async fn what_can_be_read_and_not_written_is_read() {
 #[tokio::test]
 async fn outcomes_of_one_principal_are_bounded_and_the_oldest_go() {
     on_both(async |place| {
-        const OWNER: Owner<'_> = Owner { issuer: "key", subject: "ann" };
+        let owner = owner("ann");
         let store = Store::new(place);
         let kept = Reservation { digest: "d".to_owned(), outcome: "{}".to_owned() };
         let mut change = store.begin("acme").await.unwrap();
@@ -202,17 +202,17 @@ async fn outcomes_of_one_principal_are_bounded_and_the_oldest_go() {
             expires_at) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE \
             i < 1200) SELECT 'acme', 'key', 'ann', 'k' || i, 'd', '{}', i FROM n";
         change.transaction.run(many).await.unwrap();
-        change.keep_outcome(OWNER, "new", &kept).await.unwrap();
+        change.keep_outcome(&owner, "new", &kept).await.unwrap();
         change.commit().await.unwrap();
         let count = "SELECT COUNT(*) FROM outcomes";
         assert_eq!(store.count(count).await, 1000);
         let mut change = store.begin("acme").await.unwrap();
-        assert_eq!(change.find_outcome(OWNER, "new").await.unwrap(), Some(kept.clone()));
-        assert_eq!(change.find_outcome(OWNER, "k1200").await.unwrap(), None, "its time is over");
+        assert_eq!(change.find_outcome(&owner, "new").await.unwrap(), Some(kept.clone()));
+        assert_eq!(change.find_outcome(&owner, "k1200").await.unwrap(), None, "its time is over");
         // The key of an expired outcome is free even before the outcome is purged.
-        change.keep_outcome(OWNER, "k1200", &kept).await.unwrap();
+        change.keep_outcome(&owner, "k1200", &kept).await.unwrap();
         change.commit().await.unwrap();
-        store.purge_outcomes().await.unwrap();
+        store.purge().await.unwrap();
         assert_eq!(store.count(count).await, 2);
     })
     .await;

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,8 @@ use super::pieces::{
 };
 
 const BOUNDS: Bounds = Bounds { bytes: 64 << 20, time: Duration::from_secs(2), slack: 1 << 20 };
-/// Bytes per read.
-const BLOCK_BYTES: usize = 64 << 10;
+/// Bytes per read; they contain a whole record.
+const BLOCK_BYTES: u64 = 2 * MAX_LINE as u64;
 /// Maximum number of outcomes held for their decisions.
 const MAX_OUTCOMES: usize = 16 << 10;
 
@@ -60,26 +60,49 @@ fn search_within(path: &Path, wanted: &Search<'_>, bounds: Bounds) -> io::Result
         return Ok(state.found);
     };
     for (place, file) in files.iter().enumerate().skip(first) {
-        let end = if place == first { start } else { u64::MAX };
         // Removed by rotation, or not created yet.
-        let Some(file) = open_if_there(file)? else { continue };
-        let mut lines = LinesFromEnd::new(file, end)?;
-        while let Some(line) = lines.next_line()? {
-            left = left.saturating_sub(line.len() as u64 + 1);
-            if left == 0 || began.elapsed() > bounds.time {
-                return Ok(state.found);
-            }
-            // Possibly still being written; `verify` reports a line that stays incomplete.
-            if lines.is_unended && parse(&line).is_none() {
-                continue;
-            }
-            if state.is_enough_with(&line, wanted) {
-                return Ok(state.found);
+        let Some(mut file) = open_if_there(file)? else { continue };
+        let mut end = file.metadata()?.len();
+        if place == first {
+            end = end.min(start);
+        }
+        let mut is_last = true;
+        while end > 0 {
+            let (begin, block) = read_before(&mut file, end)?;
+            end = begin;
+            for line in block.split_inclusive(|byte| *byte == b'\n').rev() {
+                left = left.saturating_sub(line.len() as u64);
+                if left == 0 || began.elapsed() > bounds.time {
+                    return Ok(state.found);
+                }
+                // Possibly still being written; `verify` reports a line that stays incomplete.
+                let is_unended = std::mem::take(&mut is_last) && !line.ends_with(b"\n");
+                if is_unended && parse(line).is_none() {
+                    continue;
+                }
+                if state.is_enough_with(line, wanted) {
+                    return Ok(state.found);
+                }
             }
         }
     }
     state.found.is_complete = true;
     Ok(state.found)
+}
+
+/// Reads the whole lines in a block of a file that ends at an offset. Returns their offset too. A
+/// line longer than a block is returned in pieces.
+fn read_before(file: &mut File, end: u64) -> io::Result<(u64, Vec<u8>)> {
+    let mut begin = end.saturating_sub(BLOCK_BYTES);
+    let mut block = read_at(file, begin, end - begin)?;
+    let breaks = block.get(..block.len().saturating_sub(1)).unwrap_or(&[]);
+    if begin > 0
+        && let Some(found) = breaks.iter().position(|byte| *byte == b'\n')
+    {
+        block.drain(..=found);
+        begin += found as u64 + 1;
+    }
+    Ok((begin, block))
 }
 
 /// Returns the files that may contain records before `before`, or outcomes of those, newest first.
@@ -151,61 +174,6 @@ impl SearchState {
         for name in ["outcome", "duration_us"] {
             record.extend(outcome.remove_entry(name));
         }
-    }
-}
-
-/// The lines of a file without their breaks, last line first.
-struct LinesFromEnd {
-    file: File,
-    /// Offset at which the bytes read so far begin.
-    at: u64,
-    /// Bytes read but not yet returned.
-    rest: Vec<u8>,
-    /// No line was returned yet: a break at the end of the file separates no lines.
-    is_fresh: bool,
-    /// The line returned last has no line break.
-    is_unended: bool,
-}
-
-impl LinesFromEnd {
-    /// Reads the lines before the offset `end`, which must follow a line break.
-    fn new(mut file: File, end: u64) -> io::Result<Self> {
-        let at = file.seek(SeekFrom::End(0))?.min(end);
-        Ok(Self { file, at, rest: Vec::new(), is_fresh: true, is_unended: false })
-    }
-
-    fn next_line(&mut self) -> io::Result<Option<Vec<u8>>> {
-        loop {
-            let Some(found) = self.rest.iter().rposition(|byte| *byte == b'\n') else {
-                if self.at == 0 {
-                    self.is_unended = std::mem::take(&mut self.is_fresh);
-                    let line = std::mem::take(&mut self.rest);
-                    return Ok(if line.is_empty() { None } else { Some(line) });
-                }
-                // A line longer than any record is returned in pieces.
-                if self.rest.len() >= MAX_LINE {
-                    return Ok(Some(std::mem::take(&mut self.rest)));
-                }
-                self.read_block()?;
-                continue;
-            };
-            let line = self.rest.split_off(found + 1);
-            self.rest.pop();
-            let is_last = std::mem::take(&mut self.is_fresh);
-            if !is_last || !line.is_empty() {
-                self.is_unended = is_last;
-                return Ok(Some(line));
-            }
-        }
-    }
-
-    fn read_block(&mut self) -> io::Result<()> {
-        let size = self.at.min(BLOCK_BYTES as u64);
-        self.at -= size;
-        let mut block = read_at(&mut self.file, self.at, size)?;
-        block.append(&mut self.rest);
-        self.rest = block;
-        Ok(())
     }
 }
 

@@ -69,7 +69,7 @@ async fn collector(statuses: &[u16]) -> (Collector, mpsc::UnboundedReceiver<Vec<
 }
 
 fn lost(queue: &Queue<u8>) -> u64 {
-    queue.lost().load(Relaxed)
+    queue.lost().get()
 }
 
 async fn start(statuses: &[u16]) -> (Queue<u8>, mpsc::UnboundedReceiver<Vec<u8>>) {

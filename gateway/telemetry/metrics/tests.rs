@@ -120,8 +120,8 @@ fn gauges_rejections_and_servers_are_exported() {
     metrics.rejected(Rejection::Origin);
     let server = metrics.server(None, "files");
     server.set_state(ServerState::Connected);
-    server.restarts.add(1);
-    server.list_changes.add(1);
+    server.numbers.restarts.add(1);
+    server.numbers.list_changes.add(1);
     let text = metrics.render();
     for line in [
         "lockgate_sessions 1",
@@ -181,7 +181,7 @@ fn servers_of_organisations_are_counted_apart_and_shown_to_operators_alone() {
 fn servers_of_organisations_beyond_the_bound_are_counted_together() {
     let metrics = metrics(2);
     for number in 0..1100 {
-        metrics.server(Some(&format!("o{number}")), "github").restarts.add(1);
+        metrics.server(Some(&format!("o{number}")), "github").numbers.restarts.add(1);
     }
     let all = metrics.render();
     let restarts = all.lines().filter(|line| line.starts_with("lockgate_server_restarts_total{"));
@@ -197,7 +197,7 @@ fn servers_of_organisations_beyond_the_bound_are_counted_together() {
 fn one_organisation_leaves_room_for_the_figures_of_others() {
     let metrics = metrics(16);
     for number in 0..1024 {
-        metrics.server(Some("large"), &format!("s{number}")).restarts.add(1);
+        metrics.server(Some("large"), &format!("s{number}")).numbers.restarts.add(1);
         metrics
             .tool(Some("large"), "s0", &format!("t{number}"))
             .record(Outcome::Ok, Duration::ZERO);

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use hyper::service::service_fn;
@@ -17,7 +15,7 @@ use crate::batches::QUEUE_CAPACITY;
 use crate::{Export, Format};
 
 fn lost(tracer: &Tracer) -> u64 {
-    tracer.queue.lost().load(Relaxed)
+    tracer.queue.lost().get()
 }
 
 /// Returns a collector that answers with `status`, and forwards the path and body of each request.

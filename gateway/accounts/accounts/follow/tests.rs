@@ -18,7 +18,7 @@ async fn a_burst_of_changes_reaches_their_receivers() {
     for number in 0..burst {
         let holder = Holder::new("acme", "keys", &format!("user{number}"));
         let record = new_record(&record_id(&holder, "a"), &holder, "a");
-        storage.store.write_grant(&record, None).await.unwrap();
+        storage.store.write_grant(&record, None, None).await.unwrap();
     }
     let received = tokio::spawn(async move {
         for number in 0..burst {

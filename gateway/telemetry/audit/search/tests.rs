@@ -87,25 +87,28 @@ fn lines_come_whole_from_the_end_whatever_their_length_and_place() {
     let path = folder.path().join("lines");
     for lengths in [
         [0, 1, 2],
-        [BLOCK_BYTES - 1, BLOCK_BYTES, 1],
-        [BLOCK_BYTES / 2, BLOCK_BYTES / 2, BLOCK_BYTES - 2],
+        [MAX_LINE - 1, MAX_LINE - 1, 1],
+        [MAX_LINE / 2, MAX_LINE - 1, MAX_LINE / 2],
+        [MAX_LINE - 1, MAX_LINE - 1, MAX_LINE - 1],
     ] {
         let wanted: Vec<Vec<u8>> =
             lengths.iter().enumerate().map(|(at, len)| vec![b'a' + at as u8; *len]).collect();
-        for end in ["\n", ""] {
+        for last in ["\n", ""] {
             let mut text = wanted.join(&b'\n');
-            text.extend_from_slice(end.as_bytes());
+            text.extend_from_slice(last.as_bytes());
             std::fs::write(&path, &text).unwrap();
-            let mut lines = LinesFromEnd::new(File::open(&path).unwrap(), u64::MAX).unwrap();
+            let mut file = File::open(&path).unwrap();
+            let mut end = text.len() as u64;
             let mut read = Vec::new();
-            while let Some(line) = lines.next_line().unwrap() {
-                read.push(line);
+            while end > 0 {
+                let (begin, block) = read_before(&mut file, end).unwrap();
+                let lines = block.split_inclusive(|byte| *byte == b'\n').rev();
+                read.extend(lines.map(|line| line.strip_suffix(b"\n").unwrap_or(line).to_vec()));
+                end = begin;
             }
             read.reverse();
-            // An empty first line is not returned.
-            let start = usize::from(wanted[0].is_empty());
-            assert_eq!(read.len(), wanted.len() - start, "{lengths:?} {end:?}");
-            assert!(read == wanted[start..], "{lengths:?} {end:?}");
+            assert_eq!(read.len(), wanted.len(), "{lengths:?} {last:?}");
+            assert!(read == wanted, "{lengths:?} {last:?}");
         }
     }
 }

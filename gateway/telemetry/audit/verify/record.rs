@@ -1,7 +1,7 @@
 //! Records as they are read, and the parts of a trail with their lines. The number of open files is
 //! limited, so the first line of each part is read to order them, and each is opened again in turn.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read};
 use std::str::FromStr;
 
@@ -56,25 +56,18 @@ pub(super) fn begins_stream(record: &Members) -> bool {
 
 /// The latest lines by number, to detect exact repetitions by a sender.
 #[derive(Default)]
-pub(super) struct Repeats {
-    lines: HashMap<u64, blake3::Hash>,
-    order: VecDeque<u64>,
-}
+pub(super) struct Repeats(BTreeMap<u64, blake3::Hash>);
 
 impl Repeats {
     /// Returns whether the record with this number had exactly this line.
     pub(super) fn contains(&self, seq: u64, line: &[u8]) -> bool {
-        self.lines.get(&seq).is_some_and(|known| *known == blake3::hash(line))
+        self.0.get(&seq).is_some_and(|known| *known == blake3::hash(line))
     }
 
     pub(super) fn add(&mut self, seq: u64, line: &[u8]) {
-        if self.lines.insert(seq, blake3::hash(line)).is_none() {
-            self.order.push_back(seq);
-        }
-        if self.order.len() > MAX_REMEMBERED_LINES
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.lines.remove(&oldest);
+        self.0.insert(seq, blake3::hash(line));
+        if self.0.len() > MAX_REMEMBERED_LINES {
+            self.0.pop_first();
         }
     }
 }
