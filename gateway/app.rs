@@ -119,7 +119,7 @@ impl App {
             gateway,
             life: LifeCycle::default(),
             ready: config.admin.ready,
-            requires_store: config.store.is_required,
+            requires_store: config.store.required,
             metrics,
             certificate: OnceLock::new(),
             around,

@@ -302,9 +302,7 @@ fn what_waits(old: &Config, new: &Config) -> Vec<&'static str> {
         (old.proxy.replicas != new.proxy.replicas, "replicas"),
         (old.telemetry.audit != new.telemetry.audit, "audit"),
         (
-            old.telemetry.otlp != new.telemetry.otlp
-                || old.telemetry.otlp_logs != new.telemetry.otlp_logs
-                || old.telemetry.export != new.telemetry.export
+            old.telemetry.export != new.telemetry.export
                 || old.telemetry.format != new.telemetry.format,
             "log.format, telemetry",
         ),
