@@ -11,10 +11,6 @@ use lockgate_egress::Connector;
 use lockgate_tools::{About, Builtin};
 use lockgate_upstream::{Events, ListKind};
 
-/// Every built-in server. A server's name is also the category of its tools.
-pub(crate) const CATEGORIES: [&str; 7] =
-    ["content", "database", "example", "file", "shell", "system", "web"];
-
 /// The definitions of a server's tools, by their unprefixed names.
 pub(crate) type Tools = BTreeMap<String, Vec<u8>>;
 

@@ -93,7 +93,7 @@ fn read_layers(sources: &Sources) -> (Loading<'_>, Layers, Option<PathBuf>) {
     layers.0.extend(imports);
     layers.0.extend([key, file]);
     loading.twice(&layers);
-    let listen = layers.get(&["listen"]).and_then(Node::as_text).unwrap_or(raw::LISTEN);
+    let listen = layers.given(&["listen"]).and_then(Node::as_text).unwrap_or(raw::LISTEN);
     let conventional = environment::conventional(&sources.env, listen, &mut loading.problems);
     let conventional = loading.layer(conventional, &sources.cwd, false);
     layers.0.extend([conventional, env, flags]);

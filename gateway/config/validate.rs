@@ -132,7 +132,7 @@ impl Check<'_> {
     }
 
     fn given(&self, key: &str) -> Option<&Node> {
-        self.layers.get(&self.path(key))
+        self.layers.given(&self.path(key))
     }
 
     /// Returns whether a value was removed as malformed.

@@ -39,6 +39,7 @@ pub use evaluate::ALWAYS_QUICK;
 pub use explain::{Explanation, Overlap, Step};
 pub use file::WhenAway;
 pub use limiter::{Allowance, HeldPermit, LimitKey, Limiter, Local, Quota, Reached};
+pub use names::CATEGORIES;
 pub use pattern::Patterns;
 pub use policy::{DenyReason, Passed, Policy, PolicyDenial, Question};
 pub use rate::Limited;

@@ -7,8 +7,8 @@ use crate::file::{Approval, Policy};
 use crate::pattern;
 use crate::refusal::{Mistake, mistake};
 
-/// The categories of built-in tools.
-pub(crate) const CATEGORIES: [&str; 7] =
+/// The built-in servers. A server's name is also the category of its tools.
+pub const CATEGORIES: [&str; 7] =
     ["content", "database", "example", "file", "shell", "system", "web"];
 /// The prefixes of client certificate names.
 pub(crate) const CERTIFICATES: [&str; 5] = ["cn:", "dns:", "email:", "sha256:", "uri:"];

@@ -10,7 +10,7 @@ use lockgate_authn::key::{Key, is_id};
 use lockgate_config::{Config, Loaded, Problem};
 use lockgate_policy::cases::{Asked, Caller};
 use lockgate_policy::pin::{Reaction, Standing};
-use lockgate_policy::{Annotations, Policy, TargetKind};
+use lockgate_policy::{Annotations, CATEGORIES, Policy, TargetKind};
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_protocol::uri::{self, Form, UriError};
 
@@ -209,7 +209,7 @@ impl LintContext {
     fn category(&self, server: &str) -> Option<String> {
         let servers = self.config().map_or(&[][..], |config| &config.servers);
         let is_other = servers.iter().any(|one| one.slug == server);
-        (builtin::CATEGORIES.contains(&server) && !is_other).then(|| server.to_owned())
+        (CATEGORIES.contains(&server) && !is_other).then(|| server.to_owned())
     }
 }
 

@@ -224,9 +224,7 @@ fn goes_up(path: &Path) -> bool {
 
 /// Returns whether a value at or below this node came from a reference.
 fn referenced(node: &Node) -> bool {
-    let mut is_referenced = false;
-    node.visit(&mut Vec::new(), &mut |_, node| is_referenced |= node.reference.is_some());
-    is_referenced
+    node.all().iter().any(|(_, node)| node.reference.is_some())
 }
 
 // `builtin.web`: its rule, networks, headers and proxy.

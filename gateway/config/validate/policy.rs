@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use globset::Glob;
 use lockgate_authn as authn;
 use lockgate_policy::file::{What, Who};
-use lockgate_policy::{Config, Document, Lists, Policy, PolicyError, pin};
+use lockgate_policy::{CATEGORIES, Config, Document, Lists, Policy, PolicyError, pin};
 
 use super::Check;
 use crate::policies::{self, Read};
@@ -125,8 +125,6 @@ fn find_asking(document: &Document, asks: Asks) -> Vec<usize> {
 // Lists that match no configured server: a list with a wrong name restricts no server. They are
 // warnings, because integrations are added later.
 
-/// Built-in servers, including disabled ones.
-const BUILTIN: [&str; 7] = ["content", "database", "example", "file", "shell", "system", "web"];
 const UNKNOWN: &str = "matches no server of this configuration";
 const HINT: &str = "use a name of `servers`; lists may also contain integrations of \
     organisations, which are not checked here";
@@ -148,7 +146,8 @@ impl Check<'_> {
         }
         let own = root.servers.keys().map(String::as_str);
         let names = Names {
-            servers: BUILTIN.into_iter().chain(own).collect(),
+            // Including disabled ones.
+            servers: CATEGORIES.into_iter().chain(own).collect(),
             separator: root.names.separator.as_str(),
             certain: root.names.max_length / 2,
         };
