@@ -32,14 +32,22 @@ use crate::builtin::about;
 use crate::forward::Forwarding;
 use crate::peers::PeerGateways;
 use crate::secret_check::SecretCheck;
-use crate::server_clients::{ServerClients, Switches};
+use crate::server_clients::ServerClients;
 use crate::shutdown::Retiring;
 use crate::tenants::Tenants;
 use crate::webhook::{Target, Webhook};
 use crate::{embeddings, trail};
 
 /// The servers of the configuration, by slug.
-pub(crate) type Clients = BTreeMap<String, ServerClients>;
+pub(crate) type Clients = BTreeMap<String, ConfiguredServer>;
+
+/// A server of the configuration. An operator may connect or disconnect it, which lasts until its
+/// entry changes.
+#[derive(Clone)]
+pub(crate) struct ConfiguredServer {
+    pub(crate) entry: Arc<lockgate_upstream::Config>,
+    pub(crate) clients: ServerClients,
+}
 
 /// A running gateway and its parts.
 pub(crate) struct App {
@@ -56,7 +64,6 @@ pub(crate) struct App {
     pub(crate) clients: Mutex<Clients>,
     /// Grants of the gateway and of users at servers.
     pub(crate) accounts: Arc<Accounts>,
-    pub(crate) switches: Switches,
     /// Held while the configured servers are replaced, so that changes are applied one at a time.
     pub(crate) changing: Mutex<()>,
     /// Removed servers with calls still running.
@@ -119,13 +126,12 @@ impl App {
             gateway,
             life: LifeCycle::default(),
             ready: config.admin.ready,
-            requires_store: config.store.is_required,
+            requires_store: config.store.required,
             metrics,
             certificate: OnceLock::new(),
             around,
             clients: Mutex::default(),
             accounts,
-            switches: Switches::default(),
             changing: Mutex::default(),
             retiring: Retiring::default(),
             secret_check: SecretCheck::new(config, registry.as_ref()),
@@ -193,12 +199,10 @@ impl App {
         if let Some(registry) = &self.registry {
             registry.set_catalogue(config.catalogue.clone());
         }
-        for configured in &config.servers {
-            if let Some(all) = clients.get(&configured.slug) {
-                all.reconfigure(self.switches.apply(configured).into_owned());
-            }
+        for ConfiguredServer { entry, clients } in clients.values() {
+            let enabled = clients.client.config().enabled;
+            clients.reconfigure(lockgate_upstream::Config { enabled, ..(**entry).clone() });
         }
-        self.switches.keep(&config.servers);
         self.replace(&clients);
         Ok(())
     }
@@ -230,8 +234,9 @@ impl App {
     /// Closes every server (sessions, streams, processes), then flushes the trail, its forwarding
     /// and the spans.
     pub(crate) async fn close(&self) {
-        let clients = std::mem::take(&mut *self.clients.lock());
-        ServerClients::close_all(clients.into_values(), &self.retiring).await;
+        let servers = std::mem::take(&mut *self.clients.lock());
+        let clients = servers.into_values().map(|server| server.clients);
+        ServerClients::close_all(clients, &self.retiring).await;
         self.secret_check.leave().await;
         if let Some(tenants) = &self.tenants {
             tenants.close().await;

@@ -53,7 +53,7 @@ pub(crate) fn tools(config: &Config, server: &str) -> anyhow::Result<Option<Tool
 
 /// Returns the part of the configuration for a single server.
 fn alone(config: &lockgate_tools::Config, server: &str) -> lockgate_tools::Config {
-    let mut alone = lockgate_tools::Config::default();
+    let mut alone = lockgate_tools::Config::none();
     match server {
         "system" => alone.system = config.system,
         "example" => alone.example = config.example,

@@ -7,6 +7,7 @@ mod backlog;
 mod syslog;
 mod webhook;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use anyhow::Context;
 use lockgate_authn::Outside;
 use lockgate_egress::ClientCertificate;
 use lockgate_telemetry::Config;
-use lockgate_telemetry::audit::{AuditCounters, ClientFiles, Output};
+use lockgate_telemetry::audit::{AuditCounters, Output};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -62,14 +63,16 @@ impl Forwarding {
         let Some(audit) = &config.audit else { return Ok(forwarding) };
         let Output::File(trail) = &audit.output else { return Ok(forwarding) };
         let mut forwarders = Vec::new();
-        if let Some(syslog) = &audit.forward.syslog {
-            let way = way_for(&syslog.client, outside).context("audit.syslog.client_cert")?;
+        if let Some(syslog) = &audit.syslog {
+            let way = way_for(&syslog.client_cert, &syslog.client_key, outside);
+            let way = way.context("audit.syslog.client_cert")?;
             let collector = Collector::new(syslog, &way).context("audit.syslog.address")?;
             let backlog = Backlog::open(trail, "syslog", counters).context("audit.syslog")?;
             forwarders.push((Receiver::Syslog(collector), backlog));
         }
-        if let Some(webhook) = &audit.forward.webhook {
-            let way = way_for(&webhook.client, outside).context("audit.webhook.client_cert")?;
+        if let Some(webhook) = &audit.webhook {
+            let way = way_for(&webhook.client_cert, &webhook.client_key, outside);
+            let way = way.context("audit.webhook.client_cert")?;
             let poster = Poster::new(webhook, &way)?;
             let backlog = Backlog::open(trail, "webhook", counters).context("audit.webhook")?;
             forwarders.push((Receiver::Webhook(poster), backlog));
@@ -91,15 +94,14 @@ impl Forwarding {
 }
 
 /// Returns the connector for a receiver, with the configured client certificate.
-fn way_for(client: &Option<ClientFiles>, outside: &Outside) -> anyhow::Result<Outside> {
-    let connector = match client {
-        None => Arc::clone(&outside.connector),
-        Some(ClientFiles { cert, key }) => {
-            let files = ClientCertificate { cert: cert.clone(), key: key.clone() };
-            Arc::new(outside.connector.with_client_certificate(files)?)
-        }
-    };
-    Ok(Outside { connector, config: outside.config.clone() })
+fn way_for(
+    cert: &Option<PathBuf>,
+    key: &Option<PathBuf>,
+    outside: &Outside,
+) -> anyhow::Result<Outside> {
+    let Some((cert, key)) = cert.clone().zip(key.clone()) else { return Ok(outside.clone()) };
+    let connector = outside.connector.with_client_certificate(ClientCertificate { cert, key })?;
+    Ok(Outside { connector: Arc::new(connector), config: outside.config.clone() })
 }
 
 impl Forwarder {

@@ -18,7 +18,7 @@ use lockgate_upstream::{BoxFuture, Config, Upstream, UpstreamState};
 use serde_json::Value;
 use url::Url;
 
-use crate::app::App;
+use crate::app::{App, ConfiguredServer};
 use crate::commands::verify;
 use crate::probe::probe;
 use crate::server_clients::ServerClients;
@@ -80,7 +80,8 @@ impl Operations for App {
         }
         let _changing = self.changing.lock();
         let mut clients = self.clients.lock().clone();
-        let Some(ServerClients { client: old, .. }) = clients.get(slug) else { return false };
+        let Some(server) = clients.get_mut(slug) else { return false };
+        let old = &server.clients.client;
         let enabled = to != Switch::Disconnect;
         let is_kept = match to {
             Switch::Connect => matches!(
@@ -97,8 +98,7 @@ impl Operations for App {
         let settings = self.accounts.config(slug);
         let own = self.accounts.own(slug, "");
         let Ok(new) = self.make_clients(wanted, own, settings.as_ref()) else { return false };
-        self.switches.set(&old.config(), enabled);
-        clients.insert(slug.to_owned(), new);
+        server.clients = new;
         self.replace(&clients);
         true
     }
@@ -178,7 +178,9 @@ impl App {
     fn count_servers(&self) -> (Connected, BTreeMap<&'static str, usize>) {
         let mut connected = Connected { now: 0, of: 0 };
         let mut counts = BTreeMap::new();
-        for ServerClients { client, users } in self.clients.lock().values() {
+        for ConfiguredServer { clients: ServerClients { client, users }, .. } in
+            self.clients.lock().values()
+        {
             let state = client.status().state;
             // A server that lists nothing without an account delays no start.
             let is_idle = users.as_ref().is_some_and(|users| users.lists_as_users());

@@ -8,6 +8,7 @@ mod watcher;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use lockgate_admission::spawn;
 use lockgate_config::{Config, Loaded, Problem, Report, Severity, Sources, ValuePlace};
@@ -15,7 +16,7 @@ use lockgate_telemetry::Guard;
 use tokio::sync::Notify;
 
 use crate::app::App;
-use watcher::{Look, MAX_ROUNDS, Watcher};
+use watcher::{Look, MAX_ROUNDS, Watcher, are_unchanged_since};
 
 /// Maximum number of changed policies that are logged individually.
 const MAX_LOGGED_CHANGES: usize = 50;
@@ -40,6 +41,7 @@ pub(crate) fn watch(
         current: loaded.config,
         good: loaded.files.clone(),
         files: loaded.files,
+        begun: loaded.begun,
         seen: Look::default(),
         told: None,
         warned: loaded.warnings,
@@ -71,6 +73,8 @@ struct Follower {
     good: Vec<PathBuf>,
     /// The files to check.
     files: Vec<PathBuf>,
+    /// When reading the files of the first configuration began.
+    begun: SystemTime,
     seen: Look,
     /// The mistakes that were logged.
     told: Option<String>,
@@ -88,7 +92,14 @@ impl Follower {
                 None
             }
         };
-        // The first check finds changes made between reading the files and watching them.
+        // Files that were changed between reading and watching them are read once more.
+        if let Some(watcher) = &mut watcher {
+            watcher.follow(&self.files);
+        }
+        let look = Look::at(&self.files);
+        if are_unchanged_since(&self.files, self.begun) {
+            self.seen = look;
+        }
         self.check(&mut watcher, Occasion::Event).await;
         let app = Arc::clone(&self.app);
         loop {
@@ -302,9 +313,7 @@ fn what_waits(old: &Config, new: &Config) -> Vec<&'static str> {
         (old.proxy.replicas != new.proxy.replicas, "replicas"),
         (old.telemetry.audit != new.telemetry.audit, "audit"),
         (
-            old.telemetry.otlp != new.telemetry.otlp
-                || old.telemetry.otlp_logs != new.telemetry.otlp_logs
-                || old.telemetry.export != new.telemetry.export
+            old.telemetry.export != new.telemetry.export
                 || old.telemetry.format != new.telemetry.format,
             "log.format, telemetry",
         ),

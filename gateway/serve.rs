@@ -294,7 +294,7 @@ fn greet(address: SocketAddr, config: &Config, admin: Option<SocketAddr>) {
             {scheme}://{address}/servers/NAME/mcp\n{console}  health          {health}/readyz\n",
         env!("CARGO_PKG_VERSION"),
     );
-    if config.servers.is_empty() && config.tools.example {
+    if config.servers.is_empty() && config.tools.runs("example") {
         text.push_str(NEXT_STEPS);
     }
     let _ = writeln!(std::io::stderr(), "{text}");

@@ -1,14 +1,10 @@
-//! A server's clients: that of the gateway, and those of users with accounts of their own; and the
-//! configured servers that an operator has connected or disconnected.
+//! A server's clients: that of the gateway, and those of users with accounts of their own.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::{join, join_all};
 use lockgate_admission::spawn;
 use lockgate_upstream::{Client, Config, Upstream};
-use parking_lot::Mutex;
 
 use crate::shutdown::Retiring;
 use crate::user_clients::UserClients;
@@ -54,43 +50,5 @@ impl ServerClients {
             })
         });
         join(join_all(closing), retiring.close()).await;
-    }
-}
-
-/// Configured servers that an operator has connected or disconnected at run time. A switch survives
-/// reloads until the server's own entry changes; then the entry applies again.
-#[derive(Default)]
-pub(crate) struct Switches(Mutex<BTreeMap<String, Switched>>);
-
-struct Switched {
-    /// The server's entry in the configuration at the time of the switch.
-    configured: Config,
-    enabled: bool,
-}
-
-impl Switches {
-    /// Records that a server is to be connected, or not. `current` is its entry with earlier
-    /// switches applied.
-    pub(crate) fn set(&self, current: &Config, enabled: bool) {
-        let mut all = self.0.lock();
-        let configured = current.clone();
-        let switched = Switched { configured, enabled };
-        all.entry(current.slug.clone()).or_insert(switched).enabled = enabled;
-    }
-
-    /// Returns the entry of a server with its switch applied.
-    pub(crate) fn apply<'a>(&self, configured: &'a Config) -> Cow<'a, Config> {
-        let all = self.0.lock();
-        match all.get(&configured.slug) {
-            Some(&Switched { configured: ref known, enabled }) if known == configured => {
-                Cow::Owned(Config { enabled, ..configured.clone() })
-            }
-            _ => Cow::Borrowed(configured),
-        }
-    }
-
-    /// Drops switches of entries that have changed or are gone.
-    pub(crate) fn keep(&self, configured: &[Config]) {
-        self.0.lock().retain(|_, known| configured.contains(&known.configured));
     }
 }

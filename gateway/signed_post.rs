@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,9 +13,9 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, Method, Request, StatusCode};
 use lockgate_authn::Outside;
-use lockgate_egress::{Origin, Payload, Policy, SetupError};
+use lockgate_config::decode_webhook_secret;
+use lockgate_egress::{Origin, Payload, Policy};
 use lockgate_text::date;
-use url::Url;
 
 /// Timeout of a single attempt.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -48,16 +49,17 @@ impl Answer {
 }
 
 impl SignedPost {
-    /// Fails if the address is not usable.
+    /// Fails if the address or the secret (`whsec_` and base64) is not usable.
     pub(crate) fn new(
-        url: &Url,
-        secret: &[u8],
+        url: &str,
+        secret: &str,
         headers: HeaderMap,
         outside: &Outside,
-    ) -> Result<Self, SetupError> {
+    ) -> anyhow::Result<Self> {
         let connector = Arc::clone(&outside.connector);
-        let origin = Origin::new(connector, url, Policy::Operator, &outside.config)?;
-        Ok(Self { origin, secret: secret.to_vec(), headers })
+        let origin = Origin::new(connector, &url.parse()?, Policy::Operator, &outside.config)?;
+        let secret = decode_webhook_secret(secret).context("the secret is not usable")?;
+        Ok(Self { origin, secret, headers })
     }
 
     /// Sends a body of this media type once. Retries of the same message use the same `id`.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lockgate_policy::response::{Response, Spec};
 use lockgate_protocol::strings::{self, StringRole};
-use lockgate_telemetry::audit::{Forward, Output, Redact, Trail};
+use lockgate_telemetry::audit::{Output, Redact, Trail};
 use lockgate_telemetry::{Config, Metrics, Way};
 
 /// Members whose values are always redacted.
@@ -90,5 +90,5 @@ pub(crate) fn step_aside(config: &mut Config) {
         *path = PathBuf::from(name);
     }
     // Delivering the last record to an unavailable receiver would delay the command.
-    audit.forward = Forward::default();
+    (audit.syslog, audit.webhook) = (None, None);
 }

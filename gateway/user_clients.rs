@@ -228,8 +228,7 @@ impl UserClients {
     /// Returns the open client of a caller, without making a holder.
     fn find_caller(&self, caller: CallerIdentity<'_>) -> Option<Arc<UserClient>> {
         let organisation = caller.organisation.unwrap_or(DEFAULT_ORGANISATION);
-        let token = caller.access_token.filter(|_| self.settings.method.exchanges_tokens());
-        let digest = token.map(|token| token.digest);
+        let digest = self.token_of(caller).map(|token| token.digest);
         self.find_open(&(organisation, caller.issuer, caller.subject, digest))
     }
 
@@ -292,16 +291,21 @@ impl UserClients {
         Ok(user)
     }
 
-    /// Returns the holder, with a token only where it is exchanged.
+    /// Returns the caller's token, where it is exchanged.
+    fn token_of<'a>(&self, caller: CallerIdentity<'a>) -> Option<CallerToken<'a>> {
+        caller.access_token.filter(|_| self.settings.method.exchanges_tokens())
+    }
+
+    /// Returns the holder of the caller's accounts, with the token to exchange if there is one.
     fn holder_of(&self, caller: CallerIdentity<'_>) -> Result<Holder, UpstreamError> {
-        let CallerIdentity { organisation, issuer, subject, access_token } = caller;
+        let CallerIdentity { organisation, issuer, subject, .. } = caller;
         if issuer == ANONYMOUS {
             let words = "callers without credentials share an identity, so they have no account";
             return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
         }
         let mut holder = Holder::new(organisation.unwrap_or(DEFAULT_ORGANISATION), issuer, subject);
-        let token = access_token.filter(|_| self.settings.method.exchanges_tokens());
-        holder.token = token.map(|CallerToken { text, digest, expires_at }| {
+        holder.token = self.token_of(caller).map(|token| {
+            let CallerToken { text, digest, expires_at } = token;
             Arc::new(SubjectToken::new(text, *digest, expires_at))
         });
         Ok(holder)

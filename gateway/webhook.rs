@@ -8,7 +8,6 @@ use std::time::Duration;
 use anyhow::Context;
 use bytes::Bytes;
 use http::HeaderMap;
-use lockgate_admin::Webhook as Config;
 use lockgate_admission::spawn;
 use lockgate_authn::Outside;
 use lockgate_proxy::{Announcement, WaitingApproval};
@@ -17,6 +16,7 @@ use lockgate_text::date;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::{Semaphore, mpsc};
+use url::Url;
 
 use crate::signed_post::SignedPost;
 
@@ -27,9 +27,11 @@ const MAX_SENDERS: usize = 8;
 /// The pause before each attempt.
 const RETRY_PAUSES: [Duration; 4] =
     [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(25)];
+
 pub(crate) struct Target {
     post: SignedPost,
-    config: Config,
+    /// The base of links to the gateway, for approvers.
+    link_base: Url,
 }
 
 impl Target {
@@ -38,10 +40,11 @@ impl Target {
         config: &lockgate_config::Config,
         outside: &Outside,
     ) -> anyhow::Result<Option<Arc<Self>>> {
-        let Some(config) = &config.admin.webhook else { return Ok(None) };
-        let post = SignedPost::new(&config.url, &config.secret, HeaderMap::new(), outside);
+        let Some(webhook) = &config.admin.webhook else { return Ok(None) };
+        let post = SignedPost::new(&webhook.url, &webhook.secret, HeaderMap::new(), outside);
         let post = post.context("approvals.webhook.url")?;
-        Ok(Some(Arc::new(Self { post, config: config.clone() })))
+        let link_base = config.authn.public_url.clone().context("http.public_url")?;
+        Ok(Some(Arc::new(Self { post, link_base })))
     }
 }
 
@@ -95,7 +98,7 @@ async fn send_all(
 /// Sends a message, with retries where they may help, as long as its call waits.
 async fn send(target: &Target, announcement: &Announcement) -> Notification {
     let waiting = &announcement.approval;
-    let body = write_body(&target.config, waiting);
+    let body = write_body(&target.link_base, waiting);
     let mut reason = String::from("the call is no longer waiting");
     for pause in RETRY_PAUSES {
         tokio::time::sleep(pause).await;
@@ -119,8 +122,8 @@ async fn send(target: &Target, announcement: &Announcement) -> Notification {
 }
 
 /// Writes the message: the call's caller and tool, without its arguments.
-fn write_body(config: &Config, waiting: &WaitingApproval) -> Bytes {
-    let mut link = config.link_base.clone();
+fn write_body(link_base: &Url, waiting: &WaitingApproval) -> Bytes {
+    let mut link = link_base.clone();
     let path = format!("{}/approvals/{}/open", link.path().trim_end_matches('/'), waiting.id);
     link.set_path(&path);
     link.query_pairs_mut().append_pair("token", &waiting.token);

@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use lockgate_authn::RoleHolders;
+use lockgate_text::setting::Text;
+use lockgate_text::settings;
 use url::Url;
 
 /// The configuration of `/healthz`, `/readyz`, `/metrics` and the API.
@@ -21,7 +23,7 @@ pub struct Config {
     pub scrape_token: Option<ScrapeToken>,
 }
 
-lockgate_text::settings! {
+settings! {
     /// The condition under which the gateway is ready: every server is connected or has failed; at
     /// least one is connected, or none is configured; all are connected.
     #[derive(Default)]
@@ -79,18 +81,20 @@ impl ScrapeToken {
 
 lockgate_text::debug_fields!(ScrapeToken);
 
-/// The receiver of messages about approvals.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Webhook {
-    /// May contain a secret, so it is omitted from `Debug` output.
-    pub url: Url,
-    /// The key that signs messages.
-    pub secret: Vec<u8>,
-    /// The base URL of links to the gateway, for approvers.
-    pub link_base: Url,
+settings! {
+    // The receiver of messages about approvals.
+
+    pub struct Webhook as "Webhook" {
+        /// Address of the messages, which contain a link to the call; requires `http.public_url`.
+        pub url: String = Text | "",
+        /// Key that signs the messages (Standard Webhooks): `whsec_` and 24 to 64 random bytes in
+        /// base64. A reference: `${WEBHOOK_SECRET}` or `file:PATH`.
+        pub secret: String = Text | "",
+    }
 }
 
-lockgate_text::debug_fields!(Webhook: link_base);
+// Hides both, because the address may contain a secret.
+lockgate_text::debug_fields!(Webhook);
 
 /// The listeners of the API, and the holders of its roles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

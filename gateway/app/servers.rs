@@ -7,7 +7,7 @@ use lockgate_accounts::{Account, PreparedAccounts, ServerConfig};
 use lockgate_config::Config;
 use lockgate_upstream::{Client, ServerSetupError, Surroundings};
 
-use super::{App, Clients};
+use super::{App, Clients, ConfiguredServer};
 use crate::server_clients::ServerClients;
 use crate::user_clients::{AccountAuthorization, UserClients};
 
@@ -22,20 +22,25 @@ impl App {
         let old = self.clients.lock();
         let mut clients = Clients::new();
         for configured in &config.servers {
-            let wanted = &*self.switches.apply(configured);
-            let slug = &wanted.slug;
-            let all = match old.get(slug) {
-                Some(old)
-                    if old.client.config().is_reached_alike(wanted)
+            let slug = &configured.slug;
+            let mut wanted = configured.clone();
+            let known = old.get(slug);
+            if let Some(known) = known
+                && *known.entry == *configured
+            {
+                wanted.enabled = known.clients.client.config().enabled;
+            }
+            let all = match known {
+                Some(known)
+                    if known.clients.client.config().is_reached_alike(&wanted)
                         && (!wanted.has_authorization || accounts.is_kept(slug)) =>
                 {
-                    old.clone()
+                    known.clients.clone()
                 }
-                _ => {
-                    self.make_clients(wanted.clone(), accounts.own(slug), accounts.config(slug))?
-                }
+                _ => self.make_clients(wanted, accounts.own(slug), accounts.config(slug))?,
             };
-            clients.insert(slug.clone(), all);
+            let entry = Arc::new(configured.clone());
+            clients.insert(slug.clone(), ConfiguredServer { entry, clients: all });
         }
         Ok(clients)
     }
@@ -62,8 +67,8 @@ impl App {
     /// has read its server's lists, it serves those of the old client.
     pub(crate) fn replace(&self, clients: &Clients) {
         let old = std::mem::replace(&mut *self.clients.lock(), clients.clone());
-        for (slug, old) in old {
-            match clients.get(&slug) {
+        for (slug, ConfiguredServer { clients: old, .. }) in old {
+            match clients.get(&slug).map(|new| &new.clients) {
                 Some(new) if Arc::ptr_eq(&new.client, &old.client) => continue,
                 Some(new) => {
                     tracing::info!(
@@ -80,8 +85,8 @@ impl App {
             }
             old.retire(&self.retiring);
         }
-        for all in clients.values() {
-            all.client.start();
+        for server in clients.values() {
+            server.clients.client.start();
         }
         let builtin = self.builtin.servers();
         if let Some(registry) = &self.registry {
@@ -91,6 +96,6 @@ impl App {
         }
         self.gateway
             .directory
-            .set_servers(clients.values().map(ServerClients::server).chain(builtin));
+            .set_servers(clients.values().map(|one| one.clients.server()).chain(builtin));
     }
 }

@@ -6,57 +6,57 @@ use std::time::Duration;
 
 use jsonwebtoken::Algorithm;
 use lockgate_admission::Role;
-use lockgate_text::setting::{List, Seconds, Text};
+use lockgate_text::setting::{List, Seconds, Text, Whole};
 use lockgate_text::settings;
 use url::Url;
 
 use crate::key::Key;
 use crate::{Holder, LOCAL, Principal};
 
-/// Accepted credentials and their permissions.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Config {
-    /// The key of the simplest setup (at least 16 characters). Its holder is the principal `key`,
-    /// `default`.
-    pub key: Option<String>,
-    /// Keys of the keys file; `None` if no file is configured.
-    pub keys: Option<Vec<Key>>,
-    /// The path of the keys file, for components that write it.
-    pub keys_file: Option<PathBuf>,
-    /// Token issuers with distinct URLs.
-    pub issuers: Vec<Issuer>,
-    /// Maximum number of verified tokens in the cache, each for at most a minute.
-    pub token_cache: usize,
-    /// The public URL of the gateway, without a trailing slash. Identifies endpoints as OAuth
-    /// resources.
-    pub public_url: Option<Url>,
-    /// Whether client certificates are requested; a verified certificate authenticates the caller.
-    pub certificates: bool,
-    pub anonymous: Anonymous,
-    pub scopes: Scopes,
-    pub role_holders: RoleHolders,
-    /// Issuer and keys of the identity statements to servers, if enabled.
-    pub signer: Option<crate::signer::Config>,
-    pub sign_in: Option<SignIn>,
-    /// Whether access tokens are kept in memory, because a server requires their exchange.
-    pub keeps_tokens: bool,
-}
-
-/// The gateway as a client of an OpenID provider.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SignIn {
-    /// The URL of a configured token issuer.
-    pub issuer: String,
-    pub client_id: String,
-    /// `None` for a public client.
-    pub client_secret: Option<String>,
-    /// Includes `openid`.
-    pub scopes: Vec<String>,
-    /// The URL to which the provider redirects the browser.
-    pub redirect: Url,
-}
-
 settings! {
+    // Accepted credentials and their permissions. Issuers have distinct URLs.
+
+    pub struct Config as "Auth" {
+        /// The bearer key that every caller must send, 16–4096 characters. A reference:
+        /// `${LOCKGATE_KEY}` or `file:PATH`.
+        pub key: Option<String> = Option<Text>,
+        /// File of API keys (YAML or JSON), read again when it changes; `lockgate keys` writes it.
+        /// Relative to this file.
+        pub keys_file: Option<PathBuf> = Option<Text>,
+        /// Callers accepted without a credential: `never` none, `loopback` those on this machine,
+        /// `everywhere` all. By default those on this machine, unless an authentication method is
+        /// configured.
+        pub anonymous: Anonymous = Option<Anonymous> => Option::unwrap_or_default,
+        /// Issuers of OAuth access tokens (JWT), by a name of your choice; at most 32.
+        pub issuers: BTreeMap<String, Issuer>,
+        /// Verified tokens that are cached for at most a minute, 0–1000000.
+        pub token_cache: usize = Whole<0, 1_000_000, 10_000>,
+        /// Scopes that tokens and keys must have.
+        pub scopes: Scopes,
+        /// Keys of the keys file; `None` if no file is configured. This value and the following are
+        /// not keys of `auth`.
+        @serde(skip)
+        pub keys: Option<Vec<Key>>,
+        /// The public URL of the gateway, without a trailing slash. Identifies endpoints as OAuth
+        /// resources.
+        @serde(skip)
+        pub public_url: Option<Url>,
+        /// Whether client certificates are requested; a verified certificate authenticates the
+        /// caller.
+        @serde(skip)
+        pub certificates: bool,
+        @serde(skip)
+        pub role_holders: RoleHolders,
+        /// Issuer and keys of the identity statements to servers, if enabled.
+        @serde(skip)
+        pub signer: Option<crate::signer::Config>,
+        @serde(skip)
+        pub sign_in: Option<SignIn>,
+        /// Whether access tokens are kept in memory, because a server requires their exchange.
+        @serde(skip)
+        pub keeps_tokens: bool,
+    }
+
     /// The callers that need no credential.
     #[derive(Default)]
     #[serde(rename_all = "lowercase")]
@@ -72,9 +72,7 @@ settings! {
         // anonymous principal.
         Everywhere,
     }
-}
 
-settings! {
     /// Tokens are accepted if they are signed by this issuer for the endpoint that is called.
     #[derive(Debug)]
     pub struct Issuer as "Issuer" {
@@ -132,6 +130,20 @@ settings! {
         /// Broad scope → scopes that it includes.
         pub implies: BTreeMap<String, Vec<String>> = BTreeMap<String, List>,
     }
+}
+
+/// The gateway as a client of an OpenID provider.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SignIn {
+    /// The URL of a configured token issuer.
+    pub issuer: String,
+    pub client_id: String,
+    /// `None` for a public client.
+    pub client_secret: Option<String>,
+    /// Includes `openid`.
+    pub scopes: Vec<String>,
+    /// The URL to which the provider redirects the browser.
+    pub redirect: Url,
 }
 
 /// The first present claim is used: a list, or text separated by spaces.

@@ -39,7 +39,7 @@ impl Names {
             return None;
         }
         let url = config.public_url.as_ref()?;
-        let issuers = config.issuers.iter().map(|issuer| issuer.issuer.clone()).collect();
+        let issuers = config.issuers.values().map(|issuer| issuer.issuer.clone()).collect();
         let mut supported = config.scopes.required.clone();
         for rule in &config.scopes.tools {
             for scope in &rule.scopes {

@@ -211,7 +211,7 @@ async fn who_has_shown_nothing_is_asked_to_sign_in_and_not_for_more_scopes() {
     let (why, challenge) = call(&tools, KEY).unwrap_err();
     assert!(why == AuthnError::Scope && challenge.contains("insufficient_scope"), "{challenge}");
     tools.public_url = Some("https://gw.test".parse().unwrap());
-    tools.issuers = vec![token::tests::issuer("http://127.0.0.1:1")];
+    tools.issuers = [("a".to_owned(), token::tests::issuer("http://127.0.0.1:1"))].into();
     let (why, challenge) = call(&tools, ANONYMOUS).unwrap_err();
     assert!(why == AuthnError::Missing && !challenge.contains("error"), "{challenge}");
     assert!(

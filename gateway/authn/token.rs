@@ -70,7 +70,7 @@ impl Tokens {
         let names = Names::new(config)?;
         let old = old.map_or(&[][..], |old| &old.issuers);
         let mut issuers = Vec::new();
-        for wanted in &config.issuers {
+        for wanted in config.issuers.values() {
             issuers.push(match old.iter().find(|issuer| issuer.config == *wanted) {
                 Some(kept) => Arc::clone(kept),
                 None => Issuer::start(wanted.clone(), outside.clone()),

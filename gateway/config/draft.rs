@@ -205,7 +205,7 @@ fn write_section(
         let key = format!("servers.{slug}.{section}.{name}");
         let of = WrittenAt { slug, key: &key, place: &entry.node.place };
         let text = match section {
-            "env" => secrets.variable(text, name, of),
+            "env" => secrets.named(text, name, name, of),
             _ => secrets.header(text, name, of),
         };
         let _ = writeln!(out, "      {}: {}", scalar(name), scalar(&text));

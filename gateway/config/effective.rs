@@ -21,8 +21,8 @@ const HIDDEN: &str = "(not shown)";
 
 /// Locations of the system's CA certificates, as OpenSSL defines them.
 const AUTHORITIES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
-/// Harmless prefixes of a reference in a secret.
-const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Token "];
+/// Harmless prefixes of a secret in a header.
+pub const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Token "];
 
 pub struct Effective {
     pub loaded: Loaded,

@@ -31,6 +31,7 @@ pub use loaded::{Config, Flags, Loaded, Sources, Transport};
 pub use problem::{Problem, Report, Severity, ValuePlace};
 pub use running::{RunningAddresses, find_addresses};
 pub use schema::schema;
+pub use validate::decode_webhook_secret;
 
 #[cfg(test)]
 mod tests;

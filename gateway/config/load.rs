@@ -5,6 +5,7 @@ mod include;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::expand::Expand;
 use crate::loaded::{Config, Loaded, Sources, Transport};
@@ -40,6 +41,7 @@ pub fn read_root(sources: &Sources, needed: &[&[&str]]) -> Result<Root, Report> 
 
 /// Loads the configuration, and also returns its layers.
 pub fn load_with_layers(sources: &Sources) -> Result<(Loaded, Layers), Report> {
+    let begun = SystemTime::now();
     let (mut loading, mut layers, own) = read_layers(sources);
     let transport = loading.transport();
     let Loading { mut problems, mut files, .. } = loading;
@@ -63,7 +65,7 @@ pub fn load_with_layers(sources: &Sources) -> Result<(Loaded, Layers), Report> {
     }
     let warnings = problems.finish()?;
     let Some(config) = config else { return Err(Report { problems: warnings }) };
-    Ok((Loaded { config, file: own, files, warnings, transport }, layers))
+    Ok((Loaded { config, file: own, files, begun, warnings, transport }, layers))
 }
 
 /// Reads every source into a layer, the weakest first. Also returns the configuration file's path.
@@ -91,7 +93,7 @@ fn read_layers(sources: &Sources) -> (Loading<'_>, Layers, Option<PathBuf>) {
     layers.0.extend(imports);
     layers.0.extend([key, file]);
     loading.twice(&layers);
-    let listen = layers.get(&["listen"]).and_then(Node::as_text).unwrap_or(raw::LISTEN);
+    let listen = layers.given(&["listen"]).and_then(Node::as_text).unwrap_or(raw::LISTEN);
     let conventional = environment::conventional(&sources.env, listen, &mut loading.problems);
     let conventional = loading.layer(conventional, &sources.cwd, false);
     layers.0.extend([conventional, env, flags]);

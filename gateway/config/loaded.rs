@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use crate::problem::Problem;
 
@@ -40,6 +41,8 @@ pub struct Loaded {
     pub file: Option<PathBuf>,
     /// Every file that was read, absolute; a change requires a reload.
     pub files: Vec<PathBuf>,
+    /// When reading began.
+    pub begun: SystemTime,
     pub warnings: Vec<Problem>,
     /// The transport requested by `MCP_TRANSPORT`, for runs without a command.
     pub transport: Option<Transport>,

@@ -51,7 +51,7 @@ fn own(config: &Config, read: &[PathBuf]) -> Vec<PathBuf> {
     }
     own.extend(config.store.own_key.clone());
     if let Some(database) = &config.tools.database {
-        own.extend(database.embedded.clone());
+        own.extend(database.embedded_folder().cloned());
     }
     own
 }

@@ -5,11 +5,9 @@
 mod server;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use leaf::{List, Text, Toggle, Whole};
-use lockgate_admin::Ready;
-use lockgate_authn::{Anonymous, Issuer, Scopes};
+use leaf::{List, Text};
+use lockgate_admin::{Ready, Webhook};
 use lockgate_listener::HttpSettings;
 use lockgate_policy::Lists;
 use lockgate_policy::pin::Pins;
@@ -57,11 +55,11 @@ lockgate_text::settings! {
         /// characters; at most 256 of them.
         pub catalogue: BTreeMap<String, CatalogueEntry>,
         /// Built-in servers.
-        pub builtin: Builtin,
+        pub builtin: lockgate_tools::Config,
         /// How clients reach the gateway over HTTP.
         pub http: HttpSettings,
         /// Authentication of callers.
-        pub auth: Auth,
+        pub auth: lockgate_authn::Config,
         /// Signing of callers' identities for servers.
         pub identity: Identity,
         /// Permissions of callers.
@@ -96,7 +94,7 @@ lockgate_text::settings! {
         /// or to add one on all replicas before any of them uses it.
         pub old_secrets: Vec<String> = Vec<Text>,
         /// Storage of integrations, agents and credentials added at run time.
-        pub store: Store,
+        pub store: lockgate_store::Config,
         /// Sharing of policy rates between gateways.
         pub redis: Redis,
         /// How gateways with the same `secret` reach each other, so that each can answer for all.
@@ -152,46 +150,7 @@ lockgate_text::settings! {
         pub format: Option<Format>,
     }
 
-    // `builtin`: the list of built-in servers.
-
-    pub struct Builtin as "Builtin" {
-        /// Reports the state of the gateway and its servers.
-        pub system: bool = Toggle<true>,
-        /// A few harmless tools to try a client with. By default on in development when neither a
-        /// server nor another category is configured.
-        pub example: Option<bool> = Option<Toggle<false>>,
-        /// Reads and changes files in folders; off until it is configured.
-        pub file: Option<lockgate_tools::File>,
-        /// Resources and prompts that the gateway itself offers; off until it is configured.
-        pub content: Option<lockgate_tools::content::Config>,
-        /// Reads databases; off until it is configured.
-        pub database: Option<lockgate_tools::DatabaseSettings>,
-        /// Runs allowed programs, confined; off until it is configured.
-        pub shell: Option<lockgate_tools::Shell>,
-        /// Requests to web servers and pages as text; off until it is configured.
-        pub web: Option<lockgate_tools::Web>,
-    }
-
-    // `auth` and `identity`: authentication of callers, and signing of their identities.
-
-    pub struct Auth as "Auth" {
-        /// The bearer key that every caller must send, 16–4096 characters. A reference:
-        /// `${LOCKGATE_KEY}` or `file:PATH`.
-        pub key: Option<String> = Option<Text>,
-        /// File of API keys (YAML or JSON), read again when it changes; `lockgate keys` writes it.
-        /// Relative to this file.
-        pub keys_file: Option<PathBuf> = Option<Text>,
-        /// Callers accepted without a credential: `never` none, `loopback` those on this machine,
-        /// `everywhere` all. By default those on this machine, unless an authentication method is
-        /// configured.
-        pub anonymous: Option<Anonymous>,
-        /// Issuers of OAuth access tokens (JWT), by a name of your choice; at most 32.
-        pub issuers: BTreeMap<String, Issuer>,
-        /// Verified tokens that are cached for at most a minute, 0–1000000.
-        pub token_cache: usize = Whole<0, 1_000_000, 10_000>,
-        /// Scopes that tokens and keys must have.
-        pub scopes: Scopes,
-    }
+    // `identity`: signing of callers' identities.
 
     pub struct Identity as "Identity" {
         /// Private keys (P-256, PEM, PKCS #8), 8 at most, for `servers.NAME.identity`: the first
@@ -200,24 +159,7 @@ lockgate_text::settings! {
         pub keys: Vec<String> = Vec<Text>,
     }
 
-    // `store`, `redis` and `replicas`: state that gateways share.
-
-    pub struct Store as "Store" {
-        /// PostgreSQL, for gateways that share changes made at run time:
-        /// `postgres://USER:PASSWORD@HOST/DATABASE`. A reference: `${STORE_URL}` or `file:PATH`.
-        /// Without it a SQLite file is used.
-        pub url: Option<String> = Option<Text>,
-        /// The SQLite file; relative to this file. Default `.lockgate/lockgate.db` next to this
-        /// file. Created by the first change or counted call.
-        pub file: Option<PathBuf> = Option<Text>,
-        /// Secrets of at least 32 characters, 8 at most: the first encrypts the credentials of
-        /// integrations, all decrypt them. Without one no credential can be stored. References:
-        /// `${STORE_KEY}` or `file:PATH`.
-        pub keys: Vec<String> = Vec<Text>,
-        /// `false`: a gateway that starts while the store is unavailable is ready without the
-        /// stored data.
-        pub required: bool = Toggle<true>,
-    }
+    // `redis` and `replicas`: state that gateways share.
 
     pub struct Redis as "Redis" {
         /// Redis or Valkey, for gateways that share the rates of their policies:
@@ -307,13 +249,5 @@ lockgate_text::settings! {
     pub struct Approvals as "Approvals" {
         /// Receives a message when a call starts to wait for approvers other than its caller.
         pub webhook: Option<Webhook>,
-    }
-
-    pub struct Webhook as "Webhook" {
-        /// Address of the messages, which contain a link to the call; requires `http.public_url`.
-        pub url: Option<String> = Option<Text>,
-        /// Key that signs the messages (Standard Webhooks): `whsec_` and 24 to 64 random bytes in
-        /// base64. A reference: `${WEBHOOK_SECRET}` or `file:PATH`.
-        pub secret: Option<String> = Option<Text>,
     }
 }

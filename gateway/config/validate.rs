@@ -25,6 +25,7 @@ use crate::raw::{Profile, Root};
 use crate::source::layer::Layers;
 use crate::source::node::Node;
 use crate::suggest;
+pub use receivers::decode_webhook_secret;
 pub use server::is_own_header;
 
 const NAME_CHARS: usize = 64;
@@ -56,15 +57,22 @@ pub fn config(
     let mut authn = check.auth(root);
     let mut listener = check.listener(root, authn.admits_others());
     let main = listener.as_ref().map(|listener| listener.listen);
-    let mut admin = check.admin(root, main, authn.admits_others());
+    let admin = check.admin(root, main, authn.admits_others());
     authn.role_holders = admin.api.role_holders.clone();
     authn.sign_in = check.sign_in(root, &authn, &admin);
     authn.signer = check.identity(root, authn.public_url.as_ref());
-    admin.webhook = check.webhook(&root.approvals, root.http.public_url.as_deref());
+    if let Some(webhook) = &admin.webhook {
+        check.webhook(webhook, root.http.public_url.as_deref());
+    }
     proxy.discovery = check.discovery(&root.discovery, authn.public_url.as_ref());
     let accounts = check.accounts(root, authn.public_url.as_ref());
     if let Some(listener) = &mut listener {
-        adapt_listener(listener, &proxy, &admin, accounts.public_url.as_ref());
+        // A larger body would never fit.
+        let bytes = &mut listener.http.body_bytes;
+        *bytes = proxy.limits.bytes_in_flight.min(*bytes);
+        // Approvals and the pages that connect accounts are the gateway's own.
+        let own = authn.public_url.iter().map(|url| url.origin().ascii_serialization());
+        listener.http.origins.extend(own);
     }
     let policy = check.policy(root, &authn);
     let egress = check.egress(&root.egress, admin.api.role_holders.trusts_local);
@@ -92,26 +100,6 @@ pub fn config(
         accounts,
         catalogue,
     })
-}
-
-/// Adapts the listener to other settings.
-fn adapt_listener(
-    listener: &mut lockgate_listener::Config,
-    proxy: &lockgate_proxy::Config,
-    admin: &lockgate_admin::Config,
-    connecting: Option<&url::Url>,
-) {
-    // A larger body would never fit.
-    let bytes = &mut listener.http.body_bytes;
-    *bytes = proxy.limits.bytes_in_flight.min(*bytes);
-    if let Some(webhook) = &admin.webhook {
-        // The approval page behind the webhook's links is the gateway's own.
-        listener.http.origins.push(webhook.link_base.origin().ascii_serialization());
-    }
-    if let Some(url) = connecting {
-        // So are the pages that connect accounts.
-        listener.http.origins.push(url.origin().ascii_serialization());
-    }
 }
 
 /// The state of the checks. Keys are relative to the section that is being checked, with dots
@@ -144,7 +132,7 @@ impl Check<'_> {
     }
 
     fn given(&self, key: &str) -> Option<&Node> {
-        self.layers.get(&self.path(key))
+        self.layers.given(&self.path(key))
     }
 
     /// Returns whether a value was removed as malformed.
@@ -258,6 +246,7 @@ impl Check<'_> {
             self.wrong_value("name", &what, "set the display name in `title`");
         }
         self.check_groups(root);
+        self.secrets(root);
         self.short("title", root.title.as_deref(), TITLE_CHARS);
         self.short("instructions", root.instructions.as_deref(), INSTRUCTIONS_BYTES);
         lockgate_proxy::Config {
@@ -273,8 +262,8 @@ impl Check<'_> {
             discovery: None,
             methods: self.methods(&root.methods),
             extensions: root.extensions.iter().cloned().collect(),
-            secret: self.long_secret("secret", root.secret.as_deref()),
-            old_secrets: self.old_secrets(root),
+            secret: root.secret.clone(),
+            old_secrets: root.old_secrets.clone(),
             pins: self.pins(&root.pins),
             replicas: None,
         }
@@ -293,8 +282,6 @@ impl Check<'_> {
         lockgate_telemetry::Config {
             level: self.level(&log.level),
             format: log.format.unwrap_or(default),
-            otlp: self.collector("otlp", telemetry.otlp.as_deref(), "traces"),
-            otlp_logs: self.collector("otlp_logs", telemetry.otlp_logs.as_deref(), "logs"),
             export: self.export(telemetry),
             audit,
         }

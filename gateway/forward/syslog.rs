@@ -9,9 +9,10 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use futures_util::FutureExt;
 use lockgate_authn::Outside;
-use lockgate_egress::{Connector, Policy, SetupError, Stream, Target, describe};
+use lockgate_egress::{Connector, Policy, Stream, Target, describe};
 use lockgate_telemetry::audit::{Facility, Syslog};
 use lockgate_text::json;
 use serde::Deserialize;
@@ -53,10 +54,11 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    pub(super) fn new(config: &Syslog, outside: &Outside) -> Result<Self, SetupError> {
+    pub(super) fn new(config: &Syslog, outside: &Outside) -> anyhow::Result<Self> {
+        let address = config.url().context("is not an address")?;
         Ok(Self {
             connector: Arc::clone(&outside.connector),
-            target: Target::new(&config.address)?,
+            target: Target::new(&address)?,
             sender: Sender::new(config.facility),
             is_proven: false,
             has_said: false,

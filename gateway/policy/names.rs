@@ -7,7 +7,7 @@ use crate::file::{Approval, Policy};
 use crate::pattern;
 use crate::refusal::{Mistake, mistake};
 
-/// The categories of built-in tools, which are also the names of their servers.
+/// The built-in servers. A server's name is also the category of its tools.
 pub const CATEGORIES: [&str; 7] =
     ["content", "database", "example", "file", "shell", "system", "web"];
 /// The prefixes of client certificate names.

@@ -59,7 +59,7 @@ impl Endpoint {
     }
 
     /// Returns the endpoint with this path, which may not exist.
-    pub(crate) fn parse(path: &str) -> Option<Self> {
+    pub fn parse(path: &str) -> Option<Self> {
         if path == "/mcp" {
             return Some(Self::All);
         }

@@ -71,13 +71,7 @@ impl Rig {
 
 fn file_config(folder: &TempDir, keys: &[&str]) -> Config {
     let keys = Keys(keys.iter().map(ToString::to_string).collect());
-    Config {
-        place: StorePlace::File(folder.path().join("lockgate.db")),
-        keys,
-        own_key: None,
-        makes_key: false,
-        is_required: true,
-    }
+    Config { place: StorePlace::File(folder.path().join("lockgate.db")), keys, ..Config::default() }
 }
 
 async fn open(config: &Config) -> Arc<Registry> {

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
@@ -22,6 +22,9 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Maximum number of consecutive checks while the files keep changing.
 pub(super) const MAX_ROUNDS: usize = 4;
+
+/// Change times may lag behind the clock by a tick of the kernel.
+const TICK: Duration = Duration::from_millis(20);
 
 /// Maximum number of watched folders, and of links followed on a path.
 const MAX_FOLDERS: usize = 4096;
@@ -231,6 +234,20 @@ impl Look {
         }
         look
     }
+}
+
+/// Returns whether these files, and the folders whose entries lead to them, have not changed since a
+/// time.
+pub(super) fn are_unchanged_since(files: &[PathBuf], time: SystemTime) -> bool {
+    let ways = Ways::of(files);
+    let folders = ways.folders.iter().filter(|(_, matters)| **matters);
+    let mut paths = folders.map(|(folder, _)| folder).chain(files);
+    paths.all(|path| {
+        let Ok(data) = std::fs::metadata(path) else { return !path.exists() };
+        let seconds = Duration::from_secs(data.ctime().unsigned_abs());
+        let nanoseconds = Duration::from_nanos(data.ctime_nsec().unsigned_abs());
+        SystemTime::UNIX_EPOCH + seconds + nanoseconds + TICK < time
+    })
 }
 
 /// Pushes the components of a path onto the stack, so that the first is popped first.

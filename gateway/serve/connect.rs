@@ -61,7 +61,7 @@ impl AccountObserver for App {
 impl App {
     /// Returns the clients of a server of the configuration, or else of the holder's organisation.
     fn users_of(&self, server: &str, holder: &Holder) -> Option<Arc<UserClients>> {
-        let shared = self.clients.lock().get(server).and_then(|known| known.users.clone());
+        let shared = self.clients.lock().get(server).and_then(|known| known.clients.users.clone());
         if shared.is_some() {
             return shared;
         }

@@ -18,10 +18,7 @@ mod writer;
 
 use std::time::Duration;
 
-pub use config::{
-    ClientFiles, Config, Facility, Forward, OnFull, Output, OutputKind, Redact, Syslog,
-    SyslogSettings, Webhook, WebhookSettings,
-};
+pub use config::{Config, Facility, OnFull, Output, OutputKind, Redact, Syslog, Webhook};
 pub use event::{
     Approval, Arguments, Asked, Decision, DryRunDenial, MAX_TEXT, Refused, RefusedToken,
 };

@@ -243,11 +243,9 @@ impl Collector {
         clippy::disallowed_methods,
         reason = "a client for the collector alone; it follows nothing"
     )]
-    pub(crate) fn new(
-        endpoint: &url::Url,
-        export: &Export,
-        way: &Way,
-    ) -> Result<Self, ExportError> {
+    pub(crate) fn new(endpoint: &str, export: &Export, way: &Way) -> Result<Self, ExportError> {
+        let endpoint = endpoint.parse();
+        let endpoint = endpoint.map_err(|_| ExportError("the endpoint is not a URL".into()))?;
         // reqwest uses the provider of the process, which may be installed already.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let client = reqwest::Client::builder()
@@ -257,7 +255,7 @@ impl Collector {
         let resource = (&describe_process(export)).into();
         let client = way.apply(client)?.build();
         let client = client.map_err(|error| ExportError(error.to_string()))?;
-        Ok(Self { client, endpoint: endpoint.clone(), resource })
+        Ok(Self { client, endpoint, resource })
     }
 
     /// Returns host and port only, because the rest of the URL may contain a secret.

@@ -46,11 +46,6 @@ pub struct Config {
     /// Filter as in `tracing`'s `EnvFilter`: `info`, `lockgate=debug,warn` …
     pub level: String,
     pub format: Format,
-    /// OTLP/HTTP endpoint for traces, such as `http://127.0.0.1:4318/v1/traces`; no export without
-    /// it.
-    pub otlp: Option<url::Url>,
-    /// OTLP/HTTP endpoint for log lines, such as `http://127.0.0.1:4318/v1/logs`.
-    pub otlp_logs: Option<url::Url>,
     pub export: Export,
     pub audit: Option<audit::Config>,
 }

@@ -38,7 +38,7 @@ pub enum LogError {
 pub fn init(config: &Config) -> Result<Guard, LogError> {
     let (filter, level) = reload::Layer::new(EnvFilter::try_new(&config.level)?);
     let output = layer(config.format, io::stderr().is_terminal(), io::stderr);
-    let exported = if config.otlp_logs.is_some() { Some(LogExport::new()) } else { None };
+    let exported = if config.export.otlp_logs.is_some() { Some(LogExport::new()) } else { None };
     let subscriber =
         tracing_subscriber::registry().with(filter).with(output).with(exported.clone());
     if subscriber.try_init().is_err() {

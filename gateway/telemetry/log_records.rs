@@ -55,7 +55,7 @@ impl LogExport {
         metrics: &Metrics,
         way: &Way,
     ) -> Result<(), ExportError> {
-        let Some(endpoint) = &config.otlp_logs else { return Ok(()) };
+        let Some(endpoint) = &config.export.otlp_logs else { return Ok(()) };
         let collector = Collector::new(endpoint, &config.export, way)?;
         let _ = metrics.0.lost_logs.set(Arc::clone(self.queue.lost()));
         if let Some(waiting) = self.waiting.lock().take() {

@@ -339,7 +339,7 @@ impl Tracer {
         metrics: &Metrics,
         way: &Way,
     ) -> Result<Option<Self>, ExportError> {
-        let Some(endpoint) = &config.otlp else {
+        let Some(endpoint) = &config.export.otlp else {
             return Ok(None);
         };
         let collector = Collector::new(endpoint, &config.export, way)?;

@@ -15,7 +15,7 @@ mod postgres;
 mod remote;
 mod sqlite;
 
-pub use config::{Config, Connection, ConnectionSettings, DatabasePlace, Network, Settings};
+pub use config::{Connection, DatabasePlace, Network, Settings};
 use lockgate_text::json;
 
 use std::collections::BTreeMap;
@@ -40,8 +40,9 @@ pub use connections::EMBEDDED;
 const HEALTHY_CHECK_INTERVAL: Duration = Duration::from_secs(15);
 const UNHEALTHY_CHECK_INTERVAL: Duration = Duration::from_secs(3);
 
-pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, String> {
-    let limits = &config.limits;
+pub(crate) fn build(config: &Settings, about: &About) -> Result<ServerDefinition, String> {
+    // Without the passwords of all connections in each.
+    let limits = &Settings { connections: BTreeMap::new(), ..config.clone() };
     let mut connections = BTreeMap::new();
     for (name, settings) in &config.connections {
         let connection = prepare(settings, limits, about)
@@ -49,7 +50,7 @@ pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, 
         connections.insert(name.clone(), connection);
     }
     let mut embedded = None;
-    if let Some(folder) = &config.embedded {
+    if let Some(folder) = config.embedded_folder() {
         let databases = Embedded::new(folder.clone(), limits);
         let place = Reached::Embedded(databases.clone(), BlockingPool::new(limits.pool));
         let rule = rule(Dialect::Sqlite, &[])?;
@@ -60,7 +61,7 @@ pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, 
         embedded = Some(databases);
     }
     let shared =
-        Arc::new(Shared { connections, default: config.default.clone(), limits: limits.clone() });
+        Arc::new(Shared { connections, default: config.default.clone().unwrap_or_default(), limits: limits.clone() });
     let backing = watch_databases(&shared);
     let mut tools: Vec<Box<dyn AnyTool>> = vec![
         Box::new(Query(Arc::clone(&shared))),
@@ -89,13 +90,14 @@ fn prepare(
     limits: &Settings,
     about: &About,
 ) -> Result<DatabaseConnection, String> {
-    let dialect = match settings.place {
+    let place = settings.place.clone().ok_or("has neither `url` nor `file`")?;
+    let dialect = match &place {
         DatabasePlace::Postgres(_) => Dialect::Postgres,
         DatabasePlace::Mysql(_) => Dialect::Mysql,
         DatabasePlace::Sqlite(_) => Dialect::Sqlite,
     };
     let rule = rule(dialect, &settings.functions)?;
-    let place = match settings.place.clone() {
+    let place = match place {
         DatabasePlace::Postgres(network) => Reached::Postgres(postgres::Postgres::new(
             network,
             limits.clone(),

@@ -24,12 +24,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 pub use database::{
-    Config as Database, Connection as DatabaseConnection,
-    ConnectionSettings as DatabaseConnectionSettings, DatabasePlace, EMBEDDED,
-    Network as DatabaseNetwork, Settings as DatabaseSettings,
+    Connection as DatabaseConnection, DatabasePlace, EMBEDDED, Network as DatabaseNetwork,
+    Settings as Database,
 };
 pub use file::config::{Config as File, Root as FileRoot};
 use lockgate_egress::Connector;
+use lockgate_text::setting::Toggle;
+use lockgate_text::settings;
 use lockgate_upstream::{Events, Upstream};
 use parking_lot::Mutex;
 use registry::Registry;
@@ -56,7 +57,6 @@ pub struct Builtin {
     running: Mutex<Running>,
 }
 
-#[derive(Default)]
 struct Running {
     config: Config,
     servers: BTreeMap<&'static str, Arc<Server>>,
@@ -65,7 +65,8 @@ struct Running {
 impl Builtin {
     /// Creates the set of servers, with none enabled.
     pub fn new(about: About) -> Self {
-        Self { about, registry: Arc::default(), running: Mutex::default() }
+        let running = Mutex::new(Running { config: Config::none(), servers: BTreeMap::new() });
+        Self { about, registry: Arc::default(), running }
     }
 
     /// Builds the servers with changed configuration. Nothing changes until [`Self::adopt`].
@@ -76,7 +77,7 @@ impl Builtin {
     pub fn prepare(&self, config: &Config) -> Result<Prepared, String> {
         let old = &self.running.lock().config;
         let mut changes = Changes::new();
-        let example = [&switch(old.example), &switch(config.example)];
+        let example = [&switch(old.runs("example")), &switch(config.runs("example"))];
         self.part(&mut changes, "example", example, |()| Ok(example::build()))?;
         let system = [&switch(old.system), &switch(config.system)];
         self.part(&mut changes, "system", system, |()| {
@@ -167,35 +168,41 @@ struct PreparedServer {
     definition: ServerDefinition,
 }
 
-// Validated settings of the built-in servers. Reads no file and no environment. A category with
-// settings is `None` until it is configured.
+settings! {
+    // The list of built-in servers.
 
-/// Settings of the built-in servers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Config {
-    /// `system`: the gateway and the state of its servers.
-    pub system: bool,
-    /// `example`: a few harmless tools, a prompt and a resource to test a client with.
-    pub example: bool,
-    /// `file`: files in configured folders.
-    pub file: Option<file::config::Config>,
-    /// `database`: read access to databases.
-    pub database: Option<database::Config>,
-    /// `shell`: allowed programs, in a sandbox.
-    pub shell: Option<shell::Config>,
-    /// `content`: resources and prompts from configuration.
-    pub content: Option<content::Config>,
-    /// `web`: requests to other hosts.
-    pub web: Option<web::Config>,
+    #[derive(Debug)]
+    pub struct Config as "Builtin" {
+        /// Reports the state of the gateway and its servers.
+        pub system: bool = Toggle<true>,
+        /// A few harmless tools to try a client with. By default on in development when neither a
+        /// server nor another category is configured.
+        pub example: Option<bool> = Option<Toggle<false>>,
+        /// Reads and changes files in folders; off until it is configured.
+        pub file: Option<File>,
+        /// Resources and prompts that the gateway itself offers; off until it is configured.
+        pub content: Option<content::Config>,
+        /// Reads databases; off until it is configured.
+        pub database: Option<Database>,
+        /// Runs allowed programs, confined; off until it is configured.
+        pub shell: Option<Shell>,
+        /// Requests to web servers and pages as text; off until it is configured.
+        pub web: Option<Web>,
+    }
 }
 
 impl Config {
+    /// Returns the settings without any server.
+    pub fn none() -> Self {
+        Self { system: false, ..Self::default() }
+    }
+
     /// Returns the names of the enabled built-in servers.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         let all = [
             ("content", self.content.is_some()),
             ("database", self.database.is_some()),
-            ("example", self.example),
+            ("example", self.example == Some(true)),
             ("file", self.file.is_some()),
             ("shell", self.shell.is_some()),
             ("system", self.system),

@@ -53,7 +53,7 @@ pub(crate) fn rig(config: &Config) -> Rig {
 
 /// Returns a configuration with the servers that need no settings.
 pub(crate) fn plain() -> Config {
-    Config { system: true, example: true, ..Config::default() }
+    Config { example: Some(true), ..Config::default() }
 }
 
 pub(crate) fn request(method: Method, params: &Value) -> Request {

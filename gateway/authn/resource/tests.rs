@@ -7,7 +7,7 @@ use crate::token::tests::issuer;
 fn names(public_url: &str) -> Names {
     let config = Config {
         public_url: Some(public_url.parse().unwrap()),
-        issuers: vec![issuer("https://issuer.test")],
+        issuers: [("a".to_owned(), issuer("https://issuer.test"))].into(),
         scopes: Scopes {
             required: vec!["mcp:call".into()],
             tools: vec![ToolScopes {

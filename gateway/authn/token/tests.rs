@@ -106,7 +106,7 @@ pub(crate) fn tokens(issuers: &[(&str, Value)]) -> Tokens {
     let named: Vec<Named> = issuers.iter().map(|(url, _)| issuer(url)).collect();
     let config = Config {
         public_url: Some("https://gw.test".parse().unwrap()),
-        issuers: named.clone(),
+        issuers: named.iter().map(|one| (one.issuer.clone(), one.clone())).collect(),
         ..Config::default()
     };
     let made = named

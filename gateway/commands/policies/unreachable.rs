@@ -113,7 +113,7 @@ fn principal(text: &str, config: &Config) -> Option<Words> {
                 nobody("set `http.tls.client_ca`, or remove it")
             }
         }
-        _ if auth.issuers.iter().any(|one| one.issuer == issuer) => None,
+        _ if auth.issuers.values().any(|one| one.issuer == issuer) => None,
         _ => nobody("add it to `auth.issuers` exactly as in its tokens, or remove it"),
     }
 }

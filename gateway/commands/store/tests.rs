@@ -10,9 +10,7 @@ fn config(folder: &Path, key: &str) -> Config {
     Config {
         place: StorePlace::File(folder.join("own.db")),
         keys: Keys(vec![key.repeat(40)]),
-        own_key: None,
-        makes_key: false,
-        is_required: true,
+        ..Config::default()
     }
 }
 

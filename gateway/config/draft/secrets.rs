@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::effective::SCHEMES;
 use crate::problem::ValuePlace;
 use crate::source::node::Node;
 
@@ -88,14 +89,14 @@ impl Secrets {
 
     /// Reserves the names of the variables in `node`, so that no secret takes them.
     pub fn reserve(&mut self, node: &Node) {
-        node.visit(&mut Vec::new(), &mut |_, node| {
+        for (_, node) in node.all() {
             for part in node.as_text().unwrap_or("").split("${").skip(1) {
                 let inside = part.split('}').next().unwrap_or("");
                 let name = inside.strip_prefix("env:").unwrap_or(inside);
                 let name = name.split(":-").next().unwrap_or("");
                 self.reserved.insert(name.to_string());
             }
-        });
+        }
     }
 
     /// Takes the inputs found since the last call, by the variable that replaces each.
@@ -125,13 +126,8 @@ impl Secrets {
         out
     }
 
-    /// Converts the value of a child process's variable.
-    pub fn variable(&mut self, text: &str, name: &str, of: WrittenAt<'_>) -> String {
-        self.named(text, name, name, of)
-    }
-
     /// Converts a value with a name; as a secret, it becomes this variable.
-    fn named(&mut self, text: &str, name: &str, variable: &str, of: WrittenAt<'_>) -> String {
+    pub fn named(&mut self, text: &str, name: &str, variable: &str, of: WrittenAt<'_>) -> String {
         if is_secret_name(name) || is_secret_value(text) {
             self.secret(text, variable, of)
         } else {
@@ -277,8 +273,6 @@ impl Secrets {
         format!("${{{name}}}")
     }
 }
-
-const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Token "];
 
 fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase().replace('-', "_");

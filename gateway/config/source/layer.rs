@@ -236,11 +236,6 @@ impl Layers {
         Ok(decode(&all.find_value("")?)?)
     }
 
-    /// Returns the value at `path` from the strongest layer that contains it.
-    pub fn get<S: AsRef<str>>(&self, path: &[S]) -> Option<&Node> {
-        self.0.iter().rev().find_map(|layer| layer.root.get(path))
-    }
-
     /// Returns the strongest value at `path`. Null counts as not set.
     pub fn given<S: AsRef<str>>(&self, path: &[S]) -> Option<&Node> {
         let mut given = self.0.iter().rev().filter_map(|layer| layer.root.get(path));

@@ -158,36 +158,37 @@ impl Node {
         problems: &mut Problems,
     ) -> Vec<Vec<String>> {
         let mut found = Vec::new();
-        self.visit(&mut Vec::new(), &mut |path, node| {
+        for (path, node) in self.all() {
             if matches!(node.value, Value::Null)
-                && let Some(place) = self.key_place(path)
+                && let Some(place) = self.key_place(&path)
             {
                 problems.error(place, path.join("."), "has no value", hint);
-                found.push(path.to_vec());
+                found.push(path);
             }
-        });
+        }
         found
     }
 
-    /// Visits this node and all below it. Recursion is bounded by [`MAX_NESTING`].
-    pub fn visit(&self, path: &mut Vec<String>, see: &mut dyn FnMut(&[String], &Self)) {
-        see(path, self);
-        let below: Vec<(String, &Self)> = match &self.value {
-            Value::List(items) => numbered(items.iter()).collect(),
-            Value::Map(map) => {
-                let entries = map.iter();
-                entries.map(|(key, entry)| (key.clone(), &entry.node)).collect()
-            }
-            _ => return,
-        };
-        for (name, node) in below {
-            path.push(name);
-            node.visit(path, see);
-            path.pop();
+    /// Returns this node and all below it, with their paths.
+    pub fn all(&self) -> Vec<(Vec<String>, &Self)> {
+        let mut all = vec![(Vec::new(), self)];
+        let mut at = 0;
+        while let Some((path, node)) = all.get(at).cloned() {
+            let below: Vec<(String, &Self)> = match &node.value {
+                Value::List(items) => numbered(items.iter()).collect(),
+                Value::Map(map) => {
+                    map.iter().map(|(key, entry)| (key.clone(), &entry.node)).collect()
+                }
+                _ => Vec::new(),
+            };
+            all.extend(below.into_iter().map(|(name, node)| ([&path[..], &[name]].concat(), node)));
+            at += 1;
         }
+        all
     }
 
-    /// Visits this node and all below it, and may change them.
+    /// Visits this node and all below it, and may change them. Recursion is bounded by
+    /// [`MAX_NESTING`].
     pub fn visit_mut(&mut self, path: &mut Vec<String>, see: &mut dyn FnMut(&[String], &mut Self)) {
         see(path, self);
         let below: Vec<(String, &mut Self)> = match &mut self.value {

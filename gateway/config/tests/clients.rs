@@ -46,7 +46,7 @@ fn a_claude_desktop_file_works_as_it_is() {
         ("8080", "true", "")
     );
     assert_eq!(loaded.files, [given.path().join("claude.json")]);
-    assert!(!loaded.config.tools.example);
+    assert!(!loaded.config.tools.runs("example"));
 }
 
 #[test]

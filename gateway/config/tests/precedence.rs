@@ -212,11 +212,11 @@ fn the_key_variable_sets_the_key_unless_the_file_does() {
 #[test]
 fn profiles_change_what_is_not_said() {
     let config = TestConfig::files(&[]).loaded().config;
-    assert!(config.tools.system && config.tools.example && !config.production);
+    assert!(config.tools.system && config.tools.runs("example") && !config.production);
     assert_eq!(config.telemetry.format, lockgate_telemetry::Format::Text);
     assert_eq!(config.policy.lists.tools.allow, None);
     let with_server = TestConfig::yaml("servers: { a: { command: sh } }").loaded().config;
-    assert!(!with_server.tools.example);
+    assert!(!with_server.tools.runs("example"));
     for (other, wanted) in [
         ("file: { roots: [{ path: /usr/share }] }", false),
         ("web: { hosts: [api.example.com] }", false),
@@ -226,13 +226,13 @@ fn profiles_change_what_is_not_said() {
         ("example: false", false),
     ] {
         let config = TestConfig::yaml(&format!("builtin: {{ {other} }}")).loaded().config;
-        assert_eq!(config.tools.example, wanted, "{other}");
+        assert_eq!(config.tools.runs("example"), wanted, "{other}");
     }
     let config = TestConfig::yaml("profile: production\npolicy: { tools: { allow: [] } }")
         .env("LOCKGATE_KEY", "0123456789abcdef")
         .loaded()
         .config;
-    assert!(config.production && config.tools.system && !config.tools.example);
+    assert!(config.production && config.tools.system && !config.tools.runs("example"));
     assert_eq!(config.telemetry.format, lockgate_telemetry::Format::Json);
     assert_eq!(config.policy.lists.tools.allow, Some(Vec::new()));
     assert_eq!(config.policy.lists.servers.allow, None);
@@ -274,23 +274,23 @@ fn variables_of_open_telemetry_are_the_weakest_source() {
         .env("OTEL_TRACES_SAMPLER_ARG", "0.0001");
     let telemetry = |given: &TestConfig| given.loaded().config.telemetry;
     let found = telemetry(&given);
-    assert_eq!(found.otlp.unwrap().as_str(), "http://127.0.0.1:4318/v1/traces");
+    assert_eq!(found.export.otlp.unwrap().as_str(), "http://127.0.0.1:4318/v1/traces");
     assert_eq!(found.export.headers["x-team"], "a b");
     assert_eq!((found.export.headers.len(), found.export.sampled), (2, 1));
     let given = given
         .env("LOCKGATE_TELEMETRY__OTLP", "http://127.0.0.1:9/traces")
         .env("LOCKGATE_TELEMETRY__SAMPLES_PER_THOUSAND", "500");
     let found = telemetry(&given);
-    assert_eq!(found.otlp.unwrap().as_str(), "http://127.0.0.1:9/traces");
+    assert_eq!(found.export.otlp.unwrap().as_str(), "http://127.0.0.1:9/traces");
     assert_eq!(found.export.sampled, 500);
     let given = TestConfig::yaml("{}\n")
         .env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:4317")
         .env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
-    assert_eq!(telemetry(&given).otlp, None);
+    assert_eq!(telemetry(&given).export.otlp, None);
     let given = TestConfig::yaml("{}\n")
         .env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:4317/own")
         .env("OTEL_SDK_DISABLED", "true");
-    assert_eq!(telemetry(&given).otlp, None);
+    assert_eq!(telemetry(&given).export.otlp, None);
 }
 
 /// Checks the specification: one address serves all signals, and each may have its own.
@@ -330,7 +330,7 @@ fn variables_of_open_telemetry_lead_logs_to_their_collector() {
         }
         let loaded = given.loaded();
         let found = loaded.config.telemetry;
-        let shown = [found.otlp, found.otlp_logs].map(|url| url.map_or(String::new(), Into::into));
+        let shown = [found.export.otlp, found.export.otlp_logs].map(Option::unwrap_or_default);
         assert_eq!(shown, addresses, "{variables:?}");
         let first = loaded.warnings.first().map(ToString::to_string).unwrap_or_default();
         assert!(first.contains(warning) && first.is_empty() == warning.is_empty(), "{first}");
@@ -340,6 +340,6 @@ fn variables_of_open_telemetry_lead_logs_to_their_collector() {
     let given =
         TestConfig::yaml("telemetry: { otlp_logs: 'http://127.0.0.1:1/l' }\n").env(ALL.0, ALL.1);
     let found = given.loaded().config.telemetry;
-    assert_eq!(found.otlp, None);
-    assert_eq!(found.otlp_logs.unwrap().as_str(), "http://127.0.0.1:1/l");
+    assert_eq!(found.export.otlp, None);
+    assert_eq!(found.export.otlp_logs.unwrap().as_str(), "http://127.0.0.1:1/l");
 }

@@ -156,7 +156,7 @@ tool_search: { embeddings: { url: 'https://e.example', model: m, headers: { X-Ke
     let telemetry = given.loaded().config.telemetry;
     assert_eq!(telemetry.export.headers["x-key"], SECRET);
     let audit = telemetry.audit.as_ref().unwrap();
-    assert_eq!(audit.forward.webhook.as_ref().unwrap().headers["x-key"], SECRET);
+    assert_eq!(audit.webhook.as_ref().unwrap().headers["x-key"], SECRET);
     let embeddings = given.loaded().config.proxy.tool_search.embeddings.unwrap();
     assert_eq!(embeddings.headers["x-key"], SECRET);
     holds_no_secret(&given, "headers for receivers");

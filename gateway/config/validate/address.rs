@@ -85,7 +85,13 @@ impl Check<'_> {
                 .and_then(|url| self.remote_url("admin.import_registry", url)),
         };
         let scrape_token = self.scrape_token(raw.scrape_token.as_deref());
-        lockgate_admin::Config { listen, webhook: None, api, ready: raw.ready, scrape_token }
+        lockgate_admin::Config {
+            listen,
+            webhook: root.approvals.webhook.clone(),
+            api,
+            ready: raw.ready,
+            scrape_token,
+        }
     }
 
     /// Returns the roles that administrators may give to keys. Keys with a higher role than their

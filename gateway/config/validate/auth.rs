@@ -1,6 +1,7 @@
 //! `auth`, `identity` and `admin.sign_in`: authentication methods that can work, and are not weaker
 //! than they look; signing keys; sign-in to the console. No message quotes a key.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockgate_authn as authn;
@@ -10,7 +11,7 @@ use url::Url;
 use super::Check;
 use super::secret::MAX_CREDENTIAL;
 use super::server_auth::{exchanges_tokens, has_users};
-use crate::raw::{self, Root, Server, SignIn};
+use crate::raw::{Root, Server, SignIn};
 use crate::{keys, suggest};
 
 const MAX_ISSUERS: usize = 32;
@@ -20,22 +21,16 @@ const ALGORITHMS: [&str; 9] =
 
 impl Check<'_> {
     pub fn auth(&mut self, root: &Root) -> authn::Config {
-        let raw = &root.auth;
-        self.check_scopes(&raw.scopes);
-        let config = authn::Config {
-            key: self.key(raw.key.as_deref()),
-            keys: self.keys(root),
-            keys_file: raw.keys_file.clone(),
-            issuers: self.issuers(raw),
-            token_cache: raw.token_cache,
-            public_url: self.public_url(root),
-            certificates: matches!(&root.http.tls, Some(tls) if tls.client_ca.is_some()),
-            anonymous: raw.anonymous.unwrap_or_default(),
-            scopes: raw.scopes.clone(),
-            keeps_tokens: exchanges_tokens(root),
-            // The rest belongs to other sections.
-            ..authn::Config::default()
-        };
+        let mut config = root.auth.clone();
+        self.check_scopes(&config.scopes);
+        if let Some(key) = &config.key {
+            self.key(key);
+        }
+        self.issuers(&mut config.issuers);
+        config.keys = self.keys(root);
+        config.public_url = self.public_url(root);
+        config.certificates = matches!(&root.http.tls, Some(tls) if tls.client_ca.is_some());
+        config.keeps_tokens = exchanges_tokens(root);
         self.admission(&config);
         config
     }
@@ -98,37 +93,35 @@ impl Check<'_> {
         read
     }
 
-    fn issuers(&mut self, raw: &raw::Auth) -> Vec<authn::Issuer> {
-        self.at_most("auth.issuers", raw.issuers.len(), MAX_ISSUERS, "remove some");
-        let mut all: Vec<authn::Issuer> = Vec::new();
-        for (name, raw) in &raw.issuers {
-            all.extend(self.within("auth.issuers", name, |check| {
-                let issuer = check.issuer(raw)?;
-                if all.iter().any(|other| other.issuer == issuer.issuer) {
+    fn issuers(&mut self, issuers: &mut BTreeMap<String, authn::Issuer>) {
+        self.at_most("auth.issuers", issuers.len(), MAX_ISSUERS, "remove some");
+        let mut known = BTreeSet::new();
+        for (name, issuer) in issuers {
+            self.within("auth.issuers", name, |check| {
+                check.issuer(issuer);
+                if !known.insert(issuer.issuer.clone()) && !issuer.issuer.is_empty() {
                     check.error("issuer", "is listed twice", "keep one of them");
                 }
-                Some(issuer)
-            }));
+            });
         }
-        all
     }
 
-    fn issuer(&mut self, raw: &authn::Issuer) -> Option<authn::Issuer> {
+    fn issuer(&mut self, issuer: &mut authn::Issuer) {
         let path = "issuer";
         let hint = "set it to the `iss` of its tokens, such as https://login.example.com";
-        let given = Some(&raw.issuer).filter(|issuer| !issuer.is_empty());
-        let issuer = self.required(path, given, hint)?;
-        self.secure_url(path, issuer, hint);
-        let jwks = raw.jwks_uri.as_ref();
-        let jwks = jwks
-            .and_then(|text| self.secure_url("jwks_uri", text, "it is the address of its keys"));
-        if let Some(at) = raw.audiences.iter().position(String::is_empty) {
+        if issuer.issuer.is_empty() {
+            return self.absent(path, "is required", hint);
+        }
+        self.secure_url(path, &issuer.issuer, hint);
+        if let Some(text) = &issuer.jwks_uri {
+            issuer.jwks = self.secure_url("jwks_uri", text, "it is the address of its keys");
+        }
+        if let Some(at) = issuer.audiences.iter().position(String::is_empty) {
             let what = "is empty, so a token without an audience would be accepted everywhere";
             let hint = "use the value that the issuer puts into `aud`";
             self.item_error("audiences", at, what, hint);
         }
-        let algorithms = self.algorithms(&raw.algorithm_names);
-        Some(authn::Issuer { jwks, algorithms, ..raw.clone() })
+        issuer.algorithms = self.algorithms(&issuer.algorithm_names);
     }
 
     fn algorithms(&mut self, named: &[String]) -> Vec<authn::Algorithm> {
@@ -320,15 +313,16 @@ impl Check<'_> {
         }
         let issuer = self.sign_in_issuer(root, raw);
         let client_id = self.client_id(raw.client_id.as_deref());
-        let client_secret =
-            self.client_secret("admin.sign_in.client_secret", raw.client_secret.as_deref());
+        if let Some(secret) = &raw.client_secret {
+            self.client_secret("admin.sign_in.client_secret", secret);
+        }
         let scopes = self.sign_in_scopes(&raw.scopes);
         let mut redirect = self.console_url(root, raw, authn, admin)?;
         redirect.set_path(CALLBACK);
         Some(authn::SignIn {
             issuer: issuer?,
             client_id: client_id?,
-            client_secret,
+            client_secret: raw.client_secret.clone(),
             scopes,
             redirect,
         })

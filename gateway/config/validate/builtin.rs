@@ -16,34 +16,29 @@ use crate::source::node::Node;
 
 impl Check<'_> {
     pub fn tools(&mut self, root: &Root) -> lockgate_tools::Config {
-        let example = &root.builtin.example;
-        let is_wanted = *example == Some(true);
-        if self.production && is_wanted {
+        let mut tools = root.builtin.clone();
+        if self.production && tools.example == Some(true) {
             let hint = "remove it, or use `profile: development`";
             self.error("builtin.example", "the example server is not for production", hint);
         }
-        let builtin = &root.builtin;
-        if let Some(content) = &builtin.content {
+        if let Some(content) = &tools.content {
             self.content(content);
         }
-        let file = builtin.file.as_ref().map(|file| self.files(file));
-        let shell = builtin.shell.as_ref().map(|shell| self.shell(shell));
-        let database = builtin.database.as_ref().and_then(|database| self.database(database));
-        let web = builtin.web.as_ref().map(|web| self.web(web));
-        let content = builtin.content.clone();
-        let system = builtin.system;
-        let mut tools = lockgate_tools::Config {
-            system,
-            example: is_wanted,
-            file,
-            database,
-            shell,
-            content,
-            web,
-        };
+        if let Some(file) = &mut tools.file {
+            self.files(file);
+        }
+        if let Some(shell) = &mut tools.shell {
+            self.shell(shell);
+        }
+        if let Some(database) = &mut tools.database {
+            self.database(database);
+        }
+        if let Some(web) = &mut tools.web {
+            self.web(web);
+        }
         // The example server is only useful if nothing else is configured.
         let nothing = root.servers.is_empty() && tools.names().all(|name| name == "system");
-        tools.example |= example.is_none() && !self.production && nothing;
+        tools.example.get_or_insert(!self.production && nothing);
         tools
     }
 
@@ -66,8 +61,8 @@ impl Check<'_> {
 const MAX_ROOTS: usize = 64;
 
 impl Check<'_> {
-    fn files(&mut self, given: &File) -> File {
-        let file = File { roots: self.file_roots(&given.roots), ..given.clone() };
+    fn files(&mut self, file: &mut File) {
+        file.roots = self.file_roots(&file.roots);
         let paths = file.roots.iter().filter_map(|root| root.path.to_str());
         let mut within: Vec<_> = paths.map(str::to_owned).collect();
         if within.is_empty() {
@@ -81,7 +76,6 @@ impl Check<'_> {
                 self.error(&format!("builtin.file.{key}"), words, hint);
             }
         }
-        file
     }
 
     fn count_roots(&mut self, server: &str, roots: usize) {
@@ -149,8 +143,8 @@ const REFUSED: [&str; 9] = [
 const REFUSED_BEGINNINGS: [&str; 4] = ["LD_", "DYLD_", "GIT_", "npm_config_"];
 
 impl Check<'_> {
-    fn shell(&mut self, given: &Shell) -> Shell {
-        let shell = Shell { roots: self.shell_roots(&given.roots), ..given.clone() };
+    fn shell(&mut self, shell: &mut Shell) {
+        shell.roots = self.shell_roots(&shell.roots);
         self.shell_folders("search", &shell.search);
         self.shell_folders("read", &shell.read);
         for name in shell.environment.keys() {
@@ -173,7 +167,6 @@ impl Check<'_> {
             };
             self.error(key, words, "docs/tools.md explains the settings");
         }
-        shell
     }
 
     fn shell_roots(&mut self, given: &[ShellRoot]) -> Vec<ShellRoot> {
@@ -231,16 +224,13 @@ fn goes_up(path: &Path) -> bool {
 
 /// Returns whether a value at or below this node came from a reference.
 fn referenced(node: &Node) -> bool {
-    let mut is_referenced = false;
-    node.visit(&mut Vec::new(), &mut |_, node| is_referenced |= node.reference.is_some());
-    is_referenced
+    node.all().iter().any(|(_, node)| node.reference.is_some())
 }
 
 // `builtin.web`: its rule, networks, headers and proxy.
 
 impl Check<'_> {
-    fn web(&mut self, given: &Web) -> Web {
-        let mut web = given.clone();
+    fn web(&mut self, web: &mut Web) {
         if web.hosts.is_empty() && !web.any_host {
             let hint = "set hosts, such as hosts: [api.example.com, \"*.example.org\"], or \
                 any_host: true for any public host";
@@ -248,14 +238,13 @@ impl Check<'_> {
         }
         self.networks("builtin.web.addresses", &web.addresses);
         self.check_methods(&web.methods);
-        web.methods = Web::METHODS.map(str::to_owned).to_vec();
-        web.methods.retain(|method| given.methods.contains(method));
+        let given = std::mem::replace(&mut web.methods, Web::METHODS.map(str::to_owned).to_vec());
+        web.methods.retain(|method| given.contains(method));
         if let Some(proxy) = &web.proxy {
             let credentials = (proxy.user.as_deref(), proxy.password.as_deref());
             self.http_proxy("builtin.web.proxy", &proxy.url, credentials);
         }
-        self.web_rule(&web);
-        web
+        self.web_rule(web);
     }
 
     /// Reports mistakes that the layer itself would reject at the start.

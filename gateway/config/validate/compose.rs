@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use lockgate_proxy::transport::Endpoint;
 use lockgate_proxy::{
     Compose, Config, Discovery, EmbeddingServer, Group, ItemMistake, Registry, ToolSearch, is_name,
 };
@@ -109,7 +110,7 @@ const MAX_SEARCH_ENTRIES: usize = 1000;
 impl Check<'_> {
     pub fn tool_search(&mut self, given: &ToolSearch) -> ToolSearch {
         for path in given.endpoints.keys() {
-            if !is_endpoint(path) {
+            if Endpoint::parse(path).is_none() {
                 let hint = "use /mcp, /servers/NAME/mcp, /agents/ID/mcp or /endpoints/NAME/mcp";
                 let what = "is not the path of an endpoint";
                 self.within("tool_search.endpoints", path, |check| check.error("", what, hint));
@@ -145,16 +146,6 @@ impl Check<'_> {
 /// Returns whether the gateway sets a header itself.
 fn is_own_header(name: &str) -> bool {
     is_framing(name) || matches!(name, "accept" | "accept-encoding" | "user-agent")
-}
-
-fn is_endpoint(path: &str) -> bool {
-    if path == "/mcp" {
-        return true;
-    }
-    let Some(inner) = path.strip_suffix("/mcp") else { return false };
-    let kinds = ["/servers/", "/agents/", "/endpoints/"];
-    let name = kinds.iter().find_map(|kind| inner.strip_prefix(kind));
-    name.is_some_and(|name| !name.is_empty() && !name.contains('/'))
 }
 
 // `catalogue`: servers that organisations may add, with address and authentication.

@@ -8,27 +8,26 @@ use std::path::PathBuf;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderName;
+use lockgate_admin::Webhook;
 use lockgate_egress::{CertificateError, ClientCertificate};
 use lockgate_telemetry::Export;
-use lockgate_telemetry::audit::{self, OutputKind, SyslogSettings, WebhookSettings};
+use lockgate_telemetry::audit::{self, OutputKind};
 use url::Url;
 
 use super::{Check, is_local, parse_open_url};
-use crate::raw::Approvals;
 
-/// Ports of syslog over TLS (RFC 5425) and over plain TCP (RFC 6587).
-const TLS_PORT: u16 = 6514;
-const TCP_PORT: u16 = 601;
 /// Headers of a signed request, besides those of HTTP framing.
 const OWN_HEADERS: [&str; 5] =
     ["content-encoding", "user-agent", "webhook-id", "webhook-signature", "webhook-timestamp"];
 
 impl Check<'_> {
     pub fn audit(&mut self, raw: &audit::Config) -> Option<audit::Config> {
-        self.long_secret("audit.key", raw.key.as_deref());
+        if let Some(key) = &raw.key {
+            self.long_secret("audit.key", key);
+        }
         let output = self.audit_output(raw);
-        let forward = self.audit_forward(raw);
-        Some(audit::Config { output: output?, forward, ..raw.clone() })
+        let webhook = self.audit_receivers(raw);
+        Some(audit::Config { output: output?, webhook, ..raw.clone() })
     }
 
     fn audit_output(&mut self, raw: &audit::Config) -> Option<audit::Output> {
@@ -59,8 +58,9 @@ impl Check<'_> {
         }
     }
 
-    /// Checks the receivers. Records are forwarded from the file, which keeps them until then.
-    fn audit_forward(&mut self, raw: &audit::Config) -> audit::Forward {
+    /// Checks the receivers, and returns the webhook with its headers as they are sent. Records are
+    /// forwarded from the file, which keeps them until then.
+    fn audit_receivers(&mut self, raw: &audit::Config) -> Option<audit::Webhook> {
         let is_file = raw.file.is_some() && !matches!(raw.kind, Some(OutputKind::Off));
         let given = [("syslog", raw.syslog.is_some()), ("webhook", raw.webhook.is_some())];
         for (name, is_given) in given {
@@ -69,41 +69,36 @@ impl Check<'_> {
                 self.error(&format!("audit.{name}"), what, "such as file: audit.jsonl");
             }
         }
-        let webhook = raw.webhook.as_ref().and_then(|raw| self.audit_webhook(raw));
-        let syslog = raw.syslog.as_ref().and_then(|raw| self.syslog(raw));
-        audit::Forward { syslog, webhook }
+        if let Some(syslog) = &raw.syslog {
+            self.syslog(syslog);
+        }
+        raw.webhook.as_ref().map(|webhook| self.audit_webhook(webhook))
     }
 
-    fn audit_webhook(&mut self, raw: &WebhookSettings) -> Option<audit::Webhook> {
-        let path = "audit.webhook";
-        let url = raw.url.as_deref().unwrap_or("");
-        let url = self.open_url("audit.webhook.url", url, "https://siem.example.com/lockgate");
-        let secret = self.webhook_secret("audit.webhook.secret", raw.secret.as_deref());
+    fn audit_webhook(&mut self, raw: &audit::Webhook) -> audit::Webhook {
+        let path = "audit.webhook.url";
+        self.webhook_secret("audit.webhook.secret", &raw.secret);
         let headers =
             self.headers_for_receiver("audit.webhook.headers", &raw.headers, is_own_header);
-        let url = url?;
-        let is_tls = url.scheme() == "https";
-        let client = self.client_files(path, &raw.client_cert, &raw.client_key, is_tls);
-        if is_open(&url) {
-            let what = "records cross the network unencrypted";
-            self.warning("audit.webhook.url", what, "use https://");
+        if let Some(url) = self.open_url(path, &raw.url, "https://siem.example.com/lockgate") {
+            self.client_files("audit.webhook", &raw.client_cert, &raw.client_key, &url);
+            if is_open(&url) {
+                self.warning(path, "records cross the network unencrypted", "use https://");
+            }
         }
-        Some(audit::Webhook { url, secret: secret?, headers, client })
+        audit::Webhook { headers, ..raw.clone() }
     }
 
-    fn syslog(&mut self, raw: &SyslogSettings) -> Option<audit::Syslog> {
+    fn syslog(&mut self, raw: &audit::Syslog) {
         let path = "audit.syslog.address";
-        let Some(address) = parse_address(raw.address.as_deref().unwrap_or("")) else {
+        let Some(address) = raw.url() else {
             let what = "must be tls:// or tcp:// with a host and a port alone";
-            self.absent(path, what, "such as tls://logs.example.com:6514");
-            return None;
+            return self.absent(path, what, "such as tls://logs.example.com:6514");
         };
         if is_open(&address) {
             self.warning(path, "records cross the network unencrypted", "use tls://");
         }
-        let is_tls = address.scheme() == "https";
-        let client = self.client_files("audit.syslog", &raw.client_cert, &raw.client_key, is_tls);
-        Some(audit::Syslog { address, facility: raw.facility, client })
+        self.client_files("audit.syslog", &raw.client_cert, &raw.client_key, &address);
     }
 
     /// Checks a receiver's client certificate: both files or neither.
@@ -112,8 +107,8 @@ impl Check<'_> {
         receiver: &str,
         cert: &Option<PathBuf>,
         key: &Option<PathBuf>,
-        is_tls: bool,
-    ) -> Option<audit::ClientFiles> {
+        address: &Url,
+    ) {
         let missing = match (cert, key) {
             (None, Some(_)) => Some("client_cert"),
             (Some(_), None) => Some("client_key"),
@@ -123,13 +118,13 @@ impl Check<'_> {
             let what = "is required: `client_cert` and `client_key` go together";
             self.absent(&format!("{receiver}.{missing}"), what, "set it to a PEM file");
         }
-        let files = ClientCertificate { cert: cert.clone()?, key: key.clone()? };
-        if !is_tls {
+        let Some((cert, key)) = cert.clone().zip(key.clone()) else { return };
+        if address.scheme() != "https" {
             let what = "is not used without TLS";
             let hint = "use tls:// or https://, or remove it";
             self.error(&format!("{receiver}.client_cert"), what, hint);
         }
-        if let Err(error) = files.check() {
+        if let Err(error) = (ClientCertificate { cert, key }).check() {
             let wrong = match &error {
                 CertificateError::Key(_) => "client_key",
                 _ => "client_cert",
@@ -137,7 +132,6 @@ impl Check<'_> {
             let hint = "use PEM files: a certificate with its chain, and its key";
             self.error(&format!("{receiver}.{wrong}"), error.to_string(), hint);
         }
-        Some(audit::ClientFiles { cert: files.cert, key: files.key })
     }
 }
 
@@ -151,28 +145,6 @@ fn is_open(url: &Url) -> bool {
     url.scheme() == "http" && !is_local(url)
 }
 
-/// Parses a syslog address into the form used by connections: `https` means TLS.
-fn parse_address(text: &str) -> Option<Url> {
-    let (scheme, port, rest) = match text.split_once("://")? {
-        ("tls", rest) => ("https", TLS_PORT, rest),
-        ("tcp", rest) => ("http", TCP_PORT, rest),
-        _ => return None,
-    };
-    // Checked on the text, because a parsed URL omits the default ports of HTTP.
-    let has_port =
-        rest.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty() && !port.contains(']'));
-    let mut url = Url::parse(&format!("{scheme}://{rest}")).ok()?;
-    if !has_port {
-        url.set_port(Some(port)).ok()?;
-    }
-    let is_plain = url.username().is_empty() && url.password().is_none() && url.path() == "/";
-    let is_alone = url.query().is_none() && url.fragment().is_none();
-    if !is_plain || !is_alone || url.port_or_known_default() == Some(0) {
-        return None;
-    }
-    Some(url)
-}
-
 // `approvals`: the webhook must be complete. The checks of address and secret apply to every
 // webhook.
 
@@ -182,23 +154,14 @@ const PREFIX: &str = "whsec_";
 const BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
 impl Check<'_> {
-    pub fn webhook(
-        &mut self,
-        raw: &Approvals,
-        public_url: Option<&str>,
-    ) -> Option<lockgate_admin::Webhook> {
-        let raw = raw.webhook.as_ref()?;
-        let url = raw.url.as_deref().unwrap_or("");
-        let url =
-            self.open_url("approvals.webhook.url", url, "https://hooks.example.com/approvals");
-        let secret = self.webhook_secret("approvals.webhook.secret", raw.secret.as_deref());
+    pub fn webhook(&mut self, webhook: &Webhook, public_url: Option<&str>) {
+        let example = "https://hooks.example.com/approvals";
+        self.open_url("approvals.webhook.url", &webhook.url, example);
+        self.webhook_secret("approvals.webhook.secret", &webhook.secret);
         if public_url.is_none() {
             let hint = "messages link to the gateway: set the address that approvers use";
             self.absent("http.public_url", "is required for `approvals.webhook`", hint);
         }
-        // An invalid URL is reported elsewhere.
-        let link_base = Url::parse(public_url?).ok()?;
-        Some(lockgate_admin::Webhook { url: url?, secret: secret?, link_base })
     }
 
     /// Checks an http or https address without user and password.
@@ -212,23 +175,20 @@ impl Check<'_> {
     }
 
     /// Checks the key that signs a webhook's requests.
-    fn webhook_secret(&mut self, path: &str, text: Option<&str>) -> Option<Vec<u8>> {
+    fn webhook_secret(&mut self, path: &str, text: &str) {
         let hint = "generate one with `echo whsec_$(openssl rand -base64 32)`";
-        let Some(text) = text else {
+        if text.is_empty() {
             self.absent(path, "is required: messages are signed with it", hint);
-            return None;
-        };
-        let bytes = parse_secret(text);
-        if bytes.is_none() {
+        } else if decode_webhook_secret(text).is_none() {
             self.error(path, "must be `whsec_` and 24 to 64 bytes in base64", hint);
         } else {
-            self.long_secret(path, Some(text));
+            self.long_secret(path, text);
         }
-        bytes
     }
 }
 
-fn parse_secret(text: &str) -> Option<Vec<u8>> {
+/// Returns the bytes of a Standard Webhooks secret.
+pub fn decode_webhook_secret(text: &str) -> Option<Vec<u8>> {
     let bytes = STANDARD.decode(text.strip_prefix(PREFIX)?).ok()?;
     BYTES.contains(&bytes.len()).then_some(bytes)
 }
@@ -241,6 +201,24 @@ const MAX_ATTRIBUTES: usize = 32;
 
 impl Check<'_> {
     pub(super) fn export(&mut self, raw: &Export) -> Export {
+        let mut unencrypted = None;
+        for (key, address, signal) in
+            [("otlp", &raw.otlp, "traces"), ("otlp_logs", &raw.otlp_logs, "logs")]
+        {
+            let Some(address) = address else { continue };
+            let example = format!("http://127.0.0.1:4318/v1/{signal}");
+            let url = self.open_url(&format!("telemetry.{key}"), address, &example);
+            if url.is_some_and(|url| is_open(&url)) {
+                unencrypted.get_or_insert(key);
+            }
+        }
+        let path = "telemetry.headers";
+        if let Some(key) = unencrypted
+            && !raw.headers.is_empty()
+        {
+            let hint = format!("use https:// for telemetry.{key}");
+            self.warning(path, "cross the network unencrypted", hint);
+        }
         let service_name = &raw.service_name;
         if service_name.is_empty() {
             self.error("telemetry.service_name", "is empty", "such as lockgate-eu");
@@ -255,37 +233,8 @@ impl Check<'_> {
             });
         }
         self.at_most("telemetry.resource", raw.resource.len(), MAX_ATTRIBUTES, "remove some");
-        Export { headers: self.collector_headers(raw), ..raw.clone() }
-    }
-
-    fn collector_headers(&mut self, raw: &Export) -> BTreeMap<String, String> {
-        let path = "telemetry.headers";
         let headers = self.headers_for_receiver(path, &raw.headers, is_framing);
-        for (key, address) in [("otlp", &raw.otlp), ("otlp_logs", &raw.otlp_logs)] {
-            if !raw.headers.is_empty()
-                && let Ok(url) = Url::parse(address.as_deref().unwrap_or(""))
-                && url.scheme() == "http"
-                && !is_local(&url)
-            {
-                let what = "cross the network unencrypted";
-                let hint = format!("use https:// for telemetry.{key}");
-                self.warning(path, what, hint);
-                break;
-            }
-        }
-        headers
-    }
-
-    /// Checks the address of a collector for traces or logs.
-    pub(super) fn collector(
-        &mut self,
-        key: &str,
-        address: Option<&str>,
-        signal: &str,
-    ) -> Option<Url> {
-        let address = address?;
-        let example = format!("http://127.0.0.1:4318/v1/{signal}");
-        self.open_url(&format!("telemetry.{key}"), address, &example)
+        Export { headers, ..raw.clone() }
     }
 }
 
@@ -367,6 +316,3 @@ fn is_credential(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     ["auth", "key", "token", "secret"].iter().any(|word| lower.contains(word))
 }
-
-#[cfg(test)]
-mod tests;

@@ -23,8 +23,7 @@ const PLACEHOLDERS: [&str; 7] =
 const MAKE_ONE: &str = "generate one with `openssl rand -hex 32`";
 
 impl Check<'_> {
-    pub fn key(&mut self, key: Option<&str>) -> Option<String> {
-        let key = key?;
+    pub fn key(&mut self, key: &str) {
         let path = "auth.key";
         self.shown_key(path, key);
         // This key would stay valid here after its revocation in the keys file.
@@ -34,7 +33,6 @@ impl Check<'_> {
                 LOCKGATE_CLIENT_KEY";
             self.error(path, what, hint);
         }
-        Some(key.to_owned())
     }
 
     /// Checks the token that grants access to metrics.
@@ -53,42 +51,40 @@ impl Check<'_> {
         }
     }
 
-    /// Checks the secrets that open tokens but seal none.
-    pub fn old_secrets(&mut self, root: &Root) -> Vec<String> {
+    /// Checks the secret that seals tokens, and those that only open them.
+    pub fn secrets(&mut self, root: &Root) {
+        if let Some(secret) = &root.secret {
+            self.long_secret("secret", secret);
+        }
         let old = &root.old_secrets;
         let path = "old_secrets";
         if root.secret.is_none() && !old.is_empty() {
             self.error(path, "requires `secret`, which protects new tokens", "add secret");
         }
         self.at_most(path, old.len(), OLD_SECRETS, "remove the oldest");
-        self.long_secrets(path, old)
+        self.long_secrets(path, old);
     }
 
     /// Checks a list of secrets.
-    pub fn long_secrets(&mut self, path: &str, secrets: &[String]) -> Vec<String> {
+    pub fn long_secrets(&mut self, path: &str, secrets: &[String]) {
         for (at, secret) in secrets.iter().enumerate() {
-            self.random(&format!("{path}.{at}"), secret, SECRET_CHARS);
+            self.long_secret(&format!("{path}.{at}"), secret);
         }
-        secrets.to_vec()
     }
 
     /// Checks a secret from which keys are derived.
-    pub fn long_secret(&mut self, path: &str, secret: Option<&str>) -> Option<String> {
-        let secret = secret?;
+    pub fn long_secret(&mut self, path: &str, secret: &str) {
         self.random(path, secret, SECRET_CHARS);
-        Some(secret.to_owned())
     }
 
     /// Checks the secret of a client at an authorization server.
-    pub fn client_secret(&mut self, path: &str, secret: Option<&str>) -> Option<String> {
-        let secret = secret?;
+    pub fn client_secret(&mut self, path: &str, secret: &str) {
         if (1..=MAX_CREDENTIAL).contains(&secret.len()) {
             self.warn_of_literal(path);
         } else {
             let hint = "remove it for a public client";
             self.error(path, format!("must have 1 to {MAX_CREDENTIAL} bytes"), hint);
         }
-        Some(secret.to_owned())
     }
 
     fn random(&mut self, path: &str, value: &str, least: usize) {

@@ -257,7 +257,7 @@ impl Check<'_> {
         }
         let authentication = match (&raw.client_secret, &raw.client_key) {
             (Some(secret), _) => {
-                self.client_secret("auth.client_secret", Some(secret.as_str()));
+                self.client_secret("auth.client_secret", secret);
                 Authentication::Secret(Secret::new(secret.clone()))
             }
             (None, Some(key)) => {

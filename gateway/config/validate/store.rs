@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use lockgate_listener::ClientAuth;
 use lockgate_proxy::Replicas;
-use lockgate_store::{Keys, StorePlace};
+use lockgate_store::{Config, StorePlace};
 use url::Host;
 
 use super::Check;
 use crate::loaded::Sources;
-use crate::raw::{Redis, Root, Store};
+use crate::raw::{Redis, Root};
 use crate::source::environment::find_set;
 use crate::suggest;
 
@@ -25,16 +25,11 @@ const SSL_MODES: [&str; 6] = ["disable", "allow", "prefer", "require", "verify-c
 
 impl Check<'_> {
     /// Checks the store; `makes_key` is set if the gateway may create a key itself.
-    pub fn store(
-        &mut self,
-        raw: &Store,
-        own: Option<&Path>,
-        makes_key: bool,
-    ) -> lockgate_store::Config {
+    pub fn store(&mut self, raw: &Config, own: Option<&Path>, makes_key: bool) -> Config {
         let path = "store.keys";
         let hint = "run `lockgate vault rotate`, then remove the last";
-        self.at_most(path, raw.keys.len(), MAX_KEYS, hint);
-        let keys = self.long_secrets(path, &raw.keys);
+        self.at_most(path, raw.keys.0.len(), MAX_KEYS, hint);
+        self.long_secrets(path, &raw.keys.0);
         let place = match (&raw.url, &raw.file) {
             (Some(_), Some(_)) => {
                 let hint = "remove one of them";
@@ -46,11 +41,10 @@ impl Check<'_> {
             (None, None) => StorePlace::File(default_file(self.sources, own)),
         };
         let own_key = match &place {
-            StorePlace::File(file) if raw.keys.is_empty() => Some(file.with_file_name(KEY)),
+            StorePlace::File(file) if raw.keys.0.is_empty() => Some(file.with_file_name(KEY)),
             _ => None,
         };
-        let is_required = raw.required;
-        lockgate_store::Config { place, keys: Keys(keys), own_key, makes_key, is_required }
+        Config { place, own_key, makes_key, ..raw.clone() }
     }
 
     fn store_url(&mut self, text: &str) -> StorePlace {

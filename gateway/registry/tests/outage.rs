@@ -17,14 +17,7 @@ async fn a_place_that_cannot_be_written_refuses_changes_with_the_way_out() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "").unwrap();
     let place = StorePlace::File(folder.path().join("file/lockgate.db"));
-    let registry = open(&Config {
-        place,
-        keys: Keys::default(),
-        own_key: None,
-        makes_key: false,
-        is_required: true,
-    })
-    .await;
+    let registry = open(&Config { place, ..Config::default() }).await;
     let acme = admin("acme");
     let error = registry.create_integration(&acme, open_one("One"), &plain()).await.unwrap_err();
     assert_eq!(error.code(), "STORE_UNAVAILABLE");
@@ -47,13 +40,7 @@ fn set_read_only(server: &postgres::Postgres, is_read_only: bool) {
 async fn what_can_only_be_read_is_served_and_said_until_a_change_is_made() {
     let Some(postgres) = postgres::Postgres::start() else { return };
     let keys = Keys(vec![KEY.to_owned()]);
-    let config = Config {
-        place: StorePlace::Postgres(postgres.url()),
-        keys,
-        own_key: None,
-        makes_key: false,
-        is_required: true,
-    };
+    let config = Config { place: StorePlace::Postgres(postgres.url()), keys, ..Config::default() };
     let acme = admin("acme");
     let first = open(&config).await;
     first.create_integration(&acme, new("One"), &plain()).await.unwrap();

@@ -18,9 +18,7 @@ fn config(postgres: &Postgres) -> Config {
     Config {
         place: StorePlace::Postgres(postgres.url()),
         keys: Keys(vec![KEY.to_owned()]),
-        own_key: None,
-        makes_key: false,
-        is_required: true,
+        ..Config::default()
     }
 }
 

@@ -29,6 +29,37 @@ fn writes_to_files_beside_the_configuration_are_no_change() {
     assert_ne!(look(), added);
 }
 
+/// Links may be swapped for others, and their targets may be older than the configuration's reading.
+#[test]
+fn what_was_read_is_read_again_only_after_a_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let link = |target: &str, name: &str| std::os::unix::fs::symlink(target, at(name)).unwrap();
+    for name in ["old", "new"] {
+        fs::create_dir(at(name)).unwrap();
+        fs::write(at(name).join("lockgate.yaml"), "a: 1").unwrap();
+    }
+    link("old", "current");
+    let files = [at("current/lockgate.yaml"), at("missing/keys.yaml")];
+    let pause = || std::thread::sleep(3 * TICK);
+    let unchanged_after = |act: &dyn Fn()| {
+        pause();
+        let begun = SystemTime::now();
+        pause();
+        act();
+        are_unchanged_since(&files, begun)
+    };
+    assert!(unchanged_after(&|| {}));
+    assert!(unchanged_after(&|| fs::write(at("new/lockgate.yaml"), "a: 2").unwrap()));
+    assert!(!unchanged_after(&|| fs::write(at("old/lockgate.yaml"), "a: 2").unwrap()));
+    assert!(!unchanged_after(&|| fs::write(at("old/policy.yaml"), "").unwrap()));
+    assert!(!unchanged_after(&|| {
+        link("new", "swap");
+        fs::rename(at("swap"), at("current")).unwrap();
+    }));
+    assert!(!unchanged_after(&|| fs::create_dir(at("missing")).unwrap()));
+}
+
 /// Checks that each operation on a file or a folder on its path causes an event.
 #[tokio::test]
 async fn ways_to_files_are_watched_through_links_and_missing_folders() {

@@ -96,10 +96,9 @@ fn a_key_that_was_made_is_found_by_others() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = Config {
         place: crate::StorePlace::File(folder.path().join("store.db")),
-        keys: Keys::default(),
         own_key: Some(folder.path().join("vault.key")),
         makes_key: true,
-        is_required: true,
+        ..Config::default()
     };
     let [one, two] = [(); 2].map(|()| Vault::open_configured(&config).unwrap());
     let sealed = one.seal(&FIELD, &secret()).unwrap();

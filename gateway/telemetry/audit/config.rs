@@ -45,20 +45,18 @@ settings! {
         /// How arguments are recorded: `digest`, `redacted` (and the digest) or `omitted`.
         pub arguments: Arguments,
         /// A syslog receiver (RFC 5424 over TCP) of every record; requires `audit.file`.
-        pub syslog: Option<SyslogSettings>,
+        pub syslog: Option<Syslog>,
         /// A webhook that receives every record; requires `audit.file`.
-        pub webhook: Option<WebhookSettings>,
+        pub webhook: Option<Webhook>,
         /// The output that results from `kind` and `file`.
         @serde(skip)
         pub output: Output,
-        /// The receivers, as they are used.
-        @serde(skip)
-        pub forward: Forward,
     }
 
-    pub struct SyslogSettings as "AuditSyslog" {
+    #[derive(Debug)]
+    pub struct Syslog as "AuditSyslog" {
         /// `tls://HOST:PORT`, default port 6514, or `tcp://HOST:PORT` (601) without encryption.
-        pub address: Option<String> = Option<Text>,
+        pub address: String = Text | "",
         /// `audit` (13), `auth`, `authpriv`, or `local0` to `local7`.
         pub facility: Facility,
         /// PEM file of the client certificate chain, used with `tls://` if the receiver requests
@@ -68,12 +66,14 @@ settings! {
         pub client_key: Option<PathBuf> = Option<Text>,
     }
 
-    pub struct WebhookSettings as "AuditWebhook" {
+    // Headers have lower-case names, and none of them is of the signature.
+
+    pub struct Webhook as "AuditWebhook" {
         /// Address to which records are posted, as JSON lines (`application/x-ndjson`).
-        pub url: Option<String> = Option<Text>,
+        pub url: String = Text | "",
         /// Key that signs the requests (Standard Webhooks): `whsec_` and 24 to 64 random bytes in
         /// base64. A reference: `${AUDIT_WEBHOOK_SECRET}` or `file:PATH`.
-        pub secret: Option<String> = Option<Text>,
+        pub secret: String = Text | "",
         /// Headers for the receiver, such as `Authorization: "Splunk ${HEC_TOKEN}"`; at most 32.
         pub headers: BTreeMap<String, String> = BTreeMap<String, Text>,
         /// PEM file of the client certificate chain, used with `https://` if the receiver requests
@@ -87,39 +87,31 @@ settings! {
     pub enum OutputKind { Off, Stdout, File }
 }
 
-/// Further receivers of the records.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Forward {
-    pub syslog: Option<Syslog>,
-    pub webhook: Option<Webhook>,
-}
+/// Ports of syslog over TLS (RFC 5425) and over plain TCP (RFC 6587).
+const TLS_PORT: u16 = 6514;
+const TCP_PORT: u16 = 601;
 
-/// A receiver of syslog over TCP.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Syslog {
-    /// The scheme is `https` for TLS, otherwise `http`.
-    pub address: Url,
-    pub facility: Facility,
-    /// The client certificate, presented on request.
-    pub client: Option<ClientFiles>,
-}
-
-/// PEM files of a certificate with its chain, and of its key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientFiles {
-    pub cert: PathBuf,
-    pub key: PathBuf,
-}
-
-/// A receiver of signed HTTP requests.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Webhook {
-    pub url: Url,
-    pub secret: Vec<u8>,
-    /// Further headers of each request, with lower-case names; not those of the signature.
-    pub headers: BTreeMap<String, String>,
-    /// The client certificate, presented on request.
-    pub client: Option<ClientFiles>,
+impl Syslog {
+    /// Parses the address into the form used by connections, in which `https` means TLS and `http`
+    /// plain TCP.
+    pub fn url(&self) -> Option<Url> {
+        let (scheme, port, rest) = match self.address.split_once("://")? {
+            ("tls", rest) => ("https", TLS_PORT, rest),
+            ("tcp", rest) => ("http", TCP_PORT, rest),
+            _ => return None,
+        };
+        // Checked on the text, because a parsed URL omits the default ports of HTTP.
+        let has_port =
+            rest.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty() && !port.contains(']'));
+        let mut url = Url::parse(&format!("{scheme}://{rest}")).ok()?;
+        if !has_port {
+            url.set_port(Some(port)).ok()?;
+        }
+        let is_plain = url.username().is_empty() && url.password().is_none() && url.path() == "/";
+        let is_alone = url.query().is_none() && url.fragment().is_none();
+        let is_usable = is_plain && is_alone && url.port_or_known_default() != Some(0);
+        is_usable.then_some(url)
+    }
 }
 
 // Hides all fields: headers usually contain secrets, and the address may.
@@ -156,7 +148,8 @@ settings! {
 
 // Hides the key.
 lockgate_text::debug_fields!(
-    Config: output, on_full, queue, rotate_bytes, rotate_age, keep, anchor, arguments, forward
+    Config: output, on_full, queue, rotate_bytes, rotate_age, keep, anchor, arguments, syslog,
+    webhook
 );
 
 settings! {
@@ -178,3 +171,6 @@ settings! {
         Local7,
     }
 }
+
+#[cfg(test)]
+mod tests;

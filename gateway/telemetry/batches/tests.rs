@@ -64,7 +64,7 @@ async fn collector(statuses: &[u16]) -> (Collector, mpsc::UnboundedReceiver<Vec<
             tokio::spawn(http.serve_connection(TokioIo::new(tcp), serve));
         }
     });
-    let made = Collector::new(&endpoint.parse().unwrap(), &Export::default(), &Way::default());
+    let made = Collector::new(&endpoint, &Export::default(), &Way::default());
     (made.unwrap(), gets)
 }
 

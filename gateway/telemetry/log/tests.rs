@@ -121,8 +121,6 @@ fn logging_is_set_up_once() {
     let config = Config {
         level: "off".into(),
         format: Format::Text,
-        otlp: None,
-        otlp_logs: None,
         export: crate::Export { tools: 1, ..crate::Export::default() },
         audit: None,
     };

@@ -12,8 +12,6 @@ fn metrics(tools: usize) -> Metrics {
     Metrics::new(&Config {
         level: "info".into(),
         format: Format::Text,
-        otlp: None,
-        otlp_logs: None,
         export: crate::Export { tools, ..crate::Export::default() },
         audit: None,
     })

@@ -48,9 +48,7 @@ async fn collector(status: u16) -> (Config, mpsc::Receiver<(String, Bytes)>) {
         Config {
             level: "info".into(),
             format: Format::Text,
-            otlp: Some(endpoint.parse().unwrap()),
-            otlp_logs: None,
-            export: Export { tools: 1, ..Export::default() },
+            export: Export { otlp: Some(endpoint), tools: 1, ..Export::default() },
             audit: None,
         },
         gets,
@@ -136,8 +134,6 @@ async fn without_an_endpoint_there_is_no_tracer() {
     let config = Config {
         level: "info".into(),
         format: Format::Text,
-        otlp: None,
-        otlp_logs: None,
         export: Export { tools: 1, ..Export::default() },
         audit: None,
     };
@@ -148,9 +144,10 @@ async fn without_an_endpoint_there_is_no_tracer() {
 async fn a_collector_is_reached_through_the_proxy() {
     // Requests to a proxy have the whole URL in their request line.
     let (mut config, mut gets) = collector(200).await;
-    let proxy = config.otlp.take().unwrap();
-    config.otlp = Some("http://collector.example:4318/v1/traces".parse().unwrap());
-    let mut url = url::Url::parse(&proxy[..url::Position::BeforePath]).unwrap();
+    let target = "http://collector.example:4318/v1/traces".to_owned();
+    let proxy = config.export.otlp.replace(target).unwrap();
+    let mut url = url::Url::parse(&proxy).unwrap();
+    url.set_path("");
     url.set_username("ada").unwrap();
     let way = Way { proxy: Some((url, "localhost,other.example".into())), ca_file: None };
     let tracer = Tracer::start(&config, &Metrics::new(&config), &way).unwrap().unwrap();

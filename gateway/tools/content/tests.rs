@@ -71,7 +71,7 @@ fn prompted(arguments: Vec<Argument>, messages: Vec<Message>) -> Config {
 }
 
 fn content(config: Config) -> Rig {
-    rig(&crate::Config { content: Some(config), ..crate::Config::default() })
+    rig(&crate::Config { content: Some(config), ..crate::Config::none() })
 }
 
 async fn read(rig: &Rig, uri: &str) -> Result<Value, String> {

@@ -12,7 +12,7 @@ settings! {
     pub struct Settings as "Database" {
         /// Databases by name, at most 64. If the variable `DATABASE_URL` is set, it adds one with
         /// the name `default`.
-        pub connections: BTreeMap<String, ConnectionSettings>,
+        pub connections: BTreeMap<String, Connection>,
         /// The database used if a caller does not specify one. Default: `default`, or the first by
         /// name, or `embedded`.
         pub default: Option<String> = Option<Text>,
@@ -34,7 +34,7 @@ settings! {
         pub pool: usize = Whole<1, 100, 4>,
     }
 
-    pub struct ConnectionSettings as "DatabaseConnection" {
+    pub struct Connection as "DatabaseConnection" {
         /// `postgres://user:password@host:5432/name` or `mysql://…`: use a reference, because it
         /// contains a password.
         pub url: Option<String> = Option<Text>,
@@ -49,6 +49,9 @@ settings! {
         /// `true`: the role may be a superuser or have more permissions than reading tables. The
         /// parser is then the only protection of files and programs of the database's machine.
         pub allow_privileged_role: bool = Toggle<false>,
+        /// The location that results from `url` or `file`.
+        @serde(skip)
+        pub place: Option<DatabasePlace>,
     }
 
     #[derive(Debug)]
@@ -56,7 +59,7 @@ settings! {
         /// Whether they are available.
         pub enabled: bool = Toggle<true>,
         /// The folder of their files, which is created if missing. Default: `lockgate-data`.
-        pub folder: Option<String> = Option<Text>,
+        pub folder: Option<PathBuf> = Option<Text>,
         /// Size of each, 1MiB–16GiB.
         pub size: u64 = Size<0x10_0000, 0x4_0000_0000, 0x1000_0000>,
         /// Size of one CSV that is imported, 1KiB–256MiB.
@@ -65,27 +68,17 @@ settings! {
 }
 
 // Addresses contain passwords.
-lockgate_text::debug_fields!(Settings: embedded, timeout, max_timeout, max_rows, pool);
+lockgate_text::debug_fields!(
+    Settings: connections, default, embedded, timeout, max_timeout, max_rows, pool
+);
+lockgate_text::debug_fields!(Connection: place, functions);
 
-/// The databases of the server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// Connections by the name that callers use.
-    pub connections: BTreeMap<String, Connection>,
-    /// The connection used when a caller names none.
-    pub default: String,
-    /// The folder of the embedded databases, one per organisation (or per person without one).
-    pub embedded: Option<PathBuf>,
-    /// Limits that apply to every connection.
-    pub limits: Settings,
-}
-
-/// A named database.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Connection {
-    pub place: DatabasePlace,
-    /// Functions that statements may call, in addition to the built-in list.
-    pub functions: Vec<String>,
+impl Settings {
+    /// Returns the folder of the embedded databases, one per organisation (or per person without
+    /// one).
+    pub fn embedded_folder(&self) -> Option<&PathBuf> {
+        self.embedded.folder.as_ref().filter(|_| self.embedded.enabled)
+    }
 }
 
 /// The location of a database.

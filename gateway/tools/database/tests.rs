@@ -64,12 +64,14 @@ pub(super) fn ask(sql: &str) -> Ask {
     }
 }
 
-pub(super) fn config(places: Vec<(&str, DatabasePlace)>, embedded: Option<&Path>) -> Config {
-    let connection = |place| Connection { place, functions: Vec::new() };
+pub(super) fn config(places: Vec<(&str, DatabasePlace)>, embedded: Option<&Path>) -> Settings {
+    let connection = |place| Connection { place: Some(place), ..Connection::default() };
     let connections: BTreeMap<_, _> =
         places.into_iter().map(|(name, place)| (name.to_owned(), connection(place))).collect();
     let default = connections.keys().next().cloned().unwrap_or_else(|| EMBEDDED.to_owned());
-    Config { connections, default, embedded: embedded.map(Path::to_owned), limits: limits() }
+    let mut config = Settings { connections, default: Some(default), ..limits() };
+    config.embedded.folder = embedded.map(Path::to_owned);
+    config
 }
 
 pub(super) fn connector() -> Arc<lockgate_egress::Connector> {
@@ -88,8 +90,8 @@ pub(super) fn about() -> About {
     About { name, version, started: Instant::now(), events, connector: connector() }
 }
 
-pub(super) fn tools(config: Config) -> Rig {
-    rig(&All { database: Some(config), ..All::default() })
+pub(super) fn tools(config: Settings) -> Rig {
+    rig(&All { database: Some(config), ..All::none() })
 }
 
 /// Tables for the benign statements, in all dialects.

@@ -82,8 +82,7 @@ impl Yard {
         put("library/book.txt", "a book\n");
         let mut config = config(top.path());
         change(&mut config);
-        let rig =
-            rig(&crate::Config { file: Some(config), system: true, ..crate::Config::default() });
+        let rig = rig(&crate::Config { file: Some(config), ..crate::Config::default() });
         Self { top, rig }
     }
 

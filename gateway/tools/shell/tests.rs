@@ -145,7 +145,7 @@ fn launcher() -> PathBuf {
 }
 
 pub(super) fn rig(shell: Config) -> Rig {
-    let rig = crate::tests::rig(&crate::Config { shell: Some(shell), ..crate::Config::default() });
+    let rig = crate::tests::rig(&crate::Config { shell: Some(shell), ..crate::Config::none() });
     let status = rig.server("shell").status();
     assert_eq!(status.trouble, None);
     rig

@@ -41,7 +41,7 @@ async fn a_changed_configuration_touches_only_what_differs() {
     let system = rig.server("system");
     rig.call("example/echo", json!({"text": ""})).await.unwrap();
     while rig.heard.try_recv().is_ok() {}
-    rig.apply(&Config { example: false, ..plain() });
+    rig.apply(&Config { example: Some(false), ..plain() });
     assert_eq!(rig.builtin.servers().len(), 1);
     assert!(Arc::ptr_eq(&system, &rig.server("system")));
     assert!(rig.heard.try_recv().is_err());

@@ -41,7 +41,7 @@ fn local(ports: &[u16]) -> Config {
 }
 
 fn web(config: Config) -> Rig {
-    rig(&crate::Config { web: Some(config), ..crate::Config::default() })
+    rig(&crate::Config { web: Some(config), ..crate::Config::none() })
 }
 
 /// A resolver with a different answer each time; the last answer repeats.
@@ -60,7 +60,7 @@ impl Resolve for Script {
 
 /// Starts a `web` server with a scripted resolver.
 fn scripted(config: &Config, answers: &[&[&'static str]]) -> Rig {
-    let rig = rig(&crate::Config::default());
+    let rig = rig(&crate::Config::none());
     let script = Script(Mutex::new(answers.iter().map(|one| one.to_vec()).collect()));
     let made = resolving(config, &rig.builtin.about, Arc::new(script)).unwrap();
     install(&rig.builtin, made);
@@ -70,7 +70,7 @@ fn scripted(config: &Config, answers: &[&[&'static str]]) -> Rig {
 fn install(builtin: &Builtin, made: ServerDefinition) {
     let mut changes = Changes::new();
     builtin.part(&mut changes, "web", [&None, &Some(())], |()| Ok(made)).unwrap();
-    builtin.adopt(Prepared { config: crate::Config::default(), changes });
+    builtin.adopt(Prepared { config: crate::Config::none(), changes });
 }
 
 #[tokio::test]

@@ -1,14 +1,10 @@
 //! `builtin.database`: connections by URL or file, and their names. Connects to nothing, and no
 //! message shows a URL.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lockgate_text::percent;
-use lockgate_tools::{
-    Database, DatabaseConnection, DatabaseConnectionSettings, DatabaseNetwork, DatabasePlace,
-    DatabaseSettings, EMBEDDED,
-};
+use lockgate_tools::{Database, DatabaseConnection, DatabaseNetwork, DatabasePlace, EMBEDDED};
 use url::{Host, Url};
 
 use super::super::Check;
@@ -22,77 +18,54 @@ const FOLDER: &str = "lockgate-data";
 const EXAMPLE: &str = "such as postgres://reader:${DB_PASSWORD}@db.example:5432/shop";
 
 impl Check<'_> {
-    pub(super) fn database(&mut self, given: &DatabaseSettings) -> Option<Database> {
+    pub(super) fn database(&mut self, database: &mut Database) {
         let all = "builtin.database.connections";
-        self.at_most(all, given.connections.len(), MAX_CONNECTIONS, "remove some");
-        let mut connections = BTreeMap::new();
-        for (name, connection) in &given.connections {
-            let place = self.within(all, name, |check| {
+        self.at_most(all, database.connections.len(), MAX_CONNECTIONS, "remove some");
+        for (name, connection) in &mut database.connections {
+            self.within(all, name, |check| {
                 if !is_name(name) || name == EMBEDDED {
                     let what = format!("is not a valid connection name (`{EMBEDDED}` is reserved)");
                     let hint = format!("use 1 to {MAX_NAME} lowercase letters, digits, - and _");
                     check.error("", what, hint);
                 }
-                check.database_place(connection)
+                connection.place = check.database_place(connection);
             });
-            if let Some(place) = place {
-                let functions = connection.functions.clone();
-                connections.insert(name.clone(), DatabaseConnection { place, functions });
-            }
         }
         if let Some(url) = find_set(&self.sources.env, VARIABLE)
-            && !given.connections.contains_key(FROM_VARIABLE)
+            && !database.connections.contains_key(FROM_VARIABLE)
         {
-            let connection =
-                DatabaseConnectionSettings { url: Some(url.clone()), ..Default::default() };
-            let place =
+            let mut connection =
+                DatabaseConnection { url: Some(url.clone()), ..DatabaseConnection::default() };
+            connection.place =
                 self.within("builtin", "database", |check| check.database_place(&connection));
-            if let Some(place) = place {
-                let connection = DatabaseConnection { place, functions: Vec::new() };
-                connections.insert(FROM_VARIABLE.into(), connection);
-            }
+            database.connections.insert(FROM_VARIABLE.into(), connection);
         }
-        let embedded = match &given.embedded.folder {
-            _ if !given.embedded.enabled => None,
-            Some(folder) => Some(PathBuf::from(folder)),
-            None => Some(self.sources.cwd.join(FOLDER)),
-        };
-        let default = self.database_default(given, &connections, embedded.is_some());
-        Some(Database {
-            connections,
-            default: default?,
-            embedded,
-            limits: DatabaseSettings {
-                connections: BTreeMap::new(),
-                max_timeout: given.max_timeout.max(given.timeout),
-                ..given.clone()
-            },
-        })
+        database.embedded.folder.get_or_insert_with(|| self.sources.cwd.join(FOLDER));
+        database.max_timeout = database.max_timeout.max(database.timeout);
+        self.database_default(database);
     }
 
-    fn database_default(
-        &mut self,
-        given: &DatabaseSettings,
-        connections: &BTreeMap<String, DatabaseConnection>,
-        embedded: bool,
-    ) -> Option<String> {
-        let mut all: Vec<&str> = connections.keys().map(String::as_str).collect();
-        all.extend(embedded.then_some(EMBEDDED));
-        let default = match &given.default {
+    fn database_default(&mut self, database: &mut Database) {
+        let mut all: Vec<&str> = database.connections.keys().map(String::as_str).collect();
+        all.extend(database.embedded.enabled.then_some(EMBEDDED));
+        let default = match &database.default {
             Some(name) => all.iter().find(|other| *other == name),
             None => all.iter().find(|name| **name == FROM_VARIABLE).or(all.first()),
         };
-        if default.is_none() && given.default.is_some() {
-            let hint = "use one of `connections`, or `embedded`";
-            self.error("builtin.database.default", "is not a connection", hint);
-        } else if default.is_none() {
-            let hint = "set `connections`, or keep `embedded` on";
-            self.error("builtin.database", "has no database", hint);
+        match default {
+            Some(name) => database.default = Some((*name).to_owned()),
+            None if database.default.is_some() => {
+                let hint = "use one of `connections`, or `embedded`";
+                self.error("builtin.database.default", "is not a connection", hint);
+            }
+            None => {
+                let hint = "set `connections`, or keep `embedded` on";
+                self.error("builtin.database", "has no database", hint);
+            }
         }
-        default.map(|name| (*name).to_owned())
     }
 
-    fn database_place(&mut self, given: &DatabaseConnectionSettings) -> Option<DatabasePlace> {
+    fn database_place(&mut self, given: &DatabaseConnection) -> Option<DatabasePlace> {
         match (&given.url, &given.file) {
             (None, Some(file)) => Some(DatabasePlace::Sqlite(self.file("file", Path::new(file)))),
             (Some(url), None) => {
@@ -112,7 +85,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Parses a URL. Error messages never quote it.
-fn network(url: &str, given: &DatabaseConnectionSettings) -> Result<DatabasePlace, &'static str> {
+fn network(url: &str, given: &DatabaseConnection) -> Result<DatabasePlace, &'static str> {
     let Ok(url) = Url::parse(url) else { return Err("is not a URL") };
     let port = match url.scheme() {
         "postgres" | "postgresql" => 5432,

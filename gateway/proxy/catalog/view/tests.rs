@@ -104,8 +104,6 @@ impl Rig {
         let log = lockgate_telemetry::Config {
             level: "info".into(),
             format: lockgate_telemetry::Format::Text,
-            otlp: None,
-            otlp_logs: None,
             export: lockgate_telemetry::Export {
                 tools: 100,
                 ..lockgate_telemetry::Export::default()

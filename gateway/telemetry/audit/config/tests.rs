@@ -25,7 +25,7 @@ fn an_address_has_a_host_and_maybe_a_port() {
         ("tls://host?query", None),
         ("tls://host#part", None),
     ] {
-        let url = parse_address(text);
+        let url = Syslog { address: text.to_owned(), ..Syslog::default() }.url();
         assert_eq!(url.as_ref().map(Url::as_str), wanted, "{text}");
     }
 }
