@@ -301,6 +301,9 @@ pub(crate) async fn test_cases(
     if cases.len() > MAX_CASES {
         return Err(Problem::in_body("/cases", "has more than 200 cases: send them in parts"));
     }
+    for (at, case) in cases.iter().enumerate() {
+        check_subject(&case.subject).map_err(|problem| problem.within(&format!("/cases/{at}")))?;
+    }
     let tried = by.state.gateway.try_cases(&by.caller.principal, cases).await;
     let tried = tried.map_err(|busy| overloaded(&busy))?;
     let cases = tried.into_iter().map(|(name, differences)| {
