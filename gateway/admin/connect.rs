@@ -171,9 +171,9 @@ async fn finish(
     let query = Fields::parse(query.unwrap_or_default().as_bytes());
     let answer = CallbackQuery {
         state: query.get_exact("state"),
-        code: query.all("code").next(),
-        iss: query.all("iss").next(),
-        error: query.all("error").next(),
+        code: given(&query, "code"),
+        iss: given(&query, "iss"),
+        error: given(&query, "error"),
     };
     let name = pages.accounts.cookie_name(answer.state).unwrap_or_default();
     let cookie = cookies(&headers).find(|(key, _)| *key == name).map(|(_, value)| value);
@@ -202,6 +202,10 @@ fn is_valid(pages: &ConnectPages, holder: &Holder) -> bool {
     let identity = Identity::new(&holder.issuer, &holder.subject);
     let principal = Principal::new(identity.in_organisation(Some(&holder.organisation)));
     pages.gateway.is_current(&principal)
+}
+
+fn given<'a>(query: &'a Fields, name: &str) -> Option<&'a str> {
+    query.all(name).next()
 }
 
 /// Records the action that connected an account, or the failure, and returns the page about it.

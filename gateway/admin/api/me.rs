@@ -45,6 +45,7 @@ pub(crate) async fn show_me(by: By<User>, Query(query): Query<MeQuery>) -> Json<
     let position = Position::now(&by, decisions).await.to_string();
     let principal = &caller.principal;
     let roles: Vec<String> = principal.roles.iter().map(ToString::to_string).collect();
+    let scopes = principal.scopes.iter().map(ToString::to_string).collect();
     let mut grants = roles.clone();
     if caller.role >= Role::Admin {
         grants.extend(state.operations.settings().grants.iter().cloned());
@@ -60,7 +61,7 @@ pub(crate) async fn show_me(by: By<User>, Query(query): Query<MeQuery>) -> Json<
         organization_id: caller.organisation().to_owned(),
         role: Permission::AtLeast(caller.role).as_str().to_owned(),
         roles,
-        scopes: principal.scopes.iter().map(ToString::to_string).collect(),
+        scopes,
         endpoint: format!("{}/mcp", caller.base),
         approvals: waiting.list(state.gateway.approver(principal)).len(),
         pending: waiting.list_tools_of(principal),

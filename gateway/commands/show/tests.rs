@@ -22,7 +22,7 @@ fn what_is_plain_stays_as_it_is() {
 }
 
 #[test]
-fn an_address_is_shown_without_what_may_be_secret() {
+fn an_address_is_shown_without_secrets() {
     for (url, shown) in [
         ("http://127.0.0.1:3001", "http://127.0.0.1:3001"),
         ("https://gate.example/team/mcp", "https://gate.example/team/mcp"),
