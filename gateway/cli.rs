@@ -156,7 +156,7 @@ impl Asked {
     fn new(at: &At, sources: Sources) -> anyhow::Result<Self> {
         let wait = Duration::from_secs(at.wait);
         let (sources, url) = remote::choose(at.url.as_deref(), at.key.as_deref(), sources)?;
-        let elsewhere = url.map(|url| RemoteGateway { url, wait });
+        let elsewhere = url.map(|url| RemoteGateway { url: show::address(&url), wait });
         Ok(Self { loaded: load(&sources)?, wait, elsewhere })
     }
 

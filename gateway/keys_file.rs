@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use lockgate_admin::{FileChangeError, KeyChange};
+use lockgate_admin::FileChangeError;
 use lockgate_authn::DEFAULT_ORGANISATION;
 use lockgate_authn::key::{Key, write_hash, write_time};
 use lockgate_config::keys::MAX_KEYS;
@@ -32,7 +32,8 @@ const ORGANISATION_DIVISOR: usize = 3;
 const RESERVE_DIVISOR: usize = 8;
 const HEAD: &str = "# API keys: hashes, no secrets. Written by `lockgate keys`.\n";
 
-pub(crate) fn apply(file: &Path, wanted: &KeyChange) -> Result<(), FileChangeError> {
+/// Adds a key, or revokes it if it has the time of its revocation.
+pub(crate) fn apply(file: &Path, wanted: &Key) -> Result<(), FileChangeError> {
     let mut refusal = None;
     let changed = change(file, |keys| {
         if let Err(why) = edit(keys, wanted) {
@@ -49,22 +50,19 @@ pub(crate) fn apply(file: &Path, wanted: &KeyChange) -> Result<(), FileChangeErr
 }
 
 /// Checks whether a change would succeed, without making it.
-pub(crate) fn rehearse(file: &Path, wanted: &KeyChange) -> Result<(), FileChangeError> {
+pub(crate) fn rehearse(file: &Path, wanted: &Key) -> Result<(), FileChangeError> {
     let keys = read(file).map_err(|error| FileChangeError::Unwritable(format!("{error:#}")));
     edit(&mut keys?, wanted)
 }
 
-fn edit(keys: &mut Vec<Key>, wanted: &KeyChange) -> Result<(), FileChangeError> {
-    match wanted {
-        KeyChange::Add(new) => {
-            make_room(keys, new)?;
-            keys.push(new.clone());
-        }
-        KeyChange::Revoke { id, at } => {
-            let key = keys.iter_mut().find(|key| key.id == *id).ok_or(FileChangeError::Unknown)?;
-            key.revoked.get_or_insert(*at);
-        }
-    }
+fn edit(keys: &mut Vec<Key>, wanted: &Key) -> Result<(), FileChangeError> {
+    let Some(at) = wanted.revoked else {
+        make_room(keys, wanted)?;
+        keys.push(wanted.clone());
+        return Ok(());
+    };
+    let key = keys.iter_mut().find(|key| key.id == wanted.id).ok_or(FileChangeError::Unknown)?;
+    key.revoked.get_or_insert(at);
     Ok(())
 }
 

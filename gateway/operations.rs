@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use lockgate_accounts::Accounts;
 use lockgate_admin::{
-    ApiConfig, ApprovedPin, AuditReport, Candidate, Connected, EffectiveSetting, FileChangeError,
-    Health, HealthReport, KeyChange, Offered, Operations, ProbeFailure, Switch,
+    ApiConfig, AuditReport, Candidate, Connected, EffectiveSetting, FileChangeError, Health,
+    HealthReport, Offered, Operations, ProbeFailure, Switch,
 };
 use lockgate_authn::key::Key;
 use lockgate_config::{Setting, ValuePlace};
 use lockgate_egress::Policy;
+use lockgate_proxy::PinChange;
 use lockgate_registry::Registry;
 use lockgate_upstream::{BoxFuture, Config, Upstream, UpstreamState};
 use serde_json::Value;
@@ -111,22 +112,18 @@ impl Operations for App {
         self.api.lock().keys_file.is_some()
     }
 
-    fn change_keys(&self, change: &KeyChange, dry_run: bool) -> Result<(), FileChangeError> {
+    fn change_keys(&self, key: &Key, dry_run: bool) -> Result<(), FileChangeError> {
         let file = self.api.lock().keys_file.clone();
         let file = file.ok_or(FileChangeError::NoFile)?;
         if dry_run {
-            return keys_file::rehearse(&file, change);
+            return keys_file::rehearse(&file, key);
         }
-        keys_file::apply(&file, change)?;
+        keys_file::apply(&file, key)?;
         self.reload_wanted.notify_one();
         Ok(())
     }
 
-    fn decide_pins(
-        &self,
-        decided: &[ApprovedPin],
-        is_approved: bool,
-    ) -> Result<(), FileChangeError> {
+    fn decide_pins(&self, decided: &[PinChange], is_approved: bool) -> Result<(), FileChangeError> {
         let file = self.api.lock().pins_file.clone();
         pins_file::decide(&file.ok_or(FileChangeError::NoFile)?, decided, is_approved)
     }

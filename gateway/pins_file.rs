@@ -5,8 +5,9 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use lockgate_admin::{ApprovedPin, FileChangeError};
+use lockgate_admin::FileChangeError;
 use lockgate_policy::pin::{Lock, MAX_PINS};
+use lockgate_proxy::PinChange;
 use parking_lot::Mutex;
 
 /// Serialises changes.
@@ -20,20 +21,20 @@ const MAX_OF_ORGANISATION: usize = 4 << 20;
 /// Adds approved or rejected tools to the current file.
 pub(crate) fn decide(
     file: &Path,
-    decided: &[ApprovedPin],
+    decided: &[PinChange],
     is_approved: bool,
 ) -> Result<(), FileChangeError> {
     let _changing = CHANGING.lock();
     let mut lock = read(file).map_err(|error| describe(&error))?;
-    for one in decided {
+    for PinChange { lock_server, flagged_tool, pin, .. } in decided {
         if is_approved {
-            lock.approve(&one.server, &one.tool, one.pin.clone());
+            lock.approve(lock_server, &flagged_tool.tool, pin.clone());
         } else {
-            lock.reject(&one.server, &one.tool, &one.pin.fingerprint);
+            lock.reject(lock_server, &flagged_tool.tool, &pin.fingerprint);
         }
     }
-    let mut own = decided.iter().filter(|one| one.organisation.is_some());
-    if own.any(|one| is_full(&lock, &one.server)) || lock.size() > MAX_PINS {
+    let mut own = decided.iter().filter(|one| one.flagged_tool.organisation.is_some());
+    if own.any(|one| is_full(&lock, &one.lock_server)) || lock.size() > MAX_PINS {
         return Err(FileChangeError::Full);
     }
     let text = lock.write();

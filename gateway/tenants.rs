@@ -4,7 +4,6 @@
 
 mod known_lists;
 mod members;
-mod switch;
 mod usage;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use lockgate_accounts::Accounts;
+use lockgate_admin::Switch;
 use lockgate_admission::spawn;
 use lockgate_authn::DEFAULT_ORGANISATION;
 use lockgate_config::Config;
@@ -309,15 +309,8 @@ impl Tenants {
         around: &Surroundings,
         WantedClient { integration, old, is_on }: WantedClient<'_>,
     ) -> Option<Connected> {
-        let mut headers = BTreeMap::new();
-        match &integration.credential {
-            CredentialState::None | CredentialState::OfMembers(_) => {}
-            CredentialState::Ready(credential) => {
-                headers.insert(credential.header.to_string(), credential.value.expose().to_owned());
-            }
-            // The registry reports the reason.
-            CredentialState::Unusable(_) | CredentialState::Outdated => return None,
-        }
+        // The registry reports why a credential cannot be used.
+        let headers = integration.credential.headers()?;
         let transport = Transport::Http { url: integration.url.clone(), headers };
         let mut config = lockgate_upstream::Config::of_organisation(
             Arc::clone(organisation),
@@ -351,6 +344,41 @@ impl Tenants {
                 None
             }
         }
+    }
+
+    /// Connects or disconnects an integration at this gateway only, until it changes or the gateway
+    /// restarts. Returns `false` if there is no connection: the integration is unknown or disabled,
+    /// or its credentials cannot be decrypted.
+    pub(crate) fn switch(&self, organisation: &str, slug: &str, to: Switch) -> bool {
+        let mut organisations = self.organisations.lock();
+        let Some(tenant) = organisations.get_mut(organisation) else { return false };
+        let mut all = tenant.integrations.values();
+        let Some(old) = all.find(|one| *one.integration.slug == *slug).cloned() else {
+            return false;
+        };
+        let is_on = old.clients.client.config().enabled;
+        match to {
+            Switch::Connect if is_on => {
+                old.clients.client.revive();
+                return true;
+            }
+            Switch::Disconnect if !is_on => return true,
+            Switch::Connect | Switch::Disconnect | Switch::Reconnect => {}
+        }
+        let wanted = WantedClient {
+            integration: &old.integration,
+            old: Some(&old),
+            is_on: to != Switch::Disconnect,
+        };
+        let snapshot = Arc::clone(&tenant.snapshot);
+        let made = self.make_client(&snapshot.organisation, &tenant.around, wanted);
+        let Some(connected) = made else { return false };
+        connected.clients.client.start();
+        connected.clients.client.revive();
+        tenant.integrations.insert(Arc::clone(&old.integration.id), connected);
+        self.serve(&snapshot, &tenant.integrations);
+        old.clients.retire(&self.retiring);
+        true
     }
 
     /// Returns the addresses that an integration may have. Those in the catalogue were chosen by

@@ -53,8 +53,8 @@ use table::check_request;
 use crate::console::sessions::Sessions;
 
 pub use state::{
-    ApprovedPin, AuditReport, Candidate, EffectiveSetting, FileChangeError, KeyChange, Offered,
-    Operations, ProbeFailure, ProbeStage, Switch,
+    AuditReport, Candidate, EffectiveSetting, FileChangeError, Offered, Operations, ProbeFailure,
+    ProbeStage, Switch,
 };
 
 /// Changes of the keys file run one at a time.

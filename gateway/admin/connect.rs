@@ -70,21 +70,16 @@ async fn show(
     RawQuery(query): RawQuery,
     uri: Uri,
     request: Request,
-) -> Response {
-    let Some(visitor) = request.extensions().get::<Visitor>().cloned() else {
-        return ask_for_key(&server, &uri, "");
+) -> PageResult {
+    let Some(visitor) = request.extensions().get::<Visitor>() else {
+        return Ok(ask_for_key(&server, &uri, ""));
     };
-    let query = Fields::parse(query.unwrap_or_default().as_bytes());
-    let holder = match check_visitor(&pages, &visitor, &server, query.get("link")) {
-        Ok(holder) => holder,
-        Err(page) => return *page,
-    };
-    match pages.accounts.describe(&server, &holder).await {
-        Ok(consent) => Page::new(format!("Connect your account at {server}"))
-            .consent(&visitor.principal, &consent, &pages.sessions.form_token(&visitor))
-            .show(),
-        Err(error) => refuse(&server, &error),
-    }
+    let holder = check_visitor(&pages, visitor, &server, query.as_deref())?;
+    let consent = pages.accounts.describe(&server, &holder).await;
+    let consent = consent.map_err(|error| refuse(&server, &error))?;
+    let token = pages.sessions.form_token(visitor);
+    let page = Page::new(format!("Connect your account at {server}"));
+    Ok(page.consent(&visitor.principal, &consent, &token).show())
 }
 
 async fn refuse_sign_in(Path(server): Path<String>, uri: Uri) -> Response {
@@ -96,12 +91,14 @@ fn check_visitor(
     pages: &ConnectPages,
     visitor: &Visitor,
     server: &str,
-    link: &str,
-) -> Result<Holder, Box<Response>> {
+    query: Option<&str>,
+) -> Result<Holder, Box<Page>> {
     let Some(holder) = holder_of(&visitor.principal) else {
         let words = "Callers without credentials share an identity, so they cannot have accounts.";
         return Err(fail(StatusCode::FORBIDDEN, "Sign in first", words));
     };
+    let query = Fields::parse(query.unwrap_or_default().as_bytes());
+    let link = query.get("link");
     if link.is_empty() {
         return Ok(holder);
     }
@@ -121,8 +118,8 @@ fn check_visitor(
     }
 }
 
-fn fail(status: StatusCode, title: &str, words: &str) -> Box<Response> {
-    Box::new(Page::new(title).status(status).line(words).show())
+fn fail(status: StatusCode, title: &str, words: &str) -> Box<Page> {
+    Box::new(Page::new(title).status(status).line(words))
 }
 
 /// Redirects to the authorization server.
@@ -132,53 +129,37 @@ async fn start(
     RawQuery(query): RawQuery,
     uri: Uri,
     request: Request,
-) -> Response {
+) -> PageResult {
     let (parts, body) = request.into_parts();
-    let Some(visitor) = parts.extensions.get::<Visitor>().cloned() else {
-        return ask_for_key(&server, &uri, "");
+    let Some(visitor) = parts.extensions.get::<Visitor>() else {
+        return Ok(ask_for_key(&server, &uri, ""));
     };
     let text = to_bytes(body, MAX_FORM).await.unwrap_or(Bytes::new());
     let form = Fields::parse(&text);
-    let token = form.get("token").to_owned();
     let is_own = is_of_own_page(&parts.uri, &parts.headers) && is_form(&parts.headers);
-    if !is_own || !pages.sessions.is_form_token(&visitor, &token) {
+    if !is_own || !pages.sessions.is_form_token(visitor, form.get("token")) {
         let words = "Another site or an earlier session sent this form. Nothing was connected. \
             Reload the page and try again.";
-        return *fail(StatusCode::FORBIDDEN, "The form was refused", words);
+        return Err(fail(StatusCode::FORBIDDEN, "The form was refused", words));
     }
-    let query = Fields::parse(query.unwrap_or_default().as_bytes());
-    let holder = match check_visitor(&pages, &visitor, &server, query.get("link")) {
-        Ok(holder) => holder,
-        Err(page) => return *page,
-    };
-    let Ok(place) = pages.gateway.reserve_change() else {
+    let holder = check_visitor(&pages, visitor, &server, query.as_deref())?;
+    let place = pages.gateway.reserve_change().map_err(|_| {
         let words = "The audit trail cannot record it. Try again later.";
-        return *fail(StatusCode::SERVICE_UNAVAILABLE, "Connecting is not possible now", words);
-    };
+        fail(StatusCode::SERVICE_UNAVAILABLE, "Connecting is not possible now", words)
+    })?;
     let key = form.get("server_key");
     if !key.is_empty() {
-        return match pages.accounts.enter_key(&server, &holder, key, form.get("resource")).await {
-            Ok(()) => {
-                record(place, "connect account", &holder, &server, None);
-                connected()
-            }
-            Err(error) => {
-                record(place, "fail to connect account", &holder, &server, Some(&error));
-                refuse(&server, &error)
-            }
-        };
+        let entered = pages.accounts.enter_key(&server, &holder, key, form.get("resource")).await;
+        return record_connected(place, entered.map(|()| "connect account"), &holder, &server);
     }
-    match pages.accounts.start(&server, &holder).await {
-        Ok(started) => {
-            record(place, "start connecting account", &holder, &server, None);
-            let mut response = redirect(started.url.as_str());
-            let (name, value) = started.cookie;
-            set_cookie(&mut response, &name, &value, COOKIE_LIFETIME);
-            protect(&mut response, None);
-            response
-        }
-        Err(error) => refuse(&server, &error),
-    }
+    let started = pages.accounts.start(&server, &holder).await;
+    let started = started.map_err(|error| refuse(&server, &error))?;
+    record(place, "start connecting account", &holder, &server, None);
+    let mut response = redirect(started.url.as_str());
+    let (name, value) = started.cookie;
+    set_cookie(&mut response, &name, &value, COOKIE_LIFETIME);
+    protect(&mut response, None);
+    Ok(response)
 }
 
 /// Completes an authorization. The page is the same for every server.
@@ -186,7 +167,7 @@ async fn finish(
     State(pages): State<Arc<ConnectPages>>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-) -> Response {
+) -> PageResult {
     let query = Fields::parse(query.unwrap_or_default().as_bytes());
     let answer = CallbackQuery {
         state: query.get_exact("state"),
@@ -198,30 +179,22 @@ async fn finish(
     let cookie = cookies(&headers).find(|(key, _)| *key == name).map(|(_, value)| value);
     let place = pages.gateway.reserve_change().ok().flatten();
     let finished = pages.accounts.finish(answer, cookie, |holder| is_valid(&pages, holder)).await;
-    let finished = match finished {
-        Ok(finished) => finished,
-        Err(error) => return refuse("", &error),
-    };
-    let Some((server, holder, result)) = finished else {
+    let finished = finished.map_err(|error| refuse("", &error))?;
+    let (server, holder, result) = finished.ok_or_else(|| {
         let words = "a response of an authorization server belongs to no attempt of this browser";
         pages.gateway.record_refused_sign_in(words, "/oauth/callback");
         let words = "It was already used, it is too old, or it was started in another browser. \
             Nothing was connected. Start again from the link.";
-        return *fail(StatusCode::BAD_REQUEST, "This response is not expected", words);
-    };
-    let mut response = match result {
-        Ok(is_raised) => {
-            let action = if is_raised { "raise scopes of account" } else { "connect account" };
-            record(place, action, &holder, &server, None);
-            connected()
-        }
-        Err(error) => {
-            record(place, "fail to connect account", &holder, &server, Some(&error));
-            refuse(&server, &error)
-        }
-    };
+        fail(StatusCode::BAD_REQUEST, "This response is not expected", words)
+    })?;
+    let action = result.map(
+        |is_raised| {
+            if is_raised { "raise scopes of account" } else { "connect account" }
+        },
+    );
+    let mut response = record_connected(place, action, &holder, &server).into_response();
     set_cookie(&mut response, &name, "", 0);
-    response
+    Ok(response)
 }
 
 /// Returns whether the credential with which an attempt was started is valid, as far as known.
@@ -231,25 +204,40 @@ fn is_valid(pages: &ConnectPages, holder: &Holder) -> bool {
     pages.gateway.is_current(&principal)
 }
 
-fn connected() -> Response {
-    let words = "You can close this page and repeat the call.";
-    Page::new("Your account is connected").line(words).show()
-}
-
 fn given<'a>(query: &'a Fields, name: &str) -> Option<&'a str> {
     query.all(name).next()
 }
 
+/// Records the action that connected an account, or the failure, and returns the page about it.
+fn record_connected(
+    place: Option<ChangePlace>,
+    action: Result<&'static str, AccountError>,
+    holder: &Holder,
+    server: &str,
+) -> PageResult {
+    match action {
+        Ok(action) => {
+            record(place, action, holder, server, None);
+            let words = "You can close this page and repeat the call.";
+            Ok(Page::new("Your account is connected").line(words).show())
+        }
+        Err(error) => {
+            record(place, "fail to connect account", holder, server, Some(&error));
+            Err(refuse(server, &error))
+        }
+    }
+}
+
 /// Returns the page for a failure on the way.
-fn refuse(server: &str, error: &AccountError) -> Response {
+fn refuse(server: &str, error: &AccountError) -> Box<Page> {
     tracing::warn!(server, "an account could not be connected: {error}");
     let status = match error {
         AccountError::Unreachable(_) => StatusCode::BAD_GATEWAY,
         AccountError::Internal(_) => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::BAD_REQUEST,
     };
-    let title = "Your account was not connected";
-    Page::new(title).status(status).line(format!("{error}.")).line("Nothing was stored.").show()
+    let page = Page::new("Your account was not connected").status(status);
+    Box::new(page.line(format!("{error}.")).line("Nothing was stored."))
 }
 
 fn record(
@@ -292,6 +280,9 @@ async fn describe_client(State(pages): State<Arc<ConnectPages>>) -> Response {
 /// The policy of a page; a form may also lead to the given origin.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
     frame-ancestors 'none'; form-action 'self'";
+
+/// A response, or the page of a refusal.
+type PageResult = Result<Response, Box<Page>>;
 
 #[derive(Default, Template)]
 #[template(path = "connect.html")]
@@ -359,7 +350,7 @@ impl Page {
         self.line("Calls that you make through this gateway will use your account at the server.")
     }
 
-    fn show(self) -> Response {
+    fn show(&self) -> Response {
         let Ok(text) = self.render() else {
             return StatusCode::INTERNAL_SERVER_ERROR.into_response();
         };
@@ -372,6 +363,12 @@ impl Page {
             response.headers_mut().insert(REFERRER_POLICY, policy);
         }
         response
+    }
+}
+
+impl IntoResponse for Box<Page> {
+    fn into_response(self) -> Response {
+        self.show()
     }
 }
 

@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 
 pub use api::call::{Params, compose_request};
 pub use api::{
-    ApprovedPin, AuditReport, Candidate, EffectiveSetting, FileChangeError, KeyChange, Offered,
-    Operations, ProbeFailure, ProbeStage, Switch,
+    AuditReport, Candidate, EffectiveSetting, FileChangeError, Offered, Operations, ProbeFailure,
+    ProbeStage, Switch,
 };
 pub use applications::{Applications, HeldBody, answer_refusal, describe_rejection, is_public};
 pub use approvals::{approvals_router, page_router};

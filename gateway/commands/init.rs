@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::commands::Printed;
 use crate::commands::remote::GatewayClient;
-use crate::commands::show::{list, pretty};
+use crate::commands::show::{address, list, pretty};
 
 const DEFAULT: &str = "lockgate.yaml";
 /// Other file names that would be found as a configuration.
@@ -190,7 +190,7 @@ fn read(registry: &str, name: &str, sources: &Sources) -> anyhow::Result<(PathBu
     let client = GatewayClient::of_registry(registry, sources.clone())?;
     let path = ["v0.1", "servers", name, "versions", version];
     let found = client.send(Method::GET, &path, None);
-    let found = found.with_context(|| format!("{name} of {registry}"))?;
+    let found = found.with_context(|| format!("{name} of {}", address(registry)))?;
     let (version, entry) = convert(name, &found["server"])?;
     Ok((PathBuf::from(format!("the registry: {name} {version}")), entry))
 }

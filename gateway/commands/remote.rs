@@ -114,6 +114,7 @@ fn parse_url(url: &str) -> Option<Uri> {
 
 /// A gateway that runs elsewhere.
 pub(crate) struct RemoteGateway {
+    /// Its address, for messages.
     pub(crate) url: String,
     /// How long the command waits for it.
     pub(crate) wait: Duration,
@@ -226,7 +227,7 @@ impl GatewayClient {
         path: &[&str],
         body: Option<&Value>,
     ) -> anyhow::Result<Value> {
-        self.runtime.block_on(self.send_to(method, &self.find_target(path), body))
+        self.exchange(method, &self.find_target(path), body)
     }
 
     fn find_target(&self, path: &[&str]) -> Url {
@@ -241,10 +242,10 @@ impl GatewayClient {
     fn search(&self, list: &str, text: &str) -> anyhow::Result<Value> {
         let mut target = self.find_target(&["api", list]);
         target.query_pairs_mut().append_pair("search", text).append_pair("limit", "200");
-        self.runtime.block_on(self.send_to(Method::GET, &target, None))
+        self.exchange(Method::GET, &target, None)
     }
 
-    async fn send_to(
+    fn exchange(
         &self,
         method: Method,
         target: &Url,
@@ -262,31 +263,34 @@ impl GatewayClient {
         if let Some(key) = &self.key {
             headers.insert(AUTHORIZATION, key.clone());
         }
-        let answer = tokio::time::timeout(EXCHANGE_TIMEOUT, self.exchange(&origin, request)).await;
-        answer.with_context(|| {
+        let exchange = async {
+            let response = origin.send(request).await.map_err(|error| {
+                let cause = show::describe_error(&error.into());
+                let fix = format!("Check the address, and that the {} is running.", self.noun);
+                anyhow!(self.describe(&format!("is unreachable: {cause}. {fix}")))
+            })?;
+            let status = response.status();
+            anyhow::Ok((status, response.into_body().collect_limited(MAX_ANSWER).await?))
+        };
+        let answer =
+            self.runtime.block_on(async { tokio::time::timeout(EXCHANGE_TIMEOUT, exchange).await });
+        let (status, body) = answer.with_context(|| {
             let seconds = EXCHANGE_TIMEOUT.as_secs();
-            self.describe(&format!(
-                "did not respond within {seconds} s: check its load and its log"
-            ))
-        })?
+            let fix = "check its load and its log";
+            self.describe(&format!("did not respond within {seconds} s: {fix}"))
+        })??;
+        self.read(status, &body)
     }
 
-    async fn exchange(&self, origin: &Origin, request: Request<Payload>) -> anyhow::Result<Value> {
-        let response = origin.send(request).await.map_err(|error| {
-            let cause = show::describe_error(&error.into());
-            let fix = format!("Check the address, and that the {} is running.", self.noun);
-            anyhow!(self.describe(&format!("is unreachable: {cause}. {fix}")))
-        })?;
-        let status = response.status();
-        let body = response.into_body().collect_limited(MAX_ANSWER).await?;
-        let answer = json::from_slice(&body);
-        if status.is_success() && !body.is_empty() {
+    fn read(&self, status: StatusCode, body: &[u8]) -> anyhow::Result<Value> {
+        if status.is_success() && body.is_empty() {
+            return Ok(Value::Null);
+        }
+        let answer = json::from_slice(body);
+        if status.is_success() {
             return answer.context(self.describe("returned no JSON: check the address"));
         }
         let answer: Value = answer.unwrap_or_default();
-        if status.is_success() {
-            return Ok(answer);
-        }
         let words = answer.get("detail").or_else(|| answer.get("error")).and_then(Value::as_str);
         match (status, words) {
             (StatusCode::UNAUTHORIZED, _) if self.noun == "gateway" => bail!(KEY_REFUSED),
@@ -299,7 +303,7 @@ impl GatewayClient {
 
     /// Prefixes an error with the address.
     fn describe(&self, what: &str) -> String {
-        format!("the {} at {} {what}", self.noun, self.base.as_str().trim_end_matches('/'))
+        format!("the {} at {} {what}", self.noun, show::address(self.base.as_str()))
     }
 }
 

@@ -9,6 +9,7 @@ use lockgate_proxy::{FlaggedTool, Gateway};
 use lockgate_text::unseen::is_unseen;
 use lockgate_upstream::{ListKind, Upstream, UpstreamState};
 use serde_json::{Value, json};
+use url::Url;
 
 /// The colours of states, and the reset sequence.
 const COLOURS: [&str; 4] = ["\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"];
@@ -352,6 +353,16 @@ fn coloured(line: &str, row: &[String]) -> String {
         Some((_, code)) => line.replacen(cell, &format!("\x1b[{code}m{cell}\x1b[0m"), 1),
         None => line.to_owned(),
     }
+}
+
+/// Returns an address without its query and credentials, which may be secrets.
+pub(crate) fn address(url: &str) -> String {
+    let Ok(mut shown) = Url::parse(url) else { return "an invalid address".to_owned() };
+    shown.set_query(None);
+    shown.set_fragment(None);
+    let _ = shown.set_password(None);
+    let _ = shown.set_username("");
+    shown.as_str().trim_end_matches('/').to_owned()
 }
 
 /// Returns an error with its causes. Skips causes that the error's own text already contains at its

@@ -13,7 +13,7 @@ fn a_full_file_can_still_be_read_and_its_keys_revoked() {
         let (mut key, _) = Key::mint(1_800_000_000).unwrap();
         key.name = "x".into();
         key.roles = vec!["admin".into(); 256];
-        if let Err(refused) = edit(&mut keys, &KeyChange::Add(key)) {
+        if let Err(refused) = edit(&mut keys, &key) {
             keys.pop();
             break refused;
         }
@@ -51,14 +51,14 @@ fn keys_that_are_good_no_more_make_room_and_notes_stay() {
     std::fs::write(&file, noted).unwrap();
     for gone in [2, 1] {
         let new = mint(Some("default"), None);
-        apply(&file, &KeyChange::Add(new.clone())).unwrap();
+        apply(&file, &new).unwrap();
         let now = read(&file).unwrap();
         assert!(!now.contains(&keys[gone]) && now.contains(&new) && now.contains(&keys[0]));
         assert_eq!(now.len(), MAX_OF_ORGANISATION + 1);
     }
     // Neither another organisation's keys nor valid keys are removed to make room.
-    let full = apply(&file, &KeyChange::Add(mint(None, None)));
+    let full = apply(&file, &mint(None, None));
     assert_eq!(full, Err(FileChangeError::Full));
-    apply(&file, &KeyChange::Add(mint(Some("other"), None))).unwrap();
+    apply(&file, &mint(Some("other"), None)).unwrap();
     assert!(std::fs::read_to_string(&file).unwrap().contains("# a note"));
 }

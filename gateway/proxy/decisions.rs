@@ -29,27 +29,28 @@ pub struct DecisionQuestion {
     pub arguments: Option<String>,
 }
 
-/// The state of a called name at an endpoint, regardless of policies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TargetState {
-    /// It exists; policies may hide it.
-    Known,
-    /// The endpoint does not exist for the caller.
-    UnknownEndpoint,
-    /// The endpoint does not offer the server: it is not assigned to the agent.
-    Unassigned,
-    /// The tool is switched off for the agent.
-    SwitchedOff,
-    /// The credential lacks scopes that the tool requires.
-    MissingScope,
-    /// The organisation has no server of this name.
-    UnknownServer,
-    /// The server does not offer it.
-    UnknownName,
-    /// The server is not connected and its lists are not known.
-    Unavailable,
-    /// Its definition waits for approval.
-    Quarantined,
+lockgate_text::words! {
+    /// The state of a called name at an endpoint, regardless of policies.
+    pub enum TargetState {
+        /// It exists; policies may hide it.
+        Known = "known",
+        /// The endpoint does not exist for the caller.
+        UnknownEndpoint = "unknown-endpoint",
+        /// The endpoint does not offer the server: it is not assigned to the agent.
+        Unassigned = "unassigned",
+        /// The tool is switched off for the agent.
+        SwitchedOff = "switched-off",
+        /// The credential lacks scopes that the tool requires.
+        MissingScope = "missing-scope",
+        /// The organisation has no server of this name.
+        UnknownServer = "unknown-server",
+        /// The server does not offer it.
+        UnknownName = "unknown-tool",
+        /// The server is not connected and its lists are not known.
+        Unavailable = "unavailable",
+        /// Its definition waits for approval.
+        Quarantined = "quarantined",
+    }
 }
 
 /// The queue for the CPU pool is full.

@@ -24,7 +24,6 @@ mod waiting;
 pub use actor::{Actor, ChangeOptions, Changed, Warning};
 pub use agents::{AgentServer, AgentServerChange, Assignment};
 pub use error::{InvalidField, RegistryError};
-pub use list::{IntegrationQuery, MAX_PAGE, Page, PageQuery, Sort};
 pub use objects::{
     AgentPatch, Auth, Catalogue, CatalogueEntry, Integration, IntegrationKind, IntegrationPatch,
     NewAgent, NewIntegration, Origin,

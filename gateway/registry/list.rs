@@ -1,6 +1,7 @@
-//! Lists of an organisation: filtered, sorted and paginated. Everything is read from memory.
+//! Lists of an organisation. Everything is read from memory.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use lockgate_store::Agent;
 
@@ -8,62 +9,14 @@ use crate::actor::Actor;
 use crate::agents::AgentServer;
 use crate::error::{RegistryError, Result};
 use crate::field;
-use crate::objects::{Auth, Integration, IntegrationKind};
+use crate::objects::{Auth, Integration};
 use crate::registry::Registry;
-
-/// Maximum number of items per page.
-pub const MAX_PAGE: usize = 200;
-const DEFAULT_PAGE: usize = 50;
-
-/// The sort key of a list; ties are sorted by id.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sort {
-    #[default]
-    Name,
-    CreatedAt,
-    UpdatedAt,
-}
-
-/// Filter, order and page of a list of integrations.
-#[derive(Clone, Debug, Default)]
-pub struct IntegrationQuery {
-    pub enabled: Option<bool>,
-    pub kind: Option<IntegrationKind>,
-    pub page: PageQuery,
-}
-
-/// Filter, order and page of a list.
-#[derive(Clone, Debug, Default)]
-pub struct PageQuery {
-    /// Substring of the name, or of the slug of an integration, ignoring case.
-    pub search: Option<String>,
-    pub sort: Sort,
-    pub is_descending: bool,
-    pub offset: usize,
-    /// 50 by default, 200 at most.
-    pub limit: Option<usize>,
-}
-
-/// A page of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page<T> {
-    pub items: Vec<T>,
-    /// Number of items on all pages.
-    pub total: usize,
-}
+use crate::state::AgentSnapshot;
 
 impl Registry {
-    /// Returns integrations of the actor's organisation.
-    pub fn list_integrations(&self, actor: &Actor, query: &IntegrationQuery) -> Page<Integration> {
-        let IntegrationQuery { enabled, kind, page: query } = query;
-        let state = self.state(&actor.organisation);
-        let search = query.search.as_deref().map(field::name_key);
-        let found = state.integrations.iter().filter(|integration| {
-            enabled.unwrap_or(integration.enabled) == integration.enabled
-                && kind.unwrap_or(integration.kind) == integration.kind
-                && matches_search(search.as_deref(), &[&integration.name, &integration.slug])
-        });
-        page(found.collect(), query, |one| (&one.name, &one.id, one.created_at, one.updated_at))
+    /// Returns the integrations of the actor's organisation.
+    pub fn list_integrations(&self, actor: &Actor) -> Vec<Integration> {
+        self.state(&actor.organisation).integrations.clone()
     }
 
     /// Returns an integration of the actor's organisation.
@@ -82,15 +35,11 @@ impl Registry {
         state.find_integration(id).is_some_and(|integration| integration.auth == *auth)
     }
 
-    /// Returns agents of the actor's organisation; for a user, only the user's own.
-    pub fn list_agents(&self, actor: &Actor, query: &PageQuery) -> Page<Agent> {
-        let state = self.state(&actor.organisation);
-        let search = query.search.as_deref().map(field::name_key);
-        let agents = state.snapshot.agents.iter().map(|known| &known.agent);
-        let found = agents.filter(|agent| {
-            actor.may_touch(agent) && matches_search(search.as_deref(), &[&agent.name])
-        });
-        page(found.collect(), query, |one| (&one.name, &one.id, one.created_at, one.updated_at))
+    /// Returns the agents of the actor's organisation; for a user, only the user's own.
+    pub fn list_agents(&self, actor: &Actor) -> Vec<Arc<AgentSnapshot>> {
+        let mut agents = self.state(&actor.organisation).snapshot.agents.clone();
+        agents.retain(|known| actor.may_touch(&known.agent));
+        agents
     }
 
     /// Returns an agent of the actor's organisation.
@@ -160,33 +109,4 @@ fn describe(agent: &str, server: &str, is_assigned: bool, hidden: BTreeSet<Strin
         is_assigned,
         hidden_tools: hidden.into_iter().collect(),
     }
-}
-
-fn matches_search(search: Option<&str>, texts: &[&str]) -> bool {
-    let Some(search) = search else { return true };
-    texts.iter().any(|text| field::name_key(text).contains(search))
-}
-
-/// Returns a page of the items that were found. `keys` returns the name, the id and the times of an
-/// item.
-fn page<T: Clone>(
-    mut found: Vec<&T>,
-    query: &PageQuery,
-    keys: impl Fn(&T) -> (&str, &str, i64, i64),
-) -> Page<T> {
-    found.sort_by_cached_key(|one| {
-        let (name, id, created_at, updated_at) = keys(one);
-        let id = id.to_owned();
-        match query.sort {
-            Sort::Name => (field::name_key(name), 0, id),
-            Sort::CreatedAt => (String::new(), created_at, id),
-            Sort::UpdatedAt => (String::new(), updated_at, id),
-        }
-    });
-    if query.is_descending {
-        found.reverse();
-    }
-    let limit = query.limit.unwrap_or(DEFAULT_PAGE).min(MAX_PAGE);
-    let items = found.iter().skip(query.offset).take(limit);
-    Page { items: items.map(|item| T::clone(item)).collect(), total: found.len() }
 }

@@ -237,14 +237,42 @@ impl IntegrationSnapshot {
     }
 }
 
+impl CredentialState {
+    /// Returns the header of the organisation's credential, if requests have one. `None` if they
+    /// cannot be made.
+    pub fn headers(&self) -> Option<BTreeMap<String, String>> {
+        match self {
+            Self::None | Self::OfMembers(_) => Some(BTreeMap::new()),
+            Self::Ready(credential) => Some([credential.clone().into_header()].into()),
+            Self::Unusable(_) | Self::Outdated => None,
+        }
+    }
+}
+
 impl Credential {
+    /// Returns the credential with an organisation's secret, if the method has one.
+    pub fn new(auth: &Auth, secret: &Secret) -> Option<Self> {
+        match auth {
+            Auth::None | Auth::User | Auth::UserHeaders { .. } => None,
+            Auth::ApiKey { header } => {
+                Some(Self { header: header.as_str().into(), value: secret.clone() })
+            }
+            Auth::BearerToken => Some(Self {
+                header: "authorization".into(),
+                value: Secret::new(format!("Bearer {}", secret.expose())),
+            }),
+        }
+    }
+
+    /// Returns the name and the value of the header.
+    pub fn into_header(self) -> (String, String) {
+        (self.header.to_string(), self.value.expose().to_owned())
+    }
+
     /// Returns whether a record requires the credential in the same header.
     fn is_sent_as(&self, record: &IntegrationRecord) -> bool {
-        match Auth::of_record(record) {
-            Auth::None | Auth::User | Auth::UserHeaders { .. } => false,
-            Auth::ApiKey { header } => *self.header == *header,
-            Auth::BearerToken => &*self.header == "authorization",
-        }
+        let auth = Auth::of_record(record);
+        auth.needs_credentials() && &*self.header == auth.header().unwrap_or("authorization")
     }
 }
 
@@ -279,18 +307,16 @@ fn find_place(record: &IntegrationRecord, catalogue: &Catalogue) -> Option<Integ
 }
 
 fn open_credential(record: &IntegrationRecord, auth: &Auth, vault: &Vault) -> CredentialState {
-    let header = match auth {
-        Auth::None => return CredentialState::None,
-        Auth::User | Auth::UserHeaders { .. } => return CredentialState::OfMembers(auth.clone()),
-        Auth::ApiKey { header } => header.as_str(),
-        Auth::BearerToken => "authorization",
-    };
+    if *auth == Auth::None {
+        return CredentialState::None;
+    }
+    if auth.is_of_members() {
+        return CredentialState::OfMembers(auth.clone());
+    }
     match open_sealed(record, vault) {
-        Ok(secret) if *auth == Auth::BearerToken => CredentialState::Ready(Credential {
-            header: header.into(),
-            value: Secret::new(format!("Bearer {}", secret.expose())),
-        }),
-        Ok(value) => CredentialState::Ready(Credential { header: header.into(), value }),
+        Ok(secret) => {
+            Credential::new(auth, &secret).map_or(CredentialState::None, CredentialState::Ready)
+        }
         Err(error) => CredentialState::Unusable(error),
     }
 }

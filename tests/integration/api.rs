@@ -254,6 +254,12 @@ async fn decisions_are_explained_and_cases_tried() {
     let tested = post("/api/policies/test", &cases).by(&operator).send(at).await.json();
     assert_eq!((&tested["passed"], &tested["failed"]), (&json!(1), &json!(1)), "{tested}");
     assert!(tested["cases"][1]["differences"][0].as_str().is_some(), "{tested}");
+    let case =
+        json!({"name": "no issuer", "call": "a/t", "as": {"subject": "x"}, "expect": "allow"});
+    let refused =
+        post("/api/policies/test", &json!({"cases": [case]})).by(&operator).send(at).await;
+    assert_eq!(refused.status, 400, "{}", refused.text());
+    assert_eq!(refused.json()["errors"][0]["pointer"], "#/cases/0/as/issuer");
 }
 
 #[tokio::test]

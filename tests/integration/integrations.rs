@@ -485,6 +485,7 @@ async fn what_an_agent_has_comes_in_pages() {
             assert!((1..=2).contains(&items.len()), "{page}");
             seen.extend(items.iter().map(|item| item["name"].as_str().unwrap().to_owned()));
             let Some(cursor) = page["nextCursor"].as_str() else { break };
+            let cursor = cursor.replace('|', "%7C");
             next = format!("{path}?limit=2&cursor={cursor}");
         }
         seen.sort();

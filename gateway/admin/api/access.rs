@@ -2,6 +2,7 @@
 //! every face of the operations: an operation cannot be called without its result.
 
 use std::marker::PhantomData;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::Extension;
@@ -15,7 +16,7 @@ use axum::response::Response;
 use lockgate_authn::{Principal, Role};
 use lockgate_registry::ChangeOptions;
 
-use super::problem::{ELSEWHERE, Problem};
+use super::problem::{ELSEWHERE, Problem, Result};
 use super::state::{ApiState, Shared};
 use crate::read_header;
 
@@ -61,21 +62,32 @@ impl LeastRole for Operator {
     const ROLE: Role = Role::Operator;
 }
 
-/// A caller with the role `R` or a higher one, in the organisation that the operation is for.
-pub(crate) struct By<R> {
+/// The caller of an operation, with the shared state.
+#[derive(Clone)]
+pub(crate) struct Context {
     pub(crate) state: Arc<ApiState>,
     pub(crate) caller: Caller,
     /// The conditions of a change.
     pub(crate) options: ChangeOptions,
-    role: PhantomData<fn() -> R>,
+}
+
+/// The context of a caller with the role `R` or a higher one.
+pub(crate) struct By<R>(pub(super) Context, PhantomData<fn() -> R>);
+
+impl<R> Deref for By<R> {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.0
+    }
 }
 
 impl<R: LeastRole> By<R> {
     /// Checks that the caller has the role.
-    pub(crate) fn new(state: &Arc<ApiState>, caller: Caller) -> Result<Self, Problem> {
+    pub(crate) fn new(state: &Arc<ApiState>, caller: Caller) -> Result<Self> {
         check_permission(Permission::AtLeast(R::ROLE), Some(&caller))?;
         let options = ChangeOptions::default();
-        Ok(Self { state: Arc::clone(state), caller, options, role: PhantomData })
+        Ok(Self(Context { state: Arc::clone(state), caller, options }, PhantomData))
     }
 }
 
@@ -125,11 +137,7 @@ impl Caller {
 
     /// Returns the caller in the named organisation. Fails if the organisation does not exist; for
     /// callers other than operators, every organisation but their own appears not to exist.
-    pub(crate) async fn in_organisation(
-        mut self,
-        state: &ApiState,
-        name: &str,
-    ) -> Result<Self, Problem> {
+    pub(crate) async fn in_organisation(mut self, state: &ApiState, name: &str) -> Result<Self> {
         self.names_organisation = true;
         if name == self.organisation() {
             return Ok(self);
@@ -155,7 +163,7 @@ pub(crate) fn unknown_organisation() -> Problem {
 }
 
 /// Returns the value of `organizationId`, which may occur only once.
-fn read_organisation(query: &str) -> Result<Option<String>, Problem> {
+fn read_organisation(query: &str) -> Result<Option<String>> {
     let mut named = None;
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         if name != ORGANISATION {
@@ -188,10 +196,7 @@ pub(crate) async fn identify_caller(
 }
 
 /// Checks that the caller is authenticated and has the role that a route requires.
-pub(crate) fn check_permission(
-    permission: Permission,
-    caller: Option<&Caller>,
-) -> Result<(), Problem> {
+pub(crate) fn check_permission(permission: Permission, caller: Option<&Caller>) -> Result<()> {
     match (permission, caller) {
         (Permission::Public, _) => Ok(()),
         (Permission::AtLeast(_), None) => Err(unknown_caller()),
@@ -219,7 +224,7 @@ pub(crate) fn unknown_caller() -> Problem {
 impl FromRequestParts<Arc<ApiState>> for Caller {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self> {
         let caller = parts.extensions.get::<Arc<Self>>().ok_or_else(unknown_caller)?;
         let caller = Self::clone(caller);
         match read_organisation(parts.uri.query().unwrap_or(""))? {

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, HashMap};
 
 use lockgate_registry::{
     AgentServer as Stored, AgentServerChange, Assignment, Integration as StoredIntegration,
-    MAX_PAGE, Page as Found,
 };
 use lockgate_upstream::{ListKind, Upstream};
 
 use super::agents::Agent;
 use super::figures::may_see_figures;
-use super::integrations::{Integration, States};
+use super::integrations::{Integration, States, matches_search, place};
 use super::operation::*;
+use super::page::{ListPosition, MAX_ITEMS, PartQuery, StoredSort};
 use super::servers::{unknown_server, visible_servers};
 use crate::fault::Fault;
 
@@ -65,21 +65,21 @@ struct Candidates {
 }
 
 impl Candidates {
-    fn of(state: &ApiState, caller: &Caller, agent: &str) -> Result<Self, Problem> {
-        let registry = state.registry()?;
-        let actor = make_actor(caller);
+    fn of(by: &Context, agent: &str) -> Result<Self> {
+        let registry = by.registry()?;
+        let actor = by.actor();
         let mut known = registry.list_assigned(&actor, agent)?;
         known.extend(registry.list_available(&actor, agent)?);
         let known = known.into_iter().map(|one| (one.slug, (one.id, one.name)));
         let mut integrations: HashMap<_, _> = known.collect();
         let mut servers = HashMap::new();
-        for server in visible_servers(state, caller) {
+        for server in visible_servers(&by.state, &by.caller) {
             if server.organisation().is_none() {
                 integrations.remove(server.slug());
             }
             servers.insert(server.slug().to_owned(), server);
         }
-        for server in state.gateway.directory.servers_of(Some(caller.organisation())) {
+        for server in by.state.gateway.directory.servers_of(Some(by.caller.organisation())) {
             if integrations.contains_key(server.slug()) {
                 servers.entry(server.slug().to_owned()).or_insert(server);
             }
@@ -95,17 +95,12 @@ impl Candidates {
         }
     }
 
-    fn describe(
-        &self,
-        state: &ApiState,
-        caller: &Caller,
-        slug: &str,
-        stored: Option<Stored>,
-    ) -> AgentServer {
+    fn describe(&self, by: &Context, slug: &str, stored: Option<Stored>) -> AgentServer {
         let server = self.servers.get(slug);
         let fault = server.and_then(|server| {
-            let sees_figures = may_see_figures(caller, &**server);
-            Fault::find(&state.gateway, &**server, caller.role == Role::Operator, sees_figures)
+            let sees_figures = may_see_figures(&by.caller, &**server);
+            let is_operator = by.caller.role == Role::Operator;
+            Fault::find(&by.state.gateway, &**server, is_operator, sees_figures)
         });
         let label = server.map_or("disabled", |server| server.status().state.as_str());
         let integration = self.integrations.get(slug);
@@ -127,8 +122,8 @@ impl Candidates {
 
 impl AgentServer {
     /// Adds the tools that the caller may use.
-    async fn with_tools(mut self, state: &ApiState, caller: &Caller) -> Self {
-        let tools = list_tools(state, caller, &self.server).await.into_iter().map(|name| {
+    async fn with_tools(mut self, by: &Context) -> Self {
+        let tools = list_tools(by, &self.server).await.into_iter().map(|name| {
             let enabled = !self.hidden_tools.iter().any(|hidden| *hidden == *name);
             AgentTool { name: name.to_string(), enabled }
         });
@@ -138,62 +133,55 @@ impl AgentServer {
 }
 
 /// Returns the own names of the tools of a server that the caller may use.
-async fn list_tools(state: &ApiState, caller: &Caller, slug: &str) -> Vec<Arc<str>> {
-    let mut tools = state.gateway.visible_items(&caller.principal, ListKind::Tools).await;
+async fn list_tools(by: &Context, slug: &str) -> Vec<Arc<str>> {
+    let mut tools = by.state.gateway.visible_items(&by.caller.principal, ListKind::Tools).await;
     tools.retain(|tool| tool.server.slug() == slug);
     tools.into_iter().map(|tool| tool.own).collect()
 }
 
 /// Returns the stored servers of an agent by their keys.
-fn list_stored(
-    state: &ApiState,
-    caller: &Caller,
-    id: &str,
-) -> Result<HashMap<String, Stored>, Problem> {
-    let stored = state.registry()?.list_agent_servers(&make_actor(caller), id)?;
+fn list_stored(by: &Context, id: &str) -> Result<HashMap<String, Stored>> {
+    let stored = by.registry()?.list_agent_servers(&by.actor(), id)?;
     Ok(stored.into_iter().map(|server| (server.server.clone(), server)).collect())
 }
 
 pub(crate) async fn list_agent_servers(
-    By { state, caller, .. }: By<User>,
+    by: By<User>,
     Path(id): Path<String>,
-) -> Result<Json<Page<AgentServer>>, Problem> {
-    let candidates = Candidates::of(&state, &caller, &id)?;
-    let mut stored = list_stored(&state, &caller, &id)?;
+) -> Result<Json<Page<AgentServer>>> {
+    let candidates = Candidates::of(&by, &id)?;
+    let mut stored = list_stored(&by, &id)?;
     let mut slugs: Vec<&String> = candidates.servers.keys().collect();
     slugs.extend(candidates.integrations.keys());
     slugs.sort();
     slugs.dedup();
     let items = slugs.into_iter().map(|slug| {
         let own = candidates.find_key(slug).and_then(|key| stored.remove(key));
-        candidates.describe(&state, &caller, slug, own)
+        candidates.describe(&by, slug, own)
     });
     let items: Vec<_> = items.collect();
     Ok(Json(Page { total: items.len(), items, next_cursor: None }))
 }
 
 pub(crate) async fn show_agent_server(
-    By { state, caller, .. }: By<User>,
+    by: By<User>,
     Path((id, slug)): Path<(String, String)>,
-) -> Result<Json<AgentServer>, Problem> {
-    let candidates = Candidates::of(&state, &caller, &id)?;
+) -> Result<Json<AgentServer>> {
+    let candidates = Candidates::of(&by, &id)?;
     let key = candidates.find_key(&slug).ok_or_else(unknown_server)?;
-    let stored = list_stored(&state, &caller, &id)?.remove(key);
-    let server = candidates.describe(&state, &caller, &slug, stored);
-    Ok(Json(server.with_tools(&state, &caller).await))
+    let stored = list_stored(&by, &id)?.remove(key);
+    Ok(Json(candidates.describe(&by, &slug, stored).with_tools(&by).await))
 }
 
 pub(crate) async fn change_agent_server(
     by: By<User>,
     Path((id, slug)): Path<(String, String)>,
     Body(patch): Body<AgentServerPatch>,
-) -> Result<Json<AgentServer>, Problem> {
-    let change = by.change()?;
-    let Change { state, caller, .. } = &change;
-    let candidates = Candidates::of(state, caller, &id)?;
+) -> Result<Json<AgentServer>> {
+    let candidates = Candidates::of(&by, &id)?;
     let key = candidates.find_key(&slug).ok_or_else(unknown_server)?.to_owned();
     if patch.tools.values().any(|is_on| !is_on) {
-        let known = list_tools(state, caller, &slug).await;
+        let known = list_tools(&by, &slug).await;
         for (tool, is_on) in &patch.tools {
             if !is_on && !known.iter().any(|known| **known == **tool) {
                 let detail = "there is no such tool; the tools of the agent's server show all";
@@ -202,19 +190,15 @@ pub(crate) async fn change_agent_server(
         }
     }
     let wanted = AgentServerChange { is_assigned: patch.assigned, tools: patch.tools };
-    let changed = change
-        .make("change server of agent", apply!(change_agent_server(&id, &key, wanted)))
-        .await?;
+    let changed =
+        by.make("change server of agent", apply!(change_agent_server(&id, &key, wanted))).await?;
+    let server = candidates.describe(&by, &slug, changed.after);
     let dry_run = changed.is_dry_run;
-    let server = candidates.describe(state, caller, &slug, changed.after);
-    Ok(Json(AgentServer { dry_run, ..server.with_tools(state, caller).await }))
+    Ok(Json(AgentServer { dry_run, ..server.with_tools(&by).await }))
 }
 
 // Integrations of agents: assigned from the agent's organisation by callers that may change the
 // agent.
-
-/// Default items per page: most agents have fewer.
-const DEFAULT_PAGE: usize = MAX_PAGE;
 
 types! {
 filter pub(crate) struct AssignedQuery {
@@ -233,39 +217,26 @@ output pub(crate) struct AgentIntegration {
 }
 }
 
-impl Paged<AssignedQuery> {
-    /// Returns a page of the integrations that match the search, in their order.
-    fn cut(
-        &self,
-        By { state, caller, .. }: &By<User>,
-        mut found: Vec<StoredIntegration>,
-    ) -> Result<Json<Page<Integration>>, Problem> {
-        let part = self.part.read()?;
-        if let Some(search) = self.filter.search.as_deref().map(str::to_lowercase) {
-            found.retain(|one| {
-                one.name.to_lowercase().contains(&search) || one.slug.contains(&search)
-            });
-        }
-        let total = found.len();
-        let items = found.into_iter().skip(part.offset).take(part.limit.unwrap_or(DEFAULT_PAGE));
-        let states = States::of(state, caller.organisation());
-        let page = Found { items: items.collect(), total };
-        Ok(Json(part.make_page(page, |stored| Integration::new(&states, stored, caller.role))))
-    }
+/// Returns a page of the integrations that match the search. By default it has as many
+/// as possible, because most agents have few.
+fn cut(
+    by: &Context,
+    Paged { part, filter }: Paged<AssignedQuery>,
+    mut all: Vec<(ListPosition, StoredIntegration)>,
+) -> Result<Json<Page<Integration>>> {
+    let search = filter.search.unwrap_or_default();
+    all.retain(|(_, one)| matches_search(one, &search));
+    let part = PartQuery { limit: part.limit.or(Some(MAX_ITEMS)), ..part };
+    let page = part.cut_placed(all, false)?;
+    let states = States::of(by);
+    Ok(Json(page.map(|stored| Integration::new(&states, stored))))
 }
 
 /// Returns the response with an assignment that was made, or that a dry run would make or remove.
-fn answer(
-    change: &Change,
-    assignment: Assignment,
-    dry_run: bool,
-) -> Result<AgentIntegration, Problem> {
+fn answer(by: &Context, assignment: Assignment, dry_run: bool) -> Result<AgentIntegration> {
     let Assignment { agent: agent_id, integration } = assignment;
-    let state = &change.state;
-    let actor = make_actor(&change.caller);
-    let agent = Agent::new(state.registry()?.agent(&actor, &agent_id)?, &change.caller);
-    let states = States::of(state, &integration.organisation);
-    let integration = Integration::new(&states, integration, change.caller.role);
+    let agent = Agent::new(by.registry()?.agent(&by.actor(), &agent_id)?, &by.caller);
+    let integration = Integration::new(&States::of(by), integration);
     Ok(AgentIntegration { agent, agent_id, integration, dry_run })
 }
 
@@ -273,35 +244,35 @@ pub(crate) async fn list_assigned(
     by: By<User>,
     Path(id): Path<String>,
     Query(query): Query<Paged<AssignedQuery>>,
-) -> Result<Json<Page<Integration>>, Problem> {
-    query.cut(&by, by.state.registry()?.list_assigned(&make_actor(&by.caller), &id)?)
+) -> Result<Json<Page<Integration>>> {
+    let all = by.registry()?.list_assigned(&by.actor(), &id)?.into_iter().enumerate();
+    let all = all.map(|(at, one)| ((Some(format!("{at:05}")), one.id.clone()), one));
+    cut(&by, query, all.collect())
 }
 
 pub(crate) async fn list_available(
     by: By<User>,
     Path(id): Path<String>,
     Query(query): Query<Paged<AssignedQuery>>,
-) -> Result<Json<Page<Integration>>, Problem> {
-    query.cut(&by, by.state.registry()?.list_available(&make_actor(&by.caller), &id)?)
+) -> Result<Json<Page<Integration>>> {
+    let all = by.registry()?.list_available(&by.actor(), &id)?.into_iter();
+    cut(&by, query, all.map(|one| (place(&one, StoredSort::Name), one)).collect())
 }
 
 pub(crate) async fn assign_integration(
     by: By<User>,
     Path((id, integration)): Path<(String, String)>,
-) -> Result<Json<AgentIntegration>, Problem> {
-    let change = by.change()?;
-    let changed = change.make("assign mcp-integration", apply!(assign(&id, &integration))).await?;
+) -> Result<Json<AgentIntegration>> {
+    let changed = by.make("assign mcp-integration", apply!(assign(&id, &integration))).await?;
     let assignment = changed.after.ok_or_else(broken)?;
-    Ok(Json(answer(&change, assignment, changed.is_dry_run)?))
+    Ok(Json(answer(&by, assignment, changed.is_dry_run)?))
 }
 
 pub(crate) async fn unassign_integration(
     by: By<User>,
     Path((id, integration)): Path<(String, String)>,
-) -> Result<Deletion<AgentIntegration>, Problem> {
-    let change = by.change()?;
-    let changed =
-        change.make("unassign mcp-integration", apply!(unassign(&id, &integration))).await?;
+) -> Result<Deletion<AgentIntegration>> {
+    let changed = by.make("unassign mcp-integration", apply!(unassign(&id, &integration))).await?;
     let assignment = changed.before.filter(|_| changed.is_dry_run);
-    Ok(Deletion(assignment.map(|found| answer(&change, found, true)).transpose()?))
+    Ok(Deletion(assignment.map(|found| answer(&by, found, true)).transpose()?))
 }

@@ -2,7 +2,7 @@
 //! organisation. Their servers are in `agent_servers`.
 
 use lockgate_proxy::{ItemMistake, Items};
-use lockgate_registry::{Agent as Stored, AgentPatch, Changed, NewAgent, PageQuery};
+use lockgate_registry::{Agent as Stored, AgentPatch, Changed, NewAgent};
 use lockgate_text::json;
 use serde::Deserializer;
 
@@ -10,7 +10,7 @@ use super::body::segment_of;
 use super::integrations::write_time;
 use super::keys::KeyNames;
 use super::operation::*;
-use super::page::{Part, StoredSort};
+use super::page::StoredSort;
 
 types! {
 /// An agent.
@@ -129,69 +129,63 @@ impl Agent {
     }
 
     fn name_owner(mut self, names: &KeyNames) -> Self {
-        self.owner_name = names.find_whole(&self.owner).map(str::to_owned);
+        let (issuer, subject) = self.owner.split_once('|').unwrap_or_default();
+        self.owner_name = names.find(issuer, subject).map(str::to_owned);
         self
     }
 }
 
 /// Returns the response to a change, except a deletion.
 fn answer_changed(
+    by: &Context,
     status: StatusCode,
-    change: &Change,
     changed: Changed<Stored>,
-) -> Result<Reply<Agent>, Problem> {
+) -> Result<Reply<Agent>> {
     let dry_run = changed.is_dry_run;
-    let value = Agent::new(changed.after.ok_or_else(broken)?, &change.caller);
-    let status = if dry_run { StatusCode::OK } else { status };
-    Ok(Reply { version: Some(value.version), value: Agent { dry_run, ..value }, status })
+    let stored = changed.after.ok_or_else(broken)?;
+    let version = Some(stored.version);
+    let agent = Agent { dry_run, ..Agent::new(stored, &by.caller) };
+    Ok(Reply::new(agent, version).with_status(status, dry_run))
 }
 
 pub(crate) async fn list_agents(
-    By { state, caller, .. }: By<User>,
+    by: By<User>,
     Query(Paged { part, filter }): Query<Paged<AgentListQuery>>,
-) -> Result<Json<Page<Agent>>, Problem> {
-    let actor = make_actor(&caller);
-    let part = part.read()?;
-    let Part { offset, limit } = part;
-    let asked = PageQuery {
-        search: filter.search,
-        sort: filter.sort.unwrap_or_default().into(),
-        is_descending: SortOrder::is_descending(filter.order),
-        offset,
-        limit,
-    };
-    let found = state.registry()?.list_agents(&actor, &asked);
-    let names = KeyNames::of(&state, &caller);
-    Ok(Json(part.make_page(found, |stored| Agent::new(stored, &caller).name_owner(&names))))
+) -> Result<Json<Page<Agent>>> {
+    let AgentListQuery { search, sort, order } = filter;
+    let mut all = by.registry()?.list_agents(&by.actor());
+    if let Some(search) = search.map(|search| search.to_lowercase()) {
+        all.retain(|known| known.agent.name.to_lowercase().contains(&search));
+    }
+    let sort = sort.unwrap_or_default();
+    let placed = all.into_iter().map(|known| {
+        let Stored { name, id, created_at, updated_at, .. } = &known.agent;
+        (sort.place(name, id, (*created_at, *updated_at)), known)
+    });
+    let page = part.cut_placed(placed.collect(), SortOrder::is_descending(order))?;
+    let names = KeyNames::of(&by);
+    Ok(Json(page.map(|known| Agent::new(known.agent.clone(), &by.caller).name_owner(&names))))
 }
 
 pub(crate) async fn create_agent(
     by: By<User>,
     Body(AgentName { name }): Body<AgentName>,
-) -> Result<Reply<Agent>, Problem> {
-    let change = by.change()?;
-    let changed = change.make("create agent", apply!(create_agent(NewAgent { name }))).await?;
-    answer_changed(StatusCode::CREATED, &change, changed)
+) -> Result<Reply<Agent>> {
+    let changed = by.make("create agent", apply!(create_agent(NewAgent { name }))).await?;
+    answer_changed(&by, StatusCode::CREATED, changed)
 }
 
-pub(crate) async fn show_agent(
-    By { state, caller, .. }: By<User>,
-    Path(id): Path<String>,
-) -> Result<Reply<Agent>, Problem> {
-    let actor = make_actor(&caller);
-    let stored = state.registry()?.agent(&actor, &id)?;
-    let names = KeyNames::of(&state, &caller);
-    let value = Agent::new(stored, &caller).name_owner(&names);
-    Ok(Reply { version: Some(value.version), value, status: StatusCode::OK })
+pub(crate) async fn show_agent(by: By<User>, Path(id): Path<String>) -> Result<Reply<Agent>> {
+    let stored = by.registry()?.agent(&by.actor(), &id)?;
+    let version = Some(stored.version);
+    let names = KeyNames::of(&by);
+    Ok(Reply::new(Agent::new(stored, &by.caller).name_owner(&names), version))
 }
 
 /// Returns ids with the names of their agents; the id again for agents that the caller may not see.
-pub(crate) fn name_agents(
-    By { state, caller, .. }: &By<User>,
-    ids: Vec<String>,
-) -> Result<Vec<(String, String)>, Problem> {
-    let actor = make_actor(caller);
-    let registry = state.registry()?;
+pub(crate) fn name_agents(by: &By<User>, ids: Vec<String>) -> Result<Vec<(String, String)>> {
+    let actor = by.actor();
+    let registry = by.registry()?;
     let named = ids.into_iter().map(|id| {
         let name = registry.agent(&actor, &id).map_or_else(|_| id.clone(), |agent| agent.name);
         (id, name)
@@ -203,10 +197,9 @@ pub(crate) async fn change_agent(
     by: By<User>,
     Path(id): Path<String>,
     Body(AgentChange { name, tools, items }): Body<AgentChange>,
-) -> Result<Reply<Agent>, Problem> {
-    let change = by.change()?;
+) -> Result<Reply<Agent>> {
     if let Some(Some(items)) = &items {
-        let checked = change.state.gateway.check_items(&change.caller.principal, items).await;
+        let checked = by.state.gateway.check_items(&by.caller.principal, items).await;
         checked.map_err(|mistake| problem(&mistake))?;
     }
     let items = items.map(|items| items.map_or_else(String::new, |items| write_items(&items)));
@@ -215,8 +208,8 @@ pub(crate) async fn change_agent(
         other => other.as_str().to_owned(),
     });
     let patch = AgentPatch { name, tools, items };
-    let changed = change.make("change agent", apply!(change_agent(&id, patch))).await?;
-    answer_changed(StatusCode::OK, &change, changed)
+    let changed = by.make("change agent", apply!(change_agent(&id, patch))).await?;
+    answer_changed(&by, StatusCode::OK, changed)
 }
 
 fn problem(mistake: &ItemMistake) -> Problem {
@@ -231,13 +224,9 @@ fn write_items(items: &Items) -> String {
     serde_json::to_string(items).unwrap_or_default()
 }
 
-pub(crate) async fn delete_agent(
-    by: By<User>,
-    Path(id): Path<String>,
-) -> Result<Deletion<Agent>, Problem> {
-    let change = by.change()?;
-    let changed = change.make("delete agent", apply!(delete_agent(&id))).await?;
+pub(crate) async fn delete_agent(by: By<User>, Path(id): Path<String>) -> Result<Deletion<Agent>> {
+    let changed = by.make("delete agent", apply!(delete_agent(&id))).await?;
     let stored = changed.before.filter(|_| changed.is_dry_run);
-    let agent = stored.map(|stored| Agent { dry_run: true, ..Agent::new(stored, &change.caller) });
+    let agent = stored.map(|stored| Agent { dry_run: true, ..Agent::new(stored, &by.caller) });
     Ok(Deletion(agent))
 }

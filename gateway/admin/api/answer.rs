@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::problem::Problem;
+use super::problem::{Problem, Result};
 use super::state::ApiState;
 
 /// Larger responses are parsed on a separate thread (bytes).
@@ -76,7 +76,7 @@ pub(crate) async fn read_answer(
     gateway: &Gateway,
     caller: CallerId,
     text: Text,
-) -> Result<GatewayAnswer, Problem> {
+) -> Result<GatewayAnswer> {
     let length = text.len();
     let text = count(gateway, length, || text.into_bytes()).await?;
     let read = if length <= LARGE_RESPONSE {
@@ -120,7 +120,7 @@ pub(crate) async fn count(
     gateway: &Gateway,
     length: usize,
     make: impl FnOnce() -> Bytes,
-) -> Result<Bytes, Problem> {
+) -> Result<Bytes> {
     let mut reader = Reader::new(gateway.budget());
     reader.hold(length).await.map(|()| reader.finish(make(), 0)).map_err(|_| no_memory())
 }

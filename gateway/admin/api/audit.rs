@@ -127,10 +127,7 @@ impl Filter {
 }
 
 fn text<'a>(record: &'a Members, name: &str) -> &'a str {
-    match record.get(name) {
-        Some(Value::String(text)) => text,
-        _ => "",
-    }
+    record.get(name).and_then(Value::as_str).unwrap_or("")
 }
 
 /// Returns whether the caller was told that a policy denied the request, and not that the name is
@@ -181,20 +178,16 @@ impl Reader {
     }
 
     fn show(&self, record: &Members) -> Members {
-        let mut shown = Members::new();
-        for (name, value) in record {
-            if !self.is_hidden(record, name) {
-                shown.insert(name.clone(), value.clone());
-            }
-        }
+        let mut shown = record.clone();
+        shown.retain(|name, _| !self.is_hidden(record, name));
         shown
     }
 }
 
 pub(crate) async fn search_audit(
-    By { state, caller, .. }: By<Admin>,
+    by: By<Admin>,
     Query(Paged { part, filter: mut query }): Query<Paged<AuditQuery>>,
-) -> Result<Json<AuditPage>, Problem> {
+) -> Result<Json<AuditPage>> {
     let limit = part.check_limit()?.unwrap_or(DEFAULT_ITEMS);
     for (name, time) in [("from", &mut query.from), ("to", &mut query.to)] {
         let Some(time) = time else { continue };
@@ -205,13 +198,13 @@ pub(crate) async fn search_audit(
         // Record times within the same second begin with the remaining text.
         time.truncate(time.trim_end_matches('Z').len());
     }
+    let Context { state, caller, .. } = &*by;
     let organisation = (!caller.sees_all()).then(|| caller.organisation().to_owned());
     let path = state.operations.audit_file().ok_or_else(|| no_file("search"))?;
-    let before = read_cursor(&state, &caller, part.cursor.as_deref())?;
-    let filter = Filter { query, reader: Reader::new(&caller), organisation };
-    let reader = Reader::new(&caller);
+    let before = part.cursor.as_deref().map(|cursor| read_cursor(&by, cursor)).transpose()?;
+    let filter = Filter { query, reader: Reader::new(caller), organisation };
     let unreadable = "the audit trail cannot be read; see the gateway's log";
-    let found = read_trail(unreadable, enter_search(&state, &caller)?, move || {
+    let found = read_trail(unreadable, enter_search(&by)?, move || {
         let from = filter.query.from.as_deref();
         let to = filter.query.to.as_deref();
         search(&path, &Search { before, from, to, limit, fits: &|record| filter.fits(record) })
@@ -223,6 +216,7 @@ pub(crate) async fn search_audit(
         unreadable: found.unreadable,
         gaps: found.gaps,
     });
+    let reader = Reader::new(caller);
     let items = found.records.iter().map(|record| reader.show(record));
     Ok(Json(AuditPage {
         items: items.collect(),
@@ -232,14 +226,12 @@ pub(crate) async fn search_audit(
     }))
 }
 
-pub(crate) async fn verify_audit(
-    By { state, caller, .. }: By<Operator>,
-) -> Result<Json<AuditReport>, Problem> {
-    let place = enter_search(&state, &caller)?;
-    if state.operations.audit_file().is_none() {
+pub(crate) async fn verify_audit(by: By<Operator>) -> Result<Json<AuditReport>> {
+    let place = enter_search(&by)?;
+    if by.state.operations.audit_file().is_none() {
         return Err(no_file("verify"));
     }
-    let operations = Arc::clone(&state.operations);
+    let operations = Arc::clone(&by.state.operations);
     let unreadable = "the audit trail cannot be read; the log has the cause";
     Ok(Json(read_trail(unreadable, place, move || operations.verify_audit()).await?))
 }
@@ -252,12 +244,12 @@ fn no_file(action: &str) -> Problem {
     Problem::new(StatusCode::CONFLICT, "NO_AUDIT_FILE", detail)
 }
 
-fn enter_search(state: &ApiState, caller: &Caller) -> Result<OrganisationPermit, Problem> {
-    let places = match caller.role {
-        Role::Operator => &state.operator_searches,
-        Role::Admin | Role::User => &state.searches,
+fn enter_search(by: &Context) -> Result<OrganisationPermit> {
+    let places = match by.caller.role {
+        Role::Operator => &by.state.operator_searches,
+        Role::Admin | Role::User => &by.state.searches,
     };
-    places.enter(&Arc::from(caller.organisation())).ok_or_else(|| {
+    places.enter(&Arc::from(by.caller.organisation())).ok_or_else(|| {
         let detail = "too many searches of the audit trail are running: retry in a moment";
         Problem::overloaded(detail, 2)
     })
@@ -269,7 +261,7 @@ async fn read_trail<T: Send + 'static, E: Debug + Send + 'static>(
     unreadable: &'static str,
     permit: OrganisationPermit,
     read: impl FnOnce() -> Result<T, E> + Send + 'static,
-) -> Result<T, Problem> {
+) -> Result<T> {
     let reading = tokio::task::spawn_blocking(move || {
         let _permit = permit;
         read()
@@ -298,16 +290,10 @@ fn find_next(found: &SearchResult, before: Option<u64>) -> Option<u64> {
 }
 
 /// Returns the number of the record before which the page begins.
-fn read_cursor(
-    state: &ApiState,
-    caller: &Caller,
-    cursor: Option<&str>,
-) -> Result<Option<u64>, Problem> {
-    let Some(cursor) = cursor else { return Ok(None) };
-    match state.gateway.open_cursor(LIST, &caller.principal, cursor) {
-        Some(before) => Ok(Some(before)),
-        None => Err(Problem::in_query("`cursor`: is not from a response to this caller")),
-    }
+fn read_cursor(by: &Context, cursor: &str) -> Result<u64> {
+    let before = by.state.gateway.open_cursor(LIST, &by.caller.principal, cursor);
+    let detail = "`cursor`: is not from a response to this caller";
+    before.ok_or_else(|| Problem::in_query(detail))
 }
 
 /// Returns whether a text is a prefix of a record's time, and at least a day.

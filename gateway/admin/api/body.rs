@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
-use super::problem::Problem;
+use super::problem::{Problem, Result};
 use super::state::ApiState;
 use crate::is_json;
 
@@ -29,14 +29,14 @@ const LARGE_BODY: usize = 1 << 20;
 pub(crate) struct Body<T>(pub(crate) T);
 
 /// Converts a body that was composed in this process.
-pub(crate) fn body<T: DeserializeOwned>(value: Value) -> Result<Body<T>, Problem> {
+pub(crate) fn body<T: DeserializeOwned>(value: Value) -> Result<Body<T>> {
     Ok(Body(read(value)?))
 }
 
 impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<ApiState>> for Body<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &Arc<ApiState>) -> Result<Self, Problem> {
+    async fn from_request(request: Request, state: &Arc<ApiState>) -> Result<Self> {
         let headers = request.headers().clone();
         let caller = request.extensions().get::<Principal>();
         let caller = caller.map_or_else(|| CallerId::alone(0), |caller| caller.caller_id());
@@ -55,7 +55,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<ApiState>> for Body<T
     }
 }
 
-fn parse<T: DeserializeOwned>(headers: &HeaderMap, text: &Bytes) -> Result<T, Problem> {
+fn parse<T: DeserializeOwned>(headers: &HeaderMap, text: &Bytes) -> Result<T> {
     let text = match text.trim_ascii() {
         [] => b"{}",
         text => {
@@ -74,7 +74,7 @@ fn parse<T: DeserializeOwned>(headers: &HeaderMap, text: &Bytes) -> Result<T, Pr
 }
 
 /// Deserializes a body, with the location of a mistake.
-fn read<'de, T: DeserializeOwned>(from: impl Deserializer<'de>) -> Result<T, Problem> {
+fn read<'de, T: DeserializeOwned>(from: impl Deserializer<'de>) -> Result<T> {
     serde_path_to_error::deserialize(from).map_err(|error| {
         let pointer = write_pointer(error.path());
         let words = error.into_inner().to_string();
@@ -83,7 +83,7 @@ fn read<'de, T: DeserializeOwned>(from: impl Deserializer<'de>) -> Result<T, Pro
     })
 }
 
-fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
+fn check_type(headers: &HeaderMap) -> Result<()> {
     if is_json(headers) {
         return Ok(());
     }

@@ -123,19 +123,18 @@ impl From<Problem> for CallError {
     }
 }
 
-pub(crate) fn param(value: &Value) -> Result<Box<RawValue>, Problem> {
+pub(crate) fn param(value: &Value) -> Result<Box<RawValue>> {
     to_raw_value(value).map_err(|_| broken())
 }
 
 /// Sends a request of the REST API. Dropping the future cancels the request.
 pub(crate) async fn call(
-    state: &ApiState,
-    caller: &Caller,
+    by: &Context,
     origin: &CallOrigin,
     method: Method,
     params: Params,
-) -> Result<CallResult, Problem> {
-    let answer = send(state, caller, origin, Transport::Rest, method, params).await;
+) -> Result<CallResult> {
+    let answer = send(&by.state, &by.caller, origin, Transport::Rest, method, params).await;
     answer.map_err(|error| error.problem)
 }
 
@@ -319,11 +318,11 @@ fn describe_request(status: StatusCode, code: i64, message: &str, error: &Value)
 }
 
 pub(crate) async fn call_method(
-    By { state, caller, .. }: By<User>,
+    by: By<User>,
     Path(method): Path<String>,
     origin: CallOrigin,
     Body(params): Body<Params>,
-) -> Result<CallResult, Problem> {
+) -> Result<CallResult> {
     let known = Method::parse(&method);
     let is_request = known.exists_in(Era::Modern) && known.as_str() == method;
     if !is_request || known == Method::Listen || method.starts_with("notifications/") {
@@ -333,7 +332,7 @@ pub(crate) async fn call_method(
     if params.contains_key("_meta") {
         return Err(Problem::in_body("/_meta", "omit it: the gateway sets its own"));
     }
-    call(&state, &caller, &origin, known, params).await
+    call(&by, &origin, known, params).await
 }
 
 // Progress and log messages of a running call, for a reader in this process.

@@ -20,9 +20,9 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use url::Url;
 
-use super::access::{By, Caller, LeastRole};
+use super::access::{By, Caller, Context, LeastRole};
 use super::page::{Query, flag};
-use super::problem::Problem;
+use super::problem::{Problem, Result};
 use super::state::ApiState;
 
 /// Limit on a path segment in the audit trail, in bytes.
@@ -34,27 +34,12 @@ const MAX_DIGITS: usize = 3;
 const APPLY_TIMEOUT: Duration = Duration::from_secs(5);
 const APPLY_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The caller of a change, and its options.
-pub(crate) struct Change {
-    pub(crate) caller: Caller,
-    pub(crate) state: Arc<ApiState>,
-    terms: Terms,
-}
-
-/// The arguments of a change.
-#[derive(Clone)]
-pub(crate) struct Terms {
-    pub(crate) registry: Arc<Registry>,
-    pub(crate) actor: Actor,
-    pub(crate) options: ChangeOptions,
-}
-
-/// Returns a change for [`Change::make`]: an operation of the registry with its arguments between
+/// Returns a change for [`Context::make`]: an operation of the registry with its arguments between
 /// the actor and the options.
 macro_rules! apply {
     ($operation:ident($($argument:expr),*)) => {
-        |terms: $crate::api::change::Terms| async move {
-            terms.registry.$operation(&terms.actor, $($argument,)* &terms.options).await
+        |registry, actor, options| async move {
+            registry.$operation(&actor, $($argument,)* &options).await
         }
     };
 }
@@ -64,8 +49,22 @@ pub(crate) use apply;
 /// A response with a status and the version for `If-Match`.
 pub(crate) struct Reply<T> {
     pub(crate) value: T,
-    pub(crate) status: StatusCode,
-    pub(crate) version: Option<i64>,
+    status: StatusCode,
+    version: Option<i64>,
+}
+
+impl<T> Reply<T> {
+    pub(crate) fn new(value: T, version: Option<i64>) -> Self {
+        Self { value, status: StatusCode::OK, version }
+    }
+
+    /// Sets the status of a change; that of a dry run is 200.
+    pub(crate) fn with_status(mut self, status: StatusCode, is_dry_run: bool) -> Self {
+        if !is_dry_run {
+            self.status = status;
+        }
+        self
+    }
 }
 
 /// The response to a deletion: in a dry run the object that would be deleted.
@@ -90,74 +89,77 @@ impl<T: Serialize> IntoResponse for Deletion<T> {
 impl<R: LeastRole> FromRequestParts<Arc<ApiState>> for By<R> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self> {
         let caller = Caller::from_request_parts(parts, state).await?;
         let mut by = Self::new(state, caller)?;
         if !matches!(parts.method, Method::GET | Method::HEAD) {
             let Query(query) = Query::<ChangeQuery>::from_request_parts(parts, state).await?;
-            by.options = query.read_options(&parts.headers)?;
+            by.0.options = query.read_options(&parts.headers)?;
         }
         Ok(by)
     }
 }
 
 impl<R> By<R> {
-    /// Prepares a change of the registry.
-    pub(crate) fn change(self) -> Result<Change, Problem> {
-        let Self { state, caller, options, .. } = self;
-        let terms = Terms { registry: state.registry()?, actor: make_actor(&caller), options };
-        Ok(Change { caller, state, terms })
-    }
-
     /// Requires that the changed object has this version.
-    pub(crate) fn expecting(mut self, version: &str) -> Result<Self, Problem> {
-        self.options.expected_version = Some(parse_version(version)?);
+    pub(crate) fn expecting(mut self, version: &str) -> Result<Self> {
+        self.0.options.expected_version = Some(parse_version(version)?);
         Ok(self)
     }
 
     /// Requests the outcome of a change without making it.
     pub(crate) fn trying(mut self) -> Self {
-        self.options.dry_run = true;
+        self.0.options.dry_run = true;
         self
     }
 
     /// Returns the caller in the named organisation, which exists for it.
-    pub(crate) async fn in_organisation(mut self, name: &str) -> Result<Self, Problem> {
-        self.caller = self.caller.in_organisation(&self.state, name).await?;
+    pub(crate) async fn in_organisation(mut self, name: &str) -> Result<Self> {
+        self.0.caller = self.0.caller.in_organisation(&self.0.state, name).await?;
         Ok(self)
     }
 
     /// Returns the caller as a member of an organisation, which may not exist yet.
     pub(crate) fn acting_in(mut self, organisation: &str) -> Self {
-        self.caller = self.caller.acting_in(organisation);
+        self.0.caller = self.0.caller.acting_in(organisation);
         self
     }
 }
 
-impl Change {
+impl Context {
+    pub(crate) fn registry(&self) -> Result<Arc<Registry>> {
+        self.state.registry()
+    }
+
+    /// Returns the caller as an actor of the registry.
+    pub(crate) fn actor(&self) -> Actor {
+        Actor {
+            organisation: Arc::from(self.caller.organisation()),
+            principal: PrincipalKey {
+                issuer: self.caller.principal.issuer.to_string(),
+                subject: self.caller.principal.subject.to_string(),
+            },
+            role: self.caller.role,
+        }
+    }
+
+    /// Returns the ids of the agents of the caller's organisation that have an integration.
     pub(crate) fn agents_with(&self, integration: &str) -> Vec<String> {
-        self.terms.registry.agents_with(&self.terms.actor.organisation, integration)
-    }
-
-    pub(crate) fn is_dry_run(&self) -> bool {
-        self.terms.options.dry_run
-    }
-
-    pub(crate) fn organisation(&self) -> &Arc<str> {
-        &self.terms.actor.organisation
+        let registry = self.state.operations.registry();
+        let agents = registry.map(|one| one.agents_with(self.caller.organisation(), integration));
+        agents.unwrap_or_default()
     }
 
     /// Checks whether a change would succeed, without making it.
     pub(crate) async fn rehearse<T, F>(
         &self,
-        make: impl FnOnce(Terms) -> F,
-    ) -> Result<Changed<T>, Problem>
+        make: impl FnOnce(Arc<Registry>, Actor, ChangeOptions) -> F,
+    ) -> Result<Changed<T>>
     where
         F: Future<Output = Result<Changed<T>, RegistryError>>,
     {
-        let mut terms = self.terms.clone();
-        terms.options.dry_run = true;
-        Ok(make(terms).await?)
+        let options = ChangeOptions { dry_run: true, ..self.options.clone() };
+        Ok(make(self.registry()?, self.actor(), options).await?)
     }
 
     /// Makes a change and records it under a name such as `create agent`. Waits until this gateway
@@ -165,15 +167,15 @@ impl Change {
     pub(crate) async fn make<T, F>(
         &self,
         action: &'static str,
-        make: impl FnOnce(Terms) -> F,
-    ) -> Result<Changed<T>, Problem>
+        make: impl FnOnce(Arc<Registry>, Actor, ChangeOptions) -> F,
+    ) -> Result<Changed<T>>
     where
         T: Serialize + Send + 'static,
         F: Future<Output = Result<Changed<T>, RegistryError>> + Send + 'static,
     {
-        let making = make(self.terms.clone());
-        let organisation = Some(self.terms.actor.organisation.to_string());
-        let made = make_recorded(&self.state, &self.caller.principal, async move {
+        let making = make(self.registry()?, self.actor(), self.options.clone());
+        let organisation = Some(self.caller.organisation().to_owned());
+        let made = self.record(async move {
             let changed = making.await?;
             if changed.is_dry_run || changed.is_replayed {
                 return Ok((changed, None));
@@ -184,9 +186,32 @@ impl Change {
         });
         let changed = made.await?;
         if !changed.is_dry_run {
-            self.state.operations.serve_changes(self.organisation()).await;
+            self.state.operations.serve_changes(self.caller.organisation()).await;
         }
         Ok(changed)
+    }
+
+    /// Makes a change to its end, and records it if anything was changed. Fails before the change
+    /// if there is no space for a record.
+    pub(crate) async fn record<T: Send + 'static>(
+        &self,
+        making: impl Future<Output = Result<(T, Option<ChangeRecord>)>> + Send + 'static,
+    ) -> Result<T> {
+        let place = self.state.gateway.reserve_change().map_err(|unwritable| {
+            let detail = unwritable.to_string();
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "AUDIT_UNAVAILABLE", detail)
+        })?;
+        let principal = self.caller.principal.clone();
+        // Boxed, so that the runtime's code for a task is generated once for all changes of a type.
+        let making: BoxFuture<'static, _> = Box::pin(making);
+        complete(async move {
+            let (made, record) = making.await?;
+            if let Some(record) = record {
+                write(place, &principal, &record);
+            }
+            Ok(made)
+        })
+        .await
     }
 }
 
@@ -247,34 +272,10 @@ pub(crate) struct ChangeRecord {
     pub(crate) after: Option<String>,
 }
 
-/// Makes a change on behalf of a principal, to its end, and records it if anything was changed.
-/// Fails before the change if there is no space for a record.
-pub(crate) async fn make_recorded<T: Send + 'static>(
-    state: &ApiState,
-    principal: &Principal,
-    making: impl Future<Output = Result<(T, Option<ChangeRecord>), Problem>> + Send + 'static,
-) -> Result<T, Problem> {
-    let place = state.gateway.reserve_change().map_err(|unwritable| {
-        let detail = unwritable.to_string();
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "AUDIT_UNAVAILABLE", detail)
-    })?;
-    let principal = principal.clone();
-    // Boxed, so that the runtime's code for a task is generated once for all changes of a type.
-    let making: BoxFuture<'static, _> = Box::pin(making);
-    complete(async move {
-        let (made, record) = making.await?;
-        if let Some(record) = record {
-            write(place, &principal, &record);
-        }
-        Ok(made)
-    })
-    .await
-}
-
 /// Runs a change in a separate task, so that it completes even if the client disconnects.
 pub(super) async fn complete<T: Send + 'static>(
-    making: impl Future<Output = Result<T, Problem>> + Send + 'static,
-) -> Result<T, Problem> {
+    making: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
     spawn(making).await.unwrap_or_else(|_| {
         let detail = "the change failed; see the gateway's log";
         Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", detail))
@@ -311,7 +312,7 @@ fn write(place: Option<audit::ChangePlace>, principal: &Principal, record: &Chan
     });
 }
 
-// The conditions of a change (`If-Match`, `Idempotency-Key`, `dryRun`) and its actor.
+// The conditions of a change: `If-Match`, `Idempotency-Key`, `dryRun`.
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
@@ -324,7 +325,7 @@ pub(crate) struct ChangeQuery {
 
 impl ChangeQuery {
     /// Returns the options of a change. Fails if a header is invalid.
-    pub(crate) fn read_options(&self, headers: &HeaderMap) -> Result<ChangeOptions, Problem> {
+    pub(crate) fn read_options(&self, headers: &HeaderMap) -> Result<ChangeOptions> {
         Ok(ChangeOptions {
             expected_version: read_version(headers)?,
             idempotency_key: read_single(headers, IDEMPOTENCY_KEY)?.map(str::to_owned),
@@ -333,33 +334,21 @@ impl ChangeQuery {
     }
 }
 
-/// Converts the caller to an actor of the registry.
-pub(crate) fn make_actor(caller: &Caller) -> Actor {
-    Actor {
-        organisation: Arc::from(caller.organisation()),
-        principal: PrincipalKey {
-            issuer: caller.principal.issuer.to_string(),
-            subject: caller.principal.subject.to_string(),
-        },
-        role: caller.role,
-    }
-}
-
 /// Returns the version in `If-Match`, an entity tag of an earlier response; `None` if missing or
 /// `*`.
-fn read_version(headers: &HeaderMap) -> Result<Option<i64>, Problem> {
+fn read_version(headers: &HeaderMap) -> Result<Option<i64>> {
     let given = read_single(headers, IF_MATCH.as_str())?.filter(|given| *given != "*");
     let tag = given.map(|given| given.strip_prefix('"').and_then(|given| given.strip_suffix('"')));
     tag.map(|tag| parse_version(tag.unwrap_or(""))).transpose()
 }
 
 /// Parses the version in an entity tag.
-pub(crate) fn parse_version(tag: &str) -> Result<i64, Problem> {
+pub(crate) fn parse_version(tag: &str) -> Result<i64> {
     let wrong = "If-Match must be an ETag from a response, such as \"3\", or *";
     tag.parse().map_err(|_| invalid(wrong))
 }
 
-fn read_single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Problem> {
+fn read_single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),

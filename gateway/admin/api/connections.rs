@@ -3,10 +3,10 @@
 
 use lockgate_accounts::{AccountError, Accounts, Connection as Found, GrantFilter, Holder};
 use lockgate_authn::{ANONYMOUS, Principal};
-use lockgate_registry::{Changed, Integration, RegistryError};
+use lockgate_registry::{Actor, ChangeOptions, Changed, Integration, Registry, RegistryError};
 use lockgate_text::date;
 
-use super::change::{Terms, complete};
+use super::change::complete;
 use super::operation::*;
 use super::servers::visible_servers;
 
@@ -85,50 +85,47 @@ pub(crate) fn holder_of(principal: &Principal) -> Option<Holder> {
 }
 
 pub(crate) async fn list_connections(
-    By { state, caller, .. }: By<User>,
+    by: By<User>,
     Query(query): Query<Paged<ConnectionsQuery>>,
-) -> Result<Json<Page<Connection>>, Problem> {
+) -> Result<Json<Page<Connection>>> {
     let connections = if query.filter.all.unwrap_or(false) {
-        if caller.role < Role::Admin {
+        if by.caller.role < Role::Admin {
             let detail = "only administrators list the accounts of other users: omit `all`";
             return Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail));
         }
-        list_of_users(&state.operations.accounts(), &caller).await?
+        let organisation = if by.caller.sees_all() { "" } else { by.caller.organisation() };
+        let filter = GrantFilter { organisation, ..GrantFilter::default() };
+        list(&by.state.operations.accounts(), filter).await?
     } else {
-        list_own(&state, &caller).await?
+        list_own(&by).await?
     };
     let search = query.filter.search.as_deref();
     Ok(Json(query.part.cut(search, connections, |connection| &connection.place)?))
 }
 
 pub(crate) async fn show_connection(
-    By { state, caller, .. }: By<User>,
+    by: By<User>,
     Path(id): Path<String>,
-) -> Result<Json<Connection>, Problem> {
-    Ok(Json(find(&state, &caller, &id).await?.0))
+) -> Result<Json<Connection>> {
+    Ok(Json(find(&by, &id).await?.0))
 }
 
 pub(crate) async fn delete_connection(
-    By { state, caller, options, .. }: By<User>,
+    by: By<User>,
     Path(id): Path<String>,
-) -> Result<Deletion<Connection>, Problem> {
-    let (connection, action) = find(&state, &caller, &id).await?;
-    if options.dry_run {
+) -> Result<Deletion<Connection>> {
+    let (connection, action) = find(&by, &id).await?;
+    if by.options.dry_run {
         return Ok(Deletion(Some(connection)));
     }
-    disconnect(&state, &caller, connection, action).await?;
+    disconnect(&by, connection, action).await?;
     Ok(Deletion(None))
 }
 
 /// Disconnects an account, and records it.
-async fn disconnect(
-    state: &ApiState,
-    caller: &Caller,
-    connection: Connection,
-    action: &'static str,
-) -> Result<(), Problem> {
-    let accounts = state.operations.accounts();
-    make_recorded(state, &caller.principal, async move {
+async fn disconnect(by: &Context, connection: Connection, action: &'static str) -> Result<()> {
+    let accounts = by.state.operations.accounts();
+    by.record(async move {
         let done = accounts.disconnect(&connection.server, &connection.holder()).await;
         if !done? {
             return Err(unknown_connection());
@@ -144,22 +141,22 @@ async fn disconnect(
     .await
 }
 
-/// Disconnects the accounts of all users of the change's organisation, at a server or, if empty, at
+/// Disconnects the accounts of all users of the caller's organisation, at a server or, if empty, at
 /// all.
-pub(super) async fn disconnect_all(change: &Change, server: &str) -> Result<(), Problem> {
-    let accounts = change.state.operations.accounts();
+pub(super) async fn disconnect_all(by: &Context, server: &str) -> Result<()> {
+    let accounts = by.state.operations.accounts();
     // An operator's server has taken the name, and with it the accounts.
     if accounts.config(server).is_some() {
         return Ok(());
     }
-    let organisation = &**change.organisation();
+    let organisation = by.caller.organisation();
     loop {
         // A list is bounded, and a failure must not keep other accounts connected.
         let filter = GrantFilter { organisation, server, ..GrantFilter::default() };
         let mut failed = None;
         let mut ended = 0;
         for connection in list(&accounts, filter).await? {
-            match disconnect(&change.state, &change.caller, connection, "revoke account").await {
+            match disconnect(by, connection, "revoke account").await {
                 Ok(()) => ended += 1,
                 Err(problem) if problem.status() == StatusCode::NOT_FOUND => {}
                 Err(problem) => failed = Some(problem),
@@ -177,28 +174,28 @@ pub(super) async fn disconnect_all(change: &Change, server: &str) -> Result<(), 
 /// so that none remains if that fails, and after, because members may connect one meanwhile.
 /// Completes even if the client disconnects.
 pub(super) async fn make_ending<T, F>(
-    change: &Arc<Change>,
+    by: &Context,
     action: &'static str,
-    make: impl FnOnce(Terms) -> F + Clone + Send + 'static,
-) -> Result<Changed<T>, Problem>
+    make: impl FnOnce(Arc<Registry>, Actor, ChangeOptions) -> F + Clone + Send + 'static,
+) -> Result<Changed<T>>
 where
     T: AsRef<[Integration]> + Serialize + Send + 'static,
     F: Future<Output = Result<Changed<T>, RegistryError>> + Send + 'static,
 {
-    let change = Arc::clone(change);
+    let by = by.clone();
     complete(async move {
-        let rehearsed = change.rehearse(make.clone()).await?;
-        let servers = if change.is_dry_run() || rehearsed.is_replayed {
+        let rehearsed = by.rehearse(make.clone()).await?;
+        let servers = if by.options.dry_run || rehearsed.is_replayed {
             Vec::new()
         } else {
             servers_losing_accounts(&rehearsed)
         };
         for server in &servers {
-            disconnect_all(&change, server).await?;
+            disconnect_all(&by, server).await?;
         }
-        let changed = change.make(action, make).await?;
+        let changed = by.make(action, make).await?;
         for server in &servers {
-            disconnect_all(&change, server).await?;
+            disconnect_all(&by, server).await?;
         }
         Ok(changed)
     })
@@ -217,29 +214,25 @@ fn servers_losing_accounts<T: AsRef<[Integration]>>(changed: &Changed<T>) -> Vec
 }
 
 /// Finds an account, and the action that disconnects it.
-async fn find(
-    state: &ApiState,
-    caller: &Caller,
-    id: &str,
-) -> Result<(Connection, &'static str), Problem> {
+async fn find(by: &Context, id: &str) -> Result<(Connection, &'static str)> {
     // Ids have an underscore, and slugs have none.
-    let mut own = list_own(state, caller).await?.into_iter();
+    let mut own = list_own(by).await?.into_iter();
     if let Some(found) = own.find(|known| known.id == id || known.server == id) {
         return Ok((found, "disconnect account"));
     }
-    if caller.role < Role::Admin {
+    if by.caller.role < Role::Admin {
         return Err(unknown_connection());
     }
-    let found = state.operations.accounts().connection(id).await;
+    let found = by.state.operations.accounts().connection(id).await;
     let found = found?.map(Connection::new);
-    let found = found.filter(|connection| caller.sees(&connection.organization_id));
+    let found = found.filter(|connection| by.caller.sees(&connection.organization_id));
     Ok((found.ok_or_else(unknown_connection)?, "revoke account"))
 }
 
 /// Returns the caller's accounts at the servers that it sees, and those connected earlier.
-async fn list_own(state: &ApiState, caller: &Caller) -> Result<Vec<Connection>, Problem> {
-    let Some(holder) = holder_of(&caller.principal) else { return Ok(Vec::new()) };
-    let accounts = state.operations.accounts();
+async fn list_own(by: &Context) -> Result<Vec<Connection>> {
+    let Some(holder) = holder_of(&by.caller.principal) else { return Ok(Vec::new()) };
+    let accounts = by.state.operations.accounts();
     let filter = GrantFilter {
         organisation: &holder.organisation,
         issuer: &holder.issuer,
@@ -247,7 +240,7 @@ async fn list_own(state: &ApiState, caller: &Caller) -> Result<Vec<Connection>, 
         ..GrantFilter::default()
     };
     let mut own = list(&accounts, filter).await?;
-    for visible in visible_servers(state, caller) {
+    for visible in visible_servers(&by.state, &by.caller) {
         let slug = visible.slug();
         let is_known = own.iter().any(|connection| connection.server == slug);
         if !is_known && accounts.page(slug, &holder.organisation).is_some() {
@@ -261,15 +254,7 @@ async fn list_own(state: &ApiState, caller: &Caller) -> Result<Vec<Connection>, 
     Ok(own)
 }
 
-async fn list_of_users(
-    accounts: &Arc<Accounts>,
-    caller: &Caller,
-) -> Result<Vec<Connection>, Problem> {
-    let organisation = if caller.sees_all() { "" } else { caller.organisation() };
-    list(accounts, GrantFilter { organisation, ..GrantFilter::default() }).await
-}
-
-async fn list(accounts: &Accounts, filter: GrantFilter<'_>) -> Result<Vec<Connection>, Problem> {
+async fn list(accounts: &Accounts, filter: GrantFilter<'_>) -> Result<Vec<Connection>> {
     Ok(accounts.list(filter).await?.into_iter().map(Connection::new).collect())
 }
 

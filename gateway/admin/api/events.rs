@@ -91,7 +91,7 @@ pub(crate) struct Position {
 impl Position {
     /// Returns the current position. With `decisions`, waits until the audit trail has the records
     /// of the decisions before it.
-    pub(crate) async fn now(state: &Arc<ApiState>, caller: &Caller, decisions: bool) -> Self {
+    pub(crate) async fn now(Context { state, caller, .. }: &Context, decisions: bool) -> Self {
         state.journal.follow(&state.gateway, &state.operations.accounts());
         let mut count = None;
         if decisions {
@@ -155,10 +155,11 @@ impl ReaderEvent {
 }
 
 pub(crate) async fn follow_events(
-    By { state, caller, .. }: By<User>,
+    by: By<User>,
     headers: HeaderMap,
     Query(query): Query<EventsQuery>,
-) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
+    let Context { state, caller, .. } = by.0;
     let wants_decisions = query.decisions.unwrap_or(false);
     if wants_decisions {
         check_permission(Permission::AtLeast(Role::Admin), Some(&caller))?;
@@ -191,11 +192,7 @@ pub(crate) async fn follow_events(
 impl Follower {
     /// Creates a reader from now on, or from after the event with this id. Fails if the caller or
     /// its organisation has reached its limit of streams.
-    pub(crate) fn new(
-        state: Arc<ApiState>,
-        caller: Caller,
-        last: Option<&str>,
-    ) -> Result<Self, Problem> {
+    pub(crate) fn new(state: Arc<ApiState>, caller: Caller, last: Option<&str>) -> Result<Self> {
         let place = state.gateway.stream(&caller.principal).map_err(|too_many| {
             let status = StatusCode::SERVICE_UNAVAILABLE;
             Problem::new(status, "OVERLOADED", name_stream_limit(too_many).0)

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockgate_authn::Role;
-use lockgate_proxy::Gateway;
 use lockgate_telemetry::{RecentCalls, ServerFigures, ToolFigures};
 use lockgate_text::date;
 use lockgate_upstream::Upstream;
@@ -32,21 +31,7 @@ output pub(crate) struct RecentStep {
     pub(crate) failed: u64,
     pub(crate) average_ms: Option<f64>,
 }
-}
 
-/// Returns the recent calls of a server; empty if the caller may not see them.
-pub(crate) fn list_recent(
-    gateway: &Gateway,
-    caller: &Caller,
-    server: &dyn Upstream,
-) -> Vec<RecentStep> {
-    if !may_see_figures(caller, server) {
-        return Vec::new();
-    }
-    gateway.recent_calls_of(server).into_iter().map(RecentStep::from).collect()
-}
-
-types! {
 /// Outcomes of the calls of a tool.
 output pub(crate) struct ToolMetrics {
     /// Start of the count (RFC 3339).

@@ -10,8 +10,7 @@ use std::collections::BTreeMap;
 
 use input::{IntegrationChange, ListQuery, NewCustomIntegration};
 use lockgate_registry::{
-    Changed, IntegrationQuery, IntegrationSet, NewIntegration, Origin, RegistryError, Secret,
-    Warning as Said,
+    Changed, IntegrationSet, NewIntegration, Origin, RegistryError, Secret, Warning as Said,
 };
 use validate::create;
 use view::{answer_changed, answer_deleted};
@@ -26,141 +25,118 @@ pub(crate) use imported::{
 pub(crate) use input::{
     AuthMethod, PredefinedIntegration, create_predefined_integration, list_catalogue, secret,
 };
+pub(crate) use input::{matches_search, place};
 pub(crate) use validate::validate_integration;
 pub(crate) use view::{Integration, States, Warning, write_time};
 
 pub(crate) async fn list_integrations(
-    By { state, caller, .. }: By<User>,
-    Query(query): Query<Paged<ListQuery>>,
-) -> Result<Json<Page<Integration>>, Problem> {
-    let actor = make_actor(&caller);
-    let part = query.part.read()?;
-    let found = state.registry()?.list_integrations(&actor, &query.filter.read(&part));
-    let states = States::of(&state, &actor.organisation);
-    Ok(Json(part.make_page(found, |stored| Integration::new(&states, stored, caller.role))))
+    by: By<User>,
+    Query(Paged { part, filter }): Query<Paged<ListQuery>>,
+) -> Result<Json<Page<Integration>>> {
+    let mut all = by.registry()?.list_integrations(&by.actor());
+    all.retain(|stored| filter.admits(stored));
+    let sort = filter.sort.unwrap_or_default();
+    let placed = all.into_iter().map(|stored| (place(&stored, sort), stored));
+    let page = part.cut_placed(placed.collect(), SortOrder::is_descending(filter.order))?;
+    let states = States::of(&by);
+    Ok(Json(page.map(|stored| Integration::new(&states, stored))))
 }
 
 /// Returns the integrations of the caller's organisation that are disabled or cannot be connected,
 /// and therefore have no server; none without a registry.
-pub(crate) fn list_unserved(By { state, caller, .. }: &By<Admin>) -> Vec<Integration> {
-    let Ok(registry) = state.registry() else { return Vec::new() };
-    let actor = make_actor(caller);
-    let states = States::of(state, &actor.organisation);
-    let mut unserved = Vec::new();
-    let mut query = IntegrationQuery::default();
-    query.page.limit = Some(200);
-    loop {
-        let found = registry.list_integrations(&actor, &query);
-        query.page.offset += found.items.len();
-        let is_last = found.items.is_empty() || query.page.offset >= found.total;
-        let found = found.items.into_iter();
-        unserved.extend(found.map(|stored| Integration::new(&states, stored, caller.role)));
-        if is_last {
-            unserved.retain(|integration| !integration.has_server);
-            return unserved;
-        }
-    }
+pub(crate) fn list_unserved(by: &By<Admin>) -> Vec<Integration> {
+    let Ok(registry) = by.registry() else { return Vec::new() };
+    let states = States::of(by);
+    let all = registry.list_integrations(&by.actor()).into_iter();
+    let all = all.map(|stored| Integration::new(&states, stored));
+    all.filter(|integration| !integration.has_server).collect()
 }
 
 pub(crate) async fn create_custom_integration(
     by: By<Admin>,
     Body(body): Body<NewCustomIntegration>,
-) -> Result<Reply<Integration>, Problem> {
+) -> Result<Reply<Integration>> {
     let validate = body.validate;
     create(by, body.read()?, validate).await
 }
 
 pub(crate) async fn show_integration(
-    By { state, caller, .. }: By<User>,
+    by: By<User>,
     Path(id): Path<String>,
-) -> Result<Reply<Integration>, Problem> {
-    let actor = make_actor(&caller);
-    let stored = state.registry()?.integration(&actor, &id)?;
-    let states = States::of(&state, &actor.organisation);
-    let value = Integration::new(&states, stored, caller.role);
-    Ok(Reply { version: Some(value.version), value, status: StatusCode::OK })
+) -> Result<Reply<Integration>> {
+    let stored = by.registry()?.integration(&by.actor(), &id)?;
+    let version = Some(stored.version);
+    Ok(Reply::new(Integration::new(&States::of(&by), stored), version))
 }
 
 pub(crate) async fn change_integration(
     by: By<Admin>,
     Path(id): Path<String>,
     Body(body): Body<IntegrationChange>,
-) -> Result<Reply<Integration>, Problem> {
-    let change = Arc::new(by.change()?);
+) -> Result<Reply<Integration>> {
     let patch = body.read()?;
     let changed =
-        make_ending(&change, "change mcp-integration", apply!(patch_integration(&id, patch)))
-            .await?;
-    answer_changed(&change, StatusCode::OK, changed)
+        make_ending(&by, "change mcp-integration", apply!(patch_integration(&id, patch))).await?;
+    answer_changed(&by, StatusCode::OK, changed)
 }
 
 pub(crate) async fn delete_integration(
     by: By<Admin>,
     Path(id): Path<String>,
-) -> Result<Deletion<Integration>, Problem> {
-    let change = Arc::new(by.change()?);
+) -> Result<Deletion<Integration>> {
     let changed =
-        make_ending(&change, "delete mcp-integration", apply!(delete_integration(&id))).await?;
-    Ok(answer_deleted(&change, changed))
+        make_ending(&by, "delete mcp-integration", apply!(delete_integration(&id))).await?;
+    Ok(answer_deleted(&by, changed))
 }
 
 pub(crate) async fn enable_integration(
     by: By<Admin>,
     Path(id): Path<String>,
-) -> Result<Reply<Integration>, Problem> {
-    enable(&by.change()?, id, ("enable mcp-integration", true)).await
-}
-
-async fn enable(
-    change: &Change,
-    id: String,
-    (action, is_enabled): (&'static str, bool),
-) -> Result<Reply<Integration>, Problem> {
-    let changed = change.make(action, apply!(enable_integration(&id, is_enabled))).await?;
-    answer_changed(change, StatusCode::OK, changed)
+) -> Result<Reply<Integration>> {
+    let changed = by.make("enable mcp-integration", apply!(enable_integration(&id, true))).await?;
+    answer_changed(&by, StatusCode::OK, changed)
 }
 
 pub(crate) async fn disable_integration(
     by: By<Admin>,
     Path(id): Path<String>,
-) -> Result<Reply<Integration>, Problem> {
-    enable(&by.change()?, id, ("disable mcp-integration", false)).await
+) -> Result<Reply<Integration>> {
+    let changed =
+        by.make("disable mcp-integration", apply!(enable_integration(&id, false))).await?;
+    answer_changed(&by, StatusCode::OK, changed)
 }
 
 pub(crate) async fn reconnect_integration(
-    By { state, caller, options, .. }: By<Admin>,
+    by: By<Admin>,
     Path(id): Path<String>,
-) -> Result<Json<Integration>, Problem> {
-    let actor = make_actor(&caller);
-    let stored = state.registry()?.integration(&actor, &id)?;
+) -> Result<Json<Integration>> {
+    let stored = by.registry()?.integration(&by.actor(), &id)?;
     if !stored.enabled {
         return Err(RegistryError::Disabled.into());
     }
-    if options.dry_run {
-        let states = States::of(&state, &actor.organisation);
-        return Ok(Json(Integration::new(&states, stored, caller.role).into_trial()));
+    if by.options.dry_run {
+        let shown = Integration::new(&States::of(&by), stored);
+        return Ok(Json(Integration { dry_run: true, ..shown }));
     }
+    let organisation = by.caller.organisation().to_owned();
     let record = ChangeRecord {
         action: "reconnect mcp-integration",
-        organisation: Some(actor.organisation.to_string()),
+        organisation: Some(organisation.clone()),
         before: None,
         after: Some(json!({"id": id, "name": stored.name}).to_string()),
     };
-    let operations = Arc::clone(&state.operations);
-    let organisation = Arc::clone(&actor.organisation);
+    let operations = Arc::clone(&by.state.operations);
     let slug = stored.slug.clone();
-    make_recorded(&state, &caller.principal, async move {
+    by.record(async move {
         if operations.switch(Some(&organisation), &slug, Switch::Reconnect) {
-            Ok(((), Some(record)))
-        } else {
-            let detail = "the stored credentials cannot be decrypted: enter them again";
-            Err(Problem::new(StatusCode::CONFLICT, "CREDENTIALS_UNUSABLE", detail))
+            return Ok(((), Some(record)));
         }
+        let detail = "the stored credentials cannot be decrypted: enter them again";
+        Err(Problem::new(StatusCode::CONFLICT, "CREDENTIALS_UNUSABLE", detail))
     })
     .await?;
-    state.operations.serve_changes(&actor.organisation).await;
-    let states = States::of(&state, &actor.organisation);
-    Ok(Json(Integration::new(&states, stored, caller.role)))
+    by.state.operations.serve_changes(by.caller.organisation()).await;
+    Ok(Json(Integration::new(&States::of(&by), stored)))
 }
 
 // Replacement of all integrations of an organisation: applies the requested set and reports the
@@ -228,7 +204,7 @@ pub(crate) enum ServerAction {
 }
 
 impl WantedServer {
-    fn read(self) -> Result<NewIntegration, Problem> {
+    fn read(self) -> Result<NewIntegration> {
         let origin = match (self.server_url, self.predefined) {
             (Some(url), None) => {
                 let method = self.auth_method.unwrap_or_default();
@@ -260,20 +236,18 @@ impl WantedServer {
 pub(crate) async fn replace_servers(
     by: By<Admin>,
     Body(body): Body<ServerSet>,
-) -> Result<Reply<ServerSetChange>, Problem> {
-    let change = Arc::new(by.change()?);
+) -> Result<Reply<ServerSetChange>> {
     let wanted = body.servers.into_iter().enumerate().map(|(at, server)| {
         server.read().map_err(|problem| problem.within(&format!("/servers/{at}")))
     });
-    let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
+    let wanted = wanted.collect::<Result<Vec<_>>>()?;
     let changed =
-        make_ending(&change, "replace mcp-integrations", apply!(replace_integrations(wanted)))
-            .await?;
-    let version = Some(change.state.registry()?.set_version(change.organisation()));
-    Ok(Reply { value: describe_change(&change, changed), status: StatusCode::OK, version })
+        make_ending(&by, "replace mcp-integrations", apply!(replace_integrations(wanted))).await?;
+    let version = by.registry()?.set_version(by.caller.organisation());
+    Ok(Reply::new(describe_change(&by, changed), Some(version)))
 }
 
-fn describe_change(change: &Change, changed: Changed<IntegrationSet>) -> ServerSetChange {
+fn describe_change(by: &Context, changed: Changed<IntegrationSet>) -> ServerSetChange {
     let is_dry_run = changed.is_dry_run;
     let before = changed.before.unwrap_or_default();
     let after = changed.after.unwrap_or_default();
@@ -289,7 +263,7 @@ fn describe_change(change: &Change, changed: Changed<IntegrationSet>) -> ServerS
     all.extend(after.unchanged.into_iter().map(|slug| (slug, (ServerAction::Unchanged, None))));
     let servers = all.into_iter().map(|(slug, (action, integration))| {
         let affected_agents = integration.as_ref().filter(|_| is_dry_run);
-        let affected_agents = affected_agents.map(|one| change.agents_with(&one.id));
+        let affected_agents = affected_agents.map(|one| by.agents_with(&one.id));
         let (id, name) = integration.map(|one| (one.id, one.name)).unzip();
         // A creation in a dry run has no id.
         let id = id.filter(|_| !is_dry_run || !matches!(action, ServerAction::Created));

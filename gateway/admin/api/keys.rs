@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::access::unknown_organisation;
 use super::change::wait_until;
 use super::operation::*;
-use super::state::{FileChangeError, KeyChange, Operations};
+use super::state::{FileChangeError, Operations};
 
 types! {
 /// A created key.
@@ -30,7 +30,7 @@ output pub(crate) struct MadeKey {
 pub(crate) async fn list_keys(
     by: By<Admin>,
     Query(query): Query<PageQuery>,
-) -> Result<Json<Page<ApiKey>>, Problem> {
+) -> Result<Json<Page<ApiKey>>> {
     Ok(Json(query.cut(list_visible(&by), |key| &key.id)?))
 }
 
@@ -43,13 +43,13 @@ pub(crate) fn list_visible(by: &By<Admin>) -> Vec<ApiKey> {
 }
 
 pub(crate) async fn create_key(
-    By { state, caller, options, .. }: By<Admin>,
+    by: By<Admin>,
     Body(body): Body<NewKey>,
-) -> Result<(StatusCode, Json<MadeKey>), Problem> {
+) -> Result<(StatusCode, Json<MadeKey>)> {
     body.check()?;
     let now = date::now();
     let expires = body.read_expiry(now)?;
-    let organisation = body.find_organisation(&state, &caller).await?;
+    let organisation = body.find_organisation(&by).await?;
     let (mut key, text) = Key::mint(now).map_err(|error| {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "NO_RANDOMNESS", error.to_string())
     })?;
@@ -59,42 +59,37 @@ pub(crate) async fn create_key(
     key.scopes = body.scopes;
     key.agent = body.agent;
     key.expires = expires;
-    check_grants(&state, &caller, &key)?;
-    let change = KeyChange::Add(key.clone());
-    if options.dry_run {
-        write_change(Arc::clone(&state.operations), change.clone(), true).await?;
-        return Ok((StatusCode::OK, Json(MadeKey { key: None, about: show_trial(key, &change) })));
+    check_grants(&by, &key)?;
+    if by.options.dry_run {
+        let about = try_change(&by, key).await?;
+        return Ok((StatusCode::OK, Json(MadeKey { key: None, about })));
     }
-    let effect = change_keys(&state, &caller, &key, change).await?;
+    let is_in_force = change_keys(&by, None, &key).await?;
     let mut about = ApiKey::new(key, now);
     let mut status = StatusCode::CREATED;
-    if effect == Effect::Waits {
+    if !is_in_force {
         about.state = "pending";
         status = StatusCode::ACCEPTED;
     }
     Ok((status, Json(MadeKey { key: Some(text), about })))
 }
 
-pub(crate) async fn revoke_key(
-    By { state, caller, options, .. }: By<Admin>,
-    Path(id): Path<String>,
-) -> Result<Deletion<ApiKey>, Problem> {
-    let keys = state.operations.keys();
-    let mut visible = keys.iter().filter(|key| caller.sees(key.organisation_or_default()));
+pub(crate) async fn revoke_key(by: By<Admin>, Path(id): Path<String>) -> Result<Deletion<ApiKey>> {
+    let keys = by.state.operations.keys();
+    let mut visible = keys.iter().filter(|key| by.caller.sees(key.organisation_or_default()));
     let known = visible.find(|key| key.id == id);
     let Some(key) = known.cloned() else { return Err(unknown_key()) };
-    if role_of(&state, &key) > caller.role {
+    if role_of(&by.state, &key) > by.caller.role {
         let detail = "this key has more permissions than your credential: ask an operator to \
             revoke it";
         return Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail));
     }
-    let change = KeyChange::Revoke { id, at: date::now() };
-    if options.dry_run {
-        write_change(Arc::clone(&state.operations), change.clone(), true).await?;
-        return Ok(Deletion(Some(show_trial(key, &change))));
+    let revoked = Key { revoked: key.revoked.or(Some(date::now())), ..key.clone() };
+    if by.options.dry_run {
+        return Ok(Deletion(Some(try_change(&by, revoked).await?)));
     }
     // A key that is revoked already needs no change.
-    if key.revoked.is_none() && change_keys(&state, &caller, &key, change).await? == Effect::Waits {
+    if key.revoked.is_none() && !change_keys(&by, Some(key), &revoked).await? {
         let detail = "the key is revoked in the file, but this gateway has not applied the file \
             yet: see its log, then retry";
         let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "NOT_IN_FORCE", detail);
@@ -103,12 +98,13 @@ pub(crate) async fn revoke_key(
     Ok(Deletion(None))
 }
 
+/// The names of the keys that a caller may see, by their ids.
 pub(crate) struct KeyNames(HashMap<String, String>);
 
 impl KeyNames {
-    pub(crate) fn of(state: &ApiState, caller: &Caller) -> Self {
-        let keys = state.operations.keys();
-        let visible = keys.iter().filter(|key| caller.sees(key.organisation_or_default()));
+    pub(crate) fn of(by: &Context) -> Self {
+        let keys = by.state.operations.keys();
+        let visible = keys.iter().filter(|key| by.caller.sees(key.organisation_or_default()));
         Self(visible.map(|key| (key.id.clone(), key.name.clone())).collect())
     }
 
@@ -116,12 +112,6 @@ impl KeyNames {
     pub(crate) fn find(&self, issuer: &str, subject: &str) -> Option<&str> {
         let name = self.0.get(subject)?;
         (issuer == KEY).then_some(name)
-    }
-
-    /// Returns the name of a key by `issuer|subject`.
-    pub(crate) fn find_whole(&self, principal: &str) -> Option<&str> {
-        let (issuer, subject) = principal.split_once('|')?;
-        self.find(issuer, subject)
     }
 }
 
@@ -157,7 +147,7 @@ input pub(crate) struct NewKey {
 }
 
 impl NewKey {
-    fn check(&self) -> Result<(), Problem> {
+    fn check(&self) -> Result<()> {
         check_text("/name", &self.name)?;
         if let Some(agent) = &self.agent {
             check_text("/agent", agent)?;
@@ -183,7 +173,7 @@ impl NewKey {
         Ok(())
     }
 
-    fn read_expiry(&self, now: u64) -> Result<Option<u64>, Problem> {
+    fn read_expiry(&self, now: u64) -> Result<Option<u64>> {
         let Some(text) = &self.expires_at else { return Ok(None) };
         match parse_time(text) {
             Some(expires) if expires > now => Ok(Some(expires)),
@@ -195,29 +185,25 @@ impl NewKey {
     }
 
     /// Returns the organisation of the key, if the caller may create keys there.
-    async fn find_organisation(
-        &self,
-        state: &ApiState,
-        caller: &Caller,
-    ) -> Result<Option<String>, Problem> {
+    async fn find_organisation(&self, by: &Context) -> Result<Option<String>> {
         if let Some(wanted) = &self.organization_id
-            && wanted != caller.organisation()
+            && wanted != by.caller.organisation()
         {
-            if caller.role != Role::Operator {
+            if by.caller.role != Role::Operator {
                 let detail = "only operators may create keys for another organisation";
                 return Err(forbidden("/organizationId", detail));
             }
-            if !state.knows_organisation(wanted).await {
+            if !by.state.knows_organisation(wanted).await {
                 return Err(unknown_organisation().at("/organizationId"));
             }
             return Ok(Some(wanted.clone()));
         }
-        Ok(caller.principal.named_organisation().map(str::to_owned))
+        Ok(by.caller.principal.named_organisation().map(str::to_owned))
     }
 }
 
 /// Rejects repeated words, which only take up space in the shared file.
-fn check_repetition(pointer: &str, all: &[String]) -> Result<(), Problem> {
+fn check_repetition(pointer: &str, all: &[String]) -> Result<()> {
     let mut seen = HashSet::new();
     for (at, word) in all.iter().enumerate() {
         if !seen.insert(word.as_str()) {
@@ -228,12 +214,12 @@ fn check_repetition(pointer: &str, all: &[String]) -> Result<(), Problem> {
 }
 
 /// Checks that an administrator's key creates no key that expires later.
-fn check_end(state: &ApiState, caller: &Caller, key: &Key) -> Result<(), Problem> {
-    if *caller.principal.issuer != *KEY {
+fn check_end(by: &Context, key: &Key) -> Result<()> {
+    if *by.caller.principal.issuer != *KEY {
         return Ok(());
     }
-    let keys = state.operations.keys();
-    let own = keys.iter().find(|own| *own.id == *caller.principal.subject);
+    let keys = by.state.operations.keys();
+    let own = keys.iter().find(|own| *own.id == *by.caller.principal.subject);
     let Some(Key { expires: Some(end), .. }) = own else { return Ok(()) };
     if matches!(key.expires, Some(expires) if expires <= *end) {
         return Ok(());
@@ -245,30 +231,31 @@ fn check_end(state: &ApiState, caller: &Caller, key: &Key) -> Result<(), Problem
 
 /// Checks that callers grant only their own permissions: no higher role of the gateway, and for
 /// administrators only roles, scopes and the agent of their own credential.
-fn check_grants(state: &ApiState, caller: &Caller, key: &Key) -> Result<(), Problem> {
-    if role_of(state, key) > caller.role {
+fn check_grants(by: &Context, key: &Key) -> Result<()> {
+    let principal = &by.caller.principal;
+    if role_of(&by.state, key) > by.caller.role {
         return Err(forbidden(
             "/roles",
             "this key would have more permissions than your credential: ask an operator for it",
         ));
     }
-    if caller.role == Role::Operator {
+    if by.caller.role == Role::Operator {
         return Ok(());
     }
-    check_end(state, caller, key)?;
-    if key.agent.is_some() && key.agent.as_deref() != caller.principal.agent.as_deref() {
-        check_agent(state, caller, key)?;
+    check_end(by, key)?;
+    if key.agent.is_some() && key.agent.as_deref() != principal.agent.as_deref() {
+        check_agent(by, key)?;
     }
     for (at, role) in key.roles.iter().enumerate() {
-        let is_own = caller.principal.roles.iter().any(|own| **own == **role);
-        if !is_own && !state.operations.settings().grants.contains(role) {
+        let is_own = principal.roles.iter().any(|own| **own == **role);
+        if !is_own && !by.state.operations.settings().grants.contains(role) {
             let detail = "your own credential does not have this role, and it is not in \
                 `admin.grants`: ask an operator for it";
             return Err(forbidden(&format!("/roles/{at}"), detail));
         }
     }
     for (at, scope) in key.scopes.iter().enumerate() {
-        if !caller.principal.has_scope(scope) {
+        if !principal.has_scope(scope) {
             let detail = "your own credential does not have this scope: ask an operator for it";
             return Err(forbidden(&format!("/scopes/{at}"), detail));
         }
@@ -284,16 +271,15 @@ fn role_of(state: &ApiState, key: &Key) -> Role {
 }
 
 /// Checks that an administrator creates keys only for agents of its organisation.
-fn check_agent(state: &ApiState, caller: &Caller, key: &Key) -> Result<(), Problem> {
+fn check_agent(by: &Context, key: &Key) -> Result<()> {
     let detail = "this is neither an agent of your organisation nor the agent of your own \
         credential: ask an operator for it";
-    let registry = state.operations.registry().ok_or_else(|| forbidden("/agent", detail))?;
-    let agent = key.agent.as_deref().unwrap_or("");
-    let found = registry.agent(&make_actor(caller), agent);
+    let registry = by.registry().map_err(|_| forbidden("/agent", detail))?;
+    let found = registry.agent(&by.actor(), key.agent.as_deref().unwrap_or(""));
     found.map(drop).map_err(|_| forbidden("/agent", detail))
 }
 
-fn check_text(pointer: &str, text: &str) -> Result<(), Problem> {
+fn check_text(pointer: &str, text: &str) -> Result<()> {
     if (1..=MAX_TEXT).contains(&text.len()) && !text.contains(char::is_control) {
         return Ok(());
     }
@@ -310,85 +296,62 @@ fn forbidden(pointer: &str, detail: &'static str) -> Problem {
 /// Maximum wait for other changes.
 const TURN_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// Whether the gateway applies a change that was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effect {
-    InForce,
-    /// The reason is in the log.
-    Waits,
-}
-
-/// Changes the keys file, or only checks whether it can be changed.
-async fn write_change(
-    operations: Arc<dyn Operations>,
-    change: KeyChange,
-    dry_run: bool,
-) -> Result<(), Problem> {
-    let written = spawn_blocking(move || operations.change_keys(&change, dry_run)).await;
+/// Adds a key to the keys file or revokes it there, or only checks whether the file can be changed.
+async fn write_change(operations: Arc<dyn Operations>, key: Key, dry_run: bool) -> Result<()> {
+    let written = spawn_blocking(move || operations.change_keys(&key, dry_run)).await;
     written
         .unwrap_or_else(|error| Err(FileChangeError::Unwritable(error.to_string())))
         .map_err(describe)
 }
 
-/// Changes the keys file, records the change, and waits until it is in force.
-async fn change_keys(
-    state: &Arc<ApiState>,
-    caller: &Caller,
-    key: &Key,
-    change: KeyChange,
-) -> Result<Effect, Problem> {
-    let turn = take_turn(state, key).await?;
-    let operations = Arc::clone(&state.operations);
-    let key = key.clone();
-    let written = change.clone();
-    make_recorded(state, &caller.principal, async move {
+/// Returns the key as a change would leave it.
+async fn try_change(by: &Context, key: Key) -> Result<ApiKey> {
+    write_change(Arc::clone(&by.state.operations), key.clone(), true).await?;
+    Ok(ApiKey { dry_run: true, ..ApiKey::new(key, date::now()) })
+}
+
+/// Changes a key in the file, records the change, and waits until it is in force. Returns whether
+/// it is; the log has the reason if it is not.
+async fn change_keys(by: &Context, before: Option<Key>, after: &Key) -> Result<bool> {
+    let turn = take_turn(by, after).await?;
+    let operations = Arc::clone(&by.state.operations);
+    let written = after.clone();
+    by.record(async move {
         // The permit is kept until the change is made, even if the client disconnects.
         let _turn = turn;
-        let record = describe_change(&key, &written);
+        let record = ChangeRecord {
+            action: if before.is_some() { "revoke key" } else { "create key" },
+            organisation: Some(written.organisation_or_default().to_owned()),
+            before: before.map(write),
+            after: Some(write(written.clone())),
+        };
         write_change(operations, written, false).await?;
         Ok(((), Some(record)))
     })
     .await?;
     // With errors elsewhere in the configuration, new keys are not applied until those are fixed.
-    let is_applied = wait_until(|| is_in_force(&state.operations.keys(), &change)).await;
-    Ok(if is_applied { Effect::InForce } else { Effect::Waits })
+    Ok(wait_until(|| is_in_force(&by.state.operations.keys(), after)).await)
 }
 
 /// Waits for a permit. Organisations take turns.
-async fn take_turn(state: &ApiState, key: &Key) -> Result<Permit, Problem> {
+async fn take_turn(by: &Context, key: &Key) -> Result<Permit> {
     let organisation = CallerId::of_organisation(key.organisation_or_default());
-    let turn = timeout(TURN_TIMEOUT, state.key_turns.acquire(organisation)).await;
+    let turn = timeout(TURN_TIMEOUT, by.state.key_turns.acquire(organisation)).await;
     turn.ok().and_then(Result::ok).ok_or_else(|| {
         let detail = "too many key changes are waiting: retry in a moment";
         Problem::overloaded(detail, RETRY_SECONDS)
     })
 }
 
-fn describe_change(key: &Key, change: &KeyChange) -> ChangeRecord {
-    let (action, before) = match change {
-        KeyChange::Add(_) => ("create key", None),
-        KeyChange::Revoke { .. } => {
-            ("revoke key", Some(write(&ApiKey::new(key.clone(), date::now()))))
-        }
-    };
-    ChangeRecord {
-        action,
-        organisation: Some(key.organisation_or_default().to_owned()),
-        before,
-        after: Some(write(&show_changed(key.clone(), change))),
-    }
+fn write(key: Key) -> String {
+    serde_json::to_string(&ApiKey::new(key, date::now())).unwrap_or_default()
 }
 
-fn write(key: &ApiKey) -> String {
-    serde_json::to_string(key).unwrap_or_default()
-}
-
-fn is_in_force(keys: &[Key], change: &KeyChange) -> bool {
-    match change {
-        KeyChange::Add(new) => keys.iter().any(|key| key.id == new.id),
-        KeyChange::Revoke { id, .. } => {
-            keys.iter().all(|key| key.id != *id || key.revoked.is_some())
-        }
+fn is_in_force(keys: &[Key], wanted: &Key) -> bool {
+    let known = keys.iter().find(|key| key.id == wanted.id);
+    match wanted.revoked {
+        None => known.is_some(),
+        Some(_) => known.is_none_or(|key| key.revoked.is_some()),
     }
 }
 
@@ -450,22 +413,6 @@ impl ApiKey {
             dry_run: false,
         }
     }
-}
-
-fn show_trial(key: Key, change: &KeyChange) -> ApiKey {
-    let mut shown = show_changed(key, change);
-    shown.dry_run = true;
-    shown
-}
-
-/// Returns the key as a change leaves it.
-fn show_changed(key: Key, change: &KeyChange) -> ApiKey {
-    let mut shown = ApiKey::new(key, date::now());
-    if let KeyChange::Revoke { at, .. } = change {
-        shown.revoked_at.get_or_insert_with(|| write_time(*at));
-        shown.state = "revoked";
-    }
-    shown
 }
 
 fn unknown_key() -> Problem {

@@ -39,22 +39,20 @@ filter pub(crate) struct MeQuery {
 }
 }
 
-pub(crate) async fn show_me(
-    By { state, caller, .. }: By<User>,
-    Query(query): Query<MeQuery>,
-) -> Json<Me> {
+pub(crate) async fn show_me(by: By<User>, Query(query): Query<MeQuery>) -> Json<Me> {
+    let Context { state, caller, .. } = &*by;
     let decisions = query.decisions.unwrap_or(false) && caller.role >= Role::Admin;
-    let position = Position::now(&state, &caller, decisions).await.to_string();
+    let position = Position::now(&by, decisions).await.to_string();
     let principal = &caller.principal;
-    let settings = state.operations.settings();
-    let mut grants: Vec<String> = principal.roles.iter().map(ToString::to_string).collect();
+    let roles: Vec<String> = principal.roles.iter().map(ToString::to_string).collect();
+    let scopes = principal.scopes.iter().map(ToString::to_string).collect();
+    let mut grants = roles.clone();
     if caller.role >= Role::Admin {
-        grants.extend(settings.grants.iter().cloned());
+        grants.extend(state.operations.settings().grants.iter().cloned());
     }
     grants.sort();
     grants.dedup();
-    let roles = principal.roles.iter().map(ToString::to_string).collect();
-    let scopes = principal.scopes.iter().map(ToString::to_string).collect();
+    let waiting = &state.gateway.approvals.waiting;
     Json(Me {
         grants,
         issuer: principal.issuer.to_string(),
@@ -65,8 +63,8 @@ pub(crate) async fn show_me(
         roles,
         scopes,
         endpoint: format!("{}/mcp", caller.base),
-        approvals: state.gateway.approvals.waiting.list(state.gateway.approver(principal)).len(),
-        pending: state.gateway.approvals.waiting.list_tools_of(principal),
+        approvals: waiting.list(state.gateway.approver(principal)).len(),
+        pending: waiting.list_tools_of(principal),
         has_keys_file: state.operations.has_keys_file(),
         position,
     })
@@ -90,21 +88,17 @@ choice pub(crate) enum Only {
 }
 
 pub(crate) async fn list_settings(
-    By { state, .. }: By<Operator>,
+    by: By<Operator>,
     Query(query): Query<Paged<SettingsQuery>>,
-) -> Result<Json<Page<Setting>>, Problem> {
-    let operations = Arc::clone(&state.operations);
+) -> Result<Json<Page<Setting>>> {
+    let operations = Arc::clone(&by.state.operations);
     let read = tokio::task::spawn_blocking(move || operations.effective_settings()).await;
-    let mut all = match read {
-        Ok(Ok(all)) => all,
-        Ok(Err(mistakes)) => {
-            return Err(Problem::new(StatusCode::CONFLICT, "CONFIGURATION_BROKEN", mistakes));
-        }
-        Err(_) => {
-            let detail = "the configuration cannot be read; see the gateway's log";
-            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail));
-        }
-    };
+    let read = read.map_err(|_| {
+        let detail = "the configuration cannot be read; see the gateway's log";
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail)
+    })?;
+    let mut all = read
+        .map_err(|mistakes| Problem::new(StatusCode::CONFLICT, "CONFIGURATION_BROKEN", mistakes))?;
     all.retain(|setting| query.filter.only.is_none() || setting.origin.is_some());
     let search = query.filter.search.as_deref();
     Ok(Json(query.part.cut(search, all, |setting| &setting.key)?))

@@ -9,13 +9,11 @@ pub(crate) use lockgate_authn::Role;
 pub(crate) use serde::{Deserialize, Serialize};
 pub(crate) use serde_json::{Value, json};
 
-pub(crate) use super::access::{Admin, By, Caller, Operator, User};
+pub(crate) use super::access::{Admin, By, Caller, Context, Operator, User};
 pub(crate) use super::answer::broken;
 pub(crate) use super::body::Body;
-pub(crate) use super::change::{
-    Change, ChangeRecord, Deletion, Reply, apply, make_actor, make_recorded,
-};
+pub(crate) use super::change::{ChangeRecord, Deletion, Reply, apply};
 pub(crate) use super::page::{Page, PageQuery, Paged, Query, SortOrder, number};
 pub(crate) use super::payloads::{members, types};
-pub(crate) use super::problem::Problem;
+pub(crate) use super::problem::{Problem, Result};
 pub(crate) use super::state::ApiState;

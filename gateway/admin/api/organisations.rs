@@ -36,10 +36,10 @@ impl Organisation {
 }
 
 pub(crate) async fn list_organisations(
-    By { state, .. }: By<Operator>,
+    by: By<Operator>,
     Query(query): Query<PageQuery>,
-) -> Result<Json<Page<Organisation>>, Problem> {
-    let stored = state.registry()?.organisations();
+) -> Result<Json<Page<Organisation>>> {
+    let stored = by.registry()?.organisations();
     let all = stored.into_iter().map(Organisation::new).collect();
     Ok(Json(query.cut(all, |organisation| &organisation.id)?))
 }
@@ -47,40 +47,40 @@ pub(crate) async fn list_organisations(
 pub(crate) async fn create_organisation(
     by: By<Operator>,
     Body(NewOrganisation { id }): Body<NewOrganisation>,
-) -> Result<Reply<Organisation>, Problem> {
-    let change = by.acting_in(&id).change()?;
-    let changed = change.make("create organisation", apply!(create_organisation())).await?;
+) -> Result<Reply<Organisation>> {
+    let by = by.acting_in(&id);
+    let changed = by.make("create organisation", apply!(create_organisation())).await?;
     let dry_run = changed.is_dry_run;
-    let status = if dry_run { StatusCode::OK } else { StatusCode::CREATED };
     let value = Organisation::new(changed.after.ok_or_else(broken)?);
-    Ok(Reply { value: Organisation { dry_run, ..value }, status, version: None })
+    let reply = Reply::new(Organisation { dry_run, ..value }, None);
+    Ok(reply.with_status(StatusCode::CREATED, dry_run))
 }
 
 pub(crate) async fn delete_organisation(
     by: By<Operator>,
     Path(id): Path<String>,
-) -> Result<Deletion<Organisation>, Problem> {
+) -> Result<Deletion<Organisation>> {
     if by.state.has_keys(&id) {
         return Err(RegistryError::OrganisationNotEmpty.into());
     }
-    let change = by.acting_in(&id).change()?;
-    complete(async move { delete(&change).await }).await
+    let by = by.acting_in(&id);
+    complete(async move { delete(&by).await }).await
 }
 
-async fn delete(change: &Change) -> Result<Deletion<Organisation>, Problem> {
-    let changed = change.make("delete organisation", apply!(delete_organisation())).await;
+async fn delete(by: &Context) -> Result<Deletion<Organisation>> {
+    let changed = by.make("delete organisation", apply!(delete_organisation())).await;
     let changed = match changed {
         Ok(changed) => changed,
         Err(problem) => {
             // A repeated request disconnects what an earlier one could not.
-            if problem.status() == StatusCode::NOT_FOUND && !change.is_dry_run() {
-                disconnect_all(change, "").await?;
+            if problem.status() == StatusCode::NOT_FOUND && !by.options.dry_run {
+                disconnect_all(by, "").await?;
             }
             return Err(problem);
         }
     };
     if !changed.is_dry_run {
-        disconnect_all(change, "").await?;
+        disconnect_all(by, "").await?;
         return Ok(Deletion(None));
     }
     let organisation = changed.before.map(Organisation::new);

@@ -8,19 +8,18 @@ use std::str::FromStr;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use lockgate_registry::{Page as Found, Sort};
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::access::ORGANISATION;
 use super::payloads::{members, types};
-use super::problem::Problem;
+use super::problem::{Problem, Result};
 
 /// Default items per page.
 pub(crate) const DEFAULT_ITEMS: usize = 50;
 /// Maximum number of items per page.
-const MAX_ITEMS: usize = 200;
+pub(crate) const MAX_ITEMS: usize = 200;
 
 #[derive(Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(utoipa::IntoParams), into_params(parameter_in = Query))]
@@ -75,7 +74,7 @@ fn add_part(words: String) -> String {
 
 impl PageQuery {
     /// Returns the requested page, sorted by `key`, which is unique in the list.
-    pub(crate) fn cut<T>(&self, all: Vec<T>, key: impl Fn(&T) -> &str) -> Result<Page<T>, Problem> {
+    pub(crate) fn cut<T>(&self, all: Vec<T>, key: impl Fn(&T) -> &str) -> Result<Page<T>> {
         self.part.cut(self.filter.search.as_deref(), all, key)
     }
 }
@@ -93,6 +92,11 @@ pub(crate) struct Page<T> {
 }
 
 impl<T> Page<T> {
+    pub(crate) fn map<U>(self, convert: impl FnMut(T) -> U) -> Page<U> {
+        let Self { items, total, next_cursor } = self;
+        Page { items: items.into_iter().map(convert).collect(), total, next_cursor }
+    }
+
     /// Converts the items; those without a result are omitted.
     pub(crate) fn filter_map<U>(self, convert: impl FnMut(T) -> Option<U>) -> Page<U> {
         let Self { items, total, next_cursor } = self;
@@ -117,8 +121,9 @@ impl SortOrder {
     }
 }
 
-/// A position in a list: rank and key.
-type ListPosition = (String, String);
+/// A position in a list: the rank, unless the list is sorted by the key alone, and the key, which
+/// is unique in the list. Ranks are compared as text, and contain no `|`, the separator in cursors.
+pub(crate) type ListPosition = (Option<String>, String);
 
 impl PartQuery {
     /// Returns the requested page of the items with `search` in their key, sorted by the key, which
@@ -128,85 +133,61 @@ impl PartQuery {
         search: Option<&str>,
         all: Vec<T>,
         key: impl Fn(&T) -> &str,
-    ) -> Result<Page<T>, Problem> {
-        self.cut_sorted(search, all, key, None, |_| String::new())
+    ) -> Result<Page<T>> {
+        self.cut_sorted(search, all, key, false, |_| None)
     }
 
-    /// Returns the requested page, sorted by the key, or first by a rank, if an order is given
-    /// (whether it is descending). Ranks are compared as text, and contain no `|`, the separator in
-    /// cursors. Fails if the cursor is for another sort order.
+    /// Returns the requested page of the items with `search` in their key, sorted by their ranks,
+    /// if they have ranks, and their keys.
     pub(crate) fn cut_sorted<T>(
         &self,
         search: Option<&str>,
         mut all: Vec<T>,
         key: impl Fn(&T) -> &str,
-        order: Option<bool>,
-        rank: impl Fn(&T) -> String,
-    ) -> Result<Page<T>, Problem> {
-        let limit = self.check_limit()?.unwrap_or(DEFAULT_ITEMS);
+        is_descending: bool,
+        rank: impl Fn(&T) -> Option<String>,
+    ) -> Result<Page<T>> {
         if let Some(search) = search {
             all.retain(|item| key(item).contains(search));
         }
-        let total = all.len();
-        let descending = order == Some(true);
-        let placed = all.into_iter().map(|item| {
-            let rank = order.map(|_| rank(&item)).unwrap_or_default();
-            ((rank, key(&item).to_owned()), item)
-        });
-        let mut placed: Vec<(ListPosition, T)> = placed.collect();
-        placed.sort_by(|(one, _), (other, _)| in_order(one, other, descending));
-        if let Some(cursor) = &self.cursor {
-            let after = read_cursor(cursor, order.is_some())?;
-            placed.retain(|(place, _)| in_order(place, &after, descending).is_gt());
-        }
-        let more = placed.len() > limit;
-        placed.truncate(limit);
-        let next_cursor = match placed.last() {
-            Some((place, _)) if more => Some(write_cursor(place, order.is_some())),
-            _ => None,
-        };
-        let items: Vec<_> = placed.into_iter().map(|(_, item)| item).collect();
-        Ok(Page { items, total, next_cursor })
+        let placed = all.into_iter().map(|item| ((rank(&item), key(&item).to_owned()), item));
+        self.cut_placed(placed.collect(), is_descending)
     }
-}
 
-/// The requested part of a list that the registry pages itself.
-pub(crate) struct Part {
-    /// The number of preceding items.
-    pub(crate) offset: usize,
-    pub(crate) limit: Option<usize>,
-}
+    /// Returns the requested page, sorted by position. Fails if the cursor is for another sort
+    /// order.
+    pub(crate) fn cut_placed<T>(
+        &self,
+        mut placed: Vec<(ListPosition, T)>,
+        is_descending: bool,
+    ) -> Result<Page<T>> {
+        let limit = self.check_limit()?.unwrap_or(DEFAULT_ITEMS);
+        let total = placed.len();
+        placed.sort_by(|(one, _), (other, _)| in_order(one, other, is_descending));
+        if let Some(cursor) = &self.cursor
+            && let Some(((rank, _), _)) = placed.first()
+        {
+            let after = read_cursor(cursor, rank.is_some())?;
+            placed.retain(|(place, _)| in_order(place, &after, is_descending).is_gt());
+        }
+        let has_more = placed.len() > limit;
+        placed.truncate(limit);
+        let last = placed.last().filter(|_| has_more);
+        let next_cursor = last.map(|((rank, key), _)| match rank {
+            Some(rank) => format!("{rank}|{key}"),
+            None => key.clone(),
+        });
+        Ok(Page { items: placed.into_iter().map(|(_, item)| item).collect(), total, next_cursor })
+    }
 
-impl PartQuery {
     /// Returns the requested number of items per page.
-    pub(crate) fn check_limit(&self) -> Result<Option<usize>, Problem> {
+    pub(crate) fn check_limit(&self) -> Result<Option<usize>> {
         match self.limit {
             Some(limit) if !(1..=MAX_ITEMS).contains(&limit) => {
                 Err(Problem::in_query("`limit`: must be from 1 to 200"))
             }
             limit => Ok(limit),
         }
-    }
-
-    /// Returns the requested part of a list that the registry pages itself.
-    pub(crate) fn read(&self) -> Result<Part, Problem> {
-        let limit = self.check_limit()?;
-        let offset = match self.cursor.as_deref().map(str::parse) {
-            None => 0,
-            Some(Ok(offset)) => offset,
-            Some(Err(_)) => return Err(Problem::in_query("`cursor`: is not from a response")),
-        };
-        Ok(Part { offset, limit })
-    }
-}
-
-impl Part {
-    pub(crate) fn make_page<T, U>(&self, found: Found<T>, show: impl FnMut(T) -> U) -> Page<U> {
-        let items: Vec<U> = found.items.into_iter().map(show).collect();
-        let next = self.offset.saturating_add(items.len());
-        let has_more = next < found.total && !items.is_empty();
-        let next_cursor = if has_more { Some(next.to_string()) } else { None };
-        Page { items, total: found.total, next_cursor }
     }
 }
 
@@ -221,35 +202,41 @@ choice pub(crate) enum StoredSort {
 }
 }
 
-impl From<StoredSort> for Sort {
-    fn from(sort: StoredSort) -> Self {
-        match sort {
-            StoredSort::Name => Self::Name,
-            StoredSort::CreatedAt => Self::CreatedAt,
-            StoredSort::UpdatedAt => Self::UpdatedAt,
-        }
+impl StoredSort {
+    /// Returns the position of an item of the registry. Names are sorted ignoring case.
+    pub(crate) fn place(
+        self,
+        name: &str,
+        id: &str,
+        (created, updated): (i64, i64),
+    ) -> ListPosition {
+        let rank = match self {
+            Self::Name => name.to_lowercase().replace('|', " "),
+            Self::CreatedAt => format!("{created:020}"),
+            Self::UpdatedAt => format!("{updated:020}"),
+        };
+        (Some(rank), id.to_owned())
     }
 }
 
 /// Compares positions. Keys of equal ranks ascend in either order of ranks.
-fn in_order(one: &ListPosition, other: &ListPosition, descending: bool) -> Ordering {
-    let ranks = one.0.cmp(&other.0);
-    let ranks = if descending { ranks.reverse() } else { ranks };
-    ranks.then_with(|| one.1.cmp(&other.1))
+fn in_order(one: &ListPosition, other: &ListPosition, is_descending: bool) -> Ordering {
+    let keys = one.1.cmp(&other.1);
+    match (one.0.cmp(&other.0), is_descending) {
+        (Ordering::Equal, true) if one.0.is_none() => keys.reverse(),
+        (ranks, false) => ranks.then(keys),
+        (ranks, true) => ranks.reverse().then(keys),
+    }
 }
 
-fn write_cursor((rank, key): &ListPosition, has_rank: bool) -> String {
-    if has_rank { format!("{rank}|{key}") } else { key.clone() }
-}
-
-fn read_cursor(cursor: &str, has_rank: bool) -> Result<ListPosition, Problem> {
+fn read_cursor(cursor: &str, has_rank: bool) -> Result<ListPosition> {
     if !has_rank {
-        return Ok((String::new(), cursor.to_owned()));
+        return Ok((None, cursor.to_owned()));
     }
-    match cursor.split_once('|') {
-        Some((rank, key)) => Ok((rank.to_owned(), key.to_owned())),
-        None => Err(Problem::in_query("`cursor`: is from a list with another sort order")),
-    }
+    let (rank, key) = cursor
+        .split_once('|')
+        .ok_or_else(|| Problem::in_query("`cursor`: is from a list with another sort order"))?;
+    Ok((Some(rank.to_owned()), key.to_owned()))
 }
 
 // Strict parsing of queries: unknown and repeated parameters are errors.
@@ -258,7 +245,7 @@ fn read_cursor(cursor: &str, has_rank: bool) -> Result<ListPosition, Problem> {
 pub(crate) struct Query<T>(pub(crate) T);
 
 /// Parses parameters that are not empty.
-pub(crate) fn query<T: DeserializeOwned>(given: &[(&str, &str)]) -> Result<Query<T>, Problem> {
+pub(crate) fn query<T: DeserializeOwned>(given: &[(&str, &str)]) -> Result<Query<T>> {
     let given = given.iter().filter(|(_, value)| !value.is_empty());
     Ok(Query(parse(given.map(|(name, value)| ((*name).into(), (*value).into())))?))
 }
@@ -266,7 +253,7 @@ pub(crate) fn query<T: DeserializeOwned>(given: &[(&str, &str)]) -> Result<Query
 impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
         let query = parts.uri.query().unwrap_or("");
         Ok(Self(parse(form_urlencoded::parse(query.as_bytes()))?))
     }
@@ -274,7 +261,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
 
 fn parse<'a, T: DeserializeOwned>(
     query: impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)>,
-) -> Result<T, Problem> {
+) -> Result<T> {
     let mut all = Map::new();
     for (name, value) in query {
         if name == ORGANISATION {

@@ -4,12 +4,12 @@
 
 use lockgate_policy::pin::{Standing, name};
 use lockgate_proxy::{FlaggedTool, PinChange};
-use lockgate_registry::Actor;
+use tokio::task::spawn_blocking;
 
 use super::change::wait_until;
 use super::figures::rank_number;
 use super::operation::*;
-use super::state::{ApprovedPin, FileChangeError};
+use super::state::FileChangeError;
 
 /// Maximum number of tools per approval.
 const MAX_TOOLS: usize = 200;
@@ -78,28 +78,16 @@ impl PinsQuery {
 }
 
 impl Paged<PinsQuery> {
-    fn cut<T: AsRef<Pin>>(self, all: Vec<T>) -> Result<Page<T>, Problem> {
-        let order = matches!(self.filter.sort, Some(PinSort::Findings)).then_some(true);
-        let search = self.filter.search.as_deref();
-        self.part.cut_sorted(
-            search,
+    fn cut<T>(self, all: Vec<T>, pin: impl Fn(&T) -> &Pin) -> Result<Json<Page<T>>> {
+        let is_by_findings = matches!(self.filter.sort, Some(PinSort::Findings));
+        let page = self.part.cut_sorted(
+            self.filter.search.as_deref(),
             all,
-            |one| &one.as_ref().name,
-            order,
-            |one| rank_number(one.as_ref().findings.len() as u64),
-        )
-    }
-}
-
-impl AsRef<Pin> for Pin {
-    fn as_ref(&self) -> &Pin {
-        self
-    }
-}
-
-impl AsRef<Pin> for PinDifference {
-    fn as_ref(&self) -> &Pin {
-        &self.pin
+            |one| &pin(one).name,
+            is_by_findings,
+            |one| is_by_findings.then(|| rank_number(pin(one).findings.len() as u64)),
+        )?;
+        Ok(Json(page))
     }
 }
 
@@ -144,78 +132,72 @@ output pub(crate) struct DecidedTools {
 }
 
 pub(crate) async fn list_pins(
-    By { state, caller, .. }: By<Admin>,
+    by: By<Admin>,
     Query(query): Query<Paged<PinsQuery>>,
-) -> Result<Json<Page<Pin>>, Problem> {
-    let actor = make_actor(&caller);
+) -> Result<Json<Page<Pin>>> {
+    let gateway = &by.state.gateway;
     let mut all = Vec::new();
-    if caller.role == Role::Operator {
-        all.extend(state.gateway.flagged_tools(None));
+    if by.caller.role == Role::Operator {
+        all.extend(gateway.flagged_tools(None));
     }
-    all.extend(state.gateway.flagged_tools(Some(&actor.organisation)));
+    all.extend(gateway.flagged_tools(Some(by.caller.organisation())));
     all.retain(|flagged_tool| query.filter.admits(flagged_tool));
-    let pins: Vec<_> = all.into_iter().map(Pin::new).collect();
-    Ok(Json(query.cut(pins)?))
+    query.cut(all.into_iter().map(Pin::new).collect(), |pin| pin)
 }
 
 pub(crate) async fn list_pin_differences(
-    By { state, caller, .. }: By<Admin>,
+    by: By<Admin>,
     Query(query): Query<Paged<PinsQuery>>,
-) -> Result<Json<Page<PinDifference>>, Problem> {
-    let actor = make_actor(&caller);
-    let mut all = list_changes(&state, &caller, &actor)?;
+) -> Result<Json<Page<PinDifference>>> {
+    let mut all = list_changes(&by)?;
     all.retain(|change| query.filter.admits(&change.flagged_tool));
     let all = all.into_iter().map(|PinChange { flagged_tool, changes, before, pin, .. }| {
         PinDifference { pin: Pin::new(flagged_tool), changes, before, after: pin.definition }
     });
-    Ok(Json(query.cut(all.collect())?))
+    query.cut(all.collect(), |difference| &difference.pin)
 }
 
 pub(crate) async fn approve_pins(
-    By { state, caller, options, .. }: By<Admin>,
+    by: By<Admin>,
     Body(body): Body<PinApproval>,
-) -> Result<Json<DecidedTools>, Problem> {
-    decide(state, caller, options.dry_run, body, Standing::Approved).await
+) -> Result<Json<DecidedTools>> {
+    decide(by, body, Standing::Approved).await
 }
 
 pub(crate) async fn reject_pins(
-    By { state, caller, options, .. }: By<Admin>,
+    by: By<Admin>,
     Body(body): Body<PinApproval>,
-) -> Result<Json<DecidedTools>, Problem> {
-    decide(state, caller, options.dry_run, body, Standing::Rejected).await
+) -> Result<Json<DecidedTools>> {
+    decide(by, body, Standing::Rejected).await
 }
 
 /// Approves or rejects tools.
 async fn decide(
-    state: Arc<ApiState>,
-    caller: Caller,
-    dry_run: bool,
+    by: By<Admin>,
     body: PinApproval,
     decision: Standing,
-) -> Result<Json<DecidedTools>, Problem> {
-    let actor = make_actor(&caller);
-    let chosen = choose(&list_changes(&state, &caller, &actor)?, &body.tools)?;
+) -> Result<Json<DecidedTools>> {
+    let chosen = choose(&list_changes(&by)?, &body.tools)?;
     let is_approved = decision == Standing::Approved;
     let names = body.tools.into_iter().map(|tool| tool.name).collect();
     let (approved, rejected) = if is_approved { (names, Vec::new()) } else { (Vec::new(), names) };
-    let decided = DecidedTools { approved, rejected, dry_run };
-    if dry_run {
+    let decided = DecidedTools { approved, rejected, dry_run: by.options.dry_run };
+    if decided.dry_run {
         return Ok(Json(decided));
     }
-    let record = describe_decision(&caller, &chosen, is_approved);
-    let operations = Arc::clone(&state.operations);
+    let record = describe_decision(&by.caller, &chosen, is_approved);
+    let operations = Arc::clone(&by.state.operations);
     let pins = chosen.clone();
-    make_recorded(&state, &caller.principal, async move {
-        let written =
-            tokio::task::spawn_blocking(move || operations.decide_pins(&pins, is_approved));
-        match written.await {
+    by.record(async move {
+        let written = spawn_blocking(move || operations.decide_pins(&pins, is_approved)).await;
+        match written {
             Ok(Ok(())) => Ok(((), Some(record))),
             Ok(Err(error)) => Err(describe_error(&error)),
             Err(_) => Err(unwritable()),
         }
     })
     .await?;
-    wait_until(|| !chosen.iter().any(|one| still_waits(&state, one, decision))).await;
+    wait_until(|| !chosen.iter().any(|one| still_waits(&by.state, one, decision))).await;
     Ok(Json(decided))
 }
 
@@ -234,71 +216,62 @@ fn unwritable() -> Problem {
 }
 
 /// Returns new and changed tools that this caller may approve.
-fn list_changes(
-    state: &ApiState,
-    caller: &Caller,
-    actor: &Actor,
-) -> Result<Vec<PinChange>, Problem> {
-    let Some(mut all) = state.gateway.pin_changes(Some(&actor.organisation)) else {
+fn list_changes(by: &Context) -> Result<Vec<PinChange>> {
+    let gateway = &by.state.gateway;
+    let own = gateway.pin_changes(Some(by.caller.organisation()));
+    let mut all = own.ok_or_else(|| {
         let detail = "pins are disabled: `pins.file` is not configured";
-        return Err(Problem::new(StatusCode::CONFLICT, "NOTHING_PINNED", detail));
-    };
-    if caller.role == Role::Operator
-        && let Some(shared) = state.gateway.pin_changes(None)
-    {
-        all.extend(shared);
+        Problem::new(StatusCode::CONFLICT, "NOTHING_PINNED", detail)
+    })?;
+    if by.caller.role == Role::Operator {
+        all.extend(gateway.pin_changes(None).unwrap_or_default());
     }
     Ok(all)
 }
 
-fn choose(all: &[PinChange], wanted: &[ToolToApprove]) -> Result<Vec<ApprovedPin>, Problem> {
+/// Returns the named tools, if their definitions are those that were reviewed.
+fn choose(all: &[PinChange], wanted: &[ToolToApprove]) -> Result<Vec<PinChange>> {
     if wanted.is_empty() || wanted.len() > MAX_TOOLS {
         return Err(Problem::in_body("/tools", "must have 1 to 200 items"));
     }
-    let mut chosen: Vec<ApprovedPin> = Vec::new();
-    for (at, tool) in wanted.iter().enumerate() {
-        let named = all.iter().map(|change| (&change.flagged_tool, change));
-        let mut named = named.filter(|(one, _)| name(&one.slug, &one.tool) == tool.name).peekable();
+    let chosen = wanted.iter().enumerate().map(|(at, tool)| {
+        let mut named = all.iter().filter(|one| tool.name == exposed_name(one)).peekable();
         let is_there = named.peek().is_some();
-        let found = named.find(|(one, _)| one.fingerprint == tool.fingerprint);
-        let Some((flagged_tool, change)) = found else {
-            return Err(if is_there {
+        let found = named.find(|one| one.flagged_tool.fingerprint == tool.fingerprint);
+        found.cloned().ok_or_else(|| {
+            if is_there {
                 let detail = "the definition of the tool has changed: review it again";
                 let problem = Problem::new(StatusCode::CONFLICT, "PIN_CHANGED", detail);
-                problem.at(&format!("/tools/{at}/fingerprint"))
-            } else {
-                let detail = "no such tool is waiting for approval: it may have been decided";
-                let problem = Problem::not_found("PIN_NOT_FOUND", detail);
-                problem.at(&format!("/tools/{at}/name"))
-            });
-        };
-        chosen.push(ApprovedPin {
-            server: change.lock_server.clone(),
-            tool: flagged_tool.tool.clone(),
-            pin: change.pin.clone(),
-            organisation: flagged_tool.organisation.clone(),
-        });
-    }
-    Ok(chosen)
+                return problem.at(&format!("/tools/{at}/fingerprint"));
+            }
+            let detail = "no such tool is waiting for approval: it may have been decided";
+            Problem::not_found("PIN_NOT_FOUND", detail).at(&format!("/tools/{at}/name"))
+        })
+    });
+    chosen.collect()
 }
 
-fn describe_decision(caller: &Caller, chosen: &[ApprovedPin], is_approved: bool) -> ChangeRecord {
+fn exposed_name(change: &PinChange) -> String {
+    name(&change.flagged_tool.slug, &change.flagged_tool.tool)
+}
+
+fn describe_decision(caller: &Caller, chosen: &[PinChange], is_approved: bool) -> ChangeRecord {
     let (action, label) =
         if is_approved { ("approve pins", "approved") } else { ("reject pins", "rejected") };
-    let tools = chosen.iter().map(
-        |one| json!({"name": name(&one.server, &one.tool), "fingerprint": one.pin.fingerprint}),
-    );
+    let tools = chosen.iter().map(|PinChange { lock_server, flagged_tool, pin, .. }| {
+        json!({"name": name(lock_server, &flagged_tool.tool), "fingerprint": pin.fingerprint})
+    });
     let tools: Vec<_> = tools.collect();
     let organisation = Some(caller.organisation().to_owned());
     let after = Some(json!({label: tools}).to_string());
     ChangeRecord { action, organisation, before: None, after }
 }
 
-fn still_waits(state: &ApiState, decided: &ApprovedPin, decision: Standing) -> bool {
-    let all = state.gateway.pin_changes(decided.organisation.as_deref());
+fn still_waits(state: &ApiState, decided: &PinChange, decision: Standing) -> bool {
+    let all = state.gateway.pin_changes(decided.flagged_tool.organisation.as_deref());
     let found = all.into_iter().flatten().find(|one| {
-        one.lock_server == decided.server
-            && one.flagged_tool.tool == decided.tool
+        one.lock_server == decided.lock_server
+            && one.flagged_tool.tool == decided.flagged_tool.tool
             && one.pin.fingerprint == decided.pin.fingerprint
     });
     found.is_some_and(|one| one.flagged_tool.standing != Some(decision))

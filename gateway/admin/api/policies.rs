@@ -109,7 +109,7 @@ output pub(crate) struct TestedCase {
 }
 
 impl Explain {
-    fn asked(&self) -> Result<(TargetKind, &str), Problem> {
+    fn asked(&self) -> Result<(TargetKind, &str)> {
         let Self { call, prompt, resource, completion, template, .. } = self;
         find_asked([call, prompt, resource, completion, template]).ok_or_else(|| {
             Problem::in_body("", "name one of call, prompt, resource, completion and template")
@@ -118,26 +118,15 @@ impl Explain {
 }
 
 /// Returns the caller of the explained request, out of the callers that are known by name.
-fn find_subject(
-    known: &[(String, Subject)],
-    caller: &Caller,
-    question: &Explain,
-) -> Result<Subject, Problem> {
+fn find_subject(known: &[(String, Subject)], by: &Context, question: &Explain) -> Result<Subject> {
     if let Some(subject) = &question.subject {
         if question.caller.is_some() {
             return Err(Problem::in_body("/caller", "use either `caller` or `as`"));
         }
-        // The default issuer has a single subject.
-        let local = Subject::default();
-        let is_local = subject.issuer == local.issuer;
-        if subject.issuer.is_empty() || is_local && subject.subject != local.subject {
-            let detail = "a caller is identified by `issuer` and `subject`: add the issuer of its \
-                token, or `key` for a key";
-            return Err(Problem::in_body("/as/issuer", detail));
-        }
+        check_subject(subject)?;
         return Ok(subject.clone());
     }
-    let Some(wanted) = &question.caller else { return Ok(read_subject(&caller.principal)) };
+    let Some(wanted) = &question.caller else { return Ok(read_subject(&by.caller.principal)) };
     let mut found: Vec<&Subject> = Vec::new();
     for (name, subject) in known {
         let is_wanted = name == wanted
@@ -158,12 +147,25 @@ fn find_subject(
     Err(Problem::in_body("/caller", detail))
 }
 
+/// Checks that a described caller has an issuer. The default issuer has a single subject.
+fn check_subject(subject: &Subject) -> Result<()> {
+    let local = Subject::default();
+    let is_local = subject.issuer == local.issuer;
+    if subject.issuer.is_empty() || is_local && subject.subject != local.subject {
+        let detail = "a caller is identified by `issuer` and `subject`: add the issuer of its \
+            token, or `key` for a key";
+        return Err(Problem::in_body("/as/issuer", detail));
+    }
+    Ok(())
+}
+
 fn is_same(one: &Subject, other: &Subject) -> bool {
     one.issuer == other.issuer && one.subject == other.subject
 }
 
 /// Lists the caller of the API and all callers with a valid key or a console session, by name.
-fn known_callers(state: &ApiState, caller: &Caller) -> Vec<(String, Subject)> {
+fn known_callers(by: &Context) -> Vec<(String, Subject)> {
+    let Context { state, caller, .. } = by;
     let now = date::now();
     let own = read_subject(&caller.principal);
     let mut known = Vec::new();
@@ -213,20 +215,6 @@ fn list(words: &[Arc<str>]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
 }
 
-fn describe_target(target: TargetState) -> &'static str {
-    match target {
-        TargetState::Known => "known",
-        TargetState::UnknownEndpoint => "unknown-endpoint",
-        TargetState::Unassigned => "unassigned",
-        TargetState::SwitchedOff => "switched-off",
-        TargetState::MissingScope => "missing-scope",
-        TargetState::UnknownServer => "unknown-server",
-        TargetState::UnknownName => "unknown-tool",
-        TargetState::Unavailable => "unavailable",
-        TargetState::Quarantined => "quarantined",
-    }
-}
-
 fn read_subject(principal: &Principal) -> Subject {
     let organisation = Some(principal.organisation().to_owned());
     let agent = principal.agent.as_deref().map(str::to_owned);
@@ -253,17 +241,17 @@ fn make_principal(subject: &Subject) -> Principal {
 }
 
 pub(crate) async fn explain_decision(
-    By { state, caller, .. }: By<Operator>,
+    by: By<Operator>,
     Body(question): Body<Explain>,
-) -> Result<Json<Explanation>, Problem> {
+) -> Result<Json<Explanation>> {
     let (kind, name) = question.asked()?;
     if question.arguments.as_ref().is_some_and(|arguments| !arguments.is_object()) {
         let detail = "must be an object with the arguments by name, as in a call";
         return Err(Problem::in_body("/arguments", detail));
     }
     let arguments = question.arguments.as_ref().map(ToString::to_string);
-    let known = known_callers(&state, &caller);
-    let subject = find_subject(&known, &caller, &question)?;
+    let known = known_callers(&by);
+    let subject = find_subject(&known, &by, &question)?;
     let shown = describe_subject(&known, &subject);
     // A caller that is described may have neither a key nor a session.
     let knows_caller = question.subject.is_none() || shown.name.is_some();
@@ -274,13 +262,12 @@ pub(crate) async fn explain_decision(
         (None, None) => Endpoint::All.path().into_owned(),
     };
     let target = match kind {
-        TargetKind::Tool => state.gateway.find_tool_state(&principal, &at, name),
+        TargetKind::Tool => by.state.gateway.find_tool_state(&principal, &at, name),
         _ => TargetState::Known,
     };
     let asked =
         DecisionQuestion { kind, name: name.to_owned(), endpoint: at.clone(), subject, arguments };
-    let explained = state.gateway.explain(&caller.principal, asked).await;
-    let explained = match explained {
+    let explained = match by.state.gateway.explain(&by.caller.principal, asked).await {
         Ok(Ok(explained)) => explained,
         // The name does not exist, so policies cannot change the outcome.
         Ok(Err(_)) if target == TargetState::UnknownName => Explained {
@@ -298,7 +285,7 @@ pub(crate) async fn explain_decision(
         decision: explained.decision,
         rule: explained.rule,
         knows_caller,
-        target: describe_target(target),
+        target: target.as_str(),
         at,
         caller: shown,
         words: explained.words,
@@ -308,13 +295,16 @@ pub(crate) async fn explain_decision(
 }
 
 pub(crate) async fn test_cases(
-    By { state, caller, .. }: By<Operator>,
+    by: By<Operator>,
     Body(Cases { cases }): Body<Cases>,
-) -> Result<Json<Tested>, Problem> {
+) -> Result<Json<Tested>> {
     if cases.len() > MAX_CASES {
         return Err(Problem::in_body("/cases", "has more than 200 cases: send them in parts"));
     }
-    let tried = state.gateway.try_cases(&caller.principal, cases).await;
+    for (at, case) in cases.iter().enumerate() {
+        check_subject(&case.subject).map_err(|problem| problem.within(&format!("/cases/{at}")))?;
+    }
+    let tried = by.state.gateway.try_cases(&by.caller.principal, cases).await;
     let tried = tried.map_err(|busy| overloaded(&busy))?;
     let cases = tried.into_iter().map(|(name, differences)| {
         let passed = differences.is_empty();

@@ -22,6 +22,8 @@ const BLANK: &str = "about:blank";
 /// The code for requests about another organisation.
 pub(crate) const ELSEWHERE: &str = "ORGANIZATION_NOT_FOUND";
 
+pub(crate) type Result<T, E = Problem> = std::result::Result<T, E>;
+
 /// An error of the API.
 #[derive(Clone, Debug)]
 pub struct Problem(Box<Parts>);
@@ -239,7 +241,7 @@ const RETRY_SECONDS: u64 = 2;
 
 impl ApiState {
     /// Returns the registry. Fails if there is none, as in a gateway that serves a single client.
-    pub(crate) fn registry(&self) -> Result<Arc<Registry>, Problem> {
+    pub(crate) fn registry(&self) -> Result<Arc<Registry>> {
         if let Some(registry) = self.operations.registry() {
             return Ok(registry);
         }

@@ -8,9 +8,7 @@ use lockgate_telemetry::RecentCalls;
 use lockgate_text::date;
 use lockgate_upstream::{ListKind, Upstream, UpstreamState as ServerState};
 
-use super::figures::{
-    RecentStep, ServerMetrics, list_recent, may_see_figures, rank_ms, rank_number,
-};
+use super::figures::{RecentStep, ServerMetrics, may_see_figures, rank_ms, rank_number};
 use super::operation::*;
 use super::state::Switch;
 use crate::fault::Fault;
@@ -140,17 +138,18 @@ impl Server {
         self
     }
 
-    /// Returns the rank for a sort order. It is empty for statistics that the caller may not see.
-    fn rank(&self, sort: ServerSort) -> String {
-        match (sort, &self.metrics) {
-            (ServerSort::Name, _) => self.name.clone(),
+    /// Returns the rank for a sort order other than by name. It is empty for statistics that the
+    /// caller may not see.
+    fn rank(&self, sort: ServerSort) -> Option<String> {
+        Some(match (sort, &self.metrics) {
+            (ServerSort::Name, _) => return None,
             (ServerSort::State, _) => self.state.to_owned(),
             (ServerSort::Since, _) => self.since.clone(),
             (_, None) => String::new(),
             (ServerSort::Calls, Some(metrics)) => rank_number(metrics.calls),
             (ServerSort::Errors, Some(metrics)) => rank_number(metrics.errors.values().sum()),
             (ServerSort::P95, Some(metrics)) => rank_ms(metrics.p95_ms),
-        }
+        })
     }
 }
 
@@ -214,20 +213,12 @@ choice pub(crate) enum ServerSort {
 }
 }
 
-impl ServersQuery {
-    fn admits(&self, server: &dyn Upstream) -> bool {
-        let state = server.status().state;
-        self.state.is_none_or(|wanted| wanted.as_str() == state.as_str())
-    }
-}
-
 impl Paged<ServersQuery> {
-    fn cut(self, all: Vec<Server>) -> Result<Page<Server>, Problem> {
+    fn cut(self, all: Vec<Server>) -> Result<Page<Server>> {
         let sort = self.filter.sort.unwrap_or(ServerSort::Name);
-        let descending = SortOrder::is_descending(self.filter.order);
-        let order = (!matches!(sort, ServerSort::Name) || descending).then_some(descending);
+        let is_descending = SortOrder::is_descending(self.filter.order);
         let search = self.filter.search.as_deref();
-        self.part.cut_sorted(search, all, |one| &one.name, order, |one| one.rank(sort))
+        self.part.cut_sorted(search, all, |one| &one.name, is_descending, |one| one.rank(sort))
     }
 }
 
@@ -251,12 +242,8 @@ pub(crate) fn visible_servers(state: &ApiState, caller: &Caller) -> Vec<Arc<dyn 
     servers
 }
 
-pub(crate) fn find_server(
-    state: &ApiState,
-    caller: &Caller,
-    name: &str,
-) -> Result<Arc<dyn Upstream>, Problem> {
-    let mut servers = visible_servers(state, caller).into_iter();
+fn find_server(by: &Context, name: &str) -> Result<Arc<dyn Upstream>> {
+    let mut servers = visible_servers(&by.state, &by.caller).into_iter();
     servers.find(|server| server.slug() == name).ok_or_else(unknown_server)
 }
 
@@ -266,32 +253,33 @@ pub(crate) fn unknown_server() -> Problem {
 }
 
 /// Returns all servers that the caller may see, with this part in their names.
-pub(crate) fn list_visible(By { state, caller, .. }: &By<User>, search: &str) -> Vec<Server> {
-    let mut servers = visible_servers(state, caller);
+pub(crate) fn list_visible(by: &By<User>, search: &str) -> Vec<Server> {
+    let mut servers = visible_servers(&by.state, &by.caller);
     servers.retain(|server| server.slug().contains(search));
     servers.sort_by(|one, other| one.slug().cmp(other.slug()));
-    servers.iter().map(|server| Server::new(state, caller, &**server)).collect()
+    servers.iter().map(|server| Server::new(&by.state, &by.caller, &**server)).collect()
 }
 
 pub(crate) async fn list_servers(
-    By { state, caller, .. }: By<User>,
+    by: By<User>,
     Query(query): Query<Paged<ServersQuery>>,
-) -> Result<Reply<Page<Server>>, Problem> {
-    let registry = state.operations.registry();
-    let version = registry.map(|registry| registry.set_version(caller.organisation()));
-    let mut servers = visible_servers(&state, &caller);
-    servers.retain(|server| query.filter.admits(&**server));
-    let all = servers.iter().map(|server| Server::new(&state, &caller, &**server)).collect();
-    Ok(Reply { value: query.cut(all)?, status: StatusCode::OK, version })
+) -> Result<Reply<Page<Server>>> {
+    let registry = by.state.operations.registry();
+    let version = registry.map(|registry| registry.set_version(by.caller.organisation()));
+    let mut all = list_visible(&by, "");
+    if let Some(state) = query.filter.state {
+        all.retain(|server| server.state == state.as_str());
+    }
+    Ok(Reply::new(query.cut(all)?, version))
 }
 
-pub(crate) async fn show_server(
-    By { state, caller, .. }: By<User>,
-    Path(name): Path<String>,
-) -> Result<Json<Server>, Problem> {
-    let server = find_server(&state, &caller, &name)?;
-    let mut shown = Server::new(&state, &caller, &*server);
-    shown.recent = list_recent(&state.gateway, &caller, &*server);
+pub(crate) async fn show_server(by: By<User>, Path(name): Path<String>) -> Result<Json<Server>> {
+    let server = find_server(&by, &name)?;
+    let mut shown = Server::new(&by.state, &by.caller, &*server);
+    if may_see_figures(&by.caller, &*server) {
+        let recent = by.state.gateway.recent_calls_of(&*server);
+        shown.recent = recent.into_iter().map(RecentStep::from).collect();
+    }
     Ok(Json(shown))
 }
 
@@ -334,13 +322,12 @@ impl Sum {
     }
 }
 
-pub(crate) async fn show_figures(By { state, caller, .. }: By<User>) -> Json<Figures> {
-    let mut servers = visible_servers(&state, &caller);
-    servers.retain(|server| may_see_figures(&caller, &**server));
-    let counted = servers.iter().map(|server| state.gateway.recent_calls_of(&**server)).collect();
-    let servers = servers.len();
-    let recent: Vec<_> = add_up(counted).into_iter().map(RecentStep::from).collect();
-    Json(Figures { servers, recent })
+pub(crate) async fn show_figures(by: By<User>) -> Json<Figures> {
+    let mut servers = visible_servers(&by.state, &by.caller);
+    servers.retain(|server| may_see_figures(&by.caller, &**server));
+    let counted = servers.iter().map(|server| by.state.gateway.recent_calls_of(&**server));
+    let recent = add_up(counted.collect()).into_iter().map(RecentStep::from);
+    Json(Figures { servers: servers.len(), recent: recent.collect() })
 }
 
 /// Sums the steps of several servers. All lists end with the current step.
@@ -363,21 +350,18 @@ fn add_up(all: Vec<Vec<RecentCalls>>) -> Vec<RecentCalls> {
 pub(crate) async fn connect_server(
     by: By<Admin>,
     Path(name): Path<String>,
-) -> Result<Json<Server>, Problem> {
+) -> Result<Json<Server>> {
     switch(by, &name, |_| Ok(Switch::Connect)).await
 }
 
 pub(crate) async fn disconnect_server(
     by: By<Admin>,
     Path(name): Path<String>,
-) -> Result<Json<Server>, Problem> {
+) -> Result<Json<Server>> {
     switch(by, &name, |_| Ok(Switch::Disconnect)).await
 }
 
-pub(crate) async fn toggle_server(
-    by: By<Admin>,
-    Path(name): Path<String>,
-) -> Result<Json<Server>, Problem> {
+pub(crate) async fn toggle_server(by: By<Admin>, Path(name): Path<String>) -> Result<Json<Server>> {
     switch(by, &name, |state| match state {
         ServerState::Disabled => Ok(Switch::Connect),
         _ => Ok(Switch::Disconnect),
@@ -388,7 +372,7 @@ pub(crate) async fn toggle_server(
 pub(crate) async fn reconnect_server(
     by: By<Admin>,
     Path(name): Path<String>,
-) -> Result<Json<Server>, Problem> {
+) -> Result<Json<Server>> {
     switch(by, &name, |state| match state {
         ServerState::Disabled => {
             let detail = "this server is disconnected: POST …/connect connects it";
@@ -401,7 +385,7 @@ pub(crate) async fn reconnect_server(
 
 /// Checks that the caller may change the state of a visible server: operators may, and
 /// administrators of the server's organisation.
-pub(crate) fn require_control(caller: &Caller, server: &dyn Upstream) -> Result<(), Problem> {
+pub(crate) fn require_control(caller: &Caller, server: &dyn Upstream) -> Result<()> {
     let is_own = matches!(server.organisation(), Some(own) if **own == *caller.organisation());
     if caller.role == Role::Operator || is_own && caller.role == Role::Admin {
         return Ok(());
@@ -412,28 +396,27 @@ pub(crate) fn require_control(caller: &Caller, server: &dyn Upstream) -> Result<
 
 /// Switches a server, as chosen for its state.
 async fn switch(
-    By { state, caller, options, .. }: By<Admin>,
+    by: By<Admin>,
     name: &str,
-    choose: impl FnOnce(ServerState) -> Result<Switch, Problem>,
-) -> Result<Json<Server>, Problem> {
-    let server = find_server(&state, &caller, name)?;
-    require_control(&caller, &*server)?;
+    choose: impl FnOnce(ServerState) -> Result<Switch>,
+) -> Result<Json<Server>> {
+    let server = find_server(&by, name)?;
+    require_control(&by.caller, &*server)?;
     let to = choose(server.status().state)?;
     let own = server.organisation().cloned();
-    if own.is_none() && !state.operations.can_switch(name) {
+    if own.is_none() && !by.state.operations.can_switch(name) {
         let detail = "this server is built in: it has no connection";
         return Err(Problem::new(StatusCode::CONFLICT, "SERVER_BUILT_IN", detail));
     }
-    if options.dry_run {
-        return Ok(Json(Server::new(&state, &caller, &*server).after_trial(to)));
+    if by.options.dry_run {
+        return Ok(Json(Server::new(&by.state, &by.caller, &*server).after_trial(to)));
     }
-    let making = make_switch(Arc::clone(&state), own.clone(), name.to_owned(), to);
-    make_recorded(&state, &caller.principal, making).await?;
+    by.record(make_switch(Arc::clone(&by.state), own.clone(), name.to_owned(), to)).await?;
     if let Some(organisation) = &own {
-        state.operations.serve_changes(organisation).await;
+        by.state.operations.serve_changes(organisation).await;
     }
-    let server = find_server(&state, &caller, name)?;
-    Ok(Json(Server::new(&state, &caller, &*server)))
+    let server = find_server(&by, name)?;
+    Ok(Json(Server::new(&by.state, &by.caller, &*server)))
 }
 
 async fn make_switch(
@@ -441,7 +424,7 @@ async fn make_switch(
     own: Option<Arc<str>>,
     name: String,
     to: Switch,
-) -> Result<((), Option<ChangeRecord>), Problem> {
+) -> Result<((), Option<ChangeRecord>)> {
     let before = describe_state(&state, own.as_deref(), &name);
     if !state.operations.switch(own.as_deref(), &name, to) {
         // The configuration or the organisation has changed in the meantime.

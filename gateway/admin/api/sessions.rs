@@ -49,35 +49,35 @@ impl ConsoleSession {
 }
 
 pub(crate) async fn list_sessions(
-    By { state, caller, .. }: By<Admin>,
+    by: By<Admin>,
     Query(query): Query<PageQuery>,
-) -> Result<Json<Page<ConsoleSession>>, Problem> {
-    let mut open = state.sessions.list();
-    open.retain(|session| caller.sees(session.principal.organisation()));
+) -> Result<Json<Page<ConsoleSession>>> {
+    let mut open = by.state.sessions.list();
+    open.retain(|session| by.caller.sees(session.principal.organisation()));
     let sessions = open.into_iter().map(ConsoleSession::new).collect();
     Ok(Json(query.cut(sessions, |session| &session.place)?))
 }
 
 pub(crate) async fn end_session(
-    By { state, caller, options, .. }: By<Admin>,
+    by: By<Admin>,
     Path(id): Path<String>,
-) -> Result<Deletion<ConsoleSession>, Problem> {
-    let mut sessions = state.sessions.list().into_iter();
-    let known = sessions.find(|one| one.name == id && caller.sees(one.principal.organisation()));
+) -> Result<Deletion<ConsoleSession>> {
+    let mut sessions = by.state.sessions.list().into_iter();
+    let known = sessions.find(|one| one.name == id && by.caller.sees(one.principal.organisation()));
     let Some(known) = known else { return Err(unknown_session()) };
-    let holders = &state.operations.settings().role_holders;
-    if holders.role_of(&known.principal) > caller.role {
+    let holders = &by.state.operations.settings().role_holders;
+    if holders.role_of(&known.principal) > by.caller.role {
         let detail = "this session has more permissions than your credential: ask an operator to \
             end it";
         return Err(Problem::new(StatusCode::FORBIDDEN, "FORBIDDEN", detail));
     }
     let session = ConsoleSession::new(known);
-    if options.dry_run {
+    if by.options.dry_run {
         return Ok(Deletion(Some(session)));
     }
-    let changing = Arc::clone(&state);
-    make_recorded(&state, &caller.principal, async move {
-        if !changing.sessions.end_named(&session.id) {
+    let sessions = Arc::clone(&by.state.sessions);
+    by.record(async move {
+        if !sessions.end_named(&session.id) {
             return Err(unknown_session());
         }
         let record = ChangeRecord {

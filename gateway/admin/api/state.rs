@@ -8,8 +8,7 @@ use axum::extract::State;
 use lockgate_accounts::Accounts;
 use lockgate_admission::ConcurrencyLimit;
 use lockgate_authn::key::Key;
-use lockgate_policy::pin::Pin;
-use lockgate_proxy::Gateway;
+use lockgate_proxy::{Gateway, PinChange};
 use lockgate_registry::Registry;
 use lockgate_upstream::BoxFuture;
 use parking_lot::Mutex;
@@ -31,17 +30,6 @@ lockgate_text::words! {
     }
 }
 
-/// A change of the keys file.
-#[derive(Clone, Debug)]
-pub enum KeyChange {
-    Add(Key),
-    /// Revokes the key with this id, at this time in Unix seconds.
-    Revoke {
-        id: String,
-        at: u64,
-    },
-}
-
 /// The reason why the keys file or the lock file was not changed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum FileChangeError {
@@ -53,17 +41,6 @@ pub enum FileChangeError {
     Unknown,
     /// With a message for the log.
     Unwritable(String),
-}
-
-/// A tool that is approved or rejected with its current definition.
-#[derive(Clone, Debug)]
-pub struct ApprovedPin {
-    /// The server's name in the lock file.
-    pub server: String,
-    pub tool: String,
-    pub pin: Pin,
-    /// The organisation of the server; `None` for the operator's servers.
-    pub organisation: Option<Arc<str>>,
 }
 
 /// A key of the configuration.
@@ -102,23 +79,20 @@ pub trait Operations: Send + Sync + 'static {
     /// Returns whether a keys file is configured.
     fn has_keys_file(&self) -> bool;
 
-    /// Changes the keys file atomically, after other changes. The gateway starts to reload it at
+    /// Adds a key to the keys file, or revokes the known key if it has the time of its revocation.
+    /// The file is changed atomically, after other changes, and the gateway starts to reload it at
     /// once. A dry run only checks whether the file can be changed.
     ///
     /// # Errors
     /// Returns a [`FileChangeError`] if the file was not changed.
-    fn change_keys(&self, change: &KeyChange, dry_run: bool) -> Result<(), FileChangeError>;
+    fn change_keys(&self, key: &Key, dry_run: bool) -> Result<(), FileChangeError>;
 
     /// Writes approved or rejected tools to the lock file atomically. The gateway applies the file
     /// soon after.
     ///
     /// # Errors
     /// Returns a [`FileChangeError`] if the file was not changed.
-    fn decide_pins(
-        &self,
-        decided: &[ApprovedPin],
-        is_approved: bool,
-    ) -> Result<(), FileChangeError>;
+    fn decide_pins(&self, decided: &[PinChange], is_approved: bool) -> Result<(), FileChangeError>;
 
     /// Returns the file that the audit trail is written to, if any.
     fn audit_file(&self) -> Option<PathBuf>;
@@ -204,7 +178,7 @@ pub struct Candidate {
 }
 
 /// The number of items that a server offers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub struct Offered {
     pub tools: usize,

@@ -17,7 +17,7 @@ use lockgate_text::json;
 use serde_json::Value;
 
 use super::access::{Caller, Permission, check_permission};
-use super::problem::Problem;
+use super::problem::{Problem, Result};
 use super::state::ApiState;
 use crate::read_header;
 
@@ -102,7 +102,7 @@ impl Accepted {
     }
 
     /// Rejects parameters and conditions that the operation does not support.
-    pub(crate) fn check(&self, request: &Request) -> Result<(), Problem> {
+    pub(crate) fn check(&self, request: &Request) -> Result<()> {
         let query = request.uri().query().unwrap_or("");
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             let Some(longest) = self.query.get(&*name) else {

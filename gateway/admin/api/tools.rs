@@ -67,12 +67,17 @@ choice pub(crate) enum ToolSort {
 }
 
 impl Paged<ToolsQuery> {
-    fn cut(self, all: Vec<SeenTool>) -> Result<Page<SeenTool>, Problem> {
+    fn cut(self, all: Vec<SeenTool>) -> Result<Page<SeenTool>> {
         let sort = self.filter.sort.unwrap_or(ToolSort::Name);
-        let descending = SortOrder::is_descending(self.filter.order);
-        let order = (!matches!(sort, ToolSort::Name) || descending).then_some(descending);
+        let is_descending = SortOrder::is_descending(self.filter.order);
         let search = self.filter.search.as_deref();
-        self.part.cut_sorted(search, all, |one| &one.tool.exposed, order, |one| one.rank(sort))
+        self.part.cut_sorted(
+            search,
+            all,
+            |one| &one.tool.exposed,
+            is_descending,
+            |one| one.rank(sort),
+        )
     }
 }
 
@@ -91,10 +96,11 @@ impl SeenTool {
         Self { tool, metrics: metrics.map(ToolMetrics::from) }
     }
 
-    /// Returns the rank for a sort order. It is empty for statistics that the caller may not see.
-    fn rank(&self, sort: ToolSort) -> String {
-        match (sort, &self.metrics) {
-            (ToolSort::Name, _) => self.tool.exposed.to_string(),
+    /// Returns the rank for a sort order other than by name. It is empty for statistics that the
+    /// caller may not see.
+    fn rank(&self, sort: ToolSort) -> Option<String> {
+        Some(match (sort, &self.metrics) {
+            (ToolSort::Name, _) => return None,
             (ToolSort::Server, _) => self.tool.server.slug().to_owned(),
             (_, None) => String::new(),
             (ToolSort::Invocations, Some(metrics)) => rank_number(metrics.invocations),
@@ -104,7 +110,7 @@ impl SeenTool {
             (ToolSort::LastInvoked, Some(metrics)) => {
                 metrics.last_invoked_at.as_deref().unwrap_or("").to_owned()
             }
-        }
+        })
     }
 }
 
@@ -156,51 +162,44 @@ impl Tool {
     }
 }
 
-async fn find_tool(state: &ApiState, caller: &Caller, name: &str) -> Result<SeenTool, Problem> {
-    let mut visible =
-        state.gateway.visible_items(&caller.principal, ListKind::Tools).await.into_iter();
+async fn find_tool(by: &Context, name: &str) -> Result<SeenTool> {
+    let visible = by.state.gateway.visible_items(&by.caller.principal, ListKind::Tools).await;
     let detail = "there is no such tool: check its name in the list of tools";
-    let found = visible.find(|tool| *tool.exposed == *name);
+    let found = visible.into_iter().find(|tool| *tool.exposed == *name);
     let found = found.ok_or_else(|| Problem::not_found("TOOL_NOT_FOUND", detail))?;
-    Ok(SeenTool::new(caller, found))
+    Ok(SeenTool::new(&by.caller, found))
 }
 
-fn show(tool: SeenTool) -> Result<Json<Tool>, Problem> {
+fn show(tool: SeenTool) -> Result<Json<Tool>> {
     let detail = "the definition of this tool cannot be read";
     Tool::new(tool).map(Json).ok_or_else(|| Problem::not_found("TOOL_NOT_FOUND", detail))
 }
 
 pub(crate) async fn list_tools(
-    By { state, caller, .. }: By<User>,
+    by: By<User>,
     Query(query): Query<Paged<ToolsQuery>>,
-) -> Result<Json<Page<Tool>>, Problem> {
-    let mut all = Vec::new();
-    let visible = state.gateway.visible_items(&caller.principal, ListKind::Tools).await;
-    let category = query.filter.category.as_ref();
-    let no_category = category.is_some_and(|one| is_category(&state, &caller, one) != Some(true));
-    for tool in visible {
-        let named = [&query.filter.server, &query.filter.category].into_iter().flatten();
-        if no_category || named.into_iter().any(|slug| slug != tool.server.slug()) {
-            continue;
-        }
-        all.push(SeenTool::new(&caller, tool));
+) -> Result<Json<Page<Tool>>> {
+    let mut visible = by.state.gateway.visible_items(&by.caller.principal, ListKind::Tools).await;
+    let ToolsQuery { server, category, .. } = &query.filter;
+    if let Some(category) = category
+        && is_category(&by.state, &by.caller, category) != Some(true)
+    {
+        visible.clear();
     }
+    visible.retain(|tool| {
+        [server, category].into_iter().flatten().all(|slug| slug == tool.server.slug())
+    });
+    let all = visible.into_iter().map(|tool| SeenTool::new(&by.caller, tool)).collect();
     Ok(Json(query.cut(all)?.filter_map(Tool::new)))
 }
 
-pub(crate) async fn show_tool(
-    By { state, caller, .. }: By<User>,
-    Path(name): Path<String>,
-) -> Result<Json<Tool>, Problem> {
-    show(find_tool(&state, &caller, &name).await?)
+pub(crate) async fn show_tool(by: By<User>, Path(name): Path<String>) -> Result<Json<Tool>> {
+    show(find_tool(&by, &name).await?)
 }
 
-pub(crate) async fn reset_metrics(
-    By { state, caller, .. }: By<Admin>,
-    Path(name): Path<String>,
-) -> Result<Json<Tool>, Problem> {
-    let found = find_tool(&state, &caller, &name).await?;
-    require_control(&caller, &*found.tool.server)?;
+pub(crate) async fn reset_metrics(by: By<Admin>, Path(name): Path<String>) -> Result<Json<Tool>> {
+    let found = find_tool(&by, &name).await?;
+    require_control(&by.caller, &*found.tool.server)?;
     let metrics = found.tool.metrics.clone();
     let before = json!({"tool": name, "metrics": found.metrics});
     let record = ChangeRecord {
@@ -209,33 +208,33 @@ pub(crate) async fn reset_metrics(
         before: Some(before.to_string()),
         after: Some(json!({"tool": name}).to_string()),
     };
-    make_recorded(&state, &caller.principal, async move {
+    by.record(async move {
         if let Some(metrics) = metrics {
             metrics.reset();
         }
         Ok(((), Some(record)))
     })
     .await?;
-    show(SeenTool::new(&caller, found.tool))
+    show(SeenTool::new(&by.caller, found.tool))
 }
 
 pub(crate) async fn execute_tool(
-    By { state, caller, .. }: By<User>,
+    by: By<User>,
     Path(name): Path<String>,
     origin: CallOrigin,
     Body(execution): Body<Execution>,
-) -> Result<CallResult, Problem> {
+) -> Result<CallResult> {
     let mut params = Params::new();
     let arguments = match execution.arguments {
         Some(given) if !given.get().starts_with('{') => {
             return Err(Problem::in_body("/arguments", "must be an object"));
         }
-        Some(given) => rename_arguments(&state, &caller, &name, given)?,
+        Some(given) => rename_arguments(&by, &name, given)?,
         None => param(&json!({}))?,
     };
     params.insert("name".to_owned(), param(&Value::String(name))?);
     params.insert("arguments".to_owned(), arguments);
-    call(&state, &caller, &origin, Method::ToolsCall, params).await
+    call(&by, &origin, Method::ToolsCall, params).await
 }
 
 /// The transport of built-in servers.
@@ -296,14 +295,9 @@ pub(crate) fn is_category(state: &ApiState, caller: &Caller, category: &str) -> 
 
 /// Renames aliases of built-in tools' arguments, as in tRPC's procedures, to the tools' own names,
 /// which policies refer to.
-pub(crate) fn rename_arguments(
-    state: &ApiState,
-    caller: &Caller,
-    name: &str,
-    given: Box<RawValue>,
-) -> Result<Box<RawValue>, Problem> {
-    let gateway = &state.gateway;
-    let Some((server, own)) = gateway.find_target(&caller.principal, Method::ToolsCall, name)
+fn rename_arguments(by: &Context, name: &str, given: Box<RawValue>) -> Result<Box<RawValue>> {
+    let gateway = &by.state.gateway;
+    let Some((server, own)) = gateway.find_target(&by.caller.principal, Method::ToolsCall, name)
     else {
         return Ok(given);
     };
@@ -387,32 +381,31 @@ filter pub(crate) struct OffersQuery {
 }
 
 pub(crate) async fn list_prompts(
-    By { state, caller, .. }: By<User>,
+    by: By<User>,
     Query(query): Query<Paged<OffersQuery>>,
-) -> Result<Json<Page<Prompt>>, Problem> {
-    let found = find_offers(&state, &caller, query, ListKind::Prompts).await?;
-    Ok(Json(found.filter_map(|item| show_item(&item, Prompt::new))))
+) -> Result<Json<Page<Prompt>>> {
+    list_offers(&by, query, ListKind::Prompts, Prompt::new).await
 }
 
 pub(crate) async fn list_resources(
-    By { state, caller, .. }: By<User>,
+    by: By<User>,
     Query(query): Query<Paged<OffersQuery>>,
-) -> Result<Json<Page<Resource>>, Problem> {
-    let found = find_offers(&state, &caller, query, ListKind::Resources).await?;
-    Ok(Json(found.filter_map(|item| show_item(&item, Resource::new))))
+) -> Result<Json<Page<Resource>>> {
+    list_offers(&by, query, ListKind::Resources, Resource::new).await
 }
 
-async fn find_offers(
-    state: &ApiState,
-    caller: &Caller,
-    query: Paged<OffersQuery>,
+async fn list_offers<T>(
+    by: &Context,
+    Paged { part, filter }: Paged<OffersQuery>,
     kind: ListKind,
-) -> Result<Page<VisibleItem>, Problem> {
-    let mut all = state.gateway.visible_items(&caller.principal, kind).await;
-    if let Some(server) = &query.filter.server {
+    show: Show<T>,
+) -> Result<Json<Page<T>>> {
+    let mut all = by.state.gateway.visible_items(&by.caller.principal, kind).await;
+    if let Some(server) = &filter.server {
         all.retain(|item| item.server.slug() == server);
     }
-    query.part.cut(query.filter.search.as_deref(), all, |item| &item.exposed)
+    let page = part.cut(filter.search.as_deref(), all, |item| &item.exposed)?;
+    Ok(Json(page.filter_map(|item| show_item(&item, show))))
 }
 
 /// Converts an item and its definition.
@@ -420,12 +413,12 @@ type Show<T> = fn(&VisibleItem, Map<String, Value>) -> T;
 
 /// Returns the prompt of this name, or the resource of this URI, if the caller may use it.
 pub(crate) async fn find_offer<T>(
-    By { state, caller, .. }: By<User>,
+    by: By<User>,
     kind: ListKind,
     name: &str,
     show: Show<T>,
 ) -> Option<T> {
-    let all = state.gateway.visible_items(&caller.principal, kind).await;
+    let all = by.state.gateway.visible_items(&by.caller.principal, kind).await;
     show_item(all.iter().find(|item| *item.exposed == *name)?, show)
 }
 

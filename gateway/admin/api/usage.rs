@@ -250,31 +250,31 @@ impl HourState {
 }
 
 pub(crate) async fn show_usage(
-    By { state, caller, .. }: By<Admin>,
+    by: By<Admin>,
     Query(query): Query<UsageQuery>,
-) -> Result<Json<Usage>, Problem> {
-    let registry = state.registry()?;
-    let Some(_place) = state.usage_reads.enter(&Arc::from(caller.organisation())) else {
+) -> Result<Json<Usage>> {
+    let registry = by.registry()?;
+    let Some(_place) = by.state.usage_reads.enter(&Arc::from(by.caller.organisation())) else {
         let detail = "too many requests for usage are running: retry in a moment";
         return Err(Problem::overloaded(detail, 2));
     };
     let now = i64::try_from(date::now()).unwrap_or(0);
     let (step, count) = query.window.steps();
-    let filter = make_filter(&caller, &query, (step, count, now))?;
-    let by = match query.by {
+    let filter = make_filter(&by.caller, &query, (step, count, now))?;
+    let group = match query.by {
         UsageBy::Server => UsageGroup::Server,
         UsageBy::Tool => UsageGroup::Tool,
         UsageBy::Caller => UsageGroup::Caller,
     };
     let times = registry.sum_usage(UsageGroup::Time, &filter).await?;
-    let rows = registry.sum_usage(by, &filter).await?;
-    let denials = list_denials(&registry, &caller, &filter).await?;
-    let servers = list_days(&state, &caller, &query, now).await?;
+    let rows = registry.sum_usage(group, &filter).await?;
+    let denials = list_denials(&by, &registry, &filter).await?;
+    let servers = list_days(&by, &registry, &query, now).await?;
     let mut total = UsageCounts::default();
     for row in &times {
         total.add(&row.counts);
     }
-    let names = KeyNames::of(&state, &caller);
+    let names = KeyNames::of(&by);
     let listed: i64 = rows.iter().map(|row| row.counts.calls).sum();
     let standing = registry.usage_standing();
     let since = standing.since.map(date::of_seconds);
@@ -300,7 +300,7 @@ fn make_filter(
     caller: &Caller,
     query: &UsageQuery,
     (step, count, now): (i64, i64, i64),
-) -> Result<UsageFilter, Problem> {
+) -> Result<UsageFilter> {
     let organisation = if caller.sees_all() { "" } else { caller.organisation() };
     let server = query.server.as_deref().unwrap_or("");
     let (issuer, subject) = match query.principal.as_deref().map(|one| one.split_once('|')) {
@@ -337,10 +337,10 @@ fn list_steps(rows: &[UsageRow], from: i64, (step, count): (i64, i64)) -> Vec<Us
 /// Returns the denials by rule. They have no server or caller, so these filters do not apply. Rules
 /// that hide an item are for operators only.
 async fn list_denials(
+    by: &Context,
     registry: &Registry,
-    caller: &Caller,
     filter: &UsageFilter,
-) -> Result<Vec<UsageDenial>, Problem> {
+) -> Result<Vec<UsageDenial>> {
     let filter = UsageFilter {
         servers: Default::default(),
         issuer: String::new(),
@@ -348,7 +348,8 @@ async fn list_denials(
         ..filter.clone()
     };
     let mut rows = registry.sum_usage(UsageGroup::Rule, &filter).await?;
-    rows.retain(|row| row.key.kind != Denial::Hidden.as_str() || caller.role == Role::Operator);
+    let is_operator = by.caller.role == Role::Operator;
+    rows.retain(|row| is_operator || row.key.kind != Denial::Hidden.as_str());
     let denials = rows.into_iter().map(|row| {
         let UsageKey { kind: reason, name: rule, .. } = row.key;
         UsageDenial { rule, reason, count: row.counts.calls }
@@ -358,20 +359,19 @@ async fn list_denials(
 
 /// Returns the last 24 hours of the servers that the caller may see.
 async fn list_days(
-    state: &ApiState,
-    caller: &Caller,
+    by: &Context,
+    registry: &Registry,
     query: &UsageQuery,
     now: i64,
-) -> Result<Vec<ServerDay>, Problem> {
-    let registry = state.registry()?;
-    let mut servers = visible_servers(state, caller);
+) -> Result<Vec<ServerDay>> {
+    let mut servers = visible_servers(&by.state, &by.caller);
     if let Some(wanted) = &query.server {
         servers.retain(|server| server.slug() == wanted || server.qualified_name() == *wanted);
     }
     servers.sort_by(|a, b| a.slug().cmp(b.slug()));
     servers.truncate(MAX_SERVERS);
     let query = UsageQuery { principal: None, ..query.clone() };
-    let filter = make_filter(caller, &query, (HOUR, DAY, now))?;
+    let filter = make_filter(&by.caller, &query, (HOUR, DAY, now))?;
     let calls = index(registry.sum_usage(UsageGroup::ServerTime, &filter).await?);
     let samples = index(registry.sum_usage(UsageGroup::StateTime, &filter).await?);
     let nothing = UsageCounts::default();

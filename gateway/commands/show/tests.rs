@@ -20,3 +20,15 @@ fn what_is_plain_stays_as_it_is() {
     assert_eq!(for_terminal(text), text);
     assert_eq!(plain("Grüße, 世界 🙂"), "Grüße, 世界 🙂");
 }
+
+#[test]
+fn an_address_is_shown_without_secrets() {
+    for (url, shown) in [
+        ("http://127.0.0.1:3001", "http://127.0.0.1:3001"),
+        ("https://gate.example/team/mcp", "https://gate.example/team/mcp"),
+        ("https://gate.example/mcp?key=canary#canary", "https://gate.example/mcp"),
+        ("https://user:canary@gate.example/", "https://gate.example"),
+    ] {
+        assert_eq!(address(url), shown, "{url}");
+    }
+}

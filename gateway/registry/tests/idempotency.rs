@@ -22,7 +22,7 @@ async fn a_change_sent_again_is_answered_as_it_was_and_not_made_again() {
     let later = other.create_integration(&acme, new("One"), &keyed).await.unwrap();
     assert!(later.is_replayed && later.after == first.after);
     other.refresh().await.unwrap();
-    assert_eq!(other.list_integrations(&acme, &IntegrationQuery::default()).total, 0);
+    assert_eq!(other.list_integrations(&acme).len(), 0);
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn a_dry_run_uses_up_no_key() {
     let keyed = ChangeOptions { idempotency_key: key, ..plain() };
     let made = rig.registry.create_integration(&acme, new("One"), &keyed).await.unwrap();
     assert!(!made.is_replayed);
-    assert_eq!(rig.registry.list_integrations(&acme, &IntegrationQuery::default()).total, 1);
+    assert_eq!(rig.registry.list_integrations(&acme).len(), 1);
 }
 
 #[tokio::test]

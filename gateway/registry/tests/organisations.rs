@@ -17,7 +17,7 @@ async fn a_strangers_integration_is_like_none() {
     let error = rig.registry.patch_integration(&other, &id, patch, &plain()).await.unwrap_err();
     assert_eq!(error.to_string(), unknown);
     assert!(rig.registry.snapshot("other").integrations.is_empty());
-    assert_eq!(rig.registry.list_integrations(&other, &IntegrationQuery::default()).total, 0);
+    assert_eq!(rig.registry.list_integrations(&other).len(), 0);
     assert_eq!(rig.registry.integration(&admin("acme"), &id).unwrap().version, 1);
 }
 

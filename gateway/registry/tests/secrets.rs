@@ -125,7 +125,7 @@ async fn no_answer_error_or_file_holds_the_secret() {
     };
     let wrong = rig.registry.create_integration(&acme, wrong, &plain()).await;
     let snapshot = rig.registry.snapshot("acme");
-    let list = rig.registry.list_integrations(&acme, &IntegrationQuery::default());
+    let list = rig.registry.list_integrations(&acme);
     let shown =
         format!("{made:?} {again:?} {taken:?} {wrong:?} {snapshot:?} {list:?} {:?}", new("x"));
     assert!(shown.contains("One") && !shown.contains("canary"), "{shown}");

@@ -37,9 +37,9 @@ async fn replace(
 
 /// Returns id, slug, name and version of each integration.
 fn stored(rig: &Rig) -> Vec<(String, String, String, i64)> {
-    let page = rig.registry.list_integrations(&admin("acme"), &IntegrationQuery::default());
-    let items = page.items.into_iter();
-    items.map(|one| (one.id, one.slug, one.name, one.version)).collect()
+    let mut all = rig.registry.list_integrations(&admin("acme"));
+    all.sort_by_key(|one| one.name.to_lowercase());
+    all.into_iter().map(|one| (one.id, one.slug, one.name, one.version)).collect()
 }
 
 #[tokio::test]

@@ -80,14 +80,14 @@ input pub(crate) struct NewRegistryIntegration {
 pub(crate) async fn show_registry_server(
     by: By<Admin>,
     Query(RegistryQuery { server, version }): Query<RegistryQuery>,
-) -> Result<Json<RegistryServer>, Problem> {
+) -> Result<Json<RegistryServer>> {
     Ok(Json(fetch(&by, &server, version.as_deref().unwrap_or("latest")).await?))
 }
 
 pub(crate) async fn create_registry_integration(
     by: By<Admin>,
     Body(body): Body<NewRegistryIntegration>,
-) -> Result<Reply<Integration>, Problem> {
+) -> Result<Reply<Integration>> {
     let found = fetch(&by, &body.server, &body.version).await?;
     if found.version != body.version {
         return Err(Problem::in_body("/version", "`version` must be a version, not a name of one"));
@@ -95,7 +95,7 @@ pub(crate) async fn create_registry_integration(
     create_custom_integration(by, Body(found.fill(body)?)).await
 }
 
-async fn fetch(by: &By<Admin>, name: &str, version: &str) -> Result<RegistryServer, Problem> {
+async fn fetch(by: &By<Admin>, name: &str, version: &str) -> Result<RegistryServer> {
     let Some(mut url) = by.state.operations.settings().import_registry.clone() else {
         let detail = "the operator has named no registry (`import_registry`)";
         return Err(Problem::not_found("NO_REGISTRY", detail));
@@ -106,7 +106,7 @@ async fn fetch(by: &By<Admin>, name: &str, version: &str) -> Result<RegistryServ
     if let Ok(mut path) = url.path_segments_mut() {
         path.pop_if_empty().extend(["v0.1", "servers", name, "versions", version]);
     }
-    let _permit = enter_probe(&by.state, &make_actor(&by.caller).organisation)?;
+    let _permit = enter_probe(&by.state, &by.caller.organisation().into())?;
     let found = by.state.operations.fetch_document(url).await.map_err(|reason| {
         if reason.contains("status is 404") {
             return Problem::not_found("REGISTRY_SERVER_NOT_FOUND", "there is no such server");
@@ -204,7 +204,7 @@ impl RegistryServer {
     }
 
     /// Returns the integration with the given values.
-    fn fill(self, given: NewRegistryIntegration) -> Result<NewCustomIntegration, Problem> {
+    fn fill(self, given: NewRegistryIntegration) -> Result<NewCustomIntegration> {
         if given.url.is_some_and(|url| url != self.url) {
             let detail = "the address has changed: read the entry again";
             return Err(Problem::in_body("/url", detail));

@@ -2,7 +2,7 @@
 //! secrets.
 
 use lockgate_registry::{
-    Auth, CatalogueEntry, DailyCalls, IntegrationKind, IntegrationPatch, IntegrationQuery,
+    Auth, CatalogueEntry, DailyCalls, Integration as Stored, IntegrationKind, IntegrationPatch,
     KEPT_DAYS, NewIntegration, Origin, Secret,
 };
 use lockgate_text::date;
@@ -12,7 +12,7 @@ use serde::de::Error;
 use super::validate::create;
 use super::view::{Integration, describe_auth};
 use crate::api::operation::*;
-use crate::api::page::{Part, StoredSort};
+use crate::api::page::{ListPosition, StoredSort};
 
 types! {
 filter pub(crate) struct ListQuery {
@@ -24,8 +24,8 @@ filter pub(crate) struct ListQuery {
     #[serde(rename = "type")]
     kind: Option<IntegrationType>,
     /// Default `name`.
-    sort: Option<StoredSort>,
-    order: Option<SortOrder>,
+    pub(super) sort: Option<StoredSort>,
+    pub(super) order: Option<SortOrder>,
 }
 
 /// The origin of an integration.
@@ -110,24 +110,31 @@ pub(crate) enum AuthMethod {
 }
 
 impl ListQuery {
-    pub(super) fn read(&self, part: &Part) -> IntegrationQuery {
+    pub(super) fn admits(&self, stored: &Stored) -> bool {
         let kind = self.kind.map(|kind| match kind {
             IntegrationType::Custom => IntegrationKind::Custom,
             IntegrationType::Predefined => IntegrationKind::Predefined,
         });
-        let page = lockgate_registry::PageQuery {
-            search: self.search.clone(),
-            sort: self.sort.unwrap_or_default().into(),
-            is_descending: SortOrder::is_descending(self.order),
-            offset: part.offset,
-            limit: part.limit,
-        };
-        IntegrationQuery { enabled: self.enabled, kind, page }
+        let search = self.search.as_deref().unwrap_or_default();
+        self.enabled.is_none_or(|enabled| enabled == stored.enabled)
+            && kind.is_none_or(|kind| kind == stored.kind)
+            && matches_search(stored, search)
     }
 }
 
+/// Returns whether the name or the slug of an integration has this part, ignoring case.
+pub(crate) fn matches_search(stored: &Stored, search: &str) -> bool {
+    let search = search.to_lowercase();
+    stored.name.to_lowercase().contains(&search) || stored.slug.contains(&search)
+}
+
+/// Returns the position of an integration in a list.
+pub(crate) fn place(stored: &Stored, sort: StoredSort) -> ListPosition {
+    sort.place(&stored.name, &stored.id, (stored.created_at, stored.updated_at))
+}
+
 impl NewCustomIntegration {
-    pub(super) fn read(self) -> Result<NewIntegration, Problem> {
+    pub(super) fn read(self) -> Result<NewIntegration> {
         let auth = self.auth_method.with_header(self.header_name)?;
         Ok(NewIntegration {
             name: Some(self.name),
@@ -141,7 +148,7 @@ impl NewCustomIntegration {
 }
 
 impl IntegrationChange {
-    pub(super) fn read(self) -> Result<IntegrationPatch, Problem> {
+    pub(super) fn read(self) -> Result<IntegrationPatch> {
         let auth = match (self.auth_method, self.header_name) {
             (None, None) => None,
             (None, Some(header)) => Some(Auth::ApiKey { header }),
@@ -160,7 +167,7 @@ impl IntegrationChange {
 impl AuthMethod {
     /// Adds the header to the method. `api_key` requires a header, `user_headers` permits it, and
     /// other methods reject it.
-    pub(crate) fn with_header(self, header: Option<String>) -> Result<Auth, Problem> {
+    pub(crate) fn with_header(self, header: Option<String>) -> Result<Auth> {
         match (self, header) {
             (Self::ApiKey, Some(header)) => Ok(Auth::ApiKey { header }),
             (Self::ApiKey, None) => Err(wrong_header("`api_key` needs the name of the header")),
@@ -220,10 +227,10 @@ impl PredefinedIntegration {
 }
 
 pub(crate) async fn list_catalogue(
-    By { state, .. }: By<User>,
+    by: By<User>,
     Query(query): Query<PageQuery>,
-) -> Result<Json<Page<PredefinedIntegration>>, Problem> {
-    let catalogue = state.registry()?.catalogue();
+) -> Result<Json<Page<PredefinedIntegration>>> {
+    let catalogue = by.registry()?.catalogue();
     let all: Vec<_> =
         catalogue.iter().map(|(slug, entry)| PredefinedIntegration::new(slug, entry)).collect();
     Ok(Json(query.cut(all, |entry| &entry.slug)?))
@@ -232,7 +239,7 @@ pub(crate) async fn list_catalogue(
 pub(crate) async fn create_predefined_integration(
     by: By<Admin>,
     Body(body): Body<NewPredefinedIntegration>,
-) -> Result<Reply<Integration>, Problem> {
+) -> Result<Reply<Integration>> {
     let new = NewIntegration {
         name: body.name,
         slug: None,
@@ -282,16 +289,18 @@ impl CallsOfDay {
 }
 
 pub(crate) async fn list_calls(
-    By { state, caller, .. }: By<User>,
+    by: By<User>,
     Path(id): Path<String>,
     Query(query): Query<CallsQuery>,
-) -> Result<Json<IntegrationCalls>, Problem> {
+) -> Result<Json<IntegrationCalls>> {
     let days = query.days.unwrap_or(30);
     if !(1..=KEPT_DAYS).contains(&days) {
         let detail = format!("`days`: must be from 1 to {KEPT_DAYS}");
         return Err(Problem::in_query(detail));
     }
-    let actor = make_actor(&caller);
-    let counted = state.registry()?.list_calls(&actor, &id, days).await?;
+    let counted = by.registry()?.list_calls(&by.actor(), &id, days).await?;
     Ok(Json(IntegrationCalls { items: counted.iter().map(CallsOfDay::new).collect() }))
 }
+
+#[cfg(test)]
+mod tests;

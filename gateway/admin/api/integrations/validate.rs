@@ -1,10 +1,9 @@
 //! Tests of integrations that are stored or about to be stored. Connections of tests are not kept.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lockgate_registry::{
-    Auth, CredentialState, IntegrationSnapshot, NewIntegration, Origin, RegistryError, Secret,
+    Credential, CredentialState, IntegrationSnapshot, NewIntegration, Origin, RegistryError,
 };
 use url::Url;
 
@@ -41,28 +40,25 @@ impl Validation {
                 fault: Some(Fault::new(stage.as_str(), slug, &words, &words)),
                 error: Some(words),
                 stage: Some(stage),
-                capabilities: Offered { tools: 0, resources: 0, prompts: 0 },
+                capabilities: Offered::default(),
             },
         }
     }
 }
 
 pub(crate) async fn validate_integration(
-    By { state, caller, .. }: By<Admin>,
+    by: By<Admin>,
     Path(id): Path<String>,
-) -> Result<Json<Validation>, Problem> {
-    let actor = make_actor(&caller);
-    let registry = state.registry()?;
-    let stored = registry.integration(&actor, &id)?;
-    if !stored.enabled {
+) -> Result<Json<Validation>> {
+    let registry = by.registry()?;
+    if !registry.integration(&by.actor(), &id)?.enabled {
         return Err(RegistryError::Disabled.into());
     }
-    let snapshot = registry.snapshot(&actor.organisation);
+    let snapshot = registry.snapshot(by.caller.organisation());
     let mut integrations = snapshot.integrations.iter();
-    let Some(integration) = integrations.find(|integration| *integration.id == *id) else {
-        return Err(RegistryError::IntegrationNotFound.into());
-    };
-    Ok(Json(validate_snapshot(&state, &actor.organisation, integration).await?))
+    let found = integrations.find(|integration| *integration.id == *id);
+    let integration = found.ok_or(RegistryError::IntegrationNotFound)?;
+    Ok(Json(validate_snapshot(&by, integration).await?))
 }
 
 types! {
@@ -86,17 +82,14 @@ output pub(crate) struct Sample {
 /// Counts samples, so that each integration of an organisation has its turn.
 static NEXT_SAMPLE: AtomicUsize = AtomicUsize::new(0);
 
-pub(crate) async fn check_mcp(
-    By { state, caller, .. }: By<Admin>,
-) -> Result<Json<McpHealth>, Problem> {
-    let actor = make_actor(&caller);
-    let snapshot = state.registry()?.snapshot(&actor.organisation);
+pub(crate) async fn check_mcp(by: By<Admin>) -> Result<Json<McpHealth>> {
+    let snapshot = by.registry()?.snapshot(by.caller.organisation());
     let count = snapshot.integrations.len();
     let at = NEXT_SAMPLE.fetch_add(1, Ordering::Relaxed).checked_rem(count);
     let Some(sample) = at.and_then(|at| snapshot.integrations.get(at)) else {
         return Ok(Json(McpHealth { healthy: true, integration: None, validation: None }));
     };
-    let validation = validate_snapshot(&state, &actor.organisation, sample).await?;
+    let validation = validate_snapshot(&by, sample).await?;
     let integration = Sample {
         id: sample.id.to_string(),
         name: sample.name.to_string(),
@@ -109,38 +102,21 @@ pub(crate) async fn check_mcp(
     }))
 }
 
-async fn validate_snapshot(
-    state: &ApiState,
-    organisation: &Arc<str>,
-    integration: &IntegrationSnapshot,
-) -> Result<Validation, Problem> {
-    let Some(candidate) = make_candidate(organisation, integration) else {
+async fn validate_snapshot(by: &Context, integration: &IntegrationSnapshot) -> Result<Validation> {
+    let Some(headers) = integration.credential.headers() else {
         let words = "the stored credentials cannot be used; enter them again";
         let failure = ProbeFailure { stage: ProbeStage::Auth, words: words.to_owned() };
         return Ok(Validation::new(&integration.slug, Err(failure)));
     };
-    let slug = candidate.slug.clone();
-    Ok(Validation::new(&slug, try_candidate(state, candidate).await?))
-}
-
-/// Returns `None` if the stored credentials cannot be used.
-fn make_candidate(organisation: &Arc<str>, integration: &IntegrationSnapshot) -> Option<Candidate> {
-    let mut headers = BTreeMap::new();
-    match &integration.credential {
-        CredentialState::None | CredentialState::OfMembers(_) => {}
-        CredentialState::Ready(credential) => {
-            headers.insert(credential.header.to_string(), credential.value.expose().to_owned());
-        }
-        CredentialState::Unusable(_) | CredentialState::Outdated => return None,
-    }
-    Some(Candidate {
-        organisation: Arc::clone(organisation),
+    let candidate = Candidate {
+        organisation: by.caller.organisation().into(),
         slug: integration.slug.to_string(),
         url: integration.url.clone(),
         is_predefined: integration.is_predefined,
         headers,
         is_of_members: matches!(integration.credential, CredentialState::OfMembers(_)),
-    })
+    };
+    Ok(Validation::new(&integration.slug, try_candidate(&by.state, candidate).await?))
 }
 
 /// Adds an integration, after a test if requested. Nothing is stored if the test fails.
@@ -148,26 +124,21 @@ pub(super) async fn create(
     by: By<Admin>,
     new: NewIntegration,
     validate: Option<bool>,
-) -> Result<Reply<Integration>, Problem> {
-    let change = by.change()?;
+) -> Result<Reply<Integration>> {
     if validate == Some(true) {
         let like = new.clone();
-        let rehearsed = change.rehearse(apply!(create_integration(like)));
+        let rehearsed = by.rehearse(apply!(create_integration(like)));
         if !rehearsed.await?.is_replayed {
-            validate_new(&change.state, change.organisation(), &new).await?;
+            validate_new(&by, &new).await?;
         }
     }
-    let changed = change.make("create mcp-integration", apply!(create_integration(new))).await?;
-    answer_changed(&change, StatusCode::CREATED, changed)
+    let changed = by.make("create mcp-integration", apply!(create_integration(new))).await?;
+    answer_changed(&by, StatusCode::CREATED, changed)
 }
 
 /// Tests an integration that is about to be stored, and that the registry accepts.
-async fn validate_new(
-    state: &ApiState,
-    organisation: &Arc<str>,
-    new: &NewIntegration,
-) -> Result<(), Problem> {
-    let catalogue = state.registry()?.catalogue();
+async fn validate_new(by: &Context, new: &NewIntegration) -> Result<()> {
+    let catalogue = by.registry()?.catalogue();
     let (slug, url, auth) = match &new.origin {
         Origin::Custom { url, auth } => match Url::parse(url) {
             Ok(url) => ("new", url, auth),
@@ -178,49 +149,27 @@ async fn validate_new(
             None => return Ok(()),
         },
     };
+    let credential = new.credentials.as_ref().and_then(|secret| Credential::new(auth, secret));
     let candidate = Candidate {
-        organisation: Arc::clone(organisation),
+        organisation: by.caller.organisation().into(),
         slug: slug.to_owned(),
         url,
         is_predefined: matches!(new.origin, Origin::Predefined(_)),
-        headers: write_headers(auth, new.credentials.as_ref()),
+        headers: credential.map(Credential::into_header).into_iter().collect(),
         is_of_members: auth.is_of_members(),
     };
-    require_working(state, candidate, new.name.as_deref().unwrap_or(slug)).await
-}
-
-fn write_headers(auth: &Auth, credentials: Option<&Secret>) -> BTreeMap<String, String> {
-    let Some(secret) = credentials.map(Secret::expose) else { return BTreeMap::new() };
-    match auth {
-        Auth::None | Auth::User | Auth::UserHeaders { .. } => BTreeMap::new(),
-        Auth::ApiKey { header } => [(header.clone(), secret.to_owned())].into(),
-        Auth::BearerToken => [("authorization".to_owned(), format!("Bearer {secret}"))].into(),
-    }
-}
-
-async fn require_working(
-    state: &ApiState,
-    candidate: Candidate,
-    name: &str,
-) -> Result<(), Problem> {
-    match try_candidate(state, candidate).await? {
-        Ok(_) => Ok(()),
-        Err(ProbeFailure { stage, words }) => {
-            let fault = Fault::new(stage.as_str(), name, &words, &words);
-            let detail = format!("the server failed its test, so nothing was stored: {words}");
-            let problem = Problem::new(StatusCode::BAD_REQUEST, "VALIDATION_FAILED", detail);
-            let problem = problem.with("stage", stage.as_str().into());
-            let shown = serde_json::to_value(&fault).unwrap_or_default();
-            Err(problem.of_kind(stage.kind()).with("fault", shown))
-        }
-    }
+    let Err(ProbeFailure { stage, words }) = try_candidate(&by.state, candidate).await? else {
+        return Ok(());
+    };
+    let fault = Fault::new(stage.as_str(), new.name.as_deref().unwrap_or(slug), &words, &words);
+    let detail = format!("the server failed its test, so nothing was stored: {words}");
+    let problem = Problem::new(StatusCode::BAD_REQUEST, "VALIDATION_FAILED", detail);
+    let problem = problem.of_kind(stage.kind()).with("stage", stage.as_str().into());
+    Err(problem.with("fault", serde_json::to_value(&fault).unwrap_or_default()))
 }
 
 /// Limits the requests to other hosts on behalf of an organisation.
-pub(super) fn enter_probe(
-    state: &ApiState,
-    organisation: &Arc<str>,
-) -> Result<OrganisationPermit, Problem> {
+pub(super) fn enter_probe(state: &ApiState, organisation: &Arc<str>) -> Result<OrganisationPermit> {
     state.probes.enter(organisation).ok_or_else(|| {
         let detail = "four servers of this organisation are already being tested; retry later";
         Problem::overloaded(detail, RETRY_SECONDS)
@@ -231,22 +180,19 @@ pub(super) fn enter_probe(
 async fn try_candidate(
     state: &ApiState,
     candidate: Candidate,
-) -> Result<Result<Offered, ProbeFailure>, Problem> {
+) -> Result<Result<Offered, ProbeFailure>> {
     let _place = enter_probe(state, &candidate.organisation)?;
-    let hidden = if candidate.is_predefined { Some(candidate.url.clone()) } else { None };
+    let hidden = candidate.is_predefined.then(|| candidate.url.clone());
     let is_of_members = candidate.is_of_members;
     let tried = match state.operations.probe(candidate).await {
         // A server that demands a member's credential works.
         Err(failure) if is_of_members && failure.stage == ProbeStage::Auth => {
-            Ok(Offered { tools: 0, resources: 0, prompts: 0 })
+            Ok(Offered::default())
         }
         tried => tried,
     };
-    match (tried, hidden) {
-        (Err(failure), Some(url)) => {
-            let host = url.host_str().unwrap_or("");
-            Ok(Err(failure.without(host, url.port_or_known_default())))
-        }
-        (tried, _) => Ok(tried),
-    }
+    Ok(tried.map_err(|failure| match hidden {
+        Some(url) => failure.without(url.host_str().unwrap_or(""), url.port_or_known_default()),
+        None => failure,
+    }))
 }

@@ -73,9 +73,9 @@ output pub(crate) struct Warning {
 }
 }
 
-/// The current states of an organisation's servers.
+/// The current states of the servers of the caller's organisation.
 pub(crate) struct States<'a> {
-    gateway: &'a lockgate_proxy::Gateway,
+    by: &'a Context,
     servers: HashMap<String, Arc<dyn Upstream>>,
     /// The slugs of the operator's servers.
     shared: HashSet<String>,
@@ -85,15 +85,17 @@ pub(crate) struct States<'a> {
 }
 
 impl<'a> States<'a> {
-    pub(crate) fn of(state: &'a ApiState, organisation: &str) -> Self {
-        let servers = state.gateway.directory.servers_of(Some(organisation)).into_iter();
+    pub(crate) fn of(by: &'a Context) -> Self {
+        let organisation = by.caller.organisation();
+        let gateway = &by.state.gateway;
+        let servers = gateway.directory.servers_of(Some(organisation)).into_iter();
         let servers = servers.map(|server| (server.slug().to_owned(), server)).collect();
-        let shared = state.gateway.servers().iter().map(|one| one.slug().to_owned()).collect();
-        let registry = state.operations.registry();
+        let shared = gateway.servers().iter().map(|one| one.slug().to_owned()).collect();
+        let registry = by.state.operations.registry();
         let snapshot = registry.map(|one| one.snapshot(organisation)).unwrap_or_default();
         let known = snapshot.integrations.iter().enumerate();
         let positions = known.map(|(position, one)| (one.slug.to_string(), position)).collect();
-        Self { gateway: &state.gateway, servers, shared, snapshot, positions }
+        Self { by, servers, shared, snapshot, positions }
     }
 
     fn describe(&self, stored: &Stored) -> Described {
@@ -132,7 +134,7 @@ impl<'a> States<'a> {
         Described {
             state: status.state.as_str(),
             reason: status.reason(),
-            fault: Fault::find(self.gateway, &**server, false, true),
+            fault: Fault::find(&self.by.state.gateway, &**server, false, true),
         }
     }
 }
@@ -150,8 +152,8 @@ impl Described {
 }
 
 impl Integration {
-    pub(crate) fn new(states: &States<'_>, stored: Stored, role: Role) -> Self {
-        let may_change = role >= Role::Admin;
+    pub(crate) fn new(states: &States<'_>, stored: Stored) -> Self {
+        let may_change = states.by.caller.role >= Role::Admin;
         let is_custom = stored.kind == IntegrationKind::Custom;
         let now = states.describe(&stored);
         let is_reachable = stored.enabled && !states.shared.contains(&stored.slug);
@@ -187,20 +189,6 @@ impl Integration {
     }
 }
 
-impl Integration {
-    /// Marks the result of a dry run.
-    pub(super) fn into_trial(mut self) -> Self {
-        self.dry_run = true;
-        self
-    }
-
-    /// Marks the result of a dry run, with the agents that the change would affect.
-    fn note_trial(&mut self, change: &Change) {
-        self.dry_run = true;
-        self.affected_agents = Some(change.agents_with(&self.id));
-    }
-}
-
 /// Returns the name of the method, and its header.
 pub(super) fn describe_auth(auth: &Auth) -> (&'static str, Option<String>) {
     (auth.method(), auth.header().map(str::to_owned))
@@ -213,31 +201,28 @@ pub(crate) fn write_time(milliseconds: i64) -> String {
 
 /// Returns the response to a change, except a deletion.
 pub(super) fn answer_changed(
-    change: &Change,
+    by: &Context,
     status: StatusCode,
     changed: Changed<Stored>,
-) -> Result<Reply<Integration>, Problem> {
-    let mut value = show(change, changed.after.ok_or_else(broken)?);
+) -> Result<Reply<Integration>> {
+    let is_dry_run = changed.is_dry_run;
+    let stored = changed.after.ok_or_else(broken)?;
+    let version = Some(stored.version);
+    let mut value = show(by, stored, is_dry_run);
     value.warnings = changed.warnings.into_iter().map(Warning::new).collect();
-    if changed.is_dry_run {
-        value.note_trial(change);
-    }
-    let status = if changed.is_dry_run { StatusCode::OK } else { status };
-    Ok(Reply { version: Some(value.version), value, status })
+    Ok(Reply::new(value, version).with_status(status, is_dry_run))
 }
 
-pub(super) fn answer_deleted(change: &Change, changed: Changed<Stored>) -> Deletion<Integration> {
+pub(super) fn answer_deleted(by: &Context, changed: Changed<Stored>) -> Deletion<Integration> {
     let stored = changed.before.filter(|_| changed.is_dry_run);
-    Deletion(stored.map(|stored| {
-        let mut shown = show(change, stored);
-        shown.note_trial(change);
-        shown
-    }))
+    Deletion(stored.map(|stored| show(by, stored, true)))
 }
 
-fn show(change: &Change, stored: Stored) -> Integration {
-    let states = States::of(&change.state, &stored.organisation);
-    Integration::new(&states, stored, change.caller.role)
+/// Returns the integration as a change leaves it; for a dry run with the agents that it would
+/// affect.
+fn show(by: &Context, stored: Stored, dry_run: bool) -> Integration {
+    let affected_agents = dry_run.then(|| by.agents_with(&stored.id));
+    Integration { dry_run, affected_agents, ..Integration::new(&States::of(by), stored) }
 }
 
 impl Warning {

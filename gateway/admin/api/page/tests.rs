@@ -24,6 +24,35 @@ fn pages_go_through_a_list_once_in_order() {
 }
 
 #[test]
+fn items_of_the_registry_are_sorted_by_name_or_time_in_pages() {
+    let all = [("delta", 1, 9), ("Alpha", 2, 8), ("char|ie", 3, 7), ("Bravo", 4, 6)];
+    for (sort, is_descending, expected) in [
+        (StoredSort::Name, false, "Alpha Bravo char|ie delta"),
+        (StoredSort::Name, true, "delta char|ie Bravo Alpha"),
+        (StoredSort::CreatedAt, false, "delta Alpha char|ie Bravo"),
+        (StoredSort::UpdatedAt, false, "Bravo char|ie Alpha delta"),
+    ] {
+        let mut part = PartQuery { limit: Some(3), cursor: None };
+        let mut found = Vec::new();
+        loop {
+            let placed = all.map(|(name, created, updated)| {
+                (sort.place(name, &format!("int_{created}"), (created, updated)), name)
+            });
+            let page = part.cut_placed(placed.into(), is_descending).unwrap();
+            assert_eq!(page.total, 4);
+            found.extend(page.items);
+            match page.next_cursor {
+                Some(next) => part.cursor = Some(next),
+                None => break,
+            }
+        }
+        assert_eq!(found.join(" "), expected, "{sort:?} {is_descending}");
+    }
+    let part = PartQuery { limit: None, cursor: Some("x".to_owned()) };
+    assert!(part.cut_placed(vec![((Some(String::new()), String::new()), ())], false).is_err());
+}
+
+#[test]
 fn a_page_has_a_bounded_size() {
     for limit in [0, 201, usize::MAX] {
         let part = PartQuery { limit: Some(limit), cursor: None };
