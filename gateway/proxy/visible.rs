@@ -15,9 +15,9 @@ use lockgate_upstream::{ListKind, Upstream};
 use crate::activity::NamedTool;
 use crate::catalog::merge::{is_free, names_of};
 use crate::catalog::{Audience, View, index, organisation_of};
+use crate::config::{ItemMistake, Items};
 use crate::directory::About;
 use crate::gateway::Gateway;
-use crate::items::{ItemMistake, Items};
 use crate::rights::CallerRights;
 use crate::transport::Endpoint;
 

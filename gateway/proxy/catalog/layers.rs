@@ -21,8 +21,7 @@ use super::view::{Degraded, View};
 use super::{Catalog, Declared};
 use crate::catalog::merge::{self, INCOMPLETE_KEEP_MS, KEEP_MS};
 use crate::catalog::tool_index::ViewSearch;
-use crate::config::{Group, ToolSearch, ToolsMode};
-use crate::items::{Compose, is_management};
+use crate::config::{Compose, Group, ToolSearch, ToolsMode, is_management};
 use crate::rights::CallerRights;
 
 /// The catalogs that a caller may see.

@@ -14,8 +14,8 @@ use lockgate_telemetry::{Metrics, ToolMetrics};
 use lockgate_upstream::{Catalog, Item, ListKind, Status, Upstream, UpstreamState};
 
 use crate::catalog::entry::{Audience, CatalogEntry, ViewEntry, category, organisation_of};
+use crate::config::Compose;
 use crate::inspect::{self, ArgumentCheck, KnownInspections, Looking};
-use crate::items::Compose;
 
 pub(super) struct ServerLists<'a> {
     pub(super) slug: &'a Slug,

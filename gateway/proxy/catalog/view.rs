@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use crate::catalog::entry::{Audience, CatalogEntry, ListMarks, Rendered, ViewEntry, index};
 use crate::catalog::groups::Groups;
 use crate::catalog::tool_index::ViewSearch;
-use crate::items::Compose;
+use crate::config::Compose;
 use crate::rights::CallerRights;
 use crate::transport::Endpoint;
 

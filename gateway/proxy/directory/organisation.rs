@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 
 use crate::catalog::layers::AgentServers;
 use crate::catalog::{Catalog, Servers};
-use crate::items::is_management;
+use crate::config::is_management;
 use crate::transport::Endpoint;
 
 /// The operator's configuration, or an organisation.
