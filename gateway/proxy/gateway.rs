@@ -2,7 +2,6 @@
 //! and audit trail. The steps of a request are in the modules above.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -64,8 +63,6 @@ pub struct Gateway {
     /// The servers and their catalogs.
     pub directory: Directory,
     pub(crate) session_edge: OnceLock<Weak<dyn SessionEdge>>,
-    /// The next key of a client at servers.
-    pub(crate) client_keys: AtomicU64,
     pub(crate) modern_clients: Arc<ModernClients>,
     /// The client of a gateway that serves a single client.
     pub single_client: Option<Arc<SingleClient>>,
@@ -245,11 +242,6 @@ impl Gateway {
 
     pub(crate) fn session_edge(&self) -> Option<Arc<dyn SessionEdge>> {
         self.session_edge.get()?.upgrade()
-    }
-
-    /// Returns a unique key that identifies a client at servers.
-    pub fn next_client_key(&self) -> u64 {
-        self.client_keys.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Returns the address at which other gateways reach this gateway.

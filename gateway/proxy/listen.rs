@@ -185,7 +185,7 @@ fn find_lane(
     }
     let declared = (context.principal.clone(), context.caller.capabilities.clone());
     let most = context.snapshot.config.limits.sessions;
-    gateway.modern_clients.listen(declared, most, || gateway.next_client_key()).map(Some)
+    gateway.modern_clients.listen(declared, most).map(Some)
 }
 
 impl Listener {

@@ -73,9 +73,8 @@ impl Edge {
         let rights = CallerRights::new(&snapshot.policy, principal.clone(), endpoint);
         let view = self.gateway.view(endpoint, &snapshot, &rights)?;
         let owner = (principal.clone(), endpoint.clone());
-        let key = self.gateway.next_client_key();
         let limits = &snapshot.config.limits;
-        let opened = self.sessions.open(key, owner, opening, Some(id.into()), limits, &view);
+        let opened = self.sessions.open(owner, opening, Some(id.into()), limits, &view);
         let session = opened.ok()?;
         session.distrust_lists();
         self.name_holder(&session, &snapshot);

@@ -68,8 +68,7 @@ pub(crate) fn initialize(
     let portable =
         secret.and_then(|_| portable::seal(&snapshot.sealer, &principal, endpoint, &opening));
     let owner = (principal, endpoint.clone());
-    let key = gateway.next_client_key();
-    let session = match edge.sessions.open(key, owner, opening, portable, limits, &view) {
+    let session = match edge.sessions.open(owner, opening, portable, limits, &view) {
         Ok(session) => session,
         Err(too_many) => {
             let problem = RequestError::too_many_sessions(too_many);

@@ -291,7 +291,7 @@ impl LegacySession for Session {
 
 impl ClientSession for Session {
     fn key(&self) -> u64 {
-        self.key
+        self.own_servers.key()
     }
 
     fn tells_roots_changes(&self) -> bool {
