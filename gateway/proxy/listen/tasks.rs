@@ -1,37 +1,88 @@
-//! Tasks (tasks extension) and resources that a listen follows. When a server announces a change of
-//! a task, the task is read on behalf of the caller. Each resource is authorized like a separate
-//! subscription, and unsubscribed when the listen drops it.
+//! The client of a listen, and the tasks (tasks extension) and resources that it follows. When a
+//! server announces a change of a task, the task is read on behalf of the client. Each resource is
+//! authorized like a separate subscription, and unsubscribed when the listen drops it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use lockgate_admission::spawn;
 use lockgate_authn::Principal;
 use lockgate_protocol::jsonrpc::Response;
 use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::Revision;
 use lockgate_telemetry::Outcome;
 use lockgate_upstream::{BoxFuture, Caller, ServerId, Subscription, Upstream};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
 use crate::authorize::{Task, authorize, find_task, require_tasks};
-use crate::caller_view::Forward;
+use crate::caller_view::{Forward, read_task};
+use crate::catalog::View;
 use crate::catalog::template::Steps;
 use crate::context::{RequestContext, about, identity_of};
 use crate::dispatch::{audit_allow, audit_denial};
 use crate::gateway::{Gateway, MAX_SUBSCRIBING};
+use crate::own_lists::OwnClients;
 use crate::rescue::RequestError;
+use crate::rights::CallerRights;
+use crate::snapshot::{Seeing, Snapshot};
+use crate::transport::Endpoint;
+
+/// The client that listens.
+pub(super) struct Listening {
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) endpoint: Endpoint,
+    pub(super) principal: Principal,
+    pub(super) caller: Caller,
+    pub(super) revision: Revision,
+    pub(super) forward: Forward,
+}
+
+impl Listening {
+    /// Returns the caller's current rights, or `None` if the caller's key is no longer valid.
+    fn current_rights(&self, snapshot: &Snapshot) -> Option<CallerRights> {
+        let principal = snapshot.authenticator.current(&self.principal)?;
+        Some(CallerRights::new(&snapshot.policy, principal, &self.endpoint))
+    }
+
+    fn view_of(&self, snapshot: &Snapshot, rights: &CallerRights) -> Option<Arc<View>> {
+        let own = if self.caller.interactive {
+            self.gateway.find_own_clients(&self.principal, &self.caller.capabilities)
+        } else {
+            OwnClients::new()
+        };
+        self.gateway.view_with(&own, Seeing { endpoint: &self.endpoint, snapshot, rights })
+    }
+
+    /// Returns the caller's current view, or `None` if the caller's key is no longer valid.
+    pub(super) fn current_view(&self) -> Option<Arc<View>> {
+        let snapshot = self.gateway.snapshot();
+        self.view_of(&snapshot, &self.current_rights(&snapshot)?)
+    }
+
+    /// Reads one of the caller's tasks under the current rules.
+    fn read_task(&self, token: &str) -> Option<TaskRead> {
+        let snapshot = self.gateway.snapshot();
+        let rights = self.current_rights(&snapshot)?;
+        let view = self.view_of(&snapshot, &rights)?;
+        let client = (self.revision, self.caller.clone(), None);
+        let seen = (snapshot, view, rights);
+        let context = RequestContext::of_task(token, seen, &self.endpoint, client)?;
+        let gateway = Arc::clone(&self.gateway);
+        let forward = self.forward;
+        Some(Box::pin(async move { read_task(&gateway, context, forward).await }))
+    }
+}
 
 /// The read of a task; `None` if it fails.
-pub(super) type TaskRead = BoxFuture<'static, Option<Response>>;
+type TaskRead = BoxFuture<'static, Option<Response>>;
 
-#[derive(Default)]
 pub(super) struct Tasks {
+    client: Arc<Listening>,
     all: Vec<Followed>,
-    /// The caller, if any task is followed.
-    principal: Option<Principal>,
     reading: FuturesUnordered<BoxFuture<'static, (usize, Option<Response>)>>,
 }
 
@@ -40,7 +91,7 @@ struct Followed {
     own: String,
     /// The task id that was given to the caller.
     token: String,
-    granted: bool,
+    held: Option<Held>,
     /// A read is in progress; `again` records a change during that read.
     reading: bool,
     again: bool,
@@ -51,9 +102,12 @@ impl Tasks {
     /// that do not exist.
     pub(super) fn wanted(
         context: &RequestContext,
+        client: &Arc<Listening>,
         filter: &Map<String, Value>,
     ) -> Result<Self, RequestError> {
-        let Some(ids) = filter.get("taskIds") else { return Ok(Self::default()) };
+        let client = Arc::clone(client);
+        let mut tasks = Self { client, all: Vec::new(), reading: FuturesUnordered::new() };
+        let Some(ids) = filter.get("taskIds") else { return Ok(tasks) };
         require_tasks(context)?;
         let ids = ids.as_array().map_or(&[][..], Vec::as_slice);
         if ids.len() > context.snapshot.config.limits.subscriptions {
@@ -61,68 +115,57 @@ impl Tasks {
                 "too many tasks in one listen (limits.subscriptions)",
             ));
         }
-        let mut tasks = Self::default();
         for id in ids {
             if let Some(token) = id.as_str() {
                 tasks.all.extend(Followed::find(context, token));
             }
         }
-        tasks.principal = Some(context.principal.clone());
         Ok(tasks)
     }
 
     /// Subscribes to the tasks at their servers and returns the ids of the granted ones.
     pub(super) async fn grant(&mut self) -> Vec<String> {
-        let Some(principal) = &self.principal else { return Vec::new() };
-        let asking: Vec<_> = self.all.iter_mut().map(|task| task.ask(principal)).collect();
-        futures_util::future::join_all(asking).await;
-        self.all.retain(|task| task.granted);
+        let Listening { principal, .. } = &*self.client;
+        join_all(self.all.iter_mut().map(|task| task.watch(principal))).await;
+        self.all.retain(|task| task.held.is_some());
         self.all.iter().map(|task| task.token.clone()).collect()
     }
 
-    pub(super) fn read_changed(
-        &mut self,
-        server: &ServerId,
-        own: &str,
-        read: impl Fn(&str) -> Option<TaskRead>,
-    ) {
+    pub(super) fn read_changed(&mut self, server: &ServerId, own: &str) {
         let at = self.all.iter().position(|task| server.names(&*task.server) && task.own == own);
         if let Some(at) = at {
-            self.read(at, &read);
+            self.read(at);
         }
     }
 
     /// Reads every task, because changes were lost.
-    pub(super) fn read_all(&mut self, read: impl Fn(&str) -> Option<TaskRead>) {
+    pub(super) fn read_all(&mut self) {
         for at in 0..self.all.len() {
-            self.read(at, &read);
+            self.read(at);
         }
     }
 
-    fn read(&mut self, at: usize, read: &impl Fn(&str) -> Option<TaskRead>) {
+    fn read(&mut self, at: usize) {
         let Some(task) = self.all.get_mut(at) else { return };
         if task.reading {
             task.again = true;
             return;
         }
-        let Some(reading) = read(&task.token) else { return };
+        let Some(reading) = self.client.read_task(&task.token) else { return };
         (task.reading, task.again) = (true, false);
         self.reading.push(Box::pin(async move { (at, reading.await) }));
     }
 
     /// Returns the next task that has been read, and stays pending while no read is in progress.
     /// Cancel safe.
-    pub(super) async fn next(
-        &mut self,
-        read: impl Fn(&str) -> Option<TaskRead>,
-    ) -> Option<Response> {
+    pub(super) async fn next(&mut self) -> Option<Response> {
         let Some((at, found)) = self.reading.next().await else {
             return std::future::pending().await;
         };
         if let Some(task) = self.all.get_mut(at) {
             task.reading = false;
             if task.again {
-                self.read(at, &read);
+                self.read(at);
             }
         }
         found
@@ -136,29 +179,49 @@ impl Followed {
             server,
             own,
             token: token.to_owned(),
-            granted: false,
+            held: None,
             reading: false,
             again: false,
         })
     }
 
     /// Asks the server to announce changes of the task.
-    async fn ask(&mut self, principal: &Principal) {
+    async fn watch(&mut self, principal: &Principal) {
         let identity = identity_of(principal);
-        self.granted = self.server.watch_task(&self.own, identity).await.is_ok();
+        if self.server.watch_task(&self.own, identity).await.is_ok() {
+            let of = Announced::Task(principal.clone());
+            let server = Arc::clone(&self.server);
+            self.held = Some(Held { server, own: self.own.clone(), of });
+        }
     }
 }
 
-impl Drop for Tasks {
+/// Announcements of a server about a resource or task, which are cancelled on drop.
+struct Held {
+    server: Arc<dyn Upstream>,
+    own: String,
+    of: Announced,
+}
+
+#[derive(Clone)]
+enum Announced {
+    Resource(Subscription),
+    /// For this caller.
+    Task(Principal),
+}
+
+impl Drop for Held {
     fn drop(&mut self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let Some(principal) = self.principal.take() else { return };
-        for task in self.all.drain(..).filter(|task| task.granted) {
-            let principal = principal.clone();
-            runtime.spawn(async move {
-                task.server.unwatch_task(&task.own, identity_of(&principal)).await;
-            });
-        }
+        let server = Arc::clone(&self.server);
+        let own = std::mem::take(&mut self.own);
+        let of = self.of.clone();
+        runtime.spawn(async move {
+            match of {
+                Announced::Resource(given) => server.unsubscribe(&own, given).await,
+                Announced::Task(caller) => server.unwatch_task(&own, identity_of(&caller)).await,
+            }
+        });
     }
 }
 
@@ -173,14 +236,7 @@ pub(super) struct Watched {
     /// The read that must prove that the resource exists, unless that is already certain.
     read: Option<Box<RequestContext>>,
     /// The server's subscription, once confirmed.
-    held: Option<HeldSubscription>,
-}
-
-/// A subscription at a server that is cancelled on drop.
-struct HeldSubscription {
-    server: Arc<dyn Upstream>,
-    own: String,
-    given: Subscription,
+    held: Option<Held>,
 }
 
 impl Watched {
@@ -247,7 +303,7 @@ impl Watched {
         spawn(async move {
             let _share = share;
             if let Ok(given) = server.subscribe(&own, &caller, identity_of(&principal)).await {
-                let _ = sender.send(HeldSubscription { server, own, given });
+                let _ = sender.send(Held { server, own, of: Announced::Resource(given) });
             }
         });
         self.held = Some(receiver.await.ok()?);
@@ -256,16 +312,7 @@ impl Watched {
 
     /// Returns whether the subscription is on this connection.
     pub(super) fn stands_on(&self, on: Subscription) -> bool {
-        matches!(&self.held, Some(held) if held.given == on)
-    }
-}
-
-impl Drop for HeldSubscription {
-    fn drop(&mut self) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let server = Arc::clone(&self.server);
-        let own = std::mem::take(&mut self.own);
-        let given = self.given;
-        runtime.spawn(async move { server.unsubscribe(&own, given).await });
+        let of = self.held.as_ref().map(|held| &held.of);
+        matches!(of, Some(Announced::Resource(given)) if *given == on)
     }
 }
