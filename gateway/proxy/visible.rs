@@ -185,10 +185,7 @@ impl Gateway {
         }
         let snapshot = self.snapshot();
         let rights = CallerRights::new(&snapshot.policy, caller.clone(), &Endpoint::All);
-        let subject = rights.subject();
-        let target = tool.target();
-        let question = rights.question(&subject, &target);
-        snapshot.policy.verdict(&rights.class, &question).is_visible()
+        rights.judge(&snapshot.policy, &tool.target()).is_visible()
     }
 
     /// Returns the items of a list that a caller may use without interaction, after waiting for the

@@ -333,10 +333,7 @@ fn judge_entry(
         ListKind::Prompts => TargetKind::Prompt,
         ListKind::Resources | ListKind::Templates | ListKind::Skills => TargetKind::Resource,
     };
-    let Viewing { policy, rights, .. } = viewing;
-    let subject = rights.subject();
-    let target = entry.target(kind);
-    let verdict = policy.verdict(&rights.class, &rights.question(&subject, &target));
+    let verdict = viewing.rights.judge(viewing.policy, &entry.target(kind));
     if let Some(failure) = verdict.failure() {
         tracing::warn!(
             tool = &*entry.exposed,

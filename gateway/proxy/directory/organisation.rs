@@ -334,12 +334,12 @@ impl<'a> About<'a> {
         assigned: Option<&BTreeSet<ServerId>>,
     ) -> bool {
         let slug = server.slug();
-        let is_there = match self.endpoint {
-            Endpoint::All => true,
-            // Its names may be those of any server.
-            Endpoint::Composed(_) => return !self.is_of_known(),
-            // Names at a server's own endpoint carry no slug.
-            Endpoint::Server(only) => return only == slug && !self.is_of_known(),
+        // Names at a server's own endpoint carry no slug, and those at a composed endpoint may be
+        // those of any server.
+        let (is_there, has_slugs) = match self.endpoint {
+            Endpoint::All => (true, true),
+            Endpoint::Composed(_) => (true, false),
+            Endpoint::Server(only) => (only == slug, false),
             Endpoint::Agent(_) => {
                 matches!(assigned, Some(assigned) if assigned.contains(&ServerId::of(server)))
             }
@@ -347,13 +347,9 @@ impl<'a> About<'a> {
         is_there
             && match &self.target {
                 Target::Any => true,
-                Target::Named(name) => begins_with_slug(name, slug),
+                Target::Named(name) => !has_slugs || begins_with_slug(name, slug),
                 Target::None => false,
             }
-    }
-
-    fn is_of_known(&self) -> bool {
-        matches!(self.target, Target::None)
     }
 }
 
