@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::activity::Activity;
 use crate::approvals::Approvals;
 use crate::catalog::layers::AgentServers;
-use crate::catalog::{View, organisation_of};
+use crate::catalog::organisation_of;
 use crate::directory::{Change, Directory, Source};
 use crate::flagged_tools::{self, FlaggedTool, PinChange};
 use crate::modern_clients::ModernClients;
@@ -31,9 +31,7 @@ use crate::parked::ParkedCalls;
 use crate::peers::Peers;
 use crate::quota::{Exhausted, OpenStream, Quotas, Streams};
 use crate::rescue::RequestError;
-use crate::rights::CallerRights;
-use crate::snapshot::{Seeing, Snapshot};
-use crate::transport::Endpoint;
+use crate::snapshot::Snapshot;
 use crate::usage::Usage;
 
 /// Subscriptions in progress per principal, over all of its `subscriptions/listen` streams.
@@ -219,19 +217,6 @@ impl Gateway {
     /// Returns the current configuration.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
-    }
-
-    /// Returns the view of a caller without connections of its own.
-    pub fn view(
-        &self,
-        endpoint: &Endpoint,
-        snapshot: &Snapshot,
-        rights: &CallerRights,
-    ) -> Option<Arc<View>> {
-        if self.directory.has_private_lists() {
-            return self.view_with(&[], Seeing { endpoint, snapshot, rights });
-        }
-        self.directory.view(endpoint, snapshot, rights)
     }
 
     /// Sets the client edge for sessions, once. Sessions of a second edge would outlive their keys.

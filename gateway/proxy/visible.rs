@@ -19,6 +19,7 @@ use crate::config::{ItemMistake, Items};
 use crate::directory::About;
 use crate::gateway::Gateway;
 use crate::rights::CallerRights;
+use crate::snapshot::Seeing;
 use crate::transport::Endpoint;
 
 /// Steps of recent calls that decide whether calls fail: those of 5 minutes, and the current step.
@@ -218,9 +219,9 @@ impl Gateway {
 
     fn view_for(&self, caller: &Principal) -> Option<Arc<View>> {
         let snapshot = self.snapshot();
-        let endpoint = Endpoint::All;
-        let rights = CallerRights::new(&snapshot.policy, caller.clone(), &endpoint);
-        self.view(&endpoint, &snapshot, &rights)
+        let endpoint = &Endpoint::All;
+        let rights = &CallerRights::new(&snapshot.policy, caller.clone(), endpoint);
+        self.view(&[], Seeing { endpoint, snapshot: &snapshot, rights })
     }
 }
 

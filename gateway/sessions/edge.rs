@@ -11,7 +11,7 @@ use lockgate_proxy::peers::name_session_holder;
 use lockgate_proxy::rescue::RequestError;
 use lockgate_proxy::rights::CallerRights;
 use lockgate_proxy::server_operation::{self, ServerOperation};
-use lockgate_proxy::snapshot::Snapshot;
+use lockgate_proxy::snapshot::{Seeing, Snapshot};
 use lockgate_proxy::transport::{Exchange, Reply, SESSION, header};
 use lockgate_upstream::{ClientSession, Subscription};
 use serde_json::json;
@@ -71,7 +71,8 @@ impl Edge {
         let Exchange { principal, endpoint, .. } = exchange;
         let opening = self.open_portable(&snapshot, id, exchange)?;
         let rights = CallerRights::new(&snapshot.policy, principal.clone(), endpoint);
-        let view = self.gateway.view(endpoint, &snapshot, &rights)?;
+        let seeing = Seeing { endpoint, snapshot: &snapshot, rights: &rights };
+        let view = self.gateway.view(&[], seeing)?;
         let owner = (principal.clone(), endpoint.clone());
         let limits = &snapshot.config.limits;
         let opened = self.sessions.open(owner, opening, Some(id.into()), limits, &view);

@@ -29,7 +29,7 @@ pub(crate) struct ServerSource {
     /// The organisation's name; empty for the operator's.
     pub(crate) name: Arc<str>,
     pub(super) set: ServerSet,
-    pub(super) state: ArcSwap<DirectoryState>,
+    pub(crate) state: ArcSwap<DirectoryState>,
     changing: Mutex<()>,
     pub(crate) single_principal: SinglePrincipal,
 }
@@ -341,7 +341,7 @@ impl<'a> About<'a> {
             Endpoint::Composed(_) => (true, false),
             Endpoint::Server(only) => (only == slug, false),
             Endpoint::Agent(_) => {
-                matches!(assigned, Some(assigned) if assigned.contains(&ServerId::of(server)))
+                (assigned.is_some_and(|assigned| assigned.contains(&ServerId::of(server))), true)
             }
         };
         is_there

@@ -54,7 +54,7 @@ impl Listening {
         } else {
             OwnClients::new()
         };
-        self.gateway.view_with(&own, Seeing { endpoint: &self.endpoint, snapshot, rights })
+        self.gateway.view(&own, Seeing { endpoint: &self.endpoint, snapshot, rights })
     }
 
     /// Returns the caller's current view, or `None` if the caller's key is no longer valid.

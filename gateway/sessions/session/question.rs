@@ -245,7 +245,7 @@ impl Session {
         rights: &CallerRights,
     ) -> Option<Arc<View>> {
         let seeing = Seeing { endpoint: &self.endpoint, snapshot, rights };
-        gateway.view_with(&self.own_clients(), seeing)
+        gateway.view(&self.own_clients(), seeing)
     }
 }
 
