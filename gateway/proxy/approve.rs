@@ -407,7 +407,7 @@ impl Asking<'_> {
         }
         let rights = CallerRights::new(&now.policy, principal, &was.endpoint);
         let seeing = Seeing { endpoint: &was.endpoint, snapshot: &now, rights: &rights };
-        let view = self.gateway.view_with(&self.gateway.own_clients_of(was), seeing);
+        let view = self.gateway.view(&self.gateway.own_clients_of(was), seeing);
         let name = was.request.param_str(Key::Name);
         let name = name.as_deref().unwrap_or("");
         if let Some(view) = view

@@ -27,13 +27,14 @@ pub(crate) use entry::{
 };
 pub(crate) use groups::Groups;
 pub(crate) use layers::{Layers, Selection, Viewing};
-use merge::{Merger, ServerLists, keep_ms};
+pub(crate) use merge::Merger;
+use merge::{ServerLists, keep_ms};
 pub(crate) use tool_index::{MAX_TEXT, Similar, ToolIndex, ViewSearch};
 pub use view::View;
 pub(crate) use view::ViewLayer;
 use view::Views;
 
-use crate::inspect::{self, KnownInspections};
+use crate::inspect::{self, Inspector};
 use crate::own_lists::OwnDelta;
 use crate::rights::CallerRights;
 use crate::transport::Endpoint;
@@ -139,15 +140,15 @@ impl Catalog {
         before: Option<&Self>,
         metrics: &Metrics,
     ) -> Self {
-        let mut known = KnownInspections::default();
+        let mut inspector = Inspector::new(pins);
         if let Some(before) = before {
             for entry in before.pinned() {
                 if let Some(inspected) = &entry.inspected {
-                    known.add(&entry.slug, &entry.item.key, inspected);
+                    inspector.add(&entry.slug, &entry.item.key, inspected);
                 }
             }
         }
-        let merger = Merger { naming, pins, metrics, known };
+        let merger = Merger { naming, metrics, inspector };
         let lists = servers.iter();
         let lists: Vec<_> = lists
             .map(|(slug, server)| ServerLists { slug, server, lists: server.catalog() })
@@ -209,9 +210,7 @@ impl Catalog {
     }
 
     /// Returns the catalog with the lists of a client's own connections applied.
-    pub(crate) fn with_own(&self, deltas: &[OwnDelta], rules: OwnRules<'_>) -> Self {
-        let OwnRules { naming, pins, metrics } = rules;
-        let merger = Merger { naming, pins, metrics, known: KnownInspections::default() };
+    pub(crate) fn with_own(&self, deltas: &[OwnDelta], merger: &Merger<'_>) -> Self {
         let mut changed = Self {
             version: self.version,
             servers: self.servers.clone(),
@@ -228,7 +227,7 @@ impl Catalog {
                 continue;
             }
             for kind in ListKind::ALL {
-                changed.apply(kind, delta, (slug, server), &merger);
+                changed.apply(kind, delta, (slug, server), merger);
             }
         }
         for (list, quarantined) in changed.items.iter_mut().zip(&mut changed.quarantined) {
@@ -286,7 +285,9 @@ impl Catalog {
     ) -> Option<(String, Arc<str>)> {
         match kind {
             TargetKind::Tool => {
-                let quarantined = self.find_quarantined(asking, name);
+                let mut quarantined = self.quarantined[index(ListKind::Tools)].iter();
+                let entry = quarantined.find(|entry| asking.means(entry, name));
+                let quarantined = entry.map(|entry| (qualified(entry), QUARANTINE.into()));
                 self.hides_item(asking, ListKind::Tools, kind, name).or(quarantined)
             }
             TargetKind::Prompt | TargetKind::PromptCompletion => {
@@ -296,12 +297,6 @@ impl Catalog {
                 self.hides_resource(asking, kind, name)
             }
         }
-    }
-
-    fn find_quarantined(&self, asking: &Asking<'_>, name: &str) -> Option<(String, Arc<str>)> {
-        let mut tools = self.quarantined[index(ListKind::Tools)].iter();
-        let entry = tools.find(|entry| asking.means(entry, name))?;
-        Some((entry.server.qualified_name().into_owned(), QUARANTINE.into()))
     }
 
     fn hides_item(
@@ -315,8 +310,8 @@ impl Catalog {
         // Visits all entries, so that the time taken reveals nothing about an entry.
         for entry in self.items(list) {
             if asking.means(entry, name) {
-                let hidden = asking.hidden_by(entry, kind);
-                found = found.or(hidden);
+                let rule = asking.rule(&entry.target(kind));
+                found = found.or(rule.map(|rule| (qualified(entry), rule)));
             }
         }
         found
@@ -348,11 +343,8 @@ impl Catalog {
     }
 }
 
-#[derive(Clone, Copy)]
-pub(crate) struct OwnRules<'a> {
-    pub(crate) naming: Naming,
-    pub(crate) pins: &'a Pins,
-    pub(crate) metrics: &'a Metrics,
+fn qualified(entry: &CatalogEntry) -> String {
+    entry.server.qualified_name().into_owned()
 }
 
 /// The exposed names of a list, for naming further items of a server.
@@ -420,14 +412,7 @@ impl Asking<'_> {
         }
     }
 
-    fn hidden_by(&self, entry: &CatalogEntry, kind: TargetKind) -> Option<(String, Arc<str>)> {
-        let rule = self.rule(&entry.target(kind))?;
-        Some((entry.server.qualified_name().into_owned(), rule))
-    }
-
     fn rule(&self, target: &Target<'_>) -> Option<Arc<str>> {
-        let subject = self.rights.subject();
-        let question = self.rights.question(&subject, target);
-        self.policy.hides(&self.policy.verdict(&self.rights.class, &question))
+        self.policy.hides(&self.rights.judge(self.policy, target))
     }
 }

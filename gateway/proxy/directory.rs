@@ -3,7 +3,6 @@
 //! are not kept here.
 
 mod changes;
-mod interactive;
 mod organisation;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -15,6 +14,7 @@ use arc_swap::ArcSwap;
 use lockgate_authn::Principal;
 use lockgate_policy::pin::Pins;
 use lockgate_protocol::name::Naming;
+use lockgate_protocol::revision::Era;
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{Announcement, Event, Events, ServerId, Upstream};
 use parking_lot::Mutex;
@@ -26,10 +26,9 @@ pub(crate) use organisation::{DirectoryState, ServerSource};
 
 use crate::activity::ToolNews;
 use crate::catalog::layers::AgentServers;
-use crate::catalog::{Catalog, Layers, Selection, Servers, View, ViewLayer, Viewing};
+use crate::catalog::{Catalog, Selection, Servers, Viewing};
 use crate::flagged_tools::log_new_flagged_tools;
-use crate::rights::CallerRights;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Seeing, Snapshot};
 use crate::transport::Endpoint;
 
 /// Events buffered for a slow receiver before the oldest are lost.
@@ -192,46 +191,6 @@ impl Directory {
         self.catalog_of(id.organisation.as_deref())?.servers.get(&*id.slug).cloned()
     }
 
-    /// Returns a caller's view at an endpoint, or `None` if the endpoint does not exist for it.
-    pub fn view(
-        &self,
-        endpoint: &Endpoint,
-        snapshot: &Snapshot,
-        rights: &CallerRights,
-    ) -> Option<Arc<View>> {
-        if !endpoint.is_open_to(&rights.principal) {
-            return None;
-        }
-        let shared = &*self.shared.state.load().catalog;
-        // Members of an organisation without servers share the views of the operator's.
-        let own = self.organisation(rights.principal.organisation()).and_then(|organisation| {
-            let state = organisation.state();
-            let has_own = endpoint.is_of_agent() || !state.catalog.servers.is_empty();
-            has_own.then_some((organisation, state))
-        });
-        let state = own.as_ref().map(|(_, state)| &**state);
-        let selection = select(endpoint, state, snapshot, &rights.principal)?;
-        let of = state.map_or(ViewLayer::Shared, |state| ViewLayer::Own(state.number));
-        let class = rights.class.mark();
-        if let Some(known) = shared.views.get(of, endpoint, class) {
-            return Some(known);
-        }
-        let viewing = make_viewing(endpoint, selection, snapshot, rights);
-        let layers = Layers { shared, own: state.map(|state| &*state.catalog) };
-        // Unknown endpoints are not cached: clients could make up any number of them.
-        let view = layers.view(selection, viewing)?;
-        let kept = shared.views.keep(
-            of,
-            || match &own {
-                Some((organisation, state)) => organisation.state().number == state.number,
-                None => true,
-            },
-            (endpoint, class),
-            view,
-        );
-        Some(kept)
-    }
-
     /// Waits until each of the operator's servers has connected or failed, or the deadline passes.
     pub(crate) async fn settle_shared(&self, deadline: Duration) {
         self.shared.set.settle(|_| true, deadline).await;
@@ -264,6 +223,75 @@ impl Directory {
                 .await;
             }
         }
+    }
+
+    /// Waits until the servers' offers to clients of this era that can be asked questions are known
+    /// and merged, or the deadline passes. `servers` are those in the view of the organisation's
+    /// member.
+    pub async fn wait_for_interactive(
+        &self,
+        organisation: &str,
+        servers: &Servers,
+        era: Era,
+        deadline: Duration,
+    ) {
+        let mut changes = self.changes.subscribe(organisation);
+        let known = async {
+            let waits: Vec<_> =
+                servers.values().map(|server| server.wait_for_interactive(era)).collect();
+            futures_util::future::join_all(waits).await;
+            while servers.values().any(|server| self.is_behind(&**server)) {
+                if let Err(broadcast::error::RecvError::Closed) = changes.recv().await {
+                    return;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(deadline, known).await;
+    }
+
+    /// Returns whether a server has lists that are not merged yet.
+    fn is_behind(&self, server: &dyn Upstream) -> bool {
+        let catalog = self.catalog_of(server.organisation().map(|name| &**name));
+        let Some(catalog) = catalog else { return false };
+        let merged = catalog.merged_version(server.slug());
+        matches!(merged, Some(merged) if merged < server.catalog().version)
+    }
+
+    /// Waits likewise for modern clients, once for each catalog. Returns whether a catalog changed
+    /// during the wait, so that views have to be looked up again.
+    pub(crate) async fn wait_for_interactive_modern(
+        &self,
+        organisation: &str,
+        deadline: Duration,
+    ) -> bool {
+        let own = self.organisation(organisation);
+        let shared = self.wait_for_interactive_of(organisation, &self.shared, deadline);
+        match own {
+            None => shared.await,
+            Some(own) => {
+                let own = self.wait_for_interactive_of(organisation, &own, deadline);
+                let (shared, own) = tokio::join!(shared, own);
+                shared || own
+            }
+        }
+    }
+
+    async fn wait_for_interactive_of(
+        &self,
+        organisation: &str,
+        source: &ServerSource,
+        deadline: Duration,
+    ) -> bool {
+        let set = &source.set;
+        let before = source.state.load().catalog.version;
+        if set.interactive_known.load(Ordering::Acquire) == before + 1 {
+            return false;
+        }
+        // Boxed because it is rare, to keep the future of a request small.
+        Box::pin(self.wait_for_interactive(organisation, &set.get(), Era::Modern, deadline)).await;
+        let after = source.state.load().catalog.version;
+        set.interactive_known.store(after + 1, Ordering::Release);
+        before != after
     }
 
     /// Merges a source's servers again if the catalog would change or a merge is requested. Returns
@@ -314,12 +342,8 @@ impl Directory {
     }
 }
 
-pub(crate) fn make_viewing<'a>(
-    endpoint: &Endpoint,
-    selection: Selection<'_>,
-    snapshot: &'a Snapshot,
-    rights: &'a CallerRights,
-) -> Viewing<'a> {
+pub(crate) fn make_viewing<'a>(selection: Selection<'_>, seeing: Seeing<'a>) -> Viewing<'a> {
+    let Seeing { endpoint, snapshot, rights } = seeing;
     let tool_search = &snapshot.config.tool_search;
     let of_agent = match selection {
         Selection::Assigned(agent) => agent.mode,

@@ -1,18 +1,21 @@
 //! The background task that processes the servers' events: it passes notifications on to sessions
-//! and subscribers, and merges changed lists, each source at its own [`Pace`], on blocking threads
+//! and subscribers, and merges changed lists, each source at its own pace, on blocking threads
 //! apart from those that serve clients.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use lockgate_protocol::name::Slug;
 use lockgate_telemetry::Metrics;
 use lockgate_upstream::{Announcement, Event, ListKind, ServerId, Subscription};
-use tokio::sync::broadcast;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, Semaphore, broadcast};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::catalog::Catalog;
 use crate::directory::{Change, Source, WantedWork};
@@ -28,11 +31,9 @@ pub(crate) async fn follow(gateway: Arc<Gateway>) {
     let directory = &gateway.directory;
     let mut events = directory.events.subscribe();
     let mut updates = Updates::default();
-    let mut merges = Merges::default();
-    let mut running = FuturesUnordered::new();
-    merges.of(&None).wanted = Some(WantedWork::Merge);
+    let mut merges = Merges::new(&gateway);
+    merges.wake(&None, WantedWork::Merge);
     loop {
-        let is_full = running.len() >= MAX_MERGING;
         tokio::select! {
             event = events.recv() => match event {
                 Ok(event) => take_event(&gateway, event, &mut merges, &mut updates),
@@ -49,10 +50,7 @@ pub(crate) async fn follow(gateway: Arc<Gateway>) {
                     tell_updated(&gateway, update);
                 }
             }
-            due = merges.next_due(is_full) => {
-                running.extend(merges.begin(&gateway, due));
-            }
-            Some(merged) = running.next() => merges.end(merged),
+            Some(source) = merges.running.next() => merges.end(source),
             () = gateway.stopping.cancelled() => return,
         }
     }
@@ -60,14 +58,10 @@ pub(crate) async fn follow(gateway: Arc<Gateway>) {
 
 fn take_event(gateway: &Arc<Gateway>, event: Event, merges: &mut Merges, updates: &mut Updates) {
     match event {
-        Event::Changed { server } => merges.announce(&server.organisation),
+        Event::Changed { server } => merges.of(&server.organisation).announce(None),
         Event::Announced(announcement) => {
             let source = announcement.server.organisation.clone();
-            let pending = merges.of(&source);
-            if pending.announced.len() < MAX_ANNOUNCED {
-                pending.announced.push(announcement);
-            }
-            merges.announce(&source);
+            merges.of(&source).announce(Some(announcement));
         }
         Event::Updated { server, uri, on } => {
             let update = Update { server, uri: uri.into(), on };
@@ -102,141 +96,168 @@ fn tell(gateway: &Gateway, source: &Source, change: Change) {
     gateway.directory.changes.send(source.as_ref(), change);
 }
 
-#[derive(Default)]
+/// The merges of all sources.
 struct Merges {
-    sources: HashMap<Source, Pending>,
-    /// Due times in ascending order; obsolete entries are skipped.
-    agenda: BTreeSet<(Instant, Source)>,
+    gateway: Arc<Gateway>,
+    sources: HashMap<Source, Arc<Pending>>,
+    /// Merges each source when work is due, until the source no longer exists.
+    running: FuturesUnordered<BoxFuture<'static, Source>>,
+    organisations: Arc<Semaphore>,
+}
+
+/// Work on a source that has not begun, in the order of its arrival.
+#[derive(Default)]
+struct Pending {
+    work: Mutex<Work>,
+    changed: Notify,
+    reported: Mutex<Reported>,
 }
 
 #[derive(Default)]
-struct Pending {
-    pace: Pace,
+struct Work {
+    /// When it is to begin; `None` without work.
+    due: Option<Instant>,
     announced: Vec<Announcement>,
     /// Work requested independently of the servers' events.
     wanted: Option<WantedWork>,
-    /// Empty while a merge is running, which holds it.
-    reported: Reported,
-    is_merging: bool,
-}
-
-struct Merged {
-    source: Source,
-    /// Whether the source still exists.
-    stays: bool,
-    reported: Reported,
-    began: Instant,
 }
 
 impl Merges {
-    fn of(&mut self, source: &Source) -> &mut Pending {
-        self.sources.entry(source.clone()).or_default()
-    }
-
-    /// Schedules a merge after a change of the source.
-    fn announce(&mut self, source: &Source) {
-        let pending = self.of(source);
-        let due = pending.pace.announce(Instant::now());
-        if !pending.is_merging {
-            self.agenda.insert((due, source.clone()));
+    fn new(gateway: &Arc<Gateway>) -> Self {
+        Self {
+            gateway: Arc::clone(gateway),
+            sources: HashMap::new(),
+            running: FuturesUnordered::new(),
+            organisations: Arc::new(Semaphore::new(MAX_MERGING)),
         }
     }
 
-    /// Schedules requested work. An organisation's is not delayed, because the caller that made the
+    fn of(&mut self, source: &Source) -> Arc<Pending> {
+        if let Some(known) = self.sources.get(source) {
+            return Arc::clone(known);
+        }
+        let pending = Arc::default();
+        self.begin(source.clone(), Arc::clone(&pending));
+        pending
+    }
+
+    /// Adds requested work. An organisation's is not delayed, because the caller that made the
     /// change waits for it.
     fn wake(&mut self, source: &Source, wanted: WantedWork) {
-        let pending = self.of(source);
-        pending.wanted = pending.wanted.max(Some(wanted));
-        if source.is_none() {
-            self.announce(source);
-            return;
-        }
-        let due = pending.pace.hurry(Instant::now());
-        if !pending.is_merging {
-            self.agenda.insert((due, source.clone()));
+        let delay = if source.is_none() { SETTLE_DELAY } else { Duration::ZERO };
+        self.of(source).add(delay, |work| work.wanted = work.wanted.max(Some(wanted)));
+    }
+
+    fn announce_all(&self) {
+        for pending in self.sources.values() {
+            pending.announce(None);
         }
     }
 
-    fn announce_all(&mut self) {
-        let all: Vec<Source> = self.sources.keys().cloned().collect();
-        for source in all {
-            self.announce(&source);
-        }
+    fn begin(&mut self, source: Source, pending: Arc<Pending>) {
+        self.sources.insert(source.clone(), Arc::clone(&pending));
+        let gateway = Arc::clone(&self.gateway);
+        // The operator's servers are exempt from the limit.
+        let limit = source.is_some().then(|| Arc::clone(&self.organisations));
+        self.running.push(Box::pin(async move {
+            merge_when_due(&pending, limit.as_deref(), |work| {
+                let gateway = Arc::clone(&gateway);
+                let source = source.clone();
+                let pending = Arc::clone(&pending);
+                let merging = spawn_blocking(move || merge(&gateway, &source, &pending, work));
+                merging.map(|stays| stays.unwrap_or(true))
+            })
+            .await;
+            source
+        }));
     }
 
-    /// Waits for the next source to merge, forever if there is none. With the limit of concurrent
-    /// merges reached, only the operator's servers qualify. Cancel safe.
-    async fn next_due(&self, is_full: bool) -> (Instant, Source) {
-        let next = if is_full {
-            self.agenda.iter().find(|(_, source)| source.is_none())
-        } else {
-            self.agenda.first()
-        };
-        match next {
-            Some((due, source)) => {
-                tokio::time::sleep_until((*due).into()).await;
-                (*due, source.clone())
+    /// Forgets a source that no longer exists, unless there is work again.
+    fn end(&mut self, source: Source) {
+        if let Some(pending) = self.sources.remove(&source)
+            && pending.work.lock().due.is_some()
+        {
+            self.begin(source, pending);
+        }
+    }
+}
+
+impl Pending {
+    /// Adds an announcement, or only the need to compare the source's lists.
+    fn announce(&self, announcement: Option<Announcement>) {
+        self.add(SETTLE_DELAY, |work| {
+            if work.announced.len() < MAX_ANNOUNCED {
+                work.announced.extend(announcement);
             }
-            None => std::future::pending().await,
-        }
-    }
-
-    fn begin(
-        &mut self,
-        gateway: &Arc<Gateway>,
-        due: (Instant, Source),
-    ) -> Option<BoxFuture<'static, Merged>> {
-        self.agenda.remove(&due);
-        let source = due.1;
-        let pending = self.sources.get_mut(&source)?;
-        if pending.is_merging || !pending.pace.begin() {
-            return None;
-        }
-        pending.is_merging = true;
-        let began = Instant::now();
-        let gateway = Arc::clone(gateway);
-        let wanted = pending.wanted.take();
-        let announced: Arc<[_]> = std::mem::take(&mut pending.announced).into();
-        let mut reported = std::mem::take(&mut pending.reported);
-        let merging = source.clone();
-        let merging = tokio::task::spawn_blocking(move || {
-            let stays = merge(&gateway, &merging, &mut reported, wanted, &announced);
-            (stays, reported)
         });
-        Some(Box::pin(async move {
-            let (stays, reported) = merging.await.unwrap_or((true, Reported::default()));
-            Merged { source, stays, reported, began }
-        }))
     }
 
-    fn end(&mut self, merged: Merged) {
-        let Merged { source, stays, reported, began } = merged;
-        let pending = self.of(&source);
-        pending.is_merging = false;
-        pending.reported = reported;
-        match pending.pace.merged(began, Instant::now()) {
-            Some(due) => drop(self.agenda.insert((due, source))),
-            None if !stays => drop(self.sources.remove(&source)),
-            None => {}
+    /// Adds work that is due after this delay. Earlier work is not put off.
+    fn add(&self, delay: Duration, add: impl FnOnce(&mut Work)) {
+        let mut work = self.work.lock();
+        let due = Instant::now() + delay;
+        work.due = Some(work.due.map_or(due, |known| known.min(due)));
+        add(&mut work);
+        drop(work);
+        self.changed.notify_one();
+    }
+
+    async fn wait_until_due(&self) {
+        loop {
+            let due = self.work.lock().due;
+            let changed = self.changed.notified();
+            match due {
+                None => changed.await,
+                Some(due) => tokio::select! {
+                    () = sleep_until(due) => return,
+                    () = changed => {}
+                },
+            }
         }
+    }
+}
+
+/// Delay that lets changes accumulate before a merge.
+const SETTLE_DELAY: Duration = Duration::from_millis(30);
+/// Length of the pause after a merge, in multiples of its duration, so that constant changes cannot
+/// occupy the gateway.
+const REST_FACTOR: u32 = 4;
+/// Longest pause.
+const MAX_REST: Duration = Duration::from_secs(2);
+
+/// Merges a source when work is due, with a pause after each merge, until `merge` returns that the
+/// source no longer exists.
+async fn merge_when_due<M: Future<Output = bool>>(
+    pending: &Pending,
+    limit: Option<&Semaphore>,
+    merge: impl Fn(Work) -> M,
+) {
+    let mut stays = true;
+    while stays {
+        pending.wait_until_due().await;
+        let permit = match limit {
+            Some(limit) => limit.acquire().await.ok(),
+            None => None,
+        };
+        let began = Instant::now();
+        let work = std::mem::take(&mut *pending.work.lock());
+        stays = merge(work).await;
+        drop(permit);
+        sleep((began.elapsed() * REST_FACTOR).min(MAX_REST)).await;
     }
 }
 
 /// Merges a source and returns whether it still exists.
-fn merge(
-    gateway: &Gateway,
-    source: &Source,
-    reported: &mut Reported,
-    wanted: Option<WantedWork>,
-    announced: &Arc<[Announcement]>,
-) -> bool {
+fn merge(gateway: &Gateway, source: &Source, pending: &Pending, work: Work) -> bool {
     let snapshot = gateway.snapshot();
     let directory = &gateway.directory;
-    let tells = directory.rebuild(source, &snapshot, &gateway.metrics, wanted, announced);
+    let Work { announced, wanted, .. } = work;
+    let announced = announced.into();
+    let tells = directory.rebuild(source, &snapshot, &gateway.metrics, wanted, &announced);
     let catalog = directory.catalog_of(source.as_deref());
-    reported.report(source, catalog.as_deref(), &gateway.metrics);
+    pending.reported.lock().report(source, catalog.as_deref(), &gateway.metrics);
     if tells && let Some(edge) = gateway.session_edge() {
-        edge.notify(source, &Change::Catalog(Arc::clone(announced)), &snapshot);
+        edge.notify(source, &Change::Catalog(announced), &snapshot);
     }
     catalog.is_some()
 }
@@ -276,61 +297,6 @@ impl Reported {
             let tools = lists.items(ListKind::Tools).iter().map(|tool| &*tool.key);
             metrics.keep_tools(organisation, slug, tools);
         }
-    }
-}
-
-// Timing of merges: soon after a change, but with pauses proportional to the duration of merges,
-// so that constant changes cannot occupy the gateway.
-
-/// Delay that lets changes accumulate before a merge.
-const SETTLE_DELAY: Duration = Duration::from_millis(30);
-/// Length of the pause after a merge, in multiples of its duration.
-const REST_FACTOR: u32 = 4;
-/// Longest pause.
-const MAX_REST: Duration = Duration::from_secs(2);
-
-#[derive(Default)]
-struct Pace {
-    /// When the announced changes are to be merged.
-    due: Option<Instant>,
-    /// End of the pause after the last merge.
-    rest_until: Option<Instant>,
-}
-
-impl Pace {
-    /// Registers a change and returns when to merge.
-    fn announce(&mut self, now: Instant) -> Instant {
-        let soon = now + SETTLE_DELAY;
-        let due = self.after_rest(soon);
-        *self.due.get_or_insert(due)
-    }
-
-    fn after_rest(&self, time: Instant) -> Instant {
-        self.rest_until.map_or(time, |rest| rest.max(time))
-    }
-
-    /// Registers a change to merge without [`SETTLE_DELAY`], and returns when to merge.
-    fn hurry(&mut self, now: Instant) -> Instant {
-        let soon = self.after_rest(now);
-        let due = self.due.map_or(soon, |due| due.min(soon));
-        self.due = Some(due);
-        due
-    }
-
-    /// Takes the announced changes; returns whether there were any.
-    fn begin(&mut self) -> bool {
-        self.due.take().is_some()
-    }
-
-    /// Starts the pause after a merge. Returns when to merge the changes announced since the merge
-    /// began, if any.
-    fn merged(&mut self, began: Instant, ended: Instant) -> Option<Instant> {
-        let rest = (ended.duration_since(began) * REST_FACTOR).min(MAX_REST);
-        self.rest_until = Some(ended + rest);
-        if let Some(due) = &mut self.due {
-            *due = (*due).max(ended + rest);
-        }
-        self.due
     }
 }
 
@@ -387,7 +353,7 @@ impl Updates {
     /// Waits until a window ends, forever if there is none. Cancel safe.
     async fn wait(&self) {
         match self.ends.front() {
-            Some((end, _)) => tokio::time::sleep_until((*end).into()).await,
+            Some((end, _)) => sleep_until(*end).await,
             None => std::future::pending().await,
         }
     }
@@ -440,40 +406,64 @@ mod tests {
         assert_eq!(updates.recent.len(), MAX_RESOURCES);
     }
 
-    #[test]
-    fn merging_leaves_most_of_the_time_to_others() {
-        let mut pace = Pace::default();
-        let begin = Instant::now();
+    #[tokio::test(start_paused = true)]
+    async fn merging_leaves_most_of_the_time_to_others() {
+        let pending = Pending::default();
+        let began = Instant::now();
         let ms = Duration::from_millis;
-        pace.announce(begin);
-        assert_eq!(pace.due, Some(begin + SETTLE_DELAY));
-        pace.announce(begin + ms(20));
-        assert_eq!(
-            pace.due,
-            Some(begin + SETTLE_DELAY),
-            "the first change is not put off by more of them"
-        );
-        assert!(pace.begin() && !pace.begin());
-        assert_eq!(pace.merged(begin + ms(30), begin + ms(130)), None);
-        pace.announce(begin + ms(131));
-        assert_eq!(pace.due, Some(begin + ms(530)));
-        assert!(pace.begin());
-        pace.announce(begin + ms(600));
-        let due = pace.merged(begin + ms(530), begin + ms(5530));
-        assert_eq!(due, Some(begin + ms(5530) + MAX_REST), "what came meanwhile waits too");
-        pace.announce(begin + ms(5531));
-        assert_eq!(pace.due, Some(begin + ms(5530) + MAX_REST));
-        assert!(pace.begin());
-        pace.merged(begin + ms(7600), begin + ms(7601));
-        pace.announce(begin + ms(9000));
-        assert_eq!(
-            pace.due,
-            Some(begin + ms(9000) + SETTLE_DELAY),
-            "after a quiet time it is merged at once"
-        );
-        assert_eq!(pace.hurry(begin + ms(9010)), begin + ms(9010), "somebody waits for it");
-        assert!(pace.begin());
-        pace.merged(begin + ms(9010), begin + ms(9020));
-        assert_eq!(pace.hurry(begin + ms(9021)), begin + ms(9060), "but not without end");
+        let durations = Mutex::new(VecDeque::from([100, 5000, 1, 10, 0]));
+        let merged = Mutex::new(Vec::new());
+        let merging = merge_when_due(&pending, None, |_| {
+            merged.lock().push(began.elapsed().as_millis());
+            let duration = durations.lock().pop_front().unwrap();
+            let stays = !durations.lock().is_empty();
+            async move {
+                sleep(ms(duration)).await;
+                stays
+            }
+        });
+        let changing = async {
+            pending.announce(None);
+            sleep_until(began + ms(20)).await;
+            pending.announce(None);
+            sleep_until(began + ms(131)).await;
+            pending.announce(None);
+            sleep_until(began + ms(600)).await;
+            pending.announce(None);
+            sleep_until(began + ms(9000)).await;
+            pending.announce(None);
+            sleep_until(began + ms(9010)).await;
+            pending.add(Duration::ZERO, |_| {});
+            sleep_until(began + ms(9021)).await;
+            pending.add(Duration::ZERO, |_| {});
+        };
+        tokio::join!(merging, changing);
+        let expected = [
+            30,   // the first change is not put off by more of them
+            530,  // four times 100 ms after the end
+            7530, // what came meanwhile waits too, but not longer than the longest pause
+            9010, // somebody waits for it
+            9060, // but not without end
+        ];
+        assert_eq!(*merged.lock(), expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_quiet_time_a_change_is_merged_at_once() {
+        let pending = Pending::default();
+        let began = Instant::now();
+        let merged = Mutex::new(Vec::new());
+        let merging = merge_when_due(&pending, None, |work| {
+            merged.lock().push((began.elapsed().as_millis(), work.wanted));
+            let stays = merged.lock().len() < 2;
+            async move { stays }
+        });
+        let changing = async {
+            pending.announce(None);
+            sleep(Duration::from_secs(9)).await;
+            pending.add(SETTLE_DELAY, |work| work.wanted = Some(WantedWork::Tell));
+        };
+        tokio::join!(merging, changing);
+        assert_eq!(*merged.lock(), [(30, None), (9030, Some(WantedWork::Tell))]);
     }
 }

@@ -2,7 +2,6 @@
 //! and audit trail. The steps of a request are in the modules above.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::activity::Activity;
 use crate::approvals::Approvals;
 use crate::catalog::layers::AgentServers;
-use crate::catalog::{View, organisation_of};
+use crate::catalog::organisation_of;
 use crate::directory::{Change, Directory, Source};
 use crate::flagged_tools::{self, FlaggedTool, PinChange};
 use crate::modern_clients::ModernClients;
@@ -32,9 +31,7 @@ use crate::parked::ParkedCalls;
 use crate::peers::Peers;
 use crate::quota::{Exhausted, OpenStream, Quotas, Streams};
 use crate::rescue::RequestError;
-use crate::rights::CallerRights;
-use crate::snapshot::{Seeing, Snapshot};
-use crate::transport::Endpoint;
+use crate::snapshot::Snapshot;
 use crate::usage::Usage;
 
 /// Subscriptions in progress per principal, over all of its `subscriptions/listen` streams.
@@ -64,8 +61,6 @@ pub struct Gateway {
     /// The servers and their catalogs.
     pub directory: Directory,
     pub(crate) session_edge: OnceLock<Weak<dyn SessionEdge>>,
-    /// The next key of a client at servers.
-    pub(crate) client_keys: AtomicU64,
     pub(crate) modern_clients: Arc<ModernClients>,
     /// The client of a gateway that serves a single client.
     pub single_client: Option<Arc<SingleClient>>,
@@ -224,19 +219,6 @@ impl Gateway {
         self.snapshot.load_full()
     }
 
-    /// Returns the view of a caller without connections of its own.
-    pub fn view(
-        &self,
-        endpoint: &Endpoint,
-        snapshot: &Snapshot,
-        rights: &CallerRights,
-    ) -> Option<Arc<View>> {
-        if self.directory.has_private_lists() {
-            return self.view_with(&[], Seeing { endpoint, snapshot, rights });
-        }
-        self.directory.view(endpoint, snapshot, rights)
-    }
-
     /// Sets the client edge for sessions, once. Sessions of a second edge would outlive their keys.
     pub fn set_session_edge(&self, edge: Weak<dyn SessionEdge>) {
         let set = self.session_edge.set(edge);
@@ -245,11 +227,6 @@ impl Gateway {
 
     pub(crate) fn session_edge(&self) -> Option<Arc<dyn SessionEdge>> {
         self.session_edge.get()?.upgrade()
-    }
-
-    /// Returns a unique key that identifies a client at servers.
-    pub fn next_client_key(&self) -> u64 {
-        self.client_keys.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Returns the address at which other gateways reach this gateway.

@@ -12,7 +12,6 @@ use bytes::Bytes;
 use lockgate_policy::InputSchema;
 use lockgate_policy::pin::{self, Finding, HiddenText, Pin, Pins, Reaction, Standing};
 use lockgate_protocol::list;
-use lockgate_protocol::name::Slug;
 use lockgate_protocol::strings::{self, StringRole};
 use lockgate_upstream::{Item, Upstream};
 
@@ -46,12 +45,11 @@ pub(crate) enum ArgumentCheck {
 }
 
 impl ArgumentCheck {
-    fn new(slug: &Slug, item: &Item) -> Self {
+    fn new(server: &str, item: &Item) -> Self {
         let schema = list::member(&item.text, "inputSchema").unwrap_or(b"{}");
         match InputSchema::compile(schema) {
             Ok(schema) => Self::Schema(Arc::new(schema)),
             Err(why) => {
-                let server = slug.as_str();
                 tracing::warn!(
                     server,
                     tool = &*item.key,
@@ -82,50 +80,49 @@ pub(crate) fn name_in_lock(server: &dyn Upstream) -> Cow<'_, str> {
     }
 }
 
-#[derive(Clone, Copy)]
-pub(crate) struct Looking<'a> {
-    /// Whether the tool is built in.
-    pub(crate) builtin: bool,
-    /// Whether the operator enables validation of arguments for the server.
-    pub(crate) validates: bool,
-    /// Whether it is a skill, whose text cannot be cleaned.
-    pub(crate) is_skill: bool,
+/// Inspects tools and skills. Knows the inspections of the previous catalog, by slug and the
+/// server's own name.
+pub(crate) struct Inspector<'a> {
     pub(crate) pins: &'a Pins,
+    known: HashMap<(&'a str, &'a str), &'a Arc<Inspected>>,
 }
 
-/// Inspections of the previous catalog, by slug and the server's own name of the tool.
-#[derive(Default)]
-pub(crate) struct KnownInspections<'a>(HashMap<(&'a str, &'a str), &'a Arc<Inspected>>);
-
-impl<'a> KnownInspections<'a> {
-    pub(crate) fn add(&mut self, slug: &'a str, own: &'a str, inspected: &'a Arc<Inspected>) {
-        self.0.insert((slug, own), inspected);
+impl<'a> Inspector<'a> {
+    pub(crate) fn new(pins: &'a Pins) -> Self {
+        Self { pins, known: HashMap::new() }
     }
 
-    /// Inspects a tool, reusing an earlier inspection of the same text. `server` is the name in the
-    /// lock file. Built-in tools are part of the release and are not pinned.
+    pub(crate) fn add(&mut self, slug: &'a str, own: &'a str, inspected: &'a Arc<Inspected>) {
+        self.known.insert((slug, own), inspected);
+    }
+
+    /// Inspects a tool, or a skill, whose text cannot be cleaned; reuses an earlier inspection of
+    /// the same text. Built-in tools are part of the release and are not pinned.
     pub(crate) fn inspect(
         &self,
-        (slug, server): (&Slug, &str),
+        server: &dyn Upstream,
         item: &Item,
-        how: Looking<'_>,
+        is_builtin: bool,
+        is_skill: bool,
     ) -> Arc<Inspected> {
-        let Looking { builtin, validates, is_skill, pins } = how;
-        let known = self.0.get(&(slug.as_str(), &*item.key));
+        let Self { pins, known } = self;
+        let known = known.get(&(server.slug(), &*item.key));
         let known = known.filter(|known| known.original == item.text);
         let (fingerprint, findings, unseen) = match known {
             Some(known) => (known.fingerprint.clone(), known.findings.clone(), known.unseen),
             None => look(&item.text),
         };
         let arguments = match known.map(|known| &known.arguments) {
-            _ if !validates => ArgumentCheck::Off,
+            _ if is_skill || !server.validates_arguments() => ArgumentCheck::Off,
             Some(checked @ (ArgumentCheck::Schema(_) | ArgumentCheck::Impossible)) => {
                 checked.clone()
             }
-            _ => ArgumentCheck::new(slug, item),
+            _ => ArgumentCheck::new(server.slug(), item),
         };
         let standing = match &pins.lock {
-            Some(lock) if !builtin => Some(lock.standing(server, &item.key, &fingerprint)),
+            Some(lock) if !is_builtin => {
+                Some(lock.standing(&name_in_lock(server), &item.key, &fingerprint))
+            }
             _ => None,
         };
         let pinned = matches!(
@@ -137,7 +134,7 @@ impl<'a> KnownInspections<'a> {
             HiddenText::Strip => is_skill,
             HiddenText::Report => false,
         };
-        let quarantined = pinned || unseen && !builtin && hides;
+        let quarantined = pinned || unseen && !is_builtin && hides;
         Arc::new(Inspected {
             original: item.text.clone(),
             fingerprint,

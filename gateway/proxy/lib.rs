@@ -13,7 +13,6 @@ mod embeddings;
 mod flagged_tools;
 mod follow;
 mod inspect;
-mod items;
 mod lifecycle;
 mod listen;
 mod modern_clients;
@@ -54,15 +53,14 @@ pub use crate::approvals::{Announcement, WaitingApproval};
 pub use activity::{ActivityPosition, EndedCall, NamedTool, ToolChange};
 pub use catalog::layers::{AgentOwner, AgentServers};
 pub use config::{
-    Config, Discovery, EmbeddingServer, Group, Limits, Names, Registry, Replicas, ToolSearch,
-    ToolsMode,
+    Compose, Config, Discovery, EmbeddingServer, Group, ItemMistake, Items, Limits, Names,
+    Registry, Replicas, ToolSearch, ToolsMode, is_name,
 };
 pub use decisions::{DecisionQuestion, TargetState, TooManyJudgements};
 pub use discovery::RegistryQuery;
 pub use embeddings::{Embedder, EmbeddingError};
 pub use flagged_tools::{FlaggedTool, PinChange};
 pub use gateway::{Gateway, SessionEdge};
-pub use items::{Compose, ItemMistake, Items, is_name};
 pub use lifecycle::Prepared;
 pub use lockgate_search::{Vector, normalize};
 pub use peers::{PeerAnswer, PeerError, PeerMessage, Peers};

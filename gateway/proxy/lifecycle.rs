@@ -1,6 +1,5 @@
 //! Starting the gateway, changing its configuration, and periodic cleanup.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -49,7 +48,6 @@ impl Gateway {
             directory: Directory::new(snapshot.naming, &metrics),
             snapshot: ArcSwap::from_pointee(snapshot),
             session_edge: OnceLock::new(),
-            client_keys: AtomicU64::new(1),
             modern_clients: Arc::default(),
             single_client,
             parked: Arc::default(),

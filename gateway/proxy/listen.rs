@@ -10,20 +10,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use lockgate_authn::Principal;
 use lockgate_policy::{HeldPermit, TargetKind};
-use lockgate_protocol::jsonrpc::Response;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::revision::Revision;
 use lockgate_protocol::write::{self, Object};
 use lockgate_protocol::{meta, uri};
 use lockgate_text::json;
 use lockgate_upstream::{Announcement, Caller, ListKind, ServerId, Subscription};
 use serde_json::{Map, Value, json};
-use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 
-use crate::caller_view::{Forward, read_task, write_task};
+use crate::caller_view::{Forward, write_task};
 use crate::catalog::entry::{CHANGES, ListMarks, index_of_change};
 use crate::catalog::template::Steps;
 use crate::catalog::{Audience, View};
@@ -31,30 +28,16 @@ use crate::context::RequestContext;
 use crate::directory::{Change, ChangeReceiver, covers_resource};
 use crate::dispatch::{audit_denial, audit_listen};
 use crate::gateway::Gateway;
-use crate::listen::tasks::{TaskRead, Watched};
+use crate::listen::tasks::{Listening, Tasks, Watched};
 use crate::modern_clients::{LaneError, ListeningLane};
-use crate::own_lists::OwnClients;
 use crate::quota::OpenStream;
 use crate::rescue::RequestError;
-use crate::rights::CallerRights;
-use crate::snapshot::{Seeing, Snapshot};
-use crate::transport::{Endpoint, Outgoing, Reply, Text};
-use tasks::Tasks;
+use crate::transport::{Outgoing, Reply, Text};
 
 /// Concurrent subscribe requests of a listen.
 const MAX_CONCURRENT_SUBSCRIBES: usize = 16;
 /// The members of a filter for lists.
 const LISTS: [&str; 3] = ["toolsListChanged", "promptsListChanged", "resourcesListChanged"];
-
-/// The client that listens.
-struct Listening {
-    gateway: Arc<Gateway>,
-    endpoint: Endpoint,
-    principal: Principal,
-    caller: Caller,
-    revision: Revision,
-    forward: Forward,
-}
 
 struct Listener {
     client: Arc<Listening>,
@@ -64,7 +47,8 @@ struct Listener {
     id: Bytes,
     lists: [bool; 3],
     resources: Vec<Watched>,
-    wanted: Vec<Watched>,
+    /// Resources to subscribe to first.
+    wanted: Option<Vec<Watched>>,
     tasks: Tasks,
     /// Keeps connections for notifications that servers send to this client alone. `None` unless
     /// the client accepts questions.
@@ -74,16 +58,9 @@ struct Listener {
     lists_notified: ListMarks,
     changes: ChangeReceiver,
     ready: VecDeque<Bytes>,
-    stage: Stage,
+    is_over: bool,
     info: Arc<[u8]>,
     _open: OpenStream,
-}
-
-#[derive(PartialEq)]
-enum Stage {
-    Granting,
-    Open,
-    Over,
 }
 
 /// Opens the stream. `forward` sends the reads that prove that resources exist, and those of tasks.
@@ -119,7 +96,15 @@ fn listener(
     if context.request.param(Key::TaskIds).is_some() {
         crate::authorize::require_tasks(context)?;
     }
-    let tasks = Tasks::wanted(context, &filter)?;
+    let client = Arc::new(Listening {
+        gateway: Arc::clone(gateway),
+        endpoint: context.endpoint.clone(),
+        principal: context.principal.clone(),
+        caller: context.caller.clone(),
+        revision: context.revision,
+        forward,
+    });
+    let tasks = Tasks::wanted(context, &client, &filter)?;
     let uris = filter.get("resourceSubscriptions").and_then(Value::as_array);
     let uris = uris.map_or(&[][..], Vec::as_slice);
     if uris.len() > limits.subscriptions {
@@ -135,25 +120,18 @@ fn listener(
     let offers = &context.view.offers;
     let offered = [offers.tools, offers.prompts, offers.resources];
     Ok(Listener {
-        client: Arc::new(Listening {
-            gateway: Arc::clone(gateway),
-            endpoint: context.endpoint.clone(),
-            principal: context.principal.clone(),
-            caller: context.caller.clone(),
-            revision: context.revision,
-            forward,
-        }),
+        client,
         _held: held,
         id: context.request.id_bytes(),
         lists: from_fn(|at| offered[at] && filter.get(LISTS[at]) == Some(&Value::Bool(true))),
         resources: Vec::new(),
-        wanted,
+        wanted: Some(wanted),
         tasks,
         lane,
         lists_notified: context.view.marks(Audience::Everybody),
         changes: gateway.directory.changes.subscribe(context.principal.organisation()),
         ready: VecDeque::new(),
-        stage: Stage::Granting,
+        is_over: false,
         info: Arc::clone(&context.snapshot.info),
         _open: open,
     })
@@ -185,52 +163,38 @@ fn find_lane(
     }
     let declared = (context.principal.clone(), context.caller.capabilities.clone());
     let most = context.snapshot.config.limits.sessions;
-    gateway.modern_clients.listen(declared, most, || gateway.next_client_key()).map(Some)
+    gateway.modern_clients.listen(declared, most).map(Some)
 }
 
 impl Listener {
     async fn next(&mut self) -> Option<Bytes> {
-        loop {
-            if let Some(text) = self.ready.pop_front() {
-                return Some(text);
-            }
-            match self.stage {
-                Stage::Over => return None,
-                Stage::Granting => self.grant().await,
-                Stage::Open => {
-                    let client = Arc::clone(&self.client);
-                    let change = tokio::select! {
-                        change = self.changes.recv() => change,
-                        task = self.tasks.next(|token| client.read_task(token)) => {
-                            if let Some(task) = task {
-                                self.push_task(&task);
-                            }
-                            continue;
-                        }
-                        () = client.gateway.stopping.cancelled() => {
-                            self.finish();
-                            continue;
-                        }
-                    };
-                    match change {
-                        Ok(Change::Catalog(announced)) => self.compare_lists(&announced),
-                        Ok(Change::Updated { server, uri, on }) => {
-                            self.notify_updated(&server, &uri, on);
-                        }
-                        Ok(Change::Task { server, id }) => {
-                            self.tasks.read_changed(&server, &id, |token| client.read_task(token))
-                        }
-                        Err(broadcast::error::RecvError::Lagged(_)) => self.notify_everything(),
-                        Err(broadcast::error::RecvError::Closed) => self.finish(),
+        if let Some(wanted) = self.wanted.take() {
+            self.grant(wanted).await;
+        }
+        while self.ready.is_empty() && !self.is_over {
+            tokio::select! {
+                change = self.changes.recv() => match change {
+                    Ok(Change::Catalog(announced)) => self.compare_lists(&announced),
+                    Ok(Change::Updated { server, uri, on }) => {
+                        self.notify_updated(&server, &uri, on);
                     }
-                }
+                    Ok(Change::Task { server, id }) => self.tasks.read_changed(&server, &id),
+                    Err(RecvError::Lagged(_)) => self.notify_everything(),
+                    Err(RecvError::Closed) => self.finish(),
+                },
+                task = self.tasks.next() => if let Some(task) = task {
+                    self.push_notification(Method::TaskUpdated, |params| {
+                        write_task(params, &task);
+                    });
+                },
+                () = self.client.gateway.stopping.cancelled() => self.finish(),
             }
         }
+        self.ready.pop_front()
     }
 
     /// Subscribes at the servers, then acknowledges the granted subscriptions.
-    async fn grant(&mut self) {
-        let wanted = std::mem::take(&mut self.wanted);
+    async fn grant(&mut self, wanted: Vec<Watched>) {
         let Listening { gateway, principal, caller, forward, .. } = &*self.client;
         let session = self.lane.as_ref().map(ListeningLane::session);
         let caller = Caller { session, ..caller.clone() };
@@ -260,7 +224,6 @@ impl Listener {
         self.push_notification(Method::Acknowledged, |params| {
             params.raw("notifications", filter.as_bytes())
         });
-        self.stage = Stage::Open;
     }
 
     /// Sends notifications for lists that changed for this caller, and for lists that servers
@@ -320,7 +283,7 @@ impl Listener {
     /// Notifies of every list, resource and task, because some changes were lost.
     fn notify_everything(&mut self) {
         self.compare_lists(&[]);
-        if self.stage == Stage::Over {
+        if self.is_over {
             return;
         }
         for kind in [ListKind::Tools, ListKind::Prompts, ListKind::Resources] {
@@ -333,12 +296,7 @@ impl Listener {
             });
         }
         self.resources = resources;
-        let client = &self.client;
-        self.tasks.read_all(|token| client.read_task(token));
-    }
-
-    fn push_task(&mut self, task: &Response) {
-        self.push_notification(Method::TaskUpdated, |params| write_task(params, task));
+        self.tasks.read_all();
     }
 
     fn push_notification(&mut self, method: Method, write: impl FnOnce(&mut Object<'_>)) {
@@ -359,42 +317,6 @@ impl Listener {
         let meta = json!({meta::SUBSCRIPTION_ID: id, meta::SERVER_INFO: info});
         let result = json!({"resultType": "complete", "_meta": meta});
         self.ready.push_back(write::result(&self.id, result.to_string().as_bytes()).into());
-        self.stage = Stage::Over;
-    }
-}
-
-impl Listening {
-    /// Returns the caller's current rights, or `None` if the caller's key is no longer valid.
-    fn current_rights(&self, snapshot: &Snapshot) -> Option<CallerRights> {
-        let principal = snapshot.authenticator.current(&self.principal)?;
-        Some(CallerRights::new(&snapshot.policy, principal, &self.endpoint))
-    }
-
-    fn view_of(&self, snapshot: &Snapshot, rights: &CallerRights) -> Option<Arc<View>> {
-        let own = if self.caller.interactive {
-            self.gateway.find_own_clients(&self.principal, &self.caller.capabilities)
-        } else {
-            OwnClients::new()
-        };
-        self.gateway.view_with(&own, Seeing { endpoint: &self.endpoint, snapshot, rights })
-    }
-
-    /// Returns the caller's current view, or `None` if the caller's key is no longer valid.
-    fn current_view(&self) -> Option<Arc<View>> {
-        let snapshot = self.gateway.snapshot();
-        self.view_of(&snapshot, &self.current_rights(&snapshot)?)
-    }
-
-    /// Reads one of the caller's tasks under the current rules.
-    fn read_task(&self, token: &str) -> Option<TaskRead> {
-        let snapshot = self.gateway.snapshot();
-        let rights = self.current_rights(&snapshot)?;
-        let view = self.view_of(&snapshot, &rights)?;
-        let client = (self.revision, self.caller.clone(), None);
-        let seen = (snapshot, view, rights);
-        let context = RequestContext::of_task(token, seen, &self.endpoint, client)?;
-        let gateway = Arc::clone(&self.gateway);
-        let forward = self.forward;
-        Some(Box::pin(async move { read_task(&gateway, context, forward).await }))
+        self.is_over = true;
     }
 }

@@ -27,7 +27,7 @@ use crate::own_lists::OwnClients;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::server_operation::{ServerOperation, trace_of_exchange};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Seeing, Snapshot};
 use crate::transport::{Exchange, METHOD, MODERN, NAME, Reply, VERSION};
 use crate::{listen, search, skills};
 
@@ -105,7 +105,7 @@ async fn take_own_lists(gateway: &Gateway, context: &mut RequestContext) {
 
 /// Replaces the view by the current view.
 fn look_again(gateway: &Gateway, context: &mut RequestContext, own: &OwnClients) {
-    if let Some(view) = gateway.view_with(own, context.seeing()) {
+    if let Some(view) = gateway.view(own, context.seeing()) {
         context.view = view;
     }
 }
@@ -122,8 +122,8 @@ fn check_request(
     let revision = revision.ok_or_else(|| RequestError::version(&version))?;
     let principal = exchange.principal.clone();
     let rights = CallerRights::new(&snapshot.policy, principal.clone(), &exchange.endpoint);
-    let view = gateway.view(&exchange.endpoint, &snapshot, &rights);
-    let Some(view) = view else { return Err(RequestError::no_endpoint()) };
+    let seeing = Seeing { endpoint: &exchange.endpoint, snapshot: &snapshot, rights: &rights };
+    let Some(view) = gateway.view(&[], seeing) else { return Err(RequestError::no_endpoint()) };
     if !is_offered(request.method, &view) && !is_passed(&request, &view, &snapshot) {
         return Err(RequestError::method_not_found(&request.method_name()));
     }

@@ -60,7 +60,6 @@ pub(crate) struct WantedLane<'a> {
 
 /// A connection at each server.
 struct Lane {
-    key: u64,
     /// Set unless this is the client's first lane.
     is_further: bool,
     state: Mutex<LaneState>,
@@ -98,13 +97,12 @@ impl ModernClients {
         self: &Arc<Self>,
         declared: Declared,
         most: usize,
-        next_key: impl FnOnce() -> u64,
     ) -> Result<ListeningLane, LaneError> {
         let mut all = self.lanes.lock();
         let lanes = self.find_lanes(&mut all, declared.clone(), most)?;
         let lane = match lanes.first() {
             Some(lane) => Arc::clone(lane),
-            None => self.add_lane(lanes, next_key()),
+            None => self.add_lane(lanes),
         };
         lane.state.lock().listeners += 1;
         drop(all);
@@ -120,17 +118,16 @@ impl ModernClients {
         wanted: WantedLane<'_>,
         way_back: Weak<dyn ClientChannel>,
         most: usize,
-        next_key: impl FnOnce() -> u64,
     ) -> Result<Lease, LaneError> {
         let mut all = self.lanes.lock();
         let lanes = self.find_lanes(&mut all, declared, most)?;
         let WantedLane { server, is_alone, among } = wanted;
-        let mut fit = lanes.iter().filter(|lane| among.is_empty() || among.contains(&lane.key));
+        let mut fit = lanes.iter().filter(|lane| among.is_empty() || among.contains(&lane.key()));
         let free = fit.clone().find(|lane| !is_alone || lane.is_free(server));
         let lane = match free.or_else(|| fit.next().filter(|_| !among.is_empty())) {
             Some(lane) => Arc::clone(lane),
             None if lanes.len() >= MAX_LANES => return Err(LaneError::Calls),
-            None => self.add_lane(lanes, next_key()),
+            None => self.add_lane(lanes),
         };
         lane.enter(server, &way_back);
         Ok(Lease { lane, server: server.clone(), way_back })
@@ -153,9 +150,9 @@ impl ModernClients {
         own
     }
 
-    fn add_lane(&self, lanes: &mut Vec<Arc<Lane>>, key: u64) -> Arc<Lane> {
-        let own = OwnServers::new(key, Arc::clone(&self.with_own_lists));
-        let lane = Arc::new(Lane::new(key, !lanes.is_empty(), own));
+    fn add_lane(&self, lanes: &mut Vec<Arc<Lane>>) -> Arc<Lane> {
+        let own = OwnServers::new(Arc::clone(&self.with_own_lists));
+        let lane = Arc::new(Lane::new(!lanes.is_empty(), own));
         lanes.push(Arc::clone(&lane));
         lane
     }
@@ -191,7 +188,7 @@ impl ModernClients {
         let idlest = idle.min_by_key(|(_, lanes)| lanes.iter().map(|lane| lane.used()).max());
         let idlest = idlest.map(|(declared, _)| declared.clone())?;
         let lanes = all.remove(&idlest)?;
-        let keys = lanes.iter().map(|lane| (idlest.0.clone(), lane.key));
+        let keys = lanes.iter().map(|lane| (idlest.0.clone(), lane.key()));
         let mut displaced = self.displaced.lock();
         let room = MAX_DISPLACED_LANES.saturating_sub(displaced.len());
         displaced.extend(keys.take(room));
@@ -206,7 +203,7 @@ impl ModernClients {
             lanes.retain(|lane| {
                 let is_idle = lane.is_idle(idle);
                 if is_idle {
-                    expired.push((principal.clone(), lane.key));
+                    expired.push((principal.clone(), lane.key()));
                 }
                 !is_idle
             });
@@ -217,9 +214,9 @@ impl ModernClients {
 }
 
 impl Lane {
-    fn new(key: u64, is_further: bool, own_servers: Arc<OwnServers>) -> Self {
+    fn new(is_further: bool, own_servers: Arc<OwnServers>) -> Self {
         let state = LaneState { running: HashMap::new(), listeners: 0, used: Instant::now() };
-        Self { key, is_further, state: Mutex::new(state), own_servers }
+        Self { is_further, state: Mutex::new(state), own_servers }
     }
 
     fn used(&self) -> Instant {
@@ -284,7 +281,7 @@ impl ListeningLane {
     pub(crate) fn covers(&self, key: u64) -> bool {
         let all = self.clients.lanes.lock();
         let Some(lanes) = all.get(&self.declared) else { return false };
-        lanes.iter().any(|lane| lane.key == key)
+        lanes.iter().any(|lane| lane.key() == key)
     }
 }
 
@@ -298,7 +295,7 @@ impl Drop for ListeningLane {
 
 impl ClientSession for Lane {
     fn key(&self) -> u64 {
-        self.key
+        self.own_servers.key()
     }
 
     fn is_further(&self) -> bool {

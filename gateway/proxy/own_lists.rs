@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use lockgate_upstream::{ListKind, OwnLists, ServerId, Upstream};
 use parking_lot::Mutex;
 
 /// The servers where a client may have its own lists.
 pub struct OwnServers {
+    /// Identifies the client at servers.
     key: u64,
     is_any: AtomicBool,
     servers: Mutex<BTreeSet<ServerId>>,
@@ -27,12 +28,15 @@ pub(crate) struct OwnDelta {
 }
 
 impl OwnServers {
-    pub fn new(key: u64, clients: Arc<AtomicUsize>) -> Arc<Self> {
+    /// Creates the entry of a new client, with a unique key.
+    pub fn new(clients: Arc<AtomicUsize>) -> Arc<Self> {
+        static NEXT_KEY: AtomicU64 = AtomicU64::new(1);
+        let key = NEXT_KEY.fetch_add(1, Ordering::Relaxed);
         let servers = Mutex::default();
         Arc::new(Self { key, is_any: AtomicBool::new(false), servers, clients })
     }
 
-    pub(crate) fn key(&self) -> u64 {
+    pub fn key(&self) -> u64 {
         self.key
     }
 

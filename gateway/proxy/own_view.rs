@@ -1,5 +1,6 @@
-//! The view of a client with its own connection at a server, if that connection lists other items
-//! than the shared one: a legacy session's, or that of a modern client's lanes.
+//! The view of a caller. It differs from the shared view of the caller's class if an account of the
+//! caller, or a client's own connection at a server, lists other items than the shared connection.
+//! Such connections are those of legacy sessions and of modern clients' lanes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +12,14 @@ use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_upstream::ServerId;
 
-use crate::catalog::{Layers, OwnRules, View, ViewLayer};
+use crate::catalog::{Catalog, Layers, Merger, View, ViewLayer};
 use crate::context::{RequestContext, identity_of};
 use crate::directory::{About, make_viewing, select};
 use crate::flagged_tools::log_new_flagged_tools;
 use crate::gateway::Gateway;
+use crate::inspect::Inspector;
 use crate::own_lists::{OwnClient, OwnClients, OwnDelta};
-use crate::snapshot::Seeing;
+use crate::snapshot::{Seeing, Snapshot};
 
 impl Gateway {
     /// Returns the clients of a modern caller that declared these capabilities.
@@ -40,47 +42,76 @@ impl Gateway {
         }
     }
 
-    /// Returns the view of a caller, including the lists of its own connections and accounts.
-    pub fn view_with(&self, own: &[OwnClient], seeing: Seeing<'_>) -> Option<Arc<View>> {
+    /// Returns a caller's view at an endpoint, including the lists of its own connections and
+    /// accounts, or `None` if the endpoint does not exist for it.
+    pub fn view(&self, own: &[OwnClient], seeing: Seeing<'_>) -> Option<Arc<View>> {
         let Seeing { endpoint, snapshot, rights } = seeing;
-        let has_private = self.directory.has_private_lists();
-        if own.is_empty() && !has_private {
-            return self.directory.view(endpoint, snapshot, rights);
+        if !endpoint.is_open_to(&rights.principal) {
+            return None;
         }
+        let deltas = self.collect_deltas(own, &rights.principal);
+        let shared = &*self.directory.shared.state.load().catalog;
+        // Members of an organisation without servers share the views of the operator's.
+        let organisation = self.directory.organisation(rights.principal.organisation());
+        let state = organisation.as_ref().map(|organisation| organisation.state());
+        let state = state
+            .as_deref()
+            .filter(|state| endpoint.is_of_agent() || !state.catalog.servers.is_empty());
+        let selection = select(endpoint, state, snapshot, &rights.principal)?;
+        let number = state.map(|state| state.number);
+        let mut of = number.map_or(ViewLayer::Shared, ViewLayer::Own);
+        let mut mark = rights.class.mark();
+        if !deltas.is_empty() {
+            of = ViewLayer::OfClient(number);
+            // Callers of a class with the same differences share the view.
+            mark = compute_mark(mark, number, &deltas);
+        }
+        if let Some(known) = shared.views.get(of, endpoint, mark) {
+            return Some(known);
+        }
+        let layers = Layers { shared, own: state.map(|state| &*state.catalog) };
+        let viewing = make_viewing(selection, seeing);
+        // Unknown endpoints are not cached: clients could make up any number of them.
+        let view = if deltas.is_empty() {
+            layers.view(selection, viewing)?
+        } else {
+            let shared = self.apply(&deltas, shared, snapshot);
+            let own = layers.own.map(|own| self.apply(&deltas, own, snapshot));
+            Layers { shared: &shared, own: own.as_ref() }.view(selection, viewing)?
+        };
+        let kept = shared.views.keep(
+            of,
+            || match (&organisation, number) {
+                (Some(organisation), Some(number)) => organisation.state().number == number,
+                _ => true,
+            },
+            (endpoint, mark),
+            view,
+        );
+        Some(kept)
+    }
+
+    /// Returns how the lists of the caller's accounts and own connections differ from the shared
+    /// lists.
+    fn collect_deltas(&self, own: &[OwnClient], caller: &Principal) -> Vec<OwnDelta> {
         let mut deltas = Vec::new();
-        if has_private {
-            self.add_private_lists(&rights.principal, &mut deltas);
+        if self.directory.has_private_lists() {
+            self.add_private_lists(caller, &mut deltas);
         }
         for client in own {
             let OwnClient { servers, is_first } = client;
             servers.collect(*is_first, |id| self.directory.find_merged(id), &mut deltas);
         }
-        if deltas.is_empty() {
-            return self.directory.view(endpoint, snapshot, rights);
-        }
-        let shared = self.directory.catalog();
-        let organisation = self.directory.organisation(rights.principal.organisation());
-        let state = organisation.map(|organisation| organisation.state());
-        let selection = select(endpoint, state.as_deref(), snapshot, &rights.principal)?;
-        let number = state.as_ref().map(|state| state.number);
-        // Callers of a class with the same differences share the view.
-        let mark = compute_mark(rights.class.mark(), number, &deltas);
-        if let Some(known) = shared.views.get(ViewLayer::OfClient(number), endpoint, mark) {
-            return Some(known);
-        }
+        deltas
+    }
+
+    fn apply(&self, deltas: &[OwnDelta], catalog: &Catalog, snapshot: &Snapshot) -> Catalog {
         let pins = &snapshot.config.pins;
-        let rules = OwnRules { naming: snapshot.naming, pins, metrics: &self.metrics };
-        let changed = shared.with_own(&deltas, rules);
-        log_new_flagged_tools(&shared, &changed, pins);
-        let own = state.as_ref().map(|state| {
-            let changed = state.catalog.with_own(&deltas, rules);
-            log_new_flagged_tools(&state.catalog, &changed, pins);
-            changed
-        });
-        let viewing = make_viewing(endpoint, selection, snapshot, rights);
-        let view = Layers { shared: &changed, own: own.as_ref() }.view(selection, viewing)?;
-        let of = ViewLayer::OfClient(number);
-        Some(shared.views.keep(of, || true, (endpoint, mark), view))
+        let inspector = Inspector::new(pins);
+        let merger = Merger { naming: snapshot.naming, metrics: &self.metrics, inspector };
+        let changed = catalog.with_own(deltas, &merger);
+        log_new_flagged_tools(catalog, &changed, pins);
+        changed
     }
 
     fn add_private_lists(&self, caller: &Principal, deltas: &mut Vec<OwnDelta>) {
@@ -145,7 +176,7 @@ impl Gateway {
 
     /// Returns whether the view has the tool or prompt of a request.
     fn has_name(&self, own: &OwnClients, request: &Request, seeing: Seeing<'_>) -> bool {
-        let Some(view) = self.view_with(own, seeing) else { return true };
+        let Some(view) = self.view(own, seeing) else { return true };
         let Some(name) = request.param_str(Key::Name) else { return true };
         let seen = match request.method {
             Method::ToolsCall => view.tool(&name),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use lockgate_authn::Principal;
-use lockgate_policy::{Certificate, Class, Policy, Question, Subject, Target};
+use lockgate_policy::{Certificate, Class, Policy, Question, Subject, Target, Verdict};
 
 use crate::transport::Endpoint;
 
@@ -25,6 +25,12 @@ impl CallerRights {
         let path = endpoint.path();
         let class = policy.class(&subject(&principal), &path);
         Self { principal, class, path }
+    }
+
+    /// Returns the verdict of a policy on a target, regardless of arguments.
+    pub(crate) fn judge(&self, policy: &Policy, target: &Target<'_>) -> Verdict {
+        let subject = self.subject();
+        policy.verdict(&self.class, &self.question(&subject, target))
     }
 
     pub(crate) fn subject(&self) -> Subject<'_> {

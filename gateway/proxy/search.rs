@@ -19,9 +19,9 @@ use serde_json::{Map, Value, json};
 
 use crate::catalog::tool_index::{FOUND, MAX_DESCRIBED, MAX_FOUND, first_sentence};
 use crate::catalog::{CatalogEntry, Groups, Similar};
+use crate::config::{CALL, DESCRIBE, FIND, is_management};
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
-use crate::items::{CALL, DESCRIBE, FIND, is_management};
 use crate::rescue::{RequestError, write_result};
 use crate::transport::Text;
 

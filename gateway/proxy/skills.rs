@@ -8,7 +8,6 @@ use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::list::{self, Form, RESOURCE, Raw, SKILL, Shown};
 use lockgate_protocol::method::Method;
-use lockgate_protocol::name::Slug;
 use lockgate_protocol::scan::Scanner;
 use lockgate_protocol::{code, uri, write};
 use lockgate_upstream::Item;
@@ -16,7 +15,7 @@ use lockgate_upstream::Item;
 use crate::authorize::Permitted;
 use crate::catalog::template::Steps;
 use crate::context::RequestContext;
-use crate::inspect::{KnownInspections, Looking, has_hidden_text, name_in_lock};
+use crate::inspect::{Inspector, has_hidden_text};
 use crate::rescue::RequestError;
 use crate::tokens;
 
@@ -45,12 +44,9 @@ pub(crate) fn rewrite_skill(
         return Err(permitted.broken("sent the entry of another skill"));
     }
     let item = Item { key: key.into(), text, headers: None };
-    let builtin = server.stats().is_none();
-    let pins = &context.snapshot.config.pins;
-    let how = Looking { builtin, validates: false, is_skill: true, pins };
-    let Ok(slug) = Slug::new(server.slug()) else { return Err(permitted.broken("sent a skill")) };
-    let name = name_in_lock(server);
-    if KnownInspections::default().inspect((&slug, &name), &item, how).quarantined {
+    let is_builtin = server.stats().is_none();
+    let inspector = Inspector::new(&context.snapshot.config.pins);
+    if inspector.inspect(server, &item, is_builtin, true).quarantined {
         tracing::warn!(
             server = server.slug(),
             skill = &*item.key,

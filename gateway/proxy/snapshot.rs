@@ -117,14 +117,11 @@ fn keep_embeddings(
 }
 
 fn compile(policy: &lockgate_policy::Config) -> Result<Policy, RulesError> {
-    let mistakes = match Policy::compile(policy) {
-        Ok(policy) => return Ok(policy),
-        Err(mistakes) => mistakes,
-    };
-    let first = mistakes.into_iter().next();
-    let words = first.map(|mistake| format!("{} {}", mistake.path.join("."), mistake.what));
-    let words = words.unwrap_or_default();
-    Err(RulesError::Policy(words))
+    Policy::compile(policy).map_err(|mistakes| {
+        let first = mistakes.first();
+        let words = first.map(|mistake| format!("{} {}", mistake.path.join("."), mistake.what));
+        RulesError::Policy(words.unwrap_or_default())
+    })
 }
 
 // Identity assertions for servers that require them: for a caller, according to its request's

@@ -2,6 +2,7 @@
 //! bounded number of series is counted individually; further callers, then further tools, are
 //! counted together. A series is found under a read lock, and allocated if new; counting is atomic.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -25,28 +26,37 @@ pub const CALL: &str = "call";
 
 /// The names of a series. Empty names stand for all that are counted together.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Key<'a> {
+struct Key<T> {
     kind: &'static str,
     /// The caller's organisation.
-    organisation: &'a str,
+    organisation: T,
     /// The organisation of the server, unless it is the operator's.
-    owner: Option<&'a str>,
-    slug: &'a str,
+    owner: Option<T>,
+    slug: T,
     /// The server's own name of the tool, or the rule.
-    name: &'a str,
-    issuer: &'a str,
-    subject: &'a str,
+    name: T,
+    issuer: T,
+    subject: T,
+}
+
+impl<T: Deref<Target = str>> Key<T> {
+    /// Returns the key with other texts, each made from its text here.
+    fn map<'a, U>(&'a self, make: impl Fn(&'a str) -> U) -> Key<U> {
+        Key {
+            kind: self.kind,
+            organisation: make(&self.organisation),
+            owner: self.owner.as_deref().map(&make),
+            slug: make(&self.slug),
+            name: make(&self.name),
+            issuer: make(&self.issuer),
+            subject: make(&self.subject),
+        }
+    }
 }
 
 /// The counters of one series.
 pub(crate) struct Series {
-    kind: &'static str,
-    organisation: Box<str>,
-    owner: Option<Box<str>>,
-    slug: Box<str>,
-    name: Box<str>,
-    issuer: Box<str>,
-    subject: Box<str>,
+    key: Key<Box<str>>,
     calls: AtomicU64,
     failed: AtomicU64,
     durations: [AtomicU64; DURATION_BUCKETS],
@@ -75,31 +85,13 @@ pub struct UsageCount {
 }
 
 impl Series {
-    fn new(key: Key<'_>) -> Self {
+    fn new(key: Key<&str>) -> Self {
         Self {
-            kind: key.kind,
-            organisation: key.organisation.into(),
-            owner: key.owner.map(Into::into),
-            slug: key.slug.into(),
-            name: key.name.into(),
-            issuer: key.issuer.into(),
-            subject: key.subject.into(),
+            key: key.map(Into::into),
             calls: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             durations: [const { AtomicU64::new(0) }; DURATION_BUCKETS],
             is_used: AtomicBool::new(true),
-        }
-    }
-
-    fn key(&self) -> Key<'_> {
-        Key {
-            kind: self.kind,
-            organisation: &self.organisation,
-            owner: self.owner.as_deref(),
-            slug: &self.slug,
-            name: &self.name,
-            issuer: &self.issuer,
-            subject: &self.subject,
         }
     }
 
@@ -125,17 +117,17 @@ impl Series {
         for (count, counter) in durations.iter_mut().zip(&self.durations) {
             *count = counter.swap(0, Relaxed);
         }
-        let slug = clean(&self.slug);
+        let Key { kind, organisation, owner, slug, name, issuer, subject } = self.key.map(clean);
         Some(UsageCount {
-            kind: self.kind,
-            organisation: clean(&self.organisation),
-            server: match &self.owner {
-                Some(owner) => format!("{}/{slug}", clean(owner)),
+            kind,
+            organisation,
+            server: match owner {
+                Some(owner) => format!("{owner}/{slug}"),
                 None => slug,
             },
-            name: clean(&self.name),
-            issuer: clean(&self.issuer),
-            subject: clean(&self.subject),
+            name,
+            issuer,
+            subject,
             calls,
             failed: self.failed.swap(0, Relaxed),
             durations,
@@ -156,9 +148,9 @@ struct Table {
 }
 
 impl Table {
-    fn find(&self, hash: u64, key: Key<'_>) -> Option<Arc<Series>> {
+    fn find(&self, hash: u64, key: Key<&str>) -> Option<Arc<Series>> {
         let known = self.series.get(&hash)?;
-        (known.key() == key).then(|| Arc::clone(known))
+        (known.key.map(|text| text) == key).then(|| Arc::clone(known))
     }
 
     /// Returns whether further series of an organisation are counted together.
@@ -206,7 +198,7 @@ impl Usage {
         series.calls.fetch_add(1, Relaxed);
     }
 
-    fn find(&self, key: Key<'_>) -> Arc<Series> {
+    fn find(&self, key: Key<&str>) -> Arc<Series> {
         let hash = self.hasher.hash_one(key);
         {
             let table = self.table.read();
@@ -222,7 +214,7 @@ impl Usage {
         self.add(key)
     }
 
-    fn find_wider(&self, table: &Table, key: Key<'_>) -> Option<Arc<Series>> {
+    fn find_wider(&self, table: &Table, key: Key<&str>) -> Option<Arc<Series>> {
         let [tool, server] = widen(key);
         let known = table.find(self.hasher.hash_one(tool), tool);
         let is_full = table.series.len() >= 2 * MAX_SERIES;
@@ -233,7 +225,7 @@ impl Usage {
     }
 
     #[cold]
-    fn add(&self, key: Key<'_>) -> Arc<Series> {
+    fn add(&self, key: Key<&str>) -> Arc<Series> {
         let mut table = self.table.write();
         let [tool, server] = widen(key);
         let key = match table.series.len() {
@@ -268,7 +260,7 @@ impl Usage {
         });
         let mut of_organisation: AHashMap<Box<str>, usize> = AHashMap::new();
         for series in table.series.values() {
-            *of_organisation.entry(series.organisation.clone()).or_default() += 1;
+            *of_organisation.entry(series.key.organisation.clone()).or_default() += 1;
         }
         table.of_organisation = of_organisation;
     }
@@ -276,7 +268,7 @@ impl Usage {
 
 /// Returns the keys under which further series are counted: without the caller, and without the
 /// tool or rule.
-fn widen(key: Key<'_>) -> [Key<'_>; 2] {
+fn widen(key: Key<&str>) -> [Key<&str>; 2] {
     let tool = Key { issuer: "", subject: "", ..key };
     [tool, Key { name: "", ..tool }]
 }

@@ -15,10 +15,11 @@ use lockgate_upstream::{ListKind, Upstream};
 use crate::activity::NamedTool;
 use crate::catalog::merge::{is_free, names_of};
 use crate::catalog::{Audience, View, index, organisation_of};
+use crate::config::{ItemMistake, Items};
 use crate::directory::About;
 use crate::gateway::Gateway;
-use crate::items::{ItemMistake, Items};
 use crate::rights::CallerRights;
+use crate::snapshot::Seeing;
 use crate::transport::Endpoint;
 
 /// Steps of recent calls that decide whether calls fail: those of 5 minutes, and the current step.
@@ -185,10 +186,7 @@ impl Gateway {
         }
         let snapshot = self.snapshot();
         let rights = CallerRights::new(&snapshot.policy, caller.clone(), &Endpoint::All);
-        let subject = rights.subject();
-        let target = tool.target();
-        let question = rights.question(&subject, &target);
-        snapshot.policy.verdict(&rights.class, &question).is_visible()
+        rights.judge(&snapshot.policy, &tool.target()).is_visible()
     }
 
     /// Returns the items of a list that a caller may use without interaction, after waiting for the
@@ -221,9 +219,9 @@ impl Gateway {
 
     fn view_for(&self, caller: &Principal) -> Option<Arc<View>> {
         let snapshot = self.snapshot();
-        let endpoint = Endpoint::All;
-        let rights = CallerRights::new(&snapshot.policy, caller.clone(), &endpoint);
-        self.view(&endpoint, &snapshot, &rights)
+        let endpoint = &Endpoint::All;
+        let rights = &CallerRights::new(&snapshot.policy, caller.clone(), endpoint);
+        self.view(&[], Seeing { endpoint, snapshot: &snapshot, rights })
     }
 }
 

@@ -49,7 +49,7 @@ type Spelling = (u32, Box<str>);
 /// An immutable index of tools.
 #[derive(Debug, Default)]
 pub struct Index {
-    documents: usize,
+    pub(crate) documents: usize,
     /// Ranges of `postings`, by word or pair.
     terms: AHashMap<Box<str>, (u32, u32)>,
     /// Documents and the weight of a term in each.
@@ -103,15 +103,6 @@ impl Builder {
 }
 
 impl Index {
-    /// Builds an index of documents, which are numbered in their order.
-    pub fn build<'a>(documents: impl IntoIterator<Item = Document<'a>>) -> Self {
-        let mut builder = Builder::default();
-        for document in documents {
-            builder.add(&document);
-        }
-        builder.finish()
-    }
-
     fn weigh(counted: Counted, lengths: &[[f32; FIELDS.len()]]) -> Self {
         let mut index = Self { documents: lengths.len(), ..Self::default() };
         let average = average(lengths);
@@ -130,20 +121,6 @@ impl Index {
             index.terms.insert(term, (start, as_number(index.postings.len())));
         }
         index
-    }
-
-    /// Returns the number of documents.
-    pub fn len(&self) -> usize {
-        self.documents
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.documents == 0
-    }
-
-    /// Returns an estimate of the memory in bytes.
-    pub fn weight(&self) -> usize {
-        self.postings.len() * size_of::<(u32, f32)>() + self.terms.len() * 96
     }
 
     pub(crate) fn postings(&self, term: &str) -> &[(u32, f32)] {

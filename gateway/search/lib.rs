@@ -5,13 +5,11 @@
 mod find;
 mod index;
 mod query;
-mod vectors;
 mod words;
 
-pub use find::{Hit, Part, find};
+pub use find::{Hit, Part, Vector, find, find_similar, normalize};
 pub use index::{Builder, Document, Index};
 pub use query::{MAX_QUERY_BYTES, MAX_QUERY_TERMS, Query, QueryError, Synonyms};
-pub use vectors::{Vector, find_similar, normalize};
 
 #[cfg(test)]
-mod corpora;
+mod tests;

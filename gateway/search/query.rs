@@ -39,8 +39,8 @@ pub enum QueryError {
 }
 
 /// Words of equal meaning, by stem.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Synonyms(BTreeMap<Box<str>, Vec<(Box<str>, u32)>>);
+#[derive(Clone, Debug)]
+pub struct Synonyms(BTreeMap<Box<str>, Vec<(Box<str>, f32)>>);
 
 impl Default for Synonyms {
     fn default() -> Self {
@@ -77,7 +77,7 @@ impl Synonyms {
         words.split(word, &mut |stem| {
             let known = self.0.entry(stem.into()).or_default();
             for stem in &stems {
-                known.push((stem.clone(), weight.to_bits()));
+                known.push((stem.clone(), weight));
             }
         });
     }
@@ -118,7 +118,7 @@ impl Query {
         });
         for at in 0..terms.all.len() {
             for (synonym, weight) in synonyms.0.get(&terms.all[at].stem).into_iter().flatten() {
-                terms.add(synonym, f32::from_bits(*weight), false);
+                terms.add(synonym, *weight, false);
             }
         }
         if terms.all.is_empty() { Err(QueryError::Empty) } else { Ok(Self { terms: terms.all }) }

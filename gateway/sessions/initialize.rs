@@ -17,7 +17,7 @@ use lockgate_proxy::dispatch::join_instructions;
 use lockgate_proxy::rescue::RequestError;
 use lockgate_proxy::rights::CallerRights;
 use lockgate_proxy::server_operation::ServerOperation;
-use lockgate_proxy::snapshot::Snapshot;
+use lockgate_proxy::snapshot::{Seeing, Snapshot};
 use lockgate_proxy::transport::{Exchange, Reply, session_header};
 use lockgate_text::json;
 use lockgate_upstream::ClientSession;
@@ -46,7 +46,8 @@ pub(crate) fn initialize(
     }
     let principal = exchange.principal.clone();
     let rights = CallerRights::new(&snapshot.policy, principal.clone(), &exchange.endpoint);
-    let Some(view) = gateway.view(&exchange.endpoint, snapshot, &rights) else {
+    let seeing = Seeing { endpoint: &exchange.endpoint, snapshot, rights: &rights };
+    let Some(view) = gateway.view(&[], seeing) else {
         return refuse(gateway, exchange, id, &RequestError::no_endpoint(), operation);
     };
     if let Err(problem) = admit(snapshot, &rights, Method::Initialize) {
@@ -68,8 +69,7 @@ pub(crate) fn initialize(
     let portable =
         secret.and_then(|_| portable::seal(&snapshot.sealer, &principal, endpoint, &opening));
     let owner = (principal, endpoint.clone());
-    let key = gateway.next_client_key();
-    let session = match edge.sessions.open(key, owner, opening, portable, limits, &view) {
+    let session = match edge.sessions.open(owner, opening, portable, limits, &view) {
         Ok(session) => session,
         Err(too_many) => {
             let problem = RequestError::too_many_sessions(too_many);

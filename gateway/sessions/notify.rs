@@ -104,8 +104,9 @@ impl Edge {
                 session.endpoint.is_of_agent() || self.gateway.directory.has_private_lists();
             let alone = is_own.then(|| rights.principal.clone());
             let key = (organisation, session.endpoint.clone(), alone, rights.class.mark());
+            let seeing = Seeing { endpoint: &session.endpoint, snapshot, rights: &rights };
             let seen: &SeenView = views.entry(key).or_insert_with(|| {
-                let view = self.gateway.view(&session.endpoint, snapshot, &rights);
+                let view = self.gateway.view(&[], seeing);
                 let lists = View::announced_lists(view.as_deref(), announced, |to| to.is_none());
                 let hidden = self.find_hidden_servers(source, view.as_deref());
                 SeenView { view, lists, hidden }
@@ -114,8 +115,7 @@ impl Edge {
             let view = if own_clients.is_empty() {
                 seen.view.clone()
             } else {
-                let seeing = Seeing { endpoint: &session.endpoint, snapshot, rights: &rights };
-                self.gateway.view_with(&own_clients, seeing)
+                self.gateway.view(&own_clients, seeing)
             };
             let mut lists: Vec<ListKind> = seen.lists.clone();
             let own = Some(session.key());

@@ -236,7 +236,8 @@ async fn await_lists(
     let caller = &rights.principal;
     gateway.settle_for(caller, || About::request(&session.endpoint, request), deadline).await;
     if session.interactive && !session.interactive_awaited.load(Ordering::Relaxed) {
-        if let Some(view) = gateway.view(&session.endpoint, snapshot, rights) {
+        let seeing = Seeing { endpoint: &session.endpoint, snapshot, rights };
+        if let Some(view) = gateway.view(&[], seeing) {
             let directory = &gateway.directory;
             let organisation = caller.organisation();
             let wait =

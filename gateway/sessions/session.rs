@@ -14,7 +14,7 @@ pub(crate) use subscribed::{AtServer, NewSubscription, SessionTask, Subscribed};
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ use lockgate_proxy::own_lists::OwnServers;
 use lockgate_proxy::quota::{Exhausted, QuotaPermit, Quotas};
 use lockgate_proxy::transport::Endpoint;
 use lockgate_text::hex;
-use lockgate_upstream::{LogLevel, QuestionError};
+use lockgate_upstream::{ClientSession, LogLevel, QuestionError};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -46,7 +46,6 @@ const MAX_LOGS: usize = 64;
 
 pub(crate) struct Session {
     pub(crate) id: Box<str>,
-    key: u64,
     /// The owner, with the grants of the latest request's credential.
     principal: RwLock<Principal>,
     pub(crate) endpoint: Endpoint,
@@ -108,8 +107,6 @@ pub(crate) struct Sessions {
     table: dashmap::DashMap<Box<str>, Arc<Session>>,
     members: Members<Session>,
     epoch: Instant,
-    /// Number of sessions with their own lists.
-    with_own_lists: Arc<AtomicUsize>,
     shares: Arc<Quotas>,
     budget: Arc<Budget>,
     ended: Ended,
@@ -122,7 +119,6 @@ impl Sessions {
             table: dashmap::DashMap::new(),
             members: Members::default(),
             epoch: Instant::now(),
-            with_own_lists: Arc::default(),
             shares: Arc::default(),
             budget,
             ended: Ended::default(),
@@ -137,14 +133,12 @@ impl Sessions {
         self.table.len()
     }
 
-    /// Opens a session, or resumes a session under its id. `key` identifies the client at servers,
-    /// and `view` is its initial view.
+    /// Opens a session with this initial view, or resumes a session under its id.
     ///
     /// # Errors
     /// A limit on sessions is reached, or no random bytes are available.
     pub(crate) fn open(
         &self,
-        key: u64,
         (principal, endpoint): (Principal, Endpoint),
         opening: Opening,
         id: Option<Box<str>>,
@@ -164,8 +158,7 @@ impl Sessions {
         let capabilities = capabilities::carried(&capabilities);
         let interactive = capabilities::is_interactive(&capabilities);
         let session = Arc::new_cyclic(|this| Session {
-            key,
-            own_servers: OwnServers::new(key, Arc::clone(&self.with_own_lists)),
+            own_servers: OwnServers::new(Arc::default()),
             principal: RwLock::new(principal),
             endpoint,
             revision,
@@ -197,11 +190,11 @@ impl Sessions {
 
     fn keep(&self, id: Box<str>, session: &Arc<Session>) -> Arc<Session> {
         // Before the table, because a concurrent request may find and remove the session there.
-        self.members.add(session.principal().organisation(), session.key, session);
+        self.members.add(session.principal().organisation(), session.key(), session);
         // Two requests may resume a session concurrently.
         let kept = Arc::clone(self.table.entry(id).or_insert_with(|| Arc::clone(session)).value());
-        if kept.key != session.key {
-            self.members.remove(session.principal().organisation(), session.key);
+        if kept.key() != session.key() {
+            self.members.remove(session.principal().organisation(), session.key());
         }
         kept
     }
@@ -242,7 +235,7 @@ impl Sessions {
     /// Removes a session. Returns whether it was in the table.
     pub(crate) fn remove(&self, session: &Session) -> bool {
         let removed = self.table.remove(&session.id);
-        self.members.remove(session.principal().organisation(), session.key);
+        self.members.remove(session.principal().organisation(), session.key());
         session.over.cancel();
         removed.is_some()
     }

@@ -11,7 +11,7 @@ use lockgate_proxy::peers::{self, Sender};
 use lockgate_proxy::rescue::RequestError;
 use lockgate_proxy::rights::CallerRights;
 use lockgate_proxy::send_on::end_elsewhere;
-use lockgate_proxy::snapshot::Snapshot;
+use lockgate_proxy::snapshot::{Seeing, Snapshot};
 use lockgate_proxy::transport::{
     Events, Exchange, ExchangeKind, Outgoing, Reply, SESSION, Text, VERSION, header, session_header,
 };
@@ -75,7 +75,8 @@ fn refuse_without_session(
     let gateway = &edge.gateway;
     let rights =
         CallerRights::new(&snapshot.policy, exchange.principal.clone(), &exchange.endpoint);
-    if gateway.view(&exchange.endpoint, snapshot, &rights).is_none() {
+    let seeing = Seeing { endpoint: &exchange.endpoint, snapshot, rights: &rights };
+    if gateway.view(&[], seeing).is_none() {
         return gateway.refuse(&RequestError::no_endpoint(), exchange, None);
     }
     edge.refuse_unknown_session(exchange, None, None);

@@ -21,8 +21,7 @@ use super::view::{Degraded, View};
 use super::{Catalog, Declared};
 use crate::catalog::merge::{self, INCOMPLETE_KEEP_MS, KEEP_MS};
 use crate::catalog::tool_index::ViewSearch;
-use crate::config::{Group, ToolSearch, ToolsMode};
-use crate::items::{Compose, is_management};
+use crate::config::{Compose, Group, ToolSearch, ToolsMode, is_management};
 use crate::rights::CallerRights;
 
 /// The catalogs that a caller may see.
@@ -334,10 +333,7 @@ fn judge_entry(
         ListKind::Prompts => TargetKind::Prompt,
         ListKind::Resources | ListKind::Templates | ListKind::Skills => TargetKind::Resource,
     };
-    let Viewing { policy, rights, .. } = viewing;
-    let subject = rights.subject();
-    let target = entry.target(kind);
-    let verdict = policy.verdict(&rights.class, &rights.question(&subject, &target));
+    let verdict = viewing.rights.judge(viewing.policy, &entry.target(kind));
     if let Some(failure) = verdict.failure() {
         tracing::warn!(
             tool = &*entry.exposed,

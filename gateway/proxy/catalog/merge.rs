@@ -6,16 +6,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lockgate_policy::Annotations;
-use lockgate_policy::pin::Pins;
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::{list, uri, write};
-use lockgate_telemetry::{Metrics, ToolMetrics};
+use lockgate_telemetry::Metrics;
 use lockgate_upstream::{Catalog, Item, ListKind, Status, Upstream, UpstreamState};
 
 use crate::catalog::entry::{Audience, CatalogEntry, ViewEntry, category, organisation_of};
-use crate::inspect::{self, ArgumentCheck, KnownInspections, Looking};
-use crate::items::Compose;
+use crate::config::Compose;
+use crate::inspect::{self, ArgumentCheck, Inspector};
 
 pub(super) struct ServerLists<'a> {
     pub(super) slug: &'a Slug,
@@ -28,13 +27,15 @@ struct Offered<'a> {
     server: &'a Arc<dyn Upstream>,
     item: &'a Item,
     audience: Audience,
+    /// Whether the server lists it for a single client.
+    is_own: bool,
 }
 
-pub(super) struct Merger<'a> {
-    pub(super) naming: Naming,
-    pub(super) pins: &'a Pins,
-    pub(super) metrics: &'a Metrics,
-    pub(super) known: KnownInspections<'a>,
+/// Makes the entries of catalogs.
+pub(crate) struct Merger<'a> {
+    pub(crate) naming: Naming,
+    pub(crate) metrics: &'a Metrics,
+    pub(crate) inspector: Inspector<'a>,
 }
 
 impl Merger<'_> {
@@ -46,24 +47,20 @@ impl Merger<'_> {
         let mut offered = Vec::new();
         for ServerLists { slug, server, lists } in servers {
             for item in lists.items(kind) {
-                offered.push(Offered { slug, server, item, audience: Audience::Everybody });
+                let audience = Audience::Everybody;
+                offered.push(Offered { slug, server, item, audience, is_own: false });
             }
             let audience = match lists.asking_era {
                 Some(Era::Legacy) => Audience::LegacyCanBeAsked,
                 Some(Era::Modern) | None => Audience::CanBeAsked,
             };
             for item in lists.asking_items(kind) {
-                offered.push(Offered { slug, server, item, audience });
+                offered.push(Offered { slug, server, item, audience, is_own: false });
             }
         }
         let exposed = self.expose(kind, &offered);
-        let entries = offered.iter().zip(exposed).map(|(offered, exposed)| {
-            let organisation = organisation_of(&**offered.server);
-            self.make_entry(kind, offered, exposed.into(), || {
-                self.metrics.tool(organisation, offered.slug, &offered.item.key)
-            })
-        });
-        entries.collect()
+        let entries = offered.iter().zip(exposed);
+        entries.map(|(offered, exposed)| self.make_entry(kind, offered, exposed.into())).collect()
     }
 
     fn expose(&self, kind: ListKind, offered: &[Offered<'_>]) -> Vec<String> {
@@ -78,8 +75,7 @@ impl Merger<'_> {
         }
     }
 
-    /// Returns an item that a server lists for a single client. Such tools share a metric, to bound
-    /// the number of metrics.
+    /// Returns an item that a server lists for a single client.
     pub(super) fn make_own_entry(
         &self,
         kind: ListKind,
@@ -87,10 +83,8 @@ impl Merger<'_> {
         item: &Item,
         exposed: Arc<str>,
     ) -> Arc<CatalogEntry> {
-        let offered = Offered { slug, server, item, audience: Audience::Everybody };
-        self.make_entry(kind, &offered, exposed, || {
-            self.metrics.other_tools(organisation_of(&**server), slug)
-        })
+        let audience = Audience::Everybody;
+        self.make_entry(kind, &Offered { slug, server, item, audience, is_own: true }, exposed)
     }
 
     fn make_entry(
@@ -98,9 +92,8 @@ impl Merger<'_> {
         kind: ListKind,
         offered: &Offered<'_>,
         exposed: Arc<str>,
-        metrics: impl FnOnce() -> Arc<ToolMetrics>,
     ) -> Arc<CatalogEntry> {
-        let Offered { slug, server, item, audience } = *offered;
+        let Offered { slug, server, item, audience, is_own } = *offered;
         let category = category(&**server);
         let is_skill = kind == ListKind::Skills;
         let mut entry = CatalogEntry {
@@ -109,7 +102,7 @@ impl Merger<'_> {
             exposed,
             listed: None,
             // Hosts compare a skill with its files, so it is shown unchanged or not at all.
-            item: if is_skill { item.clone() } else { inspect::shown(item, self.pins) },
+            item: if is_skill { item.clone() } else { inspect::shown(item, self.inspector.pins) },
             audience,
             metrics: None,
             inspected: None,
@@ -118,18 +111,21 @@ impl Merger<'_> {
             annotations: Annotations::default(),
         };
         if is_skill || kind == ListKind::Tools {
-            let builtin = entry.category.is_some();
-            let name = inspect::name_in_lock(&**server);
-            let validates = !is_skill && server.validates_arguments();
-            let how = Looking { builtin, validates, is_skill, pins: self.pins };
-            let inspected = self.known.inspect((slug, &name), item, how);
+            let is_builtin = entry.category.is_some();
+            let inspected = self.inspector.inspect(&**server, item, is_builtin, is_skill);
             if let ArgumentCheck::Schema(schema) = &inspected.arguments {
                 entry.arguments = Some(Arc::clone(schema));
             }
             entry.inspected = Some(inspected);
         }
         if kind == ListKind::Tools {
-            entry.metrics = Some(metrics());
+            let organisation = organisation_of(&**server);
+            // Tools of single clients share a metric, to bound the number of metrics.
+            entry.metrics = Some(if is_own {
+                self.metrics.other_tools(organisation, slug)
+            } else {
+                self.metrics.tool(organisation, slug, &item.key)
+            });
             entry.annotations = Annotations::of_tool(&item.text);
         }
         Arc::new(entry)

@@ -363,9 +363,7 @@ impl View {
         }
         let category = category(&**server);
         let target = unlisted_target(kind, &**server, (&exposed, &own), category.as_deref());
-        let subject = self.rights.subject();
-        let verdict =
-            self.policy.verdict(&self.rights.class, &self.rights.question(&subject, &target));
+        let verdict = self.rights.judge(&self.policy, &target);
         if !verdict.is_visible() {
             return None;
         }

@@ -12,7 +12,7 @@ use lockgate_text::json;
 use serde_json::Value;
 
 use crate::catalog::entry::{CatalogEntry, RenderedList};
-use crate::items::{CALL, DESCRIBE, FIND};
+use crate::config::{CALL, DESCRIBE, FIND};
 
 /// Bytes of a text for a vector.
 pub(crate) const MAX_TEXT: usize = 1024;

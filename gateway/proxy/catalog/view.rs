@@ -2,7 +2,7 @@
 //! views. Names are looked up, never parsed.
 
 use std::collections::{BTreeMap, HashMap};
-use std::mem::discriminant;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use crate::catalog::entry::{Audience, CatalogEntry, ListMarks, Rendered, ViewEntry, index};
 use crate::catalog::groups::Groups;
 use crate::catalog::tool_index::ViewSearch;
-use crate::items::Compose;
+use crate::config::Compose;
 use crate::rights::CallerRights;
 use crate::transport::Endpoint;
 
@@ -242,7 +242,7 @@ impl Default for Views {
 }
 
 /// What a view is built from, beside the operator's catalog.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy)]
 pub(crate) enum ViewLayer {
     Shared,
     /// An organisation's servers, by the number of the organisation's state.
@@ -254,8 +254,16 @@ pub(crate) enum ViewLayer {
 #[derive(Default)]
 struct KeptViews {
     shared: Layer,
-    /// Those of several owners. Each of the two kinds of layers has a shared limit.
-    owned: HashMap<ViewLayer, Layer>,
+    /// By the number of the organisation's state.
+    own: OwnedLayers<u64>,
+    of_clients: OwnedLayers<Option<u64>>,
+}
+
+/// Layers of several owners, with a limit for all.
+#[derive(Default)]
+struct OwnedLayers<O> {
+    by_owner: HashMap<O, Layer>,
+    weight: usize,
 }
 
 /// Views built from the same catalogs.
@@ -283,7 +291,8 @@ impl Views {
         let kept = self.kept.read();
         let layer = match of {
             ViewLayer::Shared => &kept.shared,
-            of => kept.owned.get(&of)?,
+            ViewLayer::Own(own) => kept.own.by_owner.get(&own)?,
+            ViewLayer::OfClient(own) => kept.of_clients.by_owner.get(&own)?,
         };
         let found = layer.by_endpoint.get(endpoint)?.get(&mark)?;
         found.used.store(self.count_use(), Ordering::Relaxed);
@@ -307,15 +316,16 @@ impl Views {
         let used = self.count_use();
         match of {
             ViewLayer::Shared => kept.shared.keep_within(self.max_weight, at, view, used),
-            of => kept.keep_owned(self.max_weight, of, at, view, used),
+            ViewLayer::Own(own) => kept.own.keep(self.max_weight, own, at, view, used),
+            ViewLayer::OfClient(own) => kept.of_clients.keep(self.max_weight, own, at, view, used),
         }
     }
 
     /// Drops the views that include an organisation's previous state.
     pub(crate) fn forget(&self, own: u64) {
         let mut kept = self.kept.write();
-        kept.owned.remove(&ViewLayer::Own(own));
-        kept.owned.remove(&ViewLayer::OfClient(Some(own)));
+        kept.own.remove(own);
+        kept.of_clients.remove(Some(own));
     }
 
     /// Drops all views, because policy or naming has changed.
@@ -328,39 +338,40 @@ impl Views {
     }
 }
 
-impl KeptViews {
+impl<O: Copy + Ord + Hash> OwnedLayers<O> {
     /// Keeps a view of an owner. To make room, evicts views of the heaviest owner, so that all get
     /// a share of the memory, unless the newcomer is the heaviest and has no view to evict.
-    fn keep_owned(
+    fn keep(
         &mut self,
         max: usize,
-        of: ViewLayer,
+        owner: O,
         at: (&Endpoint, [u8; 16]),
         view: View,
         used: u64,
     ) -> Arc<View> {
         let weight = view.weight();
-        loop {
-            let mut all = weight;
+        while self.weight + weight > max {
             let mut heaviest = (weight, None);
-            for (other, layer) in &self.owned {
-                if discriminant(other) != discriminant(&of) {
-                    continue;
-                }
-                all += layer.weight;
-                let added = if *other == of { weight } else { 0 };
+            for (other, layer) in &self.by_owner {
+                let added = if *other == owner { weight } else { 0 };
                 heaviest = heaviest.max((layer.weight + added, Some(*other)));
             }
-            if all <= max {
-                return self.owned.entry(of).or_default().insert(at, view, weight, used);
-            }
             let (_, Some(heaviest)) = heaviest else { return Arc::new(view) };
-            let Some(layer) = self.owned.get_mut(&heaviest) else { return Arc::new(view) };
-            layer.drop_least_used();
+            let Some(layer) = self.by_owner.get_mut(&heaviest) else { return Arc::new(view) };
+            self.weight -= layer.drop_least_used();
             if layer.by_endpoint.is_empty() {
-                self.owned.remove(&heaviest);
+                self.by_owner.remove(&heaviest);
             }
         }
+        let layer = self.by_owner.entry(owner).or_default();
+        self.weight -= layer.weight;
+        let kept = layer.insert(at, view, weight, used);
+        self.weight += layer.weight;
+        kept
+    }
+
+    fn remove(&mut self, owner: O) {
+        self.weight -= self.by_owner.remove(&owner).map_or(0, |layer| layer.weight);
     }
 }
 

@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 
 use crate::catalog::layers::AgentServers;
 use crate::catalog::{Catalog, Servers};
-use crate::items::is_management;
+use crate::config::is_management;
 use crate::transport::Endpoint;
 
 /// The operator's configuration, or an organisation.
@@ -29,7 +29,7 @@ pub(crate) struct ServerSource {
     /// The organisation's name; empty for the operator's.
     pub(crate) name: Arc<str>,
     pub(super) set: ServerSet,
-    pub(super) state: ArcSwap<DirectoryState>,
+    pub(crate) state: ArcSwap<DirectoryState>,
     changing: Mutex<()>,
     pub(crate) single_principal: SinglePrincipal,
 }
@@ -334,26 +334,22 @@ impl<'a> About<'a> {
         assigned: Option<&BTreeSet<ServerId>>,
     ) -> bool {
         let slug = server.slug();
-        let is_there = match self.endpoint {
-            Endpoint::All => true,
-            // Its names may be those of any server.
-            Endpoint::Composed(_) => return !self.is_of_known(),
-            // Names at a server's own endpoint carry no slug.
-            Endpoint::Server(only) => return only == slug && !self.is_of_known(),
+        // Names at a server's own endpoint carry no slug, and those at a composed endpoint may be
+        // those of any server.
+        let (is_there, has_slugs) = match self.endpoint {
+            Endpoint::All => (true, true),
+            Endpoint::Composed(_) => (true, false),
+            Endpoint::Server(only) => (only == slug, false),
             Endpoint::Agent(_) => {
-                matches!(assigned, Some(assigned) if assigned.contains(&ServerId::of(server)))
+                (assigned.is_some_and(|assigned| assigned.contains(&ServerId::of(server))), true)
             }
         };
         is_there
             && match &self.target {
                 Target::Any => true,
-                Target::Named(name) => begins_with_slug(name, slug),
+                Target::Named(name) => !has_slugs || begins_with_slug(name, slug),
                 Target::None => false,
             }
-    }
-
-    fn is_of_known(&self) -> bool {
-        matches!(self.target, Target::None)
     }
 }
 

@@ -104,7 +104,7 @@ fn begin(
     let way_back = Arc::downgrade(&way_back);
     let lease = gateway
         .modern_clients
-        .lease(declared, at, way_back, limits.sessions, || gateway.next_client_key())
+        .lease(declared, at, way_back, limits.sessions)
         .map_err(RequestError::no_lane)?;
     let server = Arc::clone(server);
     let target = permitted.target().to_owned();

@@ -1,37 +1,88 @@
-//! Tasks (tasks extension) and resources that a listen follows. When a server announces a change of
-//! a task, the task is read on behalf of the caller. Each resource is authorized like a separate
-//! subscription, and unsubscribed when the listen drops it.
+//! The client of a listen, and the tasks (tasks extension) and resources that it follows. When a
+//! server announces a change of a task, the task is read on behalf of the client. Each resource is
+//! authorized like a separate subscription, and unsubscribed when the listen drops it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use lockgate_admission::spawn;
 use lockgate_authn::Principal;
 use lockgate_protocol::jsonrpc::Response;
 use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::Revision;
 use lockgate_telemetry::Outcome;
 use lockgate_upstream::{BoxFuture, Caller, ServerId, Subscription, Topic, Upstream};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
 use crate::authorize::{Task, authorize, find_task, require_tasks};
-use crate::caller_view::Forward;
+use crate::caller_view::{Forward, read_task};
+use crate::catalog::View;
 use crate::catalog::template::Steps;
 use crate::context::{RequestContext, about, identity_of};
 use crate::dispatch::{audit_allow, audit_denial};
 use crate::gateway::{Gateway, MAX_SUBSCRIBING};
+use crate::own_lists::OwnClients;
 use crate::rescue::RequestError;
+use crate::rights::CallerRights;
+use crate::snapshot::{Seeing, Snapshot};
+use crate::transport::Endpoint;
+
+/// The client that listens.
+pub(super) struct Listening {
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) endpoint: Endpoint,
+    pub(super) principal: Principal,
+    pub(super) caller: Caller,
+    pub(super) revision: Revision,
+    pub(super) forward: Forward,
+}
+
+impl Listening {
+    /// Returns the caller's current rights, or `None` if the caller's key is no longer valid.
+    fn current_rights(&self, snapshot: &Snapshot) -> Option<CallerRights> {
+        let principal = snapshot.authenticator.current(&self.principal)?;
+        Some(CallerRights::new(&snapshot.policy, principal, &self.endpoint))
+    }
+
+    fn view_of(&self, snapshot: &Snapshot, rights: &CallerRights) -> Option<Arc<View>> {
+        let own = if self.caller.interactive {
+            self.gateway.find_own_clients(&self.principal, &self.caller.capabilities)
+        } else {
+            OwnClients::new()
+        };
+        self.gateway.view(&own, Seeing { endpoint: &self.endpoint, snapshot, rights })
+    }
+
+    /// Returns the caller's current view, or `None` if the caller's key is no longer valid.
+    pub(super) fn current_view(&self) -> Option<Arc<View>> {
+        let snapshot = self.gateway.snapshot();
+        self.view_of(&snapshot, &self.current_rights(&snapshot)?)
+    }
+
+    /// Reads one of the caller's tasks under the current rules.
+    fn read_task(&self, token: &str) -> Option<TaskRead> {
+        let snapshot = self.gateway.snapshot();
+        let rights = self.current_rights(&snapshot)?;
+        let view = self.view_of(&snapshot, &rights)?;
+        let client = (self.revision, self.caller.clone(), None);
+        let seen = (snapshot, view, rights);
+        let context = RequestContext::of_task(token, seen, &self.endpoint, client)?;
+        let gateway = Arc::clone(&self.gateway);
+        let forward = self.forward;
+        Some(Box::pin(async move { read_task(&gateway, context, forward).await }))
+    }
+}
 
 /// The read of a task; `None` if it fails.
-pub(super) type TaskRead = BoxFuture<'static, Option<Response>>;
+type TaskRead = BoxFuture<'static, Option<Response>>;
 
-#[derive(Default)]
 pub(super) struct Tasks {
+    client: Arc<Listening>,
     all: Vec<Followed>,
-    /// The caller, if any task is followed.
-    caller: Option<(Principal, Caller)>,
     reading: FuturesUnordered<BoxFuture<'static, (usize, Option<Response>)>>,
 }
 
@@ -52,9 +103,12 @@ impl Tasks {
     /// that do not exist.
     pub(super) fn wanted(
         context: &RequestContext,
+        client: &Arc<Listening>,
         filter: &Map<String, Value>,
     ) -> Result<Self, RequestError> {
-        let Some(ids) = filter.get("taskIds") else { return Ok(Self::default()) };
+        let client = Arc::clone(client);
+        let mut tasks = Self { client, all: Vec::new(), reading: FuturesUnordered::new() };
+        let Some(ids) = filter.get("taskIds") else { return Ok(tasks) };
         require_tasks(context)?;
         let ids = ids.as_array().map_or(&[][..], Vec::as_slice);
         if ids.len() > context.snapshot.config.limits.subscriptions {
@@ -62,68 +116,57 @@ impl Tasks {
                 "too many tasks in one listen (limits.subscriptions)",
             ));
         }
-        let mut tasks = Self::default();
         for id in ids {
             if let Some(token) = id.as_str() {
                 tasks.all.extend(Followed::find(context, token));
             }
         }
-        tasks.caller = Some((context.principal.clone(), context.caller.clone()));
         Ok(tasks)
     }
 
     /// Subscribes to the tasks at their servers and returns the ids of the granted ones.
     pub(super) async fn grant(&mut self) -> Vec<String> {
-        let Some((principal, caller)) = &self.caller else { return Vec::new() };
-        let asking = self.all.iter_mut().map(|task| task.ask(principal, caller));
-        futures_util::future::join_all(asking).await;
+        let Listening { principal, caller, .. } = &*self.client;
+        join_all(self.all.iter_mut().map(|task| task.ask(principal, caller))).await;
         self.all.retain(|task| task.held.is_some());
         self.all.iter().map(|task| task.token.clone()).collect()
     }
 
-    pub(super) fn read_changed(
-        &mut self,
-        server: &ServerId,
-        own: &str,
-        read: impl Fn(&str) -> Option<TaskRead>,
-    ) {
+    pub(super) fn read_changed(&mut self, server: &ServerId, own: &str) {
         let at = self.all.iter().position(|task| server.names(&*task.server) && task.own == own);
         if let Some(at) = at {
-            self.read(at, &read);
+            self.read(at);
         }
     }
 
     /// Reads every task, because changes were lost.
-    pub(super) fn read_all(&mut self, read: impl Fn(&str) -> Option<TaskRead>) {
+    pub(super) fn read_all(&mut self) {
         for at in 0..self.all.len() {
-            self.read(at, &read);
+            self.read(at);
         }
     }
 
-    fn read(&mut self, at: usize, read: &impl Fn(&str) -> Option<TaskRead>) {
+    fn read(&mut self, at: usize) {
         let Some(task) = self.all.get_mut(at) else { return };
         if task.reading {
             task.again = true;
             return;
         }
-        let Some(reading) = read(&task.token) else { return };
+        let Some(reading) = self.client.read_task(&task.token) else { return };
         (task.reading, task.again) = (true, false);
         self.reading.push(Box::pin(async move { (at, reading.await) }));
     }
 
     /// Returns the next task that has been read, and stays pending while no read is in progress.
     /// Cancel safe.
-    pub(super) async fn next(
-        &mut self,
-        read: impl Fn(&str) -> Option<TaskRead>,
-    ) -> Option<Response> {
+    pub(super) async fn next(&mut self) -> Option<Response> {
         let Some((at, found)) = self.reading.next().await else {
             return std::future::pending().await;
         };
         if let Some(task) = self.all.get_mut(at) {
             task.reading = false;
             if task.again {
-                self.read(at, &read);
+                self.read(at);
             }
         }
         found

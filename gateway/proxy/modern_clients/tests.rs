@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::cell::Cell;
-
 use lockgate_authn::{Identity, Principal};
 
 use super::*;
@@ -28,12 +26,11 @@ impl ClientChannel for SilentChannel {
 
 struct Rig {
     clients: ModernClients,
-    next: Cell<u64>,
 }
 
 impl Rig {
     fn new() -> Self {
-        Self { clients: ModernClients::default(), next: Cell::new(0) }
+        Self { clients: ModernClients::default() }
     }
 
     fn lease(
@@ -48,10 +45,7 @@ impl Rig {
         let call: Arc<dyn ClientChannel> = Arc::new(SilentChannel);
         let server = ServerId::shared(slug);
         let at = WantedLane { server: &server, is_alone, among: &[] };
-        self.clients.lease(declared, at, Arc::downgrade(&call), 20, || {
-            self.next.set(self.next.get() + 1);
-            self.next.get()
-        })
+        self.clients.lease(declared, at, Arc::downgrade(&call), 20)
     }
 }
 
@@ -61,15 +55,15 @@ fn callers_and_capabilities_have_lanes_of_their_own() {
     let ann = rig.lease("ann", "{}", "a", false).unwrap();
     let more = rig.lease("ann", "{\"roots\":{}}", "a", false).unwrap();
     let bob = rig.lease("bob", "{}", "a", false).unwrap();
-    let keys = [&ann, &more, &bob].map(|lease| lease.session().key());
-    assert_eq!(keys, [1, 2, 3]);
+    let [first, second, third] = [&ann, &more, &bob].map(|lease| lease.session().key());
+    assert!(first != second && second != third && third != first);
     assert_eq!(
         rig.lease("ann", "{}", "b", false).unwrap().session().key(),
-        1,
+        first,
         "the same elsewhere"
     );
     let beside = rig.lease("ann", "{}", "a", false).unwrap();
-    assert_eq!(beside.session().key(), 1, "its questions name their calls");
+    assert_eq!(beside.session().key(), first, "its questions name their calls");
 }
 
 /// Client limits at their boundaries: an idle client is displaced, a busy client is not.
@@ -83,13 +77,13 @@ fn an_idle_client_makes_room_for_another() {
     let others: Vec<_> =
         (0..4).map(|number| rig.lease(&format!("bob{number}"), "{}", "a", true).unwrap()).collect();
     assert_eq!(rig.lease("cid", "{}", "a", true).err(), Some(LaneError::Clients), "20 are all");
-    held.remove(0);
+    let first = held.remove(0).session().key();
     let new = rig.lease("ann", "{}", "a", true).unwrap();
     drop(others);
     assert!(rig.lease("cid", "{}", "a", true).is_ok());
     let displaced = rig.clients.expire(Duration::from_secs(60));
     assert_eq!(displaced.len(), 2, "their connections are closed");
-    assert_eq!(displaced[0].1, 1);
+    assert_eq!(displaced[0].1, first);
     drop(new);
 }
 
@@ -110,13 +104,14 @@ fn calls_that_may_be_asked_about_run_alone_from_the_first_one_on() {
 fn only_idle_lanes_expire() {
     let rig = Rig::new();
     let held = rig.lease("ann", "{}", "a", true).unwrap();
-    drop(rig.lease("bob", "{}", "a", true));
+    let other = rig.lease("bob", "{}", "a", true).unwrap().session().key();
     let expire =
         |idle| -> Vec<u64> { rig.clients.expire(idle).into_iter().map(|(_, key)| key).collect() };
     assert_eq!(expire(Duration::from_secs(60)), [0; 0]);
-    assert_eq!(expire(Duration::ZERO), [2]);
+    assert_eq!(expire(Duration::ZERO), [other]);
+    let key = held.session().key();
     drop(held);
-    assert_eq!(expire(Duration::ZERO), [1]);
+    assert_eq!(expire(Duration::ZERO), [key]);
     assert!(rig.clients.lanes.lock().is_empty());
 }
 
@@ -126,15 +121,15 @@ async fn a_question_that_names_no_call_is_about_the_only_one() {
     let clients = ModernClients::default();
     let declared = || (Principal::new(Identity::new("key", "ann")), Bytes::from_static(b"{}"));
     let call: Arc<dyn ClientChannel> = Arc::new(SilentChannel);
-    let lease = |slug, key| {
+    let lease = |slug| {
         let server = ServerId::shared(slug);
         let at = WantedLane { server: &server, is_alone: false, among: &[] };
-        clients.lease(declared(), at, Arc::downgrade(&call), 3, || key).unwrap()
+        clients.lease(declared(), at, Arc::downgrade(&call), 3).unwrap()
     };
-    let (first, other, second) = (lease("a", 1), lease("b", 2), lease("a", 3));
+    let (first, other, second) = (lease("a"), lease("b"), lease("a"));
     let session = first.session();
     assert_eq!(session.key(), second.session().key());
-    assert_eq!(other.session().key(), 1, "it shares, too");
+    assert_eq!(other.session().key(), session.key(), "it shares, too");
     let ask = async || session.ask(&ServerId::shared("a"), Method::Roots, Bytes::new()).await;
     assert_eq!(ask().await, Err(QuestionError::Gone));
     drop(second);
@@ -156,7 +151,7 @@ fn a_call_takes_a_lane_that_has_what_is_called() {
     assert!(!own[0].is_first && own[0].servers.key() == note.key());
     let call: Arc<dyn ClientChannel> = Arc::new(SilentChannel);
     let at = WantedLane { server: &server, is_alone: true, among: &[note.key()] };
-    let lease = rig.clients.lease(declared, at, Arc::downgrade(&call), 20, || 9).unwrap();
+    let lease = rig.clients.lease(declared, at, Arc::downgrade(&call), 20).unwrap();
     assert_eq!(lease.session().key(), note.key());
     own[0].servers.collect(false, |_| None, &mut Vec::new());
     assert!(!rig.clients.has_own_lists(), "its server is gone");

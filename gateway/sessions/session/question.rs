@@ -252,7 +252,7 @@ impl Session {
         rights: &CallerRights,
     ) -> Option<Arc<View>> {
         let seeing = Seeing { endpoint: &self.endpoint, snapshot, rights };
-        gateway.view_with(&self.own_clients(), seeing)
+        gateway.view(&self.own_clients(), seeing)
     }
 }
 
@@ -298,7 +298,7 @@ impl LegacySession for Session {
 
 impl ClientSession for Session {
     fn key(&self) -> u64 {
-        self.key
+        self.own_servers.key()
     }
 
     fn tells_roots_changes(&self) -> bool {

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use lockgate_authn::{Identity, Principal};
 use lockgate_protocol::name::Separator;
 use lockgate_proxy::directory::{Change, Source};
 use lockgate_proxy::rights::CallerRights;
+use lockgate_proxy::snapshot::Seeing;
 use lockgate_proxy::transport::Endpoint;
 use lockgate_upstream::Event;
 
@@ -167,6 +169,31 @@ async fn a_server_that_is_unassigned_loses_its_connections_to_sessions_of_the_ag
 }
 
 #[tokio::test]
+async fn a_key_of_an_agent_opens_no_other_endpoint_whatever_lists_its_account_has() {
+    let (rig, [acme, _]) = Rig::with_two().await;
+    let time = server(None, "time", &["now"]);
+    time.offer_in_private("then");
+    rig.share(std::slice::from_ref(&time));
+    let own = rig.client("acme", "ann");
+    wait_until(|| async { own.tools().await.contains(&"time__then".to_owned()) }).await;
+    rig.set("acme", &[acme], vec![agent("agt_1", "ann", &["acme/github", "time"])]).await;
+    let mut identity = Identity::new("key", "of agent").in_organisation(Some("acme"));
+    identity.agent = Some("agt_1".into());
+    let principal = Principal::new(identity);
+    for (endpoint, status) in [
+        (Endpoint::agent("agt_1"), 200),
+        (Endpoint::agent("agt_2"), 404),
+        (Endpoint::All, 404),
+        (Endpoint::Server("time".into()), 404),
+    ] {
+        let mut client = rig.client_at("acme", "ann", endpoint.clone());
+        client.principal = principal.clone();
+        let got = client.ask("tools/list", serde_json::json!({})).await;
+        assert_eq!(got.status, status, "{endpoint:?} {}", got.text);
+    }
+}
+
+#[tokio::test]
 async fn other_agents_merge_no_servers() {
     let (rig, [acme, _]) = Rig::with_two().await;
     let directory = &rig.gateway.directory;
@@ -189,7 +216,8 @@ async fn a_change_of_one_organisation_merges_nothing_of_another() {
         let snapshot = rig.gateway.snapshot();
         let principal = rig.client(organisation, "ann").principal;
         let rights = CallerRights::new(&snapshot.policy, principal, &Endpoint::All);
-        directory.view(&Endpoint::All, &snapshot, &rights).unwrap()
+        let seeing = Seeing { endpoint: &Endpoint::All, snapshot: &snapshot, rights: &rights };
+        rig.gateway.view(&[], seeing).unwrap()
     };
     let before = [of(None), of(Some("other")), of(Some("acme"))];
     let views = [view("default"), view("other"), view("acme")];

@@ -11,7 +11,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_upstream::{
     Answer, AnswerKind, BoxFuture, Call, Caller, CallerIdentity, Event, Instance, Item, ListKind,
-    ServerId, Status, Subscription, Topic, Upstream, UpstreamError, UpstreamState,
+    OwnLists, ServerId, Status, Subscription, Topic, Upstream, UpstreamError, UpstreamState,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -30,6 +30,8 @@ pub(in crate::tests) struct Named {
     pub(in crate::tests) called: Mutex<Vec<String>>,
     /// Keys passed to `forget_session`.
     pub(in crate::tests) forgotten: Mutex<Vec<u64>>,
+    /// How the lists of every account differ from those for all.
+    private: Mutex<Option<Arc<OwnLists>>>,
     /// The tools offered once connected, for a resting server.
     rests: Mutex<Option<(lockgate_upstream::Events, Vec<String>)>>,
 }
@@ -47,6 +49,7 @@ pub(in crate::tests) fn server(
         instance: Instance::mint(),
         called: Mutex::default(),
         forgotten: Mutex::default(),
+        private: Mutex::default(),
         rests: Mutex::default(),
     };
     server.offer(1, tools);
@@ -87,6 +90,16 @@ impl Named {
         catalog.set_items(ListKind::Tools, tools.collect());
         catalog.set_items(ListKind::Resources, vec![item("uri", "note://one")]);
         *self.catalog.lock() = Arc::new(catalog);
+    }
+
+    /// Offers another tool to every caller with an account.
+    pub(in crate::tests) fn offer_in_private(&self, tool: &str) {
+        let shared = self.catalog();
+        let mut own = lockgate_upstream::Catalog { version: 1, ..Default::default() };
+        let tools = shared.items(ListKind::Tools).iter().cloned().chain([item("name", tool)]);
+        own.set_items(ListKind::Tools, tools.collect());
+        own.set_items(ListKind::Resources, shared.items(ListKind::Resources).to_vec());
+        *self.private.lock() = Some(Arc::new(OwnLists::compare(&own, &shared, None)));
     }
 
     fn answer(&self, call: &Call<'_>) -> Value {
@@ -208,6 +221,14 @@ impl Upstream for Named {
 
     fn unsubscribe<'a>(&'a self, _: &'a Topic, _: Subscription) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))
+    }
+
+    fn has_private_lists(&self) -> bool {
+        self.private.lock().is_some()
+    }
+
+    fn private_lists(&self, _: CallerIdentity<'_>) -> Option<Arc<OwnLists>> {
+        self.private.lock().clone()
     }
 
     fn touch(&self) {

@@ -1,4 +1,4 @@
-//! Tests of `items`: the patterns of an agent.
+//! Tests of `config`: the patterns of an agent.
 
 #![allow(clippy::unwrap_used)]
 use super::*;
