@@ -60,8 +60,11 @@ pub(crate) fn build(config: &Settings, about: &About) -> Result<ServerDefinition
         );
         embedded = Some(databases);
     }
-    let shared =
-        Arc::new(Shared { connections, default: config.default.clone().unwrap_or_default(), limits: limits.clone() });
+    let shared = Arc::new(Shared {
+        connections,
+        default: config.default.clone().unwrap_or_default(),
+        limits: limits.clone(),
+    });
     let backing = watch_databases(&shared);
     let mut tools: Vec<Box<dyn AnyTool>> = vec![
         Box::new(Query(Arc::clone(&shared))),

@@ -20,7 +20,7 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::api::access::{Admin, By};
+use crate::api::access::{Admin, By, User};
 use crate::api::agents::{Agent, list_agents};
 use crate::api::body::{Body, body};
 use crate::api::integrations::Integration;

@@ -182,7 +182,7 @@ where
         // hyper has answered with 431.
         if error.is_parse_too_large() {
             let words = "the headers are too large (http.header_bytes)";
-            context.handler.record_rejection(Rejection::HeadersTooLarge, words.into());
+            context.handler.record_rejection(Rejection::HeadersTooLarge, words);
         }
     }
 }

@@ -78,13 +78,13 @@ impl WaitingApproval {
 
 /// Lists waiting and finished approvals.
 pub(crate) async fn list_approvals(visit: Visit) -> PageResult {
-    let by = visit.by()?;
+    let by: By<User> = visit.by()?;
     let approvals = visit.cut(approvals::list_waiting(&by));
     visit.show(&ApprovalsPage { visit: &visit, approvals, ended: approvals::list_ended(&by) })
 }
 
 fn find_ended(visit: &Visit, id: &str) -> Result<Option<WaitingApproval>, Problem> {
-    Ok(approvals::list_ended(&visit.by()?).into_iter().find(|one| one.get("id") == id))
+    Ok(approvals::list_ended(&*visit.by::<User>()?).into_iter().find(|one| one.get("id") == id))
 }
 
 /// Shows a call and asks for a decision.

@@ -105,7 +105,7 @@ pub(crate) async fn show_overview(visit: Visit) -> PageResult {
     let agents = list_agents(visit.by()?, query(&[("limit", "1")])?).await;
     let has_agent = agents.is_ok_and(|Json(agents)| agents.total > 0);
     visit.show(&OverviewPage {
-        approvals: list_waiting(&visit.by()?),
+        approvals: list_waiting(&*visit.by::<User>()?),
         snippets: visit.make_snippets("lockgate", &visit.me.endpoint, None),
         plots: plot_calls(&now.recent),
         steps: list_steps(&visit, &servers, has_agent),
