@@ -61,18 +61,11 @@ pub fn config(
     authn.role_holders = admin.api.role_holders.clone();
     authn.sign_in = check.sign_in(root, &authn, &admin);
     authn.signer = check.identity(root, authn.public_url.as_ref());
-    if let Some(webhook) = &admin.webhook {
-        check.webhook(webhook, root.http.public_url.as_deref());
-    }
+    check.webhook(root);
     proxy.discovery = check.discovery(&root.discovery, authn.public_url.as_ref());
     let accounts = check.accounts(root, authn.public_url.as_ref());
     if let Some(listener) = &mut listener {
-        // A larger body would never fit.
-        let bytes = &mut listener.http.body_bytes;
-        *bytes = proxy.limits.bytes_in_flight.min(*bytes);
-        // Approvals and the pages that connect accounts are the gateway's own.
-        let own = authn.public_url.iter().map(|url| url.origin().ascii_serialization());
-        listener.http.origins.extend(own);
+        adapt_listener(listener, proxy.limits.bytes_in_flight, authn.public_url.as_ref());
     }
     let policy = check.policy(root, &authn);
     let egress = check.egress(&root.egress, admin.api.role_holders.trusts_local);
@@ -100,6 +93,20 @@ pub fn config(
         accounts,
         catalogue,
     })
+}
+
+/// Adapts the listener to other settings.
+fn adapt_listener(
+    listener: &mut lockgate_listener::Config,
+    bytes_in_flight: usize,
+    public_url: Option<&url::Url>,
+) {
+    // A larger body would never fit.
+    let bytes = &mut listener.http.body_bytes;
+    *bytes = bytes_in_flight.min(*bytes);
+    // Approvals and the pages that connect accounts are the gateway's own.
+    let own = public_url.map(|url| url.origin().ascii_serialization());
+    listener.http.origins.extend(own);
 }
 
 /// The state of the checks. Keys are relative to the section that is being checked, with dots

@@ -236,8 +236,8 @@ impl Look {
     }
 }
 
-/// Returns whether these files, and the folders whose entries lead to them, have not changed since a
-/// time.
+/// Returns whether these files, and the folders with entries on the way to them, have not changed
+/// since a time.
 pub(super) fn are_unchanged_since(files: &[PathBuf], time: SystemTime) -> bool {
     let ways = Ways::of(files);
     let folders = ways.folders.iter().filter(|(_, matters)| **matters);

@@ -8,13 +8,13 @@ use std::path::PathBuf;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderName;
-use lockgate_admin::Webhook;
 use lockgate_egress::{CertificateError, ClientCertificate};
 use lockgate_telemetry::Export;
 use lockgate_telemetry::audit::{self, OutputKind};
 use url::Url;
 
 use super::{Check, is_local, parse_open_url};
+use crate::raw::Root;
 
 /// Headers of a signed request, besides those of HTTP framing.
 const OWN_HEADERS: [&str; 5] =
@@ -154,11 +154,12 @@ const PREFIX: &str = "whsec_";
 const BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
 impl Check<'_> {
-    pub fn webhook(&mut self, webhook: &Webhook, public_url: Option<&str>) {
+    pub fn webhook(&mut self, root: &Root) {
+        let Some(webhook) = &root.approvals.webhook else { return };
         let example = "https://hooks.example.com/approvals";
         self.open_url("approvals.webhook.url", &webhook.url, example);
         self.webhook_secret("approvals.webhook.secret", &webhook.secret);
-        if public_url.is_none() {
+        if root.http.public_url.is_none() {
             let hint = "messages link to the gateway: set the address that approvers use";
             self.absent("http.public_url", "is required for `approvals.webhook`", hint);
         }

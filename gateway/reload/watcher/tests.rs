@@ -29,7 +29,7 @@ fn writes_to_files_beside_the_configuration_are_no_change() {
     assert_ne!(look(), added);
 }
 
-/// Links may be swapped for others, and their targets may be older than the configuration's reading.
+/// Links may be swapped for others to older files.
 #[test]
 fn what_was_read_is_read_again_only_after_a_change() {
     let folder = tempfile::tempdir().unwrap();
