@@ -125,7 +125,7 @@ def signature(scene):
 
 
 def profiled(scene):
-    """--profiled builds the program, so it excludes another; without llvm-profdata of rustc's LLVM it ends before the build."""
+    """--profiled builds the program, so it excludes another; without llvm-profdata of rustc's LLVM it and --record end before the build."""
     build = [ROOT / "packaging/build", "--profiled", "--out", scene.scratch / "profiled"]
     assert "excludes --program" in run(*build, "--program", scene.source, check=False)
     # A rustc of an LLVM version for which there is no tool.
@@ -134,8 +134,28 @@ def profiled(scene):
     rustc = folder / "rustc"
     rustc.write_text('#!/bin/sh\ncase $1 in -vV) echo "host: x86_64-unknown-linux-gnu\nLLVM version: 3.0" ;; *) echo /nowhere ;; esac\n')
     rustc.chmod(0o755)
-    told = run(*build, check=False, env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
-    assert "llvm-profdata of LLVM 3 is not installed; `rustup component add llvm-tools` installs it" in told, told
+    for option in ("--profiled", "--record"):
+        told = run(ROOT / "packaging/build", option, check=False, env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
+        assert "llvm-profdata of LLVM 3 is not installed; `rustup component add llvm-tools` installs it" in told, told
+
+
+def release_profile(scene):
+    """Release builds pass the profile of calls to the crates that are optimised for speed, if this version of rustc recorded it."""
+    top = scene.scratch / "wrapper"
+    (top / ".cargo").mkdir(parents=True)
+    (top / "gateway").mkdir()
+    wrapper = shutil.copy(ROOT / ".cargo/rustc", top / ".cargo/rustc")
+    rustc = top / "rustc"
+    rustc.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "rustc 1.2.3 (0 2000-01-01)" || echo "$@"\n')
+    rustc.chmod(0o755)
+    crate = ["--crate-name", "tokio", "-C", "opt-level=2", "--out-dir", "/t/release/deps", "-C", "metadata=0"]
+    assert "profile-use" not in run(wrapper, rustc, *crate)
+    (top / "gateway/calls-1.2.3.profdata").touch()
+    assert f"-Cprofile-use={top}/.cargo/../gateway/calls-1.2.3.profdata" in run(wrapper, rustc, *crate)
+    for other in ([*crate[:3], "opt-level=z", *crate[4:]], [*crate[:5], "/t/debug/deps", *crate[6:]]):
+        assert "profile" not in run(wrapper, rustc, *other)
+    recording = run(wrapper, rustc, *crate, env={**os.environ, "LOCKGATE_RECORD": "/tmp/calls"})
+    assert "-Cprofile-generate=/tmp/calls" in recording and "profile-use" not in recording
 
 
 def glibc(scene):
@@ -280,5 +300,6 @@ def same_bytes(scene):
         assert line in (scene.out / "SHA256SUMS").read_text(), line
 
 
-ALL = {"archive": archive, "documents": documents, "origin": origin, "signature": signature, "profiled": profiled, "glibc": glibc, "sbom": sbom, "licences": licences, "deb, unpacked": deb, "npm, with real clients": npm,
+ALL = {"archive": archive, "documents": documents, "origin": origin, "signature": signature, "profiled": profiled,
+       "profile of release builds": release_profile, "glibc": glibc, "sbom": sbom, "licences": licences, "deb, unpacked": deb, "npm, with real clients": npm,
        "pypi, with real clients": pypi, "the same bytes again": same_bytes}
