@@ -49,11 +49,6 @@ impl InputSchema {
         options.build(&schema).map(Self).map_err(|error| short(&error.to_string()))
     }
 
-    /// Returns whether a value matches the schema.
-    pub fn accepts(&self, value: &Value) -> bool {
-        self.0.is_valid(value)
-    }
-
     /// Checks the JSON text of a call's arguments.
     ///
     /// # Errors

@@ -6,7 +6,6 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use lockgate_policy::InputSchema;
 use lockgate_protocol::list;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::scan::{self, Keys, Members, ScanError, Scanner, Span};
@@ -367,8 +366,51 @@ fn is_flat(value: &Value) -> bool {
     }
 }
 
-/// Checks a value against its field. A field that is not a valid schema accepts any flat value.
 fn fits(field: &Value, value: &Value) -> bool {
-    let schema = InputSchema::compile(field.to_string().as_bytes());
-    is_flat(value) && schema.map_or(true, |schema| schema.accepts(value))
+    if !is_choice(field, value) {
+        return false;
+    }
+    match (field["type"].as_str(), value) {
+        (Some("string"), Value::String(text)) => {
+            is_within(field, "minLength", "maxLength", count(text))
+        }
+        (Some("boolean"), Value::Bool(_)) => true,
+        (Some(kind @ ("number" | "integer")), Value::Number(number)) => {
+            let Some(number) = number.as_f64() else { return false };
+            (kind == "number" || number.fract() == 0.0)
+                && is_within(field, "minimum", "maximum", number)
+        }
+        (Some("array"), Value::Array(all)) => fits_all(field, all),
+        (Some("string" | "boolean" | "number" | "integer" | "array"), _) => false,
+        _ => is_flat(value),
+    }
+}
+
+fn fits_all(field: &Value, all: &[Value]) -> bool {
+    let item = field.get("items").unwrap_or(&Value::Null);
+    #[allow(clippy::cast_precision_loss, reason = "a length that is compared with a bound")]
+    let within = is_within(field, "minItems", "maxItems", all.len() as f64);
+    within && all.iter().all(|one| fits_item(item, one))
+}
+
+fn fits_item(item: &Value, one: &Value) -> bool {
+    let is_text = item["type"] == "string";
+    (one.is_string() || !is_text) && is_flat(one) && !one.is_array() && is_choice(item, one)
+}
+
+/// Returns whether a value is among the choices, if there are any.
+fn is_choice(schema: &Value, value: &Value) -> bool {
+    schema["enum"].as_array().is_none_or(|choices| choices.contains(value))
+}
+
+/// Counts characters as JSON Schema does: code points.
+#[allow(clippy::cast_precision_loss, reason = "a length that is compared with a bound")]
+fn count(text: &str) -> f64 {
+    text.chars().count() as f64
+}
+
+fn is_within(field: &Value, least: &str, most: &str, number: f64) -> bool {
+    let is_less = matches!(field[least].as_f64(), Some(least) if number < least);
+    let is_more = matches!(field[most].as_f64(), Some(most) if number > most);
+    !is_less && !is_more
 }

@@ -179,9 +179,9 @@ where
     });
     if let Err(error) = ended.await {
         tracing::debug!(%error, "connection ended early");
-        // hyper has answered with 431.
+        // hyper has answered with 431, or with 414 because of the request line.
         if error.is_parse_too_large() {
-            let words = "the headers are too large (http.header_bytes)";
+            let words = "the request line or headers are too large (http.header_bytes)";
             context.handler.record_rejection(Rejection::HeadersTooLarge, words);
         }
     }

@@ -120,7 +120,7 @@ pub enum Fault {
     Members,
     #[error("not an object")]
     NotObject,
-    #[error("longer than 4 GiB")]
+    #[error("a part of it is too long")]
     Length,
 }
 

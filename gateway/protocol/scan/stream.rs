@@ -6,7 +6,7 @@ use super::Scanner;
 use super::span::{Fault, is_plain, plain_run};
 
 /// Maximum length of a number, which is kept until it is complete.
-const MAX_NUMBER: usize = 4096;
+const MAX_NUMBER: usize = 64 << 10;
 
 /// A receiver of the parts of a text. White space is left out.
 pub trait Visit {
