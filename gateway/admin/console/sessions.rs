@@ -200,8 +200,8 @@ impl Sessions {
     }
 }
 
-/// Removes the oldest entry of the organisation with the largest share, so that no organisation
-/// evicts entries of another. `share` returns the organisation of an entry, and its size.
+/// Removes the oldest entry of the organisations with the largest share, so that no organisation
+/// evicts entries of one with less. `share` returns the organisation of an entry, and its size.
 pub(crate) fn evict_oldest<T>(
     entries: &mut VecDeque<T>,
     share: impl Fn(&T) -> (&str, usize),
@@ -210,8 +210,8 @@ pub(crate) fn evict_oldest<T>(
     for (organisation, size) in entries.iter().map(&share) {
         *shares.entry(organisation).or_default() += size;
     }
-    let (largest, _) = shares.into_iter().max_by_key(|(_, share)| *share)?;
-    let oldest = entries.iter().position(|entry| share(entry).0 == largest)?;
+    let largest = shares.values().copied().max()?;
+    let oldest = entries.iter().position(|entry| shares.get(share(entry).0) == Some(&largest))?;
     entries.remove(oldest)
 }
 

@@ -97,6 +97,19 @@ fn an_organisation_with_many_sessions_ends_none_of_others() {
     assert!(sessions.find_at(next, now).is_some());
 }
 
+#[test]
+fn of_organisations_with_equal_shares_the_oldest_session_ends() {
+    let sessions = Sessions::new().unwrap();
+    let now = Instant::now();
+    for number in 0..=MAX_SESSIONS {
+        let organisation = format!("of-{number:05}");
+        let identity = Identity::new(KEY, "ada").in_organisation(Some(&organisation));
+        sessions.begin_at(key_of(&number.to_string()), Principal::new(identity), now);
+    }
+    assert!(sessions.find_at(key_of(&MAX_SESSIONS.to_string()), now).is_some(), "the newest");
+    assert!(sessions.find_at(key_of("0"), now).is_none());
+}
+
 #[tokio::test]
 async fn a_session_is_ended_by_its_name_and_whoever_waits_for_that_hears_of_it() {
     let sessions = Sessions::new().unwrap();
