@@ -66,6 +66,17 @@ struct WantedClient<'a> {
     is_on: bool,
 }
 
+/// Calls and failed calls by organisation, slug and days since 1970.
+type CallsByDay = HashMap<(String, String, i64), (i64, i64)>;
+
+/// Counts of usage that are not passed on yet.
+#[derive(Default)]
+struct UsageWriter {
+    daily: Mutex<CallsByDay>,
+    /// Time of the last take, in seconds since 1970; 0 before the first.
+    taken: Mutex<i64>,
+}
+
 /// An organisation's state in this gateway.
 struct Tenant {
     /// The snapshot being served.
@@ -86,8 +97,7 @@ pub(crate) struct Tenants {
     retiring: Retiring,
     /// Stored credentials that cannot be decrypted, by organisation; each is recorded once.
     unopened: Mutex<HashMap<Arc<str>, Vec<Unopened>>>,
-    /// Time up to which usage was passed on, in seconds since 1970; 0 before the first time.
-    usage_taken: Mutex<i64>,
+    usage: UsageWriter,
 }
 
 /// An integration's id, its version, and why its stored credentials cannot be decrypted.
@@ -153,7 +163,7 @@ impl Tenants {
             organisations: Mutex::default(),
             retiring: Retiring::default(),
             unopened: Mutex::default(),
-            usage_taken: Mutex::default(),
+            usage: UsageWriter::default(),
         });
         let changes = tenants.registry.changes();
         tenants.adopt_all();

@@ -28,17 +28,17 @@ pub use objects::{
     AgentPatch, Auth, Catalogue, CatalogueEntry, Integration, IntegrationKind, IntegrationPatch,
     NewAgent, NewIntegration, Origin,
 };
-pub use registry::{DailyCalls, Registry, UrlCheck, UsageStanding};
+pub use registry::{Registry, UrlCheck, UsageStanding};
 pub use set::IntegrationSet;
 pub use state::{
     AgentSnapshot, Credential, CredentialState, HiddenTools, IntegrationSnapshot, Organisation,
     OrganisationSnapshot,
 };
-pub use waiting::KEPT_DAYS;
 
 pub use lockgate_admission::Role;
 pub use lockgate_store::{
-    Agent, Config, Keys, KnownLists, PrincipalKey, Resealed, STATE, Secret, StoreError, StorePlace,
+    Agent, Config, DailyCalls, KEPT_DAYS, Keys, KnownLists, PrincipalKey, Resealed, STATE, Secret,
+    StoreError, StorePlace,
     USAGE_BUCKETS, UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow, VaultError,
 };
 

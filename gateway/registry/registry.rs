@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use lockgate_admission::{Bounds, Charge, ConcurrencyLimit};
 use lockgate_store::{
-    Config, DAY, FoundRecords, KnownLists, Reader, Store, StoreError, UsageCounts, UsageFilter,
-    UsageGroup, UsageKey, UsageRow, Vault,
+    Config, DailyCalls, FoundRecords, KEPT_DAYS, KnownLists, Reader, Store, StoreError,
+    UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow, Vault,
 };
 use lockgate_text::date;
 use parking_lot::RwLock;
@@ -18,9 +18,9 @@ use url::Url;
 
 use crate::actor::Actor;
 use crate::error::{InvalidField, Result};
-use crate::objects::{Catalogue, Integration};
+use crate::objects::Catalogue;
 use crate::state::{Organisation, OrganisationSnapshot, OrganisationState};
-use crate::waiting::{KEPT_DAYS, WaitingLists, WaitingUsage};
+use crate::waiting::{WaitingLists, WaitingUsage};
 
 /// Interval at which the store is polled for changes by other gateways, besides any notifications.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -31,6 +31,7 @@ const TURNS: Bounds = Bounds { running: 1, waiting: 128 };
 const PURGE_INTERVAL: Duration = Duration::from_secs(60);
 /// Changes that a slow receiver may lag behind before it has to read all organisations again.
 const MAX_BUFFERED_CHANGES: usize = 1024;
+const SECONDS_PER_DAY: u64 = 86_400;
 
 /// Checks an address from a user before anything connects to it. The error is shown to the user.
 /// Each connection checks again, with the addresses that the name resolves to.
@@ -321,7 +322,12 @@ impl Registry {
         found.unwrap_or_default()
     }
 
-    /// Returns the calls of an integration in the last `days` days, including today. Days without
+    /// Adds to the stored counts.
+    pub async fn add_calls(&self, counts: &[DailyCalls]) -> Result<(), StoreError> {
+        self.store.add_calls(counts, today()).await
+    }
+
+    /// Returns the counts of an integration for the last `days` days, including today. Days without
     /// calls are omitted.
     pub async fn list_calls(
         &self,
@@ -329,23 +335,10 @@ impl Registry {
         integration: &str,
         days: i64,
     ) -> Result<Vec<DailyCalls>> {
-        let Integration { organisation, slug, .. } = self.integration(actor, integration)?;
-        let today = i64::try_from(date::now()).unwrap_or(0) / DAY;
-        let server = format!("{organisation}/{slug}");
-        let filter = UsageFilter {
-            step: DAY,
-            from: (today + 1 - days.clamp(1, KEPT_DAYS)) * DAY,
-            organisation,
-            servers: [server.clone(), server],
-            ..UsageFilter::default()
-        };
-        let rows = self.sum_usage(UsageGroup::ServerTime, &filter).await?.into_iter();
-        let days = rows.map(|UsageRow { key, counts }| DailyCalls {
-            day: key.at / DAY,
-            calls: counts.calls,
-            failed: counts.failed,
-        });
-        Ok(days.collect())
+        self.integration(actor, integration)?;
+        let after = today() - days.clamp(1, KEPT_DAYS);
+        let of = (&*actor.organisation, integration);
+        Ok(self.noting(self.store.list_calls(of, after).await)?)
     }
 
     /// Counts calls, denials and states that ended at `at`, and writes all counts that are not
@@ -414,11 +407,7 @@ pub struct UsageStanding {
     pub written: Option<i64>,
 }
 
-/// Calls of an integration on a day.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DailyCalls {
-    /// Days since 1970, in UTC.
-    pub day: i64,
-    pub calls: i64,
-    pub failed: i64,
+/// Returns the number of days since 1970, in UTC.
+fn today() -> i64 {
+    i64::try_from(date::now() / SECONDS_PER_DAY).unwrap_or(0)
 }

@@ -6,8 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use lockgate_store::{
-    CALL, DAY, KnownLists, MAX_LISTS, STATE, Store, UsageCounts, UsageFilter, UsageGroup, UsageKey,
-    UsageRow,
+    KnownLists, MAX_LISTS, STATE, Store, UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow,
 };
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -83,10 +82,8 @@ impl WaitingLists {
 }
 
 const HOUR: i64 = 3600;
-/// Number of days for which the calls of integrations are kept, including today.
-pub const KEPT_DAYS: i64 = 90;
 /// Time steps in seconds, and how long after its start a row is kept.
-const STEPS: [(i64, i64); 3] = [(300, 2 * HOUR), (HOUR, 8 * DAY), (DAY, KEPT_DAYS * DAY)];
+const STEPS: [(i64, i64); 2] = [(300, 2 * HOUR), (HOUR, 8 * 24 * HOUR)];
 /// How long states are kept.
 const STATE_KEPT: i64 = 26 * HOUR;
 /// Rows in memory. Beyond, the oldest are dropped.
@@ -116,14 +113,13 @@ impl Waiting {
         self.rows.retain(|key, _| find_expiry(key) > now);
         while self.rows.len() > most {
             let Some((key, _)) = self.rows.pop_first() else { return };
-            self.since = self.since.max(now.min(key.at + key.step));
+            self.since = self.since.max(key.at + key.step);
         }
     }
 }
 
 impl WaitingUsage {
-    /// Adds counts that ended at `at` to the rows of all time steps; states only to hours, and to
-    /// days only calls of integrations.
+    /// Adds counts that ended at `at` to the rows of both time steps; states only to hours.
     pub(crate) fn add(&self, counts: &[(UsageKey, UsageCounts)], at: i64, now: i64) {
         let mut waiting = self.0.lock();
         if waiting.since == 0 {
@@ -131,8 +127,8 @@ impl WaitingUsage {
         }
         for (key, counts) in counts {
             for (step, _) in STEPS {
-                if let Some(key) = name_in(step, key) {
-                    let key = UsageKey { at: at - at.rem_euclid(step), step, ..key };
+                if step == HOUR || key.kind != STATE {
+                    let key = UsageKey { at: at - at.rem_euclid(step), step, ..key.clone() };
                     waiting.add(UsageRow { key, counts: counts.clone() });
                 }
             }
@@ -173,25 +169,14 @@ impl WaitingUsage {
     }
 }
 
-/// Returns the names of a series in rows of a time step; `None` if there are no such rows.
-fn name_in(step: i64, key: &UsageKey) -> Option<UsageKey> {
-    match step {
-        DAY if key.kind == CALL => {
-            let (organisation, _) = key.server.rsplit_once('/')?;
-            let (kind, organisation) = (key.kind.clone(), organisation.to_owned());
-            let server = key.server.clone();
-            Some(UsageKey { kind, organisation, server, ..UsageKey::default() })
-        }
-        HOUR => Some(key.clone()),
-        DAY => None,
-        _ if key.kind == STATE => None,
-        _ => Some(key.clone()),
-    }
-}
-
 fn find_expiry(key: &UsageKey) -> i64 {
-    let kept = STEPS.iter().find(|(step, _)| *step == key.step).map_or(0, |(_, kept)| *kept);
-    key.at + if key.kind == STATE { STATE_KEPT } else { kept }
+    let [(_, short), (_, long)] = STEPS;
+    key.at
+        + match key.step {
+            HOUR if key.kind == STATE => STATE_KEPT,
+            HOUR => long,
+            _ => short,
+        }
 }
 
 #[cfg(test)]

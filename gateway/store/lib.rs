@@ -35,7 +35,8 @@ pub use known_lists::{KnownLists, MAX_LISTS};
 pub use maintain::{Inventory, Restored};
 pub use read::{Follower, FoundRecords, Reader};
 pub use usage::{
-    CALL, DAY, STATE, USAGE_BUCKETS, UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow,
+    CALL, DailyCalls, KEPT_DAYS, STATE, USAGE_BUCKETS, UsageCounts, UsageFilter, UsageGroup,
+    UsageKey, UsageRow,
 };
 pub use value::{
     Agent, AssignmentRecord, HiddenToolRecord, IntegrationRecord, OrganisationRecords,

@@ -51,6 +51,8 @@ const REPLACE: &str = "
     INSERT INTO main.assignments SELECT * FROM copy.assignments;
     INSERT INTO main.agent_servers SELECT * FROM copy.agent_servers;
     INSERT INTO main.agent_hidden_tools SELECT * FROM copy.agent_hidden_tools;
+    DELETE FROM main.integration_calls;
+    INSERT INTO main.integration_calls SELECT * FROM copy.integration_calls;
     DELETE FROM main.call_usage;
     INSERT INTO main.call_usage SELECT * FROM copy.call_usage;
     UPDATE main.grant_clock

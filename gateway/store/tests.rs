@@ -1,5 +1,6 @@
 //! Tests of the store's interface, with SQLite and a real PostgreSQL.
 
+mod daily_calls;
 mod files;
 mod gateways;
 mod grants;

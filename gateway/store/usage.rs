@@ -1,17 +1,16 @@
-//! Calls by series and time step. Counting them is not a change: it takes no revision. Gateways add
-//! to each other's counts. Rows are deleted when they expire, days also with their integration.
+//! Calls by series and time step, and calls of integrations by day. Counting them is not a change:
+//! it takes no revision. Gateways add to each other's counts. Rows of series are deleted when they
+//! expire, days with their integration, or after [`KEPT_DAYS`].
 
 use std::fmt::Write;
 use std::sync::LazyLock;
 
 use crate::database::{Store, within_background};
 use crate::error::Result;
-use crate::value::{Record, Row, Value, record};
+use crate::value::{Record, Row, Value, from_rows, record};
 
 /// The number of buckets of durations.
 pub const USAGE_BUCKETS: usize = 36;
-/// The time step of rows that count the calls of integrations by day, in seconds.
-pub const DAY: i64 = 86_400;
 /// The kind of rows that count calls.
 pub const CALL: &str = "call";
 /// The kind of rows that count samples of a server's state. Other kinds are reasons of denials.
@@ -43,6 +42,20 @@ static ADD: LazyLock<String> = LazyLock::new(|| {
         ON CONFLICT ({key}) DO UPDATE SET {sums}"
     )
 });
+/// Number of days kept, including today.
+pub const KEPT_DAYS: i64 = 90;
+/// Skips an integration that is gone.
+const ADD_CALLS: &str = "INSERT INTO integration_calls (integration, day, calls, failed) \
+    SELECT id, CAST($3 AS BIGINT), CAST($4 AS BIGINT), CAST($5 AS BIGINT) FROM integrations \
+    WHERE organisation = $1 AND id = $2 \
+    ON CONFLICT (integration, day) DO UPDATE SET calls = integration_calls.calls + excluded.calls, \
+    failed = integration_calls.failed + excluded.failed";
+const DROP_OLD_CALLS: &str = "DELETE FROM integration_calls WHERE day <= $1";
+const LIST_CALLS: &str = "SELECT organisation, integration, day, calls, failed \
+    FROM integration_calls \
+    JOIN integrations ON integrations.id = integration_calls.integration \
+    WHERE integrations.id = $1 AND integrations.organisation = $2 AND day > $3 ORDER BY day";
+
 record! {
     /// The names of a series and its time step. In a group, names by which it does not group are
     /// empty.

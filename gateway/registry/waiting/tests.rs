@@ -72,20 +72,3 @@ fn rows_that_could_not_be_written_are_added_to_newer_ones() {
     usage.put_back(taken);
     assert_eq!(sum(&usage, 300, 0), [(NOON, 3)]);
 }
-
-#[test]
-fn days_have_the_calls_of_integrations_alone() {
-    let usage = WaitingUsage::default();
-    for (kind, server) in
-        [(CALL, "acme/wiki"), (CALL, "acme/wiki"), (CALL, "time"), (STATE, "acme/wiki")]
-    {
-        let (key, counts) = counted(kind, "a", 1);
-        let key = UsageKey { server: server.to_owned(), subject: "ann".to_owned(), ..key };
-        usage.add(&[(key, counts)], NOON, NOON);
-    }
-    let filter = UsageFilter { step: DAY, organisation: "acme".into(), ..UsageFilter::default() };
-    let rows = usage.sum(UsageGroup::ServerTime, &filter);
-    let shown: Vec<_> = rows.iter().map(|row| (&*row.key.server, row.counts.calls)).collect();
-    assert_eq!(shown, [("acme/wiki", 2)]);
-    assert_eq!(rows[0].key.at, NOON - NOON % DAY);
-}

@@ -13,8 +13,6 @@ const COUNT_ASSIGNED: &str = "SELECT (SELECT COUNT(*) FROM assignments WHERE age
     + (SELECT COUNT(*) FROM agent_servers WHERE agent = $1)";
 const HIDE_TOOL: &str = "INSERT INTO agent_hidden_tools (agent, server, tool, organisation) \
     VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
-const DROP_DAYS: &str = "DELETE FROM call_usage WHERE step = 86400 AND server IN \
-    (SELECT organisation || '/' || slug FROM integrations WHERE organisation = $1 AND id = $2)";
 const CARRY_LISTS: &str = "UPDATE known_lists SET version = $4 WHERE version = $3 AND \
     integration IN (SELECT id FROM integrations WHERE id = $1 AND organisation = $2)";
 
@@ -179,12 +177,11 @@ impl Change<'_> {
         self.run(CARRY_LISTS, &values).await.map(drop)
     }
 
-    /// Deletes an integration, its assignments and its calls by day.
+    /// Deletes an integration and its assignments.
     pub async fn delete_integration(&mut self, id: &str) -> Result<()> {
         let sql = "DELETE FROM agent_hidden_tools WHERE organisation = $1 AND server = $2";
         let values = [(&self.organisation).into(), id.into()];
         self.run(sql, &values).await?;
-        self.run(DROP_DAYS, &values).await?;
         let sql = "DELETE FROM integrations WHERE organisation = $1 AND id = $2";
         self.run(sql, &values).await.map(drop)
     }

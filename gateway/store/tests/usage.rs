@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{add, on_both};
-use crate::{CALL, DAY, STATE, Store, UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow};
+use crate::{CALL, STATE, Store, UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow};
 
 const GROUPS: [UsageGroup; 7] = [
     UsageGroup::Time,
@@ -148,32 +148,6 @@ async fn rows_of_several_batches_are_all_counted() {
         let written: Vec<_> = all.iter().map(|(row, _)| row.counts.calls).collect();
         let read: Vec<_> = found.iter().map(|row| row.counts.calls).collect();
         assert_eq!(read, written);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn calls_by_day_are_migrated_and_gone_with_their_integration() {
-    on_both(async |place| {
-        let old = Store::of_schema(place.clone(), 9);
-        add(&old, "acme", "one").await;
-        let sql = "INSERT INTO integration_calls (integration, day, calls, failed) \
-            VALUES ('int_acme_one', 20000, 4, 1)";
-        old.execute(sql, &[]).await.unwrap();
-        old.close().await;
-        let store = Store::new(place);
-        let servers = ["acme/one"; 2].map(str::to_owned);
-        let filter = UsageFilter { step: DAY, servers, ..UsageFilter::default() };
-        let list = async || {
-            let rows = store.sum_usage(UsageGroup::ServerTime, &filter).await.unwrap().unwrap();
-            let shown = rows.into_iter().map(|row| (row.key.at / DAY, row.counts));
-            shown.map(|(day, counts)| (day, counts.calls, counts.failed)).collect::<Vec<_>>()
-        };
-        assert_eq!(list().await, [(20_000, 4, 1)]);
-        let mut change = store.begin("acme").await.unwrap();
-        change.delete_integration("int_acme_one").await.unwrap();
-        change.commit().await.unwrap();
-        assert_eq!(list().await, []);
     })
     .await;
 }
