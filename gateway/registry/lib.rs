@@ -38,8 +38,8 @@ pub use state::{
 pub use lockgate_admission::Role;
 pub use lockgate_store::{
     Agent, Config, DailyCalls, KEPT_DAYS, Keys, KnownLists, PrincipalKey, Resealed, STATE, Secret,
-    StoreError, StorePlace,
-    USAGE_BUCKETS, UsageCounts, UsageFilter, UsageGroup, UsageKey, UsageRow, VaultError,
+    StoreError, StorePlace, USAGE_BUCKETS, UsageCounts, UsageFilter, UsageGroup, UsageKey,
+    UsageRow, VaultError,
 };
 
 #[cfg(test)]

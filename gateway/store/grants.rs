@@ -349,8 +349,10 @@ impl Store {
         };
         let new = vault.seal(field, &content)?;
         let sql = format!("UPDATE {table} SET sealed = $3 WHERE id = $1 AND sealed = $2");
-        self.execute(&sql, &[id.into(), sealed.into(), (&new).into()]).await?;
-        done.resealed += 1;
+        // A value that changed meanwhile was sealed by its writer.
+        if self.execute(&sql, &[id.into(), sealed.into(), (&new).into()]).await? > 0 {
+            done.resealed += 1;
+        }
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Responses of the API in the budget of bytes in flight: each counts until its last part is
-//! written, and becomes a 503 if there is no memory for it. Responses of the request path are
-//! parsed without a tree, large ones on a separate thread.
+//! written, and becomes a 503 if there is no memory for it, unless it is that of a creation.
+//! Responses of the request path are parsed without a tree, large ones on a separate thread.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -146,8 +146,12 @@ pub(crate) async fn count_answer(
     // The body is in memory already.
     let Ok(text) = to_bytes(body, usize::MAX).await else { return broken().into_response() };
     let length = usize::try_from(length).unwrap_or(usize::MAX);
-    match count(&state.gateway, length, || text).await {
+    match count(&state.gateway, length, || text.clone()).await {
         Ok(text) => Response::from_parts(parts, Body::from(text)),
+        // The object exists, and its key may be in no other response.
+        Err(_) if matches!(parts.status, StatusCode::CREATED | StatusCode::ACCEPTED) => {
+            Response::from_parts(parts, Body::from(text))
+        }
         Err(problem) => problem.into_response(),
     }
 }
