@@ -16,7 +16,7 @@ use lockgate_telemetry::Guard;
 use tokio::sync::Notify;
 
 use crate::app::App;
-use watcher::{Look, MAX_ROUNDS, Watcher, are_unchanged_since};
+use watcher::{Look, MAX_CLOCK_LAG, MAX_ROUNDS, Watcher, are_unchanged_since};
 
 /// Maximum number of changed policies that are logged individually.
 const MAX_LOGGED_CHANGES: usize = 50;
@@ -97,7 +97,7 @@ impl Follower {
             watcher.follow(&self.files);
         }
         let look = Look::at(&self.files);
-        if are_unchanged_since(&self.files, self.begun) {
+        if are_unchanged_since(&self.files, self.begun - MAX_CLOCK_LAG) {
             self.seen = look;
         }
         self.check(&mut watcher, Occasion::Event).await;

@@ -185,16 +185,18 @@ impl Url {
     }
 
     /// Returns whether a listed network contains the address. A wider network does not include this
-    /// machine, the link and cloud metadata.
+    /// machine and the link; services of cloud metadata have to be listed by their address.
     fn has(&self, address: IpAddr) -> bool {
         let class = classify(address);
-        let is_apart = matches!(
-            class,
-            Class::Loopback | Class::LinkLocal | Class::Metadata | Class::Unspecified
-        );
         let mut networks = self.addresses.iter().filter(|net| net.contains(&address));
-        networks
-            .any(|net| !is_apart || [net.network(), net.broadcast()].map(classify) == [class; 2])
+        networks.any(|net| match class {
+            // Their ranges contain other hosts too.
+            Class::Metadata | Class::Unspecified => net.prefix_len() == net.max_prefix_len(),
+            Class::Loopback | Class::LinkLocal => {
+                [net.network(), net.broadcast()].map(classify) == [class; 2]
+            }
+            _ => true,
+        })
     }
 
     fn path(&self, parts: &Parts<'_>, url: &::url::Url) -> Result<(), Refusal> {

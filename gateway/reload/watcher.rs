@@ -23,8 +23,9 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 /// Maximum number of consecutive checks while the files keep changing.
 pub(super) const MAX_ROUNDS: usize = 4;
 
-/// Change times may lag behind the clock by a tick of the kernel.
-const TICK: Duration = Duration::from_millis(20);
+/// Change times lag behind the clock by a tick of the kernel, and on some file systems have whole
+/// seconds.
+pub(super) const MAX_CLOCK_LAG: Duration = Duration::from_secs(2);
 
 /// Maximum number of watched folders, and of links followed on a path.
 const MAX_FOLDERS: usize = 4096;
@@ -246,7 +247,7 @@ pub(super) fn are_unchanged_since(files: &[PathBuf], time: SystemTime) -> bool {
         let Ok(data) = std::fs::metadata(path) else { return !path.exists() };
         let seconds = Duration::from_secs(data.ctime().unsigned_abs());
         let nanoseconds = Duration::from_nanos(data.ctime_nsec().unsigned_abs());
-        SystemTime::UNIX_EPOCH + seconds + nanoseconds + TICK < time
+        SystemTime::UNIX_EPOCH + seconds + nanoseconds < time
     })
 }
 

@@ -152,8 +152,9 @@ def release_profile(scene):
     assert "profile-use" not in run(wrapper, rustc, *crate)
     (top / "gateway/calls-1.2.3.profdata").touch()
     assert f"-Cprofile-use={top}/.cargo/../gateway/calls-1.2.3.profdata" in run(wrapper, rustc, *crate)
-    for other in ([*crate[:3], "opt-level=z", *crate[4:]], [*crate[:5], "/t/debug/deps", *crate[6:]]):
+    for other in ([*crate[:3], "opt-level=z", *crate[4:]], [*crate[:5], "/t/debug/deps", *crate[6:]], [*crate, "-Cinstrument-coverage"]):
         assert "profile" not in run(wrapper, rustc, *other)
+    assert "profile-use" not in run(wrapper, rustc, *crate, "-Cprofile-generate=/x")
     recording = run(wrapper, rustc, *crate, env={**os.environ, "LOCKGATE_RECORD": "/tmp/calls"})
     assert "-Cprofile-generate=/tmp/calls" in recording and "profile-use" not in recording
 

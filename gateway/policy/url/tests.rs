@@ -80,6 +80,7 @@ fn a_wide_network_does_not_take_this_machine_along() {
         assert!(!passes("::/0", &format!("http://[{host}]/")), "{host}");
         assert!(passes(host, &format!("http://[{host}]/")), "{host}");
     }
+    assert!(!passes("fd00:ec2::/32", "http://[fd00:ec2::254]/"));
     assert!(passes("0.0.0.0/0", "http://192.0.2.7/") && passes("10.0.0.0/8", "http://10.1.2.3/"));
     assert!(
         passes("127.0.0.0/8", "http://127.0.0.1/")

@@ -41,7 +41,7 @@ fn what_was_read_is_read_again_only_after_a_change() {
     }
     link("old", "current");
     let files = [at("current/lockgate.yaml"), at("missing/keys.yaml")];
-    let pause = || std::thread::sleep(3 * TICK);
+    let pause = || std::thread::sleep(Duration::from_millis(60));
     let unchanged_after = |act: &dyn Fn()| {
         pause();
         let begun = SystemTime::now();
