@@ -6,6 +6,7 @@
 mod lists;
 mod refusal;
 mod subscriptions;
+mod watches;
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
 use crate::shutdown::Retiring;
-use subscriptions::Watches;
+use watches::Watches;
 
 /// Idle time after which a user's client is disconnected.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);

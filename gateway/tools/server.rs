@@ -295,10 +295,8 @@ impl Upstream for Server {
     ) -> BoxFuture<'a, Result<Subscription, UpstreamError>> {
         Box::pin(async move {
             // An unreadable resource is reported as missing, regardless of the reason.
-            let (Some(provider), Topic::Resource(uri)) = (&self.provider, topic) else {
-                let words = "the server does not offer subscriptions";
-                return Err(UpstreamError::new(UpstreamErrorKind::NotFound, words));
-            };
+            let Some(provider) = &self.provider else { return Err(without_subscriptions()) };
+            let Topic::Resource(uri) = topic else { return Err(without_subscriptions()) };
             let mut all = self.subscriptions.lock();
             if let Some(count) = all.get_mut(uri) {
                 *count += 1;
@@ -395,4 +393,9 @@ async fn follow(server: Weak<Server>, mut backing: watch::Receiver<Backing>) {
         let Some(server) = server.upgrade() else { return };
         server.show_backing(&now);
     }
+}
+
+fn without_subscriptions() -> UpstreamError {
+    let words = "the server does not offer subscriptions";
+    UpstreamError::new(UpstreamErrorKind::NotFound, words)
 }

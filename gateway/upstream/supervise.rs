@@ -358,7 +358,8 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
 
 /// Runs a listen stream until it ends. Returns `false` if the server refused it.
 async fn hold(connection: Arc<Connection>, id: u64, topics: Vec<Topic>) -> Result<bool> {
-    let (mut uris, mut tasks) = (Vec::new(), Vec::new());
+    let mut uris = Vec::new();
+    let mut tasks = Vec::new();
     for topic in topics {
         match topic {
             Topic::Resource(uri) => uris.push(uri),

@@ -89,8 +89,8 @@ impl Topics {
     /// Returns the topics on a connection.
     pub(crate) fn on(&self, on: Subscription) -> Vec<Topic> {
         let connections = self.connections.lock();
-        let counts = connections.get(&on);
-        counts.map(|counts| counts.topics.keys().cloned().collect()).unwrap_or_default()
+        let Some(counts) = connections.get(&on) else { return Vec::new() };
+        counts.topics.keys().cloned().collect()
     }
 
     /// Reports whether there are subscriptions on the shared connection.

@@ -1,9 +1,7 @@
 //! Subscriptions to resources and tasks: each is made with the account of its caller, and its
 //! updates are for this caller alone. They outlast a change of the account.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lockgate_accounts::Holder;
@@ -12,71 +10,13 @@ use lockgate_upstream::{
     Caller, CallerIdentity, Client, Event, ServerId, Subscription, Topic, Upstream, UpstreamError,
     UpstreamErrorKind,
 };
-use parking_lot::Mutex;
 
+use super::watches::WatchedTopic;
 use super::{OpenClients, UserClient, UserClients};
 
 /// Number of clients with which a new subscription is tried, if its user connects other accounts
 /// meanwhile.
 const MAX_CLIENTS: usize = 3;
-
-/// The number of the next holder with subscriptions, at any server.
-static NEXT: AtomicU64 = AtomicU64::new(0);
-
-/// The holders with subscriptions on their shared connections, whether or not an account is
-/// connected.
-#[derive(Default)]
-pub(super) struct Watches(Mutex<HashMap<Holder, Watch>>);
-
-struct Watch {
-    number: u64,
-    /// Once for each subscription, with its caller.
-    topics: Vec<WatchedTopic>,
-}
-
-pub(super) type WatchedTopic = (Topic, Caller);
-
-impl Watches {
-    /// Returns the number of a holder with subscriptions.
-    pub(super) fn number(&self, holder: &Holder) -> Option<u64> {
-        self.0.lock().get(holder).map(|watch| watch.number)
-    }
-
-    /// Returns the subscriptions of a holder.
-    fn of(&self, holder: &Holder) -> Vec<WatchedTopic> {
-        self.0.lock().get(holder).map(|watch| watch.topics.clone()).unwrap_or_default()
-    }
-
-    /// Adds a subscription, and returns the holder's number; `None` if the same user has
-    /// subscriptions with `max` other access tokens.
-    fn add(&self, holder: &Holder, topic: WatchedTopic, max: usize) -> Option<u64> {
-        let mut all = self.0.lock();
-        let others = all.keys().filter(|other| other.is_same_user(holder));
-        if !all.contains_key(holder) && others.count() >= max {
-            return None;
-        }
-        let watch = all.entry(holder.clone()).or_insert_with(|| Watch {
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
-            topics: Vec::new(),
-        });
-        watch.topics.push(topic);
-        Some(watch.number)
-    }
-
-    /// Removes a subscription of the holder with this number. Returns the holder.
-    fn remove(&self, number: u64, topic: &Topic) -> Option<Holder> {
-        let mut all = self.0.lock();
-        let (holder, watch) = all.iter_mut().find(|(_, watch)| watch.number == number)?;
-        let at = watch.topics.iter().position(|(known, _)| known == topic)?;
-        watch.topics.swap_remove(at);
-        let is_last = watch.topics.is_empty();
-        let holder = holder.clone();
-        if is_last {
-            all.remove(&holder);
-        }
-        Some(holder)
-    }
-}
 
 impl UserClients {
     /// Makes a subscription with the client of the caller's account, and adds it; both again if the
@@ -201,6 +141,3 @@ fn too_many_tokens() -> UpstreamError {
         users (servers.NAME.client_connections): end some, or use one token";
     UpstreamError::new(UpstreamErrorKind::ClientConnections, words)
 }
-
-#[cfg(test)]
-mod tests;

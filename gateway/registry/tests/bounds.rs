@@ -182,6 +182,6 @@ async fn an_organisation_with_many_changes_does_not_hold_up_another() {
             refused += 1;
         }
     }
-    // At least those for which there is no place, and on a busy machine those that waited too long.
-    assert!((1..=80).contains(&refused), "{refused}");
+    // Those for which there is no place, and on a busy machine those that waited too long.
+    assert!((1..140).contains(&refused), "{refused}");
 }
