@@ -303,4 +303,41 @@ impl Store {
         let rows = rows.map(|row| UsageRow::from_row(row, filter.step, group.has_durations()));
         rows.collect::<Result<_, _>>().map(Some)
     }
+
+    /// Adds counts, all or none, and drops counts that are too old on `today`.
+    pub async fn add_calls(&self, all: &[DailyCalls], today: i64) -> Result<()> {
+        let pool = self.pool().await?;
+        within_background(async {
+            let mut transaction = pool.begin().await?;
+            for counted in all {
+                transaction.execute(ADD_CALLS, &counted.to_values()).await?;
+            }
+            transaction.execute(DROP_OLD_CALLS, &[(today - KEPT_DAYS).into()]).await?;
+            transaction.commit().await
+        })
+        .await
+    }
+
+    /// Returns the days after `day` on which an integration was called, in order.
+    pub async fn list_calls(
+        &self,
+        (organisation, integration): (&str, &str),
+        day: i64,
+    ) -> Result<Vec<DailyCalls>> {
+        let values = [integration.into(), organisation.into(), day.into()];
+        from_rows(&self.rows(LIST_CALLS, &values).await?)
+    }
+}
+
+record! {
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct DailyCalls {
+        pub organisation: String,
+        /// The id of the integration.
+        pub integration: String,
+        /// Days since 1970, in UTC.
+        pub day: i64,
+        pub calls: i64,
+        pub failed: i64,
+    }
 }
