@@ -23,7 +23,7 @@ const CONNECTIONS: usize = 8;
 /// Instructions below which a function is not part of a call.
 const MIN_COST: u64 = 5 * CALLS;
 /// Functions below which a program has lost its symbols.
-const MIN_FUNCTIONS: usize = 500;
+const MIN_FUNCTIONS: usize = 200;
 
 #[derive(clap::Args)]
 pub struct Options {
