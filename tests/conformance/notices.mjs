@@ -145,7 +145,8 @@ await check('declined', 'A user who declines is told of as one', async () => {
 await check('progress', 'Progress arrives in order', async () => {
   const seen = [];
   await ada.call('test_tool_with_progress', {}, { onprogress: ({ progress }) => seen.push(progress) });
-  expect(seen.join() === '0,50,100', `progress ${seen}`);
+  // A step that a slow client has not read is replaced by the next one.
+  expect(/^0,(50,)?100$/.test(seen.join()), `progress ${seen}`);
 });
 await check('completion', 'An argument of a prompt is completed', async () => {
   const { completion } = await ada.client.complete({
