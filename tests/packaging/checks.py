@@ -219,7 +219,8 @@ def environment(scene, name, *packages):
 
 
 def called_by_clients(scene, command, folder, kinds, env=()):
-    """Real clients start this command, list tools and call a tool."""
+    """Real clients start this command, list tools and call a tool. Its store is in the scratch folder: the user's may be newer."""
+    env = [("XDG_DATA_HOME", str(scene.scratch / "data")), *env]
     script = {"steps": [{"do": "list_tools"}, {"do": "call_tool", "name": "example__echo", "arguments": {"text": "packed"}}]}
     for kind in kinds:
         here = os.getcwd()
