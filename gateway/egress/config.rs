@@ -28,7 +28,7 @@ settings! {
         /// Time for name lookup, connect and TLS handshake together, 1–300 s.
         pub connect_timeout: Duration = Seconds<1, 300, 10>,
         /// Idle connections kept per server, 0–1024.
-        pub idle_connections: usize = Whole<0, 1024, 64>,
+        pub idle_connections: usize = Whole<0, 1024, 128>,
         /// How long an idle connection is kept, 1–300 s. Should be shorter than the servers' own
         /// timeout, often 5 s, so that no call uses a connection that is being closed.
         pub idle_timeout: Duration = Seconds<1, 300, 4>,

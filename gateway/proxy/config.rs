@@ -145,7 +145,7 @@ settings! {
         pub session_idle: Duration = Seconds<10, 86_400, 1800>,
         /// Concurrent calls of all servers together, 1–100000. Half of them is divided evenly among
         /// the servers, at least one each; the rest is first come, first served.
-        pub concurrent_requests: usize = Whole<1, 100_000, 100>,
+        pub concurrent_requests: usize = Whole<1, 100_000, 1000>,
         /// Waiting calls of all servers together, 0–100000, divided in the same way; one more is
         /// answered with 503.
         pub queued_requests: usize = Whole<0, 100_000, 1000>,

@@ -223,7 +223,7 @@ impl Config {
             rests_after: Some(DEFAULT_IDLE_TIMEOUT),
             limits: Limits {
                 depth: 64,
-                concurrency: 32,
+                concurrency: 128,
                 queue: 128,
                 client_connections: CLIENT_CONNECTIONS,
                 ..Limits::default()

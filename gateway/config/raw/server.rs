@@ -60,7 +60,7 @@ lockgate_text::settings! {
         /// Time to start, initialize and read all lists, 1–300 s.
         pub start_timeout: Duration = Seconds<1, 300, 30>,
         /// Concurrent calls, 1–1024.
-        pub concurrency: usize = Whole<1, 1024, 32>,
+        pub concurrency: usize = Whole<1, 1024, 128>,
         /// Calls that wait for a free slot, 0–65536.
         pub queue: usize = Whole<0, 65_536, 128>,
         /// How long all slots may be in use without any message from the server, 1–300 s; then
