@@ -31,8 +31,7 @@ use crate::context::RequestContext;
 use crate::gateway::Gateway;
 use crate::peers::{Waiting, add_holder};
 use crate::rescue::{ApprovalError, RequestError};
-use crate::rights::{CallerRights, name_principal};
-use crate::snapshot::Seeing;
+use crate::rights::name_principal;
 use crate::transport::Text;
 use call::ApprovedCall;
 
@@ -107,7 +106,7 @@ impl Asking<'_> {
                 self.take_question(&answer)?;
                 match answer.approves {
                     Some(true) => {}
-                    Some(false) => self.deny(&self.context.principal)?,
+                    Some(false) => self.deny(&self.context.rights.principal)?,
                     None => return self.ask_by_result(),
                 }
             }
@@ -118,7 +117,7 @@ impl Asking<'_> {
             (None, false) => {}
         }
         if own {
-            approvers.push(self.context.principal.clone());
+            approvers.push(self.context.rights.principal.clone());
         }
         if others {
             approvers.extend(self.wait_for_others(channel).await?);
@@ -187,7 +186,7 @@ impl Asking<'_> {
             state = add_holder(sealer, context.bind(), state, Waiting::Approval, address);
         }
         let asked = AskedCall {
-            owner: context.principal.clone(),
+            owner: context.rights.principal.clone(),
             digest: call.digest,
             policies: context.snapshot.policy.fingerprint(),
             expires: Instant::now() + life,
@@ -218,7 +217,7 @@ impl Asking<'_> {
         if asked.policies != self.context.snapshot.policy.fingerprint() {
             return Err(ApprovalError::Changed("the policies"));
         }
-        if asked.digest != self.call.digest || asked.owner != self.context.principal {
+        if asked.digest != self.call.digest || asked.owner != self.context.rights.principal {
             return Err(ApprovalError::Other);
         }
         Ok(())
@@ -240,12 +239,12 @@ impl Asking<'_> {
                 if is_approval(&json::from_slice(&result).unwrap_or(Value::Null)) {
                     Ok(())
                 } else {
-                    self.deny(&self.context.principal)
+                    self.deny(&self.context.rights.principal)
                 }
             }
             Err(QuestionError::Undeclared) => Err(ApprovalError::CannotAsk),
             Err(QuestionError::Refused { .. } | QuestionError::Unusable(_)) => {
-                self.deny(&self.context.principal)
+                self.deny(&self.context.rights.principal)
             }
             Err(_) => self.expire(),
         }
@@ -259,7 +258,7 @@ impl Asking<'_> {
         let id = hex::random::<8>().ok_or(ApprovalError::Unknown)?;
         let rules = self.rules(false);
         let shown = self.call.show(self.context, &self.permitted);
-        let requester = self.context.principal.clone();
+        let requester = self.context.rights.principal.clone();
         let expires = SystemTime::now() + life;
         let (call, mut receiver) = WaitingCall::new(id.clone(), requester, shown, rules, expires);
         let held = self.gateway.approvals.waiting.hold(call, &self.context.snapshot.config.limits);
@@ -306,14 +305,14 @@ impl Asking<'_> {
         let approvals = &self.gateway.approvals;
         let Some(sender) = approvals.announcements() else { return };
         let most = self.context.snapshot.config.limits.approvals_per_principal;
-        let share = approvals.announced.take(&self.context.principal, most);
+        let share = approvals.announced.take(&self.context.rights.principal, most);
         let Some(_share) = share else { return self.drop_announcement(id) };
         let until = expires.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() + 1;
         let sealer = &self.context.snapshot.sealer;
         let Ok(token) = sealer.seal(Purpose::ApprovalLink, &[id.as_bytes()], until, b"") else {
             return;
         };
-        let principal = &self.context.principal;
+        let principal = &self.context.rights.principal;
         let needs = self.rules(false).iter().map(|rule| rule.needs()).collect();
         let organisation = principal.named_organisation();
         let tool = self.permitted.listed.as_deref().unwrap_or("");
@@ -351,7 +350,7 @@ impl Asking<'_> {
 
     fn deny<T>(&self, by: &Principal) -> Result<T, ApprovalError> {
         self.record("denied", std::slice::from_ref(by))?;
-        let is_caller = *by == self.context.principal;
+        let is_caller = *by == self.context.rights.principal;
         let who = if is_caller { "its caller".to_owned() } else { name_of(by) };
         Err(ApprovalError::Denied(who))
     }
@@ -367,12 +366,12 @@ impl Asking<'_> {
         let Self { gateway, context, permitted, call } = self;
         let rule = join_names(permitted.approvals());
         let people = join_people(by, name_principal);
-        let who = name_principal(&context.principal);
+        let who = name_principal(&context.rights.principal);
         let tool = permitted.listed.as_deref().unwrap_or("");
         tracing::info!(target: "audit", approval = state, who, tool, rule, by = people, "approval");
         let server = permitted.server().qualified_name();
         let about = [&server, tool, &call.digest_text()];
-        record_approval(gateway, (state, &rule), &context.principal, by, about)
+        record_approval(gateway, (state, &rule), &context.rights.principal, by, about)
     }
 
     /// Checks that the approvers' credentials are still valid, with the same roles.
@@ -394,10 +393,10 @@ impl Asking<'_> {
         if now.policy.fingerprint() != was.snapshot.policy.fingerprint() {
             return Err(ApprovalError::Changed("the policies"));
         }
-        let Some(principal) = now.authenticator.current(&was.principal) else {
+        let Some(principal) = now.authenticator.current(&was.rights.principal) else {
             return Err(ApprovalError::Changed("the caller's credential is no longer valid"));
         };
-        let before = &was.principal;
+        let before = &was.rights.principal;
         let same = principal.roles == before.roles
             && principal.scopes == before.scopes
             && principal.named_organisation() == before.named_organisation()
@@ -405,9 +404,8 @@ impl Asking<'_> {
         if !same {
             return Err(ApprovalError::Changed("the rights of the caller's credential"));
         }
-        let rights = CallerRights::new(&now.policy, principal, &was.endpoint);
-        let seeing = Seeing { endpoint: &was.endpoint, snapshot: &now, rights: &rights };
-        let view = self.gateway.view(&self.gateway.own_clients_of(was), seeing);
+        let rights = now.rights_of(principal, &was.rights.endpoint);
+        let view = self.gateway.view(&self.gateway.own_clients_of(was), &now, &rights);
         let name = was.request.param_str(Key::Name);
         let name = name.as_deref().unwrap_or("");
         if let Some(view) = view

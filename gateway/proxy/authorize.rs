@@ -123,10 +123,10 @@ fn authorize_tool(context: &RequestContext) -> Result<Permitted, RequestError> {
         return Err(RequestError::invalid("`params.arguments` must be an object"));
     }
     let scopes = context.snapshot.authenticator.may_call(
-        &context.principal,
+        &context.rights.principal,
         &entry.slug,
         &entry.item.key,
-        context.endpoint.resource(),
+        context.rights.endpoint.resource(),
     );
     if let Err((why, challenge)) = scopes {
         return Err(RequestError::insufficient_scope(why, &challenge).of_server(&entry.slug));

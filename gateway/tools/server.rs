@@ -19,8 +19,8 @@ use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::{code, write};
 use lockgate_upstream::{
     Answer, AnswerKind, BoxFuture, Call, Caller, CallerIdentity, Catalog, Event, Events, Instance,
-    Item, ListKind, Peer, ServerId, Stage, StageError, Status, Subscription, Topic, Upstream,
-    UpstreamError, UpstreamErrorKind, UpstreamState,
+    Item, ListKind, Peer, ResourceUpdate, ServerId, Stage, StageError, Status, Subscription, Topic,
+    Upstream, UpstreamError, UpstreamErrorKind, UpstreamState,
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -222,11 +222,9 @@ impl ChangeListener for Server {
     }
 
     fn resource_updated(&self, uri: &str) {
-        self.send_event(Event::Updated {
-            server: ServerId::shared(self.slug),
-            uri: uri.to_owned(),
-            on: Subscription::Shared,
-        });
+        let server = ServerId::shared(self.slug);
+        let on = Subscription::Shared;
+        self.send_event(Event::Updated(ResourceUpdate { server, uri: uri.into(), on }));
     }
 }
 

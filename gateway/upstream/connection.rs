@@ -340,7 +340,7 @@ impl Connection {
     pub(crate) fn tell_updated(&self) {
         let uris = self.subscribed.lock().clone();
         for uri in uris {
-            self.receiver.tell_updated(uri);
+            self.receiver.tell_updated(&uri);
         }
     }
 

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lockgate_upstream::{Announcement, ServerId, Subscription};
+use lockgate_upstream::{Announcement, ResourceUpdate, ServerId};
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -19,8 +19,8 @@ const OWN_BACKLOG: usize = 256;
 pub enum Change {
     /// The catalog was replaced, or servers announced changed lists.
     Catalog(Arc<[Announcement]>),
-    /// A resource, by the server's own URI, was updated, as reported on this subscription.
-    Updated { server: ServerId, uri: Arc<str>, on: Subscription },
+    /// A resource was updated.
+    Updated(ResourceUpdate),
     /// A task, by the server's own id, has changed.
     Task { server: ServerId, id: Arc<str> },
 }

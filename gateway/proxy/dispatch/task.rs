@@ -111,7 +111,7 @@ impl<'a> FollowedTask<'a> {
             return Err(self.permitted.broken("has a task with an invalid id"));
         };
         let server = &**self.permitted.server();
-        let by = (&self.context.caller, &self.context.principal);
+        let by = (&self.context.caller, &self.context.rights.principal);
         call(server, by, &self.own, &request, channel)
             .await
             .map_err(|failure| RequestError::of_call(server, &failure))
@@ -217,7 +217,7 @@ impl Drop for FollowedTask<'_> {
         }
         let server = Arc::clone(self.permitted.server());
         let caller = self.context.caller.clone();
-        let principal = self.context.principal.clone();
+        let principal = self.context.rights.principal.clone();
         let own = std::mem::take(&mut self.own);
         runtime.spawn(async move {
             if let Some(request) = make_request(Method::TasksCancel, &json!({"taskId": own})) {

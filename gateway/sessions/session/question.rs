@@ -20,7 +20,7 @@ use lockgate_proxy::client_channel::write_log_message;
 use lockgate_proxy::context::LegacySession;
 use lockgate_proxy::own_lists::{OwnClient, OwnClients};
 use lockgate_proxy::rights::CallerRights;
-use lockgate_proxy::snapshot::{Seeing, Snapshot};
+use lockgate_proxy::snapshot::Snapshot;
 use lockgate_text::{hex, json};
 use lockgate_upstream::{
     BoxFuture, Caller, ClientSession, IdentityAssertion, QuestionError, ServerId,
@@ -251,8 +251,7 @@ impl Session {
         snapshot: &Snapshot,
         rights: &CallerRights,
     ) -> Option<Arc<View>> {
-        let seeing = Seeing { endpoint: &self.endpoint, snapshot, rights };
-        gateway.view(&self.own_clients(), seeing)
+        gateway.view(&self.own_clients(), snapshot, rights)
     }
 }
 
