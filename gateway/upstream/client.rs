@@ -30,7 +30,7 @@ use crate::call::{Answer, BackChannel, Call, Caller, CallerIdentity, ClientChann
 use crate::catalog::{Catalog, ListKind};
 use crate::config::{Config, Transport};
 use crate::connection::{Ask, Connection};
-use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
+use crate::failure::{Result, UpstreamErrorKind};
 use crate::own_lists::OwnLists;
 use crate::shared::{ServerSetupError, Shared, Surroundings};
 use crate::status::{Stats, Status, UpstreamState};
@@ -151,7 +151,7 @@ impl Shared {
         self.record_use();
         if let Err(wait) = self.breaker.admit(clock::now()) {
             let words = "the circuit breaker is open after repeated failures";
-            return Err(UpstreamError::new(UpstreamErrorKind::Unavailable, words).retry_after(wait));
+            return Err(UpstreamErrorKind::Unavailable.error(words).retry_after(wait));
         }
         let verdict = Verdict(Some(&self.breaker));
         let limit = call.timeout.unwrap_or_else(|| self.timeout_of(call));

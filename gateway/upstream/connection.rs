@@ -424,10 +424,11 @@ async fn post_for(
 pub(crate) fn refused(method: Method, error: ErrorObject, text: &[u8]) -> UpstreamError {
     let message: String =
         error.message(text).chars().filter(|c| !c.is_control()).take(200).collect();
-    UpstreamError::new(
-        UpstreamErrorKind::Garbage,
-        format!("the server refused {}: {} ({message})", method.as_str(), error.code),
-    )
+    UpstreamErrorKind::Garbage.error(format!(
+        "the server refused {}: {} ({message})",
+        method.as_str(),
+        error.code
+    ))
 }
 
 fn is_unknown_method(response: &Response) -> bool {

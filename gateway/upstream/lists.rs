@@ -199,7 +199,7 @@ impl Reading<'_> {
                 }
                 Err(NoRoom::OfAll) => {
                     let kind = failure::UpstreamErrorKind::NoMemory;
-                    return Err(UpstreamError::new(kind, NO_LIST_MEMORY).after_send());
+                    return Err(kind.error(NO_LIST_MEMORY).after_send());
                 }
             }
         }

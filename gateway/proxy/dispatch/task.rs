@@ -135,7 +135,7 @@ impl<'a> FollowedTask<'a> {
     async fn pause(&self, answer: &Answer) -> Result<(), RequestError> {
         if self.began.elapsed() > FOLLOW_TIMEOUT {
             let words = "the task did not end within an hour and is being cancelled";
-            let failure = UpstreamError::new(UpstreamErrorKind::Timeout, words);
+            let failure = UpstreamErrorKind::Timeout.error(words);
             return Err(RequestError::failed(self.permitted.server().slug(), &failure));
         }
         let pause = wanted_pause(answer).unwrap_or(POLL_INTERVAL);

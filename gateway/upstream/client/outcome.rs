@@ -22,10 +22,8 @@ pub(super) fn is_header_mismatch(answer: &Answer) -> bool {
 
 pub(super) fn no_header_mismatch(answer: Answer) -> Result<Answer> {
     if is_header_mismatch(&answer) {
-        return Err(UpstreamError::new(
-            UpstreamErrorKind::Garbage,
-            "the server rejects the headers that its own tool definition requires",
-        ));
+        return Err(UpstreamErrorKind::Garbage
+            .error("the server rejects the headers that its own tool definition requires"));
     }
     Ok(answer)
 }

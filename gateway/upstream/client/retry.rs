@@ -38,7 +38,7 @@ impl Shared {
                 if !call.method().is_safe() {
                     let words = "the server no longer had the session; a new session is being \
                         opened, and the call was not retried";
-                    return Err(UpstreamError::new(UpstreamErrorKind::Lost, words));
+                    return Err(UpstreamErrorKind::Lost.error(words));
                 }
             }
             UpstreamErrorKind::Lost if call.method().is_safe() => {}
@@ -104,7 +104,7 @@ impl Client {
         match authorization.prepare().await {
             Ok(()) => Ok(authorization.header()),
             Err(words) => {
-                let failure = UpstreamError::new(UpstreamErrorKind::NeedsAuth, words);
+                let failure = UpstreamErrorKind::NeedsAuth.error(words);
                 Err(authorization.explain(failure).await)
             }
         }

@@ -130,10 +130,7 @@ impl Shared {
                 if !self.sessions.holds(key, &used) {
                     // The client ended its session while the connection was being opened.
                     spawn(async move { connection.close(CLOSE_GRACE_PERIOD).await });
-                    return Err(UpstreamError::new(
-                        UpstreamErrorKind::Lost,
-                        "the client's session has ended",
-                    ));
+                    return Err(UpstreamErrorKind::Lost.error("the client's session has ended"));
                 }
                 if connection.is_open() {
                     return Ok(Route { connection, _used: Some(used) });
@@ -160,7 +157,7 @@ impl Shared {
                 "all {most} connections for clients are in use (servers.NAME.client_connections)"
             )
         };
-        UpstreamError::new(UpstreamErrorKind::ClientConnections, words).retry_after(limits.wait)
+        UpstreamErrorKind::ClientConnections.error(words).retry_after(limits.wait)
     }
 
     async fn open_for(
@@ -183,12 +180,12 @@ impl Shared {
         let connection = open(self, behind).await.map_err(|refused| {
             let trouble = &refused.trouble;
             if refused.needs_auth {
-                UpstreamError::new(UpstreamErrorKind::NeedsAuth, trouble.to_string())
+                UpstreamErrorKind::NeedsAuth.error(trouble.to_string())
             } else if trouble.is_timeout() {
                 // The caller sees this message, but not those of the other kinds.
-                UpstreamError::new(UpstreamErrorKind::Timeout, trouble.reason())
+                UpstreamErrorKind::Timeout.error(trouble.reason())
             } else {
-                UpstreamError::new(UpstreamErrorKind::Unavailable, trouble.to_string())
+                UpstreamErrorKind::Unavailable.error(trouble.to_string())
             }
         })?;
         let connection = Arc::new(connection);
