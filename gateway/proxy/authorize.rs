@@ -80,12 +80,7 @@ pub(crate) fn is_slow(context: &RequestContext) -> bool {
         return false;
     }
     let Some(name) = context.request.param_str(Key::Name) else { return false };
-    let seen = match context.request.method {
-        Method::ToolsCall => context.view.tool(&name),
-        Method::PromptsGet => context.view.prompt(&name),
-        _ => None,
-    };
-    match seen {
+    match context.view.named(context.request.method, &name) {
         Some(seen) => {
             seen.entry.arguments.is_some()
                 || context.snapshot.policy.evaluates_slowly(&seen.verdict, bytes)

@@ -169,7 +169,9 @@ impl Gateway {
             | Method::TemplatesList => false,
             Method::ToolsCall | Method::PromptsGet => {
                 let view = self.view(own, snapshot, rights);
-                view.is_none_or(|view| has_name(&view, request))
+                let name = request.param_str(Key::Name);
+                view.zip(name)
+                    .is_none_or(|(view, name)| view.named(request.method, &name).is_some())
             }
             _ => true,
         };
@@ -188,16 +190,6 @@ impl Gateway {
         let all = futures_util::future::join_all(waits);
         let _ = tokio::time::timeout(deadline, all).await;
     }
-}
-
-/// Returns whether the view has the tool or prompt of a request.
-fn has_name(view: &View, request: &Request) -> bool {
-    let Some(name) = request.param_str(Key::Name) else { return true };
-    let seen = match request.method {
-        Method::ToolsCall => view.tool(&name),
-        _ => view.prompt(&name),
-    };
-    seen.is_some()
 }
 
 /// Computes the cache key of a class of callers with these lists.

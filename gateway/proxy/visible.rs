@@ -163,15 +163,11 @@ impl Gateway {
         target: &str,
     ) -> Option<(Arc<dyn Upstream>, Arc<str>)> {
         let view = self.view_for(caller)?;
-        let entry = match method {
-            Method::ToolsCall => &view.tool(target)?.entry,
-            Method::PromptsGet => &view.prompt(target)?.entry,
-            Method::ResourcesRead => {
-                let found = view.resource(target, TargetKind::Resource)?;
-                return Some((found.server, found.own.into()));
-            }
-            _ => return None,
-        };
+        if method == Method::ResourcesRead {
+            let found = view.resource(target, TargetKind::Resource)?;
+            return Some((found.server, found.own.into()));
+        }
+        let entry = &view.named(method, target)?.entry;
         Some((Arc::clone(&entry.server), Arc::clone(&entry.item.key)))
     }
 

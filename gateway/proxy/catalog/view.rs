@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use ahash::AHashMap;
 use lockgate_policy::Policy;
 use lockgate_protocol::capabilities::Offers;
+use lockgate_protocol::method::Method;
 use lockgate_protocol::name::Slug;
 use lockgate_upstream::{Announcement, ListKind, ServerId, Upstream};
 use parking_lot::RwLock;
@@ -96,6 +97,15 @@ impl View {
 
     pub(crate) fn prompt(&self, name: &str) -> Option<&ViewEntry> {
         self.names[1].get(name)
+    }
+
+    /// Returns the tool or prompt of this name, as a method needs it.
+    pub(crate) fn named(&self, method: Method, name: &str) -> Option<&ViewEntry> {
+        match method {
+            Method::ToolsCall => self.tool(name),
+            Method::PromptsGet => self.prompt(name),
+            _ => None,
+        }
     }
 
     /// Returns the name or URI of an entry at this endpoint.

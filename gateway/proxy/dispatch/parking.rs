@@ -127,11 +127,7 @@ fn begin(
 
 /// Returns the lanes with a connection that lists the item; empty if all do.
 fn find_lanes(gateway: &Gateway, context: &RequestContext, permitted: &Permitted) -> Vec<u64> {
-    let kind = match permitted.method() {
-        Method::ToolsCall => ListKind::Tools,
-        Method::PromptsGet => ListKind::Prompts,
-        _ => ListKind::Resources,
-    };
+    let kind = ListKind::of_call(permitted.method()).unwrap_or(ListKind::Resources);
     let own = gateway.own_clients_of(context);
     own_lists::find_adding(&own, &**permitted.server(), (kind, permitted.target()))
 }

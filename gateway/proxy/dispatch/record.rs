@@ -180,12 +180,10 @@ fn describe_request<'a>(
 /// shortens it further and marks the cut.
 fn find_name(context: &RequestContext) -> Option<Cow<'_, str>> {
     let request = &context.request;
-    let seen = match (request.method, request.param_str(Key::Name)) {
-        (Method::ToolsCall, Some(name)) => context.tool(&name),
-        (Method::PromptsGet, Some(name)) => context.prompt(&name),
-        _ => None,
-    };
-    if let Some(seen) = seen {
+    if let Some(name) = request.param_str(Key::Name)
+        && let Some(seen) = context.view.named(request.method, &name)
+        && context.sees(&seen.entry)
+    {
         return Some(Cow::Borrowed(context.view.recorded(&seen.entry)));
     }
     let name = match request.method {

@@ -5,12 +5,11 @@ use std::time::Instant;
 
 use lockgate_protocol::jsonrpc::{Outcome, Response};
 use lockgate_protocol::key::Key;
-use lockgate_protocol::method::Method;
 use lockgate_protocol::{code, scan};
-use lockgate_telemetry::{CallTrace, Network, Note, OperationSpan, Target, TraceContext};
+use lockgate_telemetry::{CallTrace, Network, Note, OperationSpan, TraceContext};
 
 use crate::breaker::Breaker;
-use crate::call::{Answer, AnswerKind, Call, ServerId};
+use crate::call::{Answer, AnswerKind, Call, ServerId, span_target};
 use crate::connection::{Connection, ServerTransport};
 use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 use crate::http::Remote;
@@ -90,7 +89,7 @@ pub(super) fn begin_trace(
     id: Option<u64>,
 ) -> TraceContext {
     trace.begin(call.method().as_str(), |span| {
-        span.set_target(find_target(call), true);
+        span.set_target(span_target(call.method(), call.target), true);
         if let Some(id) = id {
             span.set_request_id(id.to_string().as_bytes());
         }
@@ -113,17 +112,6 @@ pub(super) fn end_trace(trace: &CallTrace, result: &Result<Answer>) {
         },
         Err(failure) => span.failed(failure.kind.as_str(), &failure.words),
     });
-}
-
-fn find_target<'a>(call: &Call<'a>) -> Target<'a> {
-    match call.method() {
-        Method::ToolsCall => Target::Tool(call.target),
-        Method::PromptsGet => Target::Prompt(call.target),
-        Method::ResourcesRead | Method::DirectoryRead | Method::SkillsGet => {
-            Target::Resource(call.target)
-        }
-        _ => Target::Nothing,
-    }
 }
 
 fn describe_way(span: &mut OperationSpan, shared: &Shared, connection: &Connection) {

@@ -94,11 +94,7 @@ impl Shared {
 
     /// Reports whether the requested item is listed only on the caller's own connection.
     fn has_own_item(&self, caller: &Caller, about: (Method, &str)) -> bool {
-        let kind = match about.0 {
-            Method::ToolsCall => ListKind::Tools,
-            Method::PromptsGet => ListKind::Prompts,
-            _ => return false,
-        };
+        let Some(kind) = ListKind::of_call(about.0) else { return false };
         let session = caller.session.as_ref();
         let own = session.and_then(|session| self.sessions.find(session.key()));
         let lists = own.and_then(|connection| connection.receiver.own_lists.lists());
