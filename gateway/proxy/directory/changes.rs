@@ -40,22 +40,18 @@ pub struct ChangeReceiver {
 
 impl Default for Changes {
     fn default() -> Self {
-        Self { shared: broadcast::channel(MAX_BACKLOG).0, own: Mutex::default() }
+        Self { shared: broadcast::Sender::new(MAX_BACKLOG), own: Mutex::default() }
     }
 }
 
 impl Changes {
     pub fn subscribe(&self, organisation: &str) -> ChangeReceiver {
         let mut channels = self.own.lock();
-        let own = match channels.get(organisation) {
-            Some(known) => known.subscribe(),
-            None => {
-                channels.retain(|_, channel| channel.receiver_count() > 0);
-                let (sender, receiver) = broadcast::channel(OWN_BACKLOG);
-                channels.insert(organisation.into(), sender);
-                receiver
-            }
-        };
+        if !channels.contains_key(organisation) {
+            channels.retain(|_, channel| channel.receiver_count() > 0);
+        }
+        let own = channels.entry(organisation.into());
+        let own = own.or_insert_with(|| broadcast::Sender::new(OWN_BACKLOG)).subscribe();
         ChangeReceiver { shared: self.shared.subscribe(), own }
     }
 
