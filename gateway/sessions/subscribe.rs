@@ -64,7 +64,9 @@ async fn permit_subscription(
     let known = permitted.server().catalog();
     // For readable resources only, since the error reveals which server has the URI.
     if known.version > 0 && !known.offers.subscribe {
-        return Err(RequestError::no_subscriptions(permitted.server().slug()));
+        let slug = permitted.server().slug();
+        let words = format!("server {slug} does not offer subscriptions to resources");
+        return Err(RequestError::invalid(words));
     }
     Ok(permitted)
 }
