@@ -17,6 +17,7 @@ use lockgate_telemetry::Notification;
 use lockgate_telemetry::audit::RecordError;
 use lockgate_text::{hex, json};
 use lockgate_upstream::QuestionError;
+use scopeguard::{ScopeGuard, guard};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio_util::sync::CancellationToken;
@@ -233,7 +234,7 @@ impl Asking<'_> {
             () = self.gateway.stopping.cancelled() => return Err(ApprovalError::Stopping),
             () = channel.client_left() => return Err(ApprovalError::Left),
         };
-        gone.disarm();
+        ScopeGuard::into_inner(gone);
         match answer {
             Ok(result) => {
                 if is_approval(&json::from_slice(&result).unwrap_or(Value::Null)) {
@@ -286,7 +287,7 @@ impl Asking<'_> {
             }
             () = self.gateway.stopping.cancelled() => return Err(ApprovalError::Stopping),
         };
-        gone.disarm();
+        ScopeGuard::into_inner(gone);
         match ending {
             Some(Ending::Approved(by)) => Ok(by),
             Some(Ending::Denied(by)) => self.deny(&by),
@@ -343,9 +344,12 @@ impl Asking<'_> {
 // tool and the approvers have not changed in the meantime.
 
 impl Asking<'_> {
-    /// Records the approval as abandoned on drop, unless [`GoneRecord::disarm`] is called.
-    fn watch_departure(&self) -> GoneRecord<'_> {
-        GoneRecord { asking: self, is_over: false }
+    /// Returns a guard that records the approval as abandoned: the client has disconnected, or the
+    /// gateway stops. It is defused once the approval was decided or has expired.
+    fn watch_departure<'a>(&'a self) -> ScopeGuard<&'a Self, impl FnOnce(&'a Self)> {
+        guard(self, |asking: &'a Self| {
+            let _ = asking.record("gone", &[]);
+        })
     }
 
     fn deny<T>(&self, by: &Principal) -> Result<T, ApprovalError> {
@@ -417,26 +421,5 @@ impl Asking<'_> {
             return Ok(());
         }
         Err(ApprovalError::Changed("the tool"))
-    }
-}
-
-/// Guard that records an approval as abandoned: the client has disconnected, or the gateway stops.
-struct GoneRecord<'a> {
-    asking: &'a Asking<'a>,
-    is_over: bool,
-}
-
-impl GoneRecord<'_> {
-    /// Cancels the record: the approval was decided or has expired.
-    fn disarm(mut self) {
-        self.is_over = true;
-    }
-}
-
-impl Drop for GoneRecord<'_> {
-    fn drop(&mut self) {
-        if !self.is_over {
-            let _ = self.asking.record("gone", &[]);
-        }
     }
 }

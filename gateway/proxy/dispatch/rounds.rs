@@ -331,7 +331,7 @@ pub(super) async fn answer(
     context: &RequestContext,
     permitted: &Permitted,
 ) -> Result<Answer, RequestError> {
-    let task = FollowedTask::of_client(context, permitted);
+    let task = FollowedTask::new(context, permitted, permitted.target().to_owned());
     let mut result = Vec::new();
     let mut object = Object::open(&mut result);
     object.raw("resultType", b"\"complete\"");
