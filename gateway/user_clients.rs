@@ -238,14 +238,14 @@ impl UserClients {
             Ok(account) => account,
             Err(error) => {
                 let words = format!("the caller's account cannot be read: {error}");
-                let failure = UpstreamError::new(UpstreamErrorKind::Overloaded, words);
+                let failure = UpstreamErrorKind::Overloaded.error(words);
                 return Err(failure.retry_after(Duration::from_secs(5)));
             }
         };
         // The configuration has changed, or its server has the name of an integration.
         if !account.has_settings(&self.settings) {
             let words = "the settings of the server's accounts are being changed";
-            let failure = UpstreamError::new(UpstreamErrorKind::Overloaded, words);
+            let failure = UpstreamErrorKind::Overloaded.error(words);
             return Err(failure.retry_after(Duration::from_secs(1)));
         }
         if !account.is_connectable() {
@@ -284,7 +284,7 @@ impl UserClients {
         let authorization = Some(Arc::new(authorization) as _);
         let around = Surroundings { authorization, events, ..self.around.clone() };
         let client = Client::new(config, around)
-            .map_err(|error| UpstreamError::new(UpstreamErrorKind::Unavailable, error.words))?;
+            .map_err(|error| UpstreamErrorKind::Unavailable.error(error.words))?;
         client.start();
         let used = clock::now().into();
         let user = Arc::new(UserClient { client, account, used, lists: Mutex::default() });
@@ -302,7 +302,7 @@ impl UserClients {
         let CallerIdentity { organisation, issuer, subject, .. } = caller;
         if issuer == ANONYMOUS {
             let words = "callers without credentials share an identity, so they have no account";
-            return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
+            return Err(UpstreamErrorKind::NeedsAuth.error(words));
         }
         let mut holder = Holder::new(organisation.unwrap_or(DEFAULT_ORGANISATION), issuer, subject);
         holder.token = self.token_of(caller).map(|token| {
@@ -375,14 +375,14 @@ impl Upstream for UserClients {
                 (None, Some(identity)) => *identity,
                 (None, None) => {
                     let words = "the request has no caller, so it has no account at the server";
-                    return Err(UpstreamError::new(UpstreamErrorKind::NeedsAuth, words));
+                    return Err(UpstreamErrorKind::NeedsAuth.error(words));
                 }
             };
             let user = self.find(&self.holder_of(identity)?).await?;
             if self.awaits_lists(&user) {
                 user.client.revive();
                 let words = "the account is connected, and the tools of the server are being read";
-                let failure = UpstreamError::new(UpstreamErrorKind::Overloaded, words);
+                let failure = UpstreamErrorKind::Overloaded.error(words);
                 return Err(failure.retry_after(Duration::from_secs(2)));
             }
             user.client.call(call).await

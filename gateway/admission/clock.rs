@@ -4,17 +4,10 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use scopeguard::guard;
+
 thread_local! {
     static POLL_START: Cell<Option<Instant>> = const { Cell::new(None) };
-}
-
-/// Forgets the start of the poll on drop, because a poll may panic.
-struct EndOfPoll;
-
-impl Drop for EndOfPoll {
-    fn drop(&mut self) {
-        POLL_START.set(None);
-    }
 }
 
 /// Runs `poll`. While it runs, [`now`] returns the time at which it began.
@@ -24,7 +17,8 @@ pub fn during_poll<T>(poll: impl FnOnce() -> T) -> T {
         return poll();
     }
     POLL_START.set(Some(Instant::now()));
-    let _end = EndOfPoll;
+    // On drop, because a poll may panic.
+    let _end = guard((), |()| POLL_START.set(None));
     poll()
 }
 

@@ -14,6 +14,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use lockgate_admission::spawn;
+use scopeguard::guard;
 
 /// Maximum bytes read after the response.
 const MAX_REST: usize = 64 * 1024;
@@ -88,15 +89,9 @@ fn take_frame(
     body: &mut Incoming,
     cx: &mut Context<'_>,
 ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-    /// Ends the hold on drop, because a poll may panic.
-    struct EndOfHold;
-    impl Drop for EndOfHold {
-        fn drop(&mut self) {
-            WAKES.take();
-        }
-    }
     WAKES.set(Wakes::Hold);
-    let end = EndOfHold;
+    // Ends the hold on drop, because a poll may panic.
+    let end = guard((), |()| drop(WAKES.take()));
     let polled = Pin::new(&mut *body).poll_frame(cx);
     let wakes = WAKES.take();
     drop(end);

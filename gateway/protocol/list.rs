@@ -158,23 +158,10 @@ pub fn show(out: &mut Vec<u8>, item: &[u8], shown: &Shown<'_>) -> Result<(), Sca
     Ok(())
 }
 
-/// Writes a tool without its `x-mcp-header` annotations.
-///
-/// # Errors
-/// A flaw in the text; items from [`items`] have none.
-pub fn strip_annotations(out: &mut Vec<u8>, item: &[u8]) -> Result<(), ScanError> {
-    let (_, members) = Scanner::new(item, scan::MAX_DEPTH)?.members(Keys::Distinct)?;
-    let mut object = Object::open(out);
-    for member in &members {
-        let value = member.value.of(item);
-        if member.is(item, "inputSchema") {
-            object.raw("inputSchema", &header::strip(value))
-        } else {
-            object.copy(member.key.of(item), value)
-        }
-    }
-    object.close();
-    Ok(())
+/// Returns a tool without its `x-mcp-header` annotations.
+pub fn without_annotations(tool: &[u8]) -> Option<Vec<u8>> {
+    let schema = member(tool, "inputSchema").unwrap_or(b"{}");
+    with_member(tool, "inputSchema", &header::strip(schema))
 }
 
 /// Returns an item with another value (JSON text) of a member, which is added if missing.
@@ -183,11 +170,12 @@ pub fn with_member(item: &[u8], name: &str, value: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(item.len() + value.len());
     let mut object = Object::open(&mut out);
     for member in &members {
-        if !member.is(item, name) {
-            object.copy(member.key.of(item), member.value.of(item));
-        }
+        let old = member.value.of(item);
+        object.copy(member.key.of(item), if member.is(item, name) { value } else { old });
     }
-    object.raw(name, value);
+    if !members.iter().any(|member| member.is(item, name)) {
+        object.raw(name, value);
+    }
     object.close();
     Some(out)
 }

@@ -26,13 +26,10 @@ pub enum Common {
 pub fn read_discovery(result: &[u8]) -> Option<(Vec<String>, ServerDescription)> {
     let result: Value = json::from_slice(result).ok()?;
     let versions = strings(result.get("supportedVersions")?)?;
-    let info = server_info(&result).or_else(|| result.get("serverInfo"));
+    // In `_meta`, as the revision specifies.
+    let info = result["_meta"].get(crate::meta::SERVER_INFO);
+    let info = info.or_else(|| result.get("serverInfo"));
     Some((versions, ServerDescription::read(&result, info)))
-}
-
-/// Returns the server's info from `_meta`, as the revision specifies.
-fn server_info(result: &Value) -> Option<&Value> {
-    result.get("_meta")?.get(crate::meta::SERVER_INFO)
 }
 
 /// Returns the newest supported revision in `versions`, modern ones first.

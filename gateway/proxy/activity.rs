@@ -188,7 +188,7 @@ pub struct ToolNews {
 impl Default for ToolNews {
     fn default() -> Self {
         Self {
-            changes: broadcast::channel(MAX_BACKLOG).0,
+            changes: broadcast::Sender::new(MAX_BACKLOG),
             calls: Mutex::default(),
             is_heard: AtomicBool::new(false),
         }
@@ -207,14 +207,8 @@ impl ToolNews {
         let mut calls = self.calls.lock();
         calls.retain(|_, channel| channel.receiver_count() > 0);
         self.is_heard.store(true, Ordering::Relaxed);
-        match calls.get(organisation) {
-            Some(known) => known.subscribe(),
-            None => {
-                let (sender, receiver) = broadcast::channel(MAX_BUFFERED_CALLS);
-                calls.insert(organisation.into(), sender);
-                receiver
-            }
-        }
+        let channel = calls.entry(organisation.into());
+        channel.or_insert_with(|| broadcast::Sender::new(MAX_BUFFERED_CALLS)).subscribe()
     }
 
     /// Publishes a call of this organisation, if there are listeners.

@@ -17,6 +17,7 @@ use lockgate_telemetry::Notification;
 use lockgate_telemetry::audit::RecordError;
 use lockgate_text::{hex, json};
 use lockgate_upstream::QuestionError;
+use scopeguard::{ScopeGuard, guard};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio_util::sync::CancellationToken;
@@ -31,8 +32,7 @@ use crate::context::RequestContext;
 use crate::gateway::Gateway;
 use crate::peers::{Waiting, add_holder};
 use crate::rescue::{ApprovalError, RequestError};
-use crate::rights::{CallerRights, name_principal};
-use crate::snapshot::Seeing;
+use crate::rights::name_principal;
 use crate::transport::Text;
 use call::ApprovedCall;
 
@@ -107,7 +107,7 @@ impl Asking<'_> {
                 self.take_question(&answer)?;
                 match answer.approves {
                     Some(true) => {}
-                    Some(false) => self.deny(&self.context.principal)?,
+                    Some(false) => self.deny(&self.context.rights.principal)?,
                     None => return self.ask_by_result(),
                 }
             }
@@ -118,7 +118,7 @@ impl Asking<'_> {
             (None, false) => {}
         }
         if own {
-            approvers.push(self.context.principal.clone());
+            approvers.push(self.context.rights.principal.clone());
         }
         if others {
             approvers.extend(self.wait_for_others(channel).await?);
@@ -187,7 +187,7 @@ impl Asking<'_> {
             state = add_holder(sealer, context.bind(), state, Waiting::Approval, address);
         }
         let asked = AskedCall {
-            owner: context.principal.clone(),
+            owner: context.rights.principal.clone(),
             digest: call.digest,
             policies: context.snapshot.policy.fingerprint(),
             expires: Instant::now() + life,
@@ -218,7 +218,7 @@ impl Asking<'_> {
         if asked.policies != self.context.snapshot.policy.fingerprint() {
             return Err(ApprovalError::Changed("the policies"));
         }
-        if asked.digest != self.call.digest || asked.owner != self.context.principal {
+        if asked.digest != self.call.digest || asked.owner != self.context.rights.principal {
             return Err(ApprovalError::Other);
         }
         Ok(())
@@ -234,18 +234,18 @@ impl Asking<'_> {
             () = self.gateway.stopping.cancelled() => return Err(ApprovalError::Stopping),
             () = channel.client_left() => return Err(ApprovalError::Left),
         };
-        gone.disarm();
+        ScopeGuard::into_inner(gone);
         match answer {
             Ok(result) => {
                 if is_approval(&json::from_slice(&result).unwrap_or(Value::Null)) {
                     Ok(())
                 } else {
-                    self.deny(&self.context.principal)
+                    self.deny(&self.context.rights.principal)
                 }
             }
             Err(QuestionError::Undeclared) => Err(ApprovalError::CannotAsk),
             Err(QuestionError::Refused { .. } | QuestionError::Unusable(_)) => {
-                self.deny(&self.context.principal)
+                self.deny(&self.context.rights.principal)
             }
             Err(_) => self.expire(),
         }
@@ -259,7 +259,7 @@ impl Asking<'_> {
         let id = hex::random::<8>().ok_or(ApprovalError::Unknown)?;
         let rules = self.rules(false);
         let shown = self.call.show(self.context, &self.permitted);
-        let requester = self.context.principal.clone();
+        let requester = self.context.rights.principal.clone();
         let expires = SystemTime::now() + life;
         let (call, mut receiver) = WaitingCall::new(id.clone(), requester, shown, rules, expires);
         let held = self.gateway.approvals.waiting.hold(call, &self.context.snapshot.config.limits);
@@ -287,7 +287,7 @@ impl Asking<'_> {
             }
             () = self.gateway.stopping.cancelled() => return Err(ApprovalError::Stopping),
         };
-        gone.disarm();
+        ScopeGuard::into_inner(gone);
         match ending {
             Some(Ending::Approved(by)) => Ok(by),
             Some(Ending::Denied(by)) => self.deny(&by),
@@ -306,14 +306,14 @@ impl Asking<'_> {
         let approvals = &self.gateway.approvals;
         let Some(sender) = approvals.announcements() else { return };
         let most = self.context.snapshot.config.limits.approvals_per_principal;
-        let share = approvals.announced.take(&self.context.principal, most);
+        let share = approvals.announced.take(&self.context.rights.principal, most);
         let Some(_share) = share else { return self.drop_announcement(id) };
         let until = expires.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() + 1;
         let sealer = &self.context.snapshot.sealer;
         let Ok(token) = sealer.seal(Purpose::ApprovalLink, &[id.as_bytes()], until, b"") else {
             return;
         };
-        let principal = &self.context.principal;
+        let principal = &self.context.rights.principal;
         let needs = self.rules(false).iter().map(|rule| rule.needs()).collect();
         let organisation = principal.named_organisation();
         let tool = self.permitted.listed.as_deref().unwrap_or("");
@@ -344,14 +344,17 @@ impl Asking<'_> {
 // tool and the approvers have not changed in the meantime.
 
 impl Asking<'_> {
-    /// Records the approval as abandoned on drop, unless [`GoneRecord::disarm`] is called.
-    fn watch_departure(&self) -> GoneRecord<'_> {
-        GoneRecord { asking: self, is_over: false }
+    /// Returns a guard that records the approval as abandoned: the client has disconnected, or the
+    /// gateway stops. It is defused once the approval was decided or has expired.
+    fn watch_departure<'a>(&'a self) -> ScopeGuard<&'a Self, impl FnOnce(&'a Self)> {
+        guard(self, |asking: &'a Self| {
+            let _ = asking.record("gone", &[]);
+        })
     }
 
     fn deny<T>(&self, by: &Principal) -> Result<T, ApprovalError> {
         self.record("denied", std::slice::from_ref(by))?;
-        let is_caller = *by == self.context.principal;
+        let is_caller = *by == self.context.rights.principal;
         let who = if is_caller { "its caller".to_owned() } else { name_of(by) };
         Err(ApprovalError::Denied(who))
     }
@@ -367,12 +370,12 @@ impl Asking<'_> {
         let Self { gateway, context, permitted, call } = self;
         let rule = join_names(permitted.approvals());
         let people = join_people(by, name_principal);
-        let who = name_principal(&context.principal);
+        let who = name_principal(&context.rights.principal);
         let tool = permitted.listed.as_deref().unwrap_or("");
         tracing::info!(target: "audit", approval = state, who, tool, rule, by = people, "approval");
         let server = permitted.server().qualified_name();
         let about = [&server, tool, &call.digest_text()];
-        record_approval(gateway, (state, &rule), &context.principal, by, about)
+        record_approval(gateway, (state, &rule), &context.rights.principal, by, about)
     }
 
     /// Checks that the approvers' credentials are still valid, with the same roles.
@@ -394,10 +397,10 @@ impl Asking<'_> {
         if now.policy.fingerprint() != was.snapshot.policy.fingerprint() {
             return Err(ApprovalError::Changed("the policies"));
         }
-        let Some(principal) = now.authenticator.current(&was.principal) else {
+        let Some(principal) = now.authenticator.current(&was.rights.principal) else {
             return Err(ApprovalError::Changed("the caller's credential is no longer valid"));
         };
-        let before = &was.principal;
+        let before = &was.rights.principal;
         let same = principal.roles == before.roles
             && principal.scopes == before.scopes
             && principal.named_organisation() == before.named_organisation()
@@ -405,9 +408,8 @@ impl Asking<'_> {
         if !same {
             return Err(ApprovalError::Changed("the rights of the caller's credential"));
         }
-        let rights = CallerRights::new(&now.policy, principal, &was.endpoint);
-        let seeing = Seeing { endpoint: &was.endpoint, snapshot: &now, rights: &rights };
-        let view = self.gateway.view(&self.gateway.own_clients_of(was), seeing);
+        let rights = now.rights_of(principal, &was.rights.endpoint);
+        let view = self.gateway.view(&self.gateway.own_clients_of(was), &now, &rights);
         let name = was.request.param_str(Key::Name);
         let name = name.as_deref().unwrap_or("");
         if let Some(view) = view
@@ -419,26 +421,5 @@ impl Asking<'_> {
             return Ok(());
         }
         Err(ApprovalError::Changed("the tool"))
-    }
-}
-
-/// Guard that records an approval as abandoned: the client has disconnected, or the gateway stops.
-struct GoneRecord<'a> {
-    asking: &'a Asking<'a>,
-    is_over: bool,
-}
-
-impl GoneRecord<'_> {
-    /// Cancels the record: the approval was decided or has expired.
-    fn disarm(mut self) {
-        self.is_over = true;
-    }
-}
-
-impl Drop for GoneRecord<'_> {
-    fn drop(&mut self) {
-        if !self.is_over {
-            let _ = self.asking.record("gone", &[]);
-        }
     }
 }

@@ -37,10 +37,11 @@ pub fn authorize(context: &RequestContext) -> Result<Permitted, RequestError> {
     match context.request.method {
         Method::ToolsCall => authorize_tool(context),
         Method::PromptsGet => authorize_prompt(context),
-        Method::ResourcesRead | Method::Subscribe | Method::Unsubscribe => {
-            authorize_resource(context)
-        }
-        Method::SkillsGet | Method::DirectoryRead => authorize_skill(context),
+        Method::ResourcesRead
+        | Method::Subscribe
+        | Method::Unsubscribe
+        | Method::SkillsGet
+        | Method::DirectoryRead => authorize_resource(context),
         Method::Complete => authorize_completion(context),
         Method::TasksGet | Method::TasksUpdate | Method::TasksCancel | Method::TasksResult => {
             authorize_task(context)
@@ -80,12 +81,7 @@ pub(crate) fn is_slow(context: &RequestContext) -> bool {
         return false;
     }
     let Some(name) = context.request.param_str(Key::Name) else { return false };
-    let seen = match context.request.method {
-        Method::ToolsCall => context.view.tool(&name),
-        Method::PromptsGet => context.view.prompt(&name),
-        _ => None,
-    };
-    match seen {
+    match context.view.named(context.request.method, &name) {
         Some(seen) => {
             seen.entry.arguments.is_some()
                 || context.snapshot.policy.evaluates_slowly(&seen.verdict, bytes)
@@ -123,10 +119,10 @@ fn authorize_tool(context: &RequestContext) -> Result<Permitted, RequestError> {
         return Err(RequestError::invalid("`params.arguments` must be an object"));
     }
     let scopes = context.snapshot.authenticator.may_call(
-        &context.principal,
+        &context.rights.principal,
         &entry.slug,
         &entry.item.key,
-        context.endpoint.resource(),
+        context.rights.endpoint.resource(),
     );
     if let Err((why, challenge)) = scopes {
         return Err(RequestError::insufficient_scope(why, &challenge).of_server(&entry.slug));
@@ -217,27 +213,23 @@ fn authorize_prompt(context: &RequestContext) -> Result<Permitted, RequestError>
     Ok(permitted.with_judgement(judged))
 }
 
+/// Authorizes a read of a URI. `skills/get` and `resources/directory/read` are authorized as such.
 fn authorize_resource(context: &RequestContext) -> Result<Permitted, RequestError> {
     let uri = require_string(&context.request, Key::Uri)?;
-    let Some(found) = context.view.resource(&uri, TargetKind::Resource) else {
-        let unknown = RequestError::unknown_resource(&uri, context.missing_resource());
-        return Err(answer_missing(context, unknown));
-    };
-    let judged = evaluate(context, &found.verdict, &found.target(TargetKind::Resource))?;
-    Ok(permit_round(context, found.server, found.own.into())?.with_judgement(judged))
-}
-
-/// Authorizes `skills/get` and `resources/directory/read` as a read of the URI.
-fn authorize_skill(context: &RequestContext) -> Result<Permitted, RequestError> {
-    let uri = require_string(&context.request, Key::Uri)?;
     let method = context.request.method;
-    let found = context.view.resource(&uri, TargetKind::Resource);
-    let served = found.filter(|found| skills::is_offered(method, &found.server.catalog().offers));
-    let Some(found) = served else {
+    let of_skill = matches!(method, Method::SkillsGet | Method::DirectoryRead);
+    let mut found = context.view.resource(&uri, TargetKind::Resource);
+    if of_skill {
+        found = found.filter(|found| skills::is_offered(method, &found.server.catalog().offers));
+    }
+    let Some(found) = found else {
         let unknown = RequestError::unknown_resource(&uri, context.missing_resource());
         return Err(answer_missing(context, unknown));
     };
     let judged = evaluate(context, &found.verdict, &found.target(TargetKind::Resource))?;
+    if !of_skill {
+        return Ok(permit_round(context, found.server, found.own.into())?.with_judgement(judged));
+    }
     let cursor = skills::open_cursor(context, &uri)?;
     let replaced = Vec::from_iter(cursor.map(|own| (Key::Cursor, Some(own))));
     let permitted = Permitted::new(found.server, method, found.own.into(), replaced);

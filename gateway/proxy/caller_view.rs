@@ -14,27 +14,20 @@ use lockgate_upstream::{BoxFuture, CallerIdentity, CallerView, ListKind, Upstrea
 
 use crate::context::{RequestContext, about, identity_of};
 use crate::gateway::Gateway;
-use crate::rescue::RequestError;
-use crate::transport::Text;
-
-/// Authorizes a request, sends it to its server and returns the response that the caller would get.
-pub type Forward =
-    for<'a> fn(&'a Gateway, Box<RequestContext>) -> BoxFuture<'a, Result<Text, RequestError>>;
 
 pub(crate) struct RequestCallerView<'a> {
     pub(crate) gateway: &'a Gateway,
     pub(crate) context: &'a RequestContext,
-    pub(crate) forward: Forward,
 }
 
 impl CallerView for RequestCallerView<'_> {
     fn identity(&self) -> CallerIdentity<'_> {
-        identity_of(&self.context.principal)
+        identity_of(&self.context.rights.principal)
     }
 
     fn is_operator(&self) -> bool {
         let authenticator = &self.context.snapshot.authenticator;
-        authenticator.role_of(&self.context.principal) == Role::Operator
+        authenticator.role_of(&self.context.rights.principal) == Role::Operator
     }
 
     fn servers(&self) -> Vec<Arc<dyn Upstream>> {
@@ -61,7 +54,7 @@ impl CallerView for RequestCallerView<'_> {
             let Some(context) = about(self.context, Method::ResourcesRead, uri) else {
                 return Err("the URI cannot be read".into());
             };
-            let answer = (self.forward)(self.gateway, Box::new(context)).await;
+            let answer = self.gateway.forward(Box::new(context)).await;
             let text = answer.map_err(|problem| problem.message.to_string())?.into_bytes();
             match jsonrpc::parse(text.clone(), MAX_DEPTH, SentBy::Server) {
                 Ok(Message::Response(response)) => match response.outcome {
@@ -75,13 +68,9 @@ impl CallerView for RequestCallerView<'_> {
 }
 
 /// Reads a task with a request for its state. Returns `None` if that fails.
-pub async fn read_task(
-    gateway: &Gateway,
-    context: Box<RequestContext>,
-    forward: Forward,
-) -> Option<Response> {
+pub async fn read_task(gateway: &Gateway, context: Box<RequestContext>) -> Option<Response> {
     let depth = context.snapshot.config.limits.depth;
-    let text = forward(gateway, context).await.ok()?.into_bytes();
+    let text = gateway.forward(context).await.ok()?.into_bytes();
     match jsonrpc::parse(text, depth, SentBy::Server) {
         Ok(Message::Response(response)) => Some(response),
         _ => None,

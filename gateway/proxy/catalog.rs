@@ -324,7 +324,7 @@ impl Catalog {
         kind: TargetKind,
         name: &str,
     ) -> Option<(String, Arc<str>)> {
-        let (slug, own) = match asking.endpoint {
+        let (slug, own) = match &asking.rights.endpoint {
             Endpoint::Server(slug) => (slug.clone(), name.to_owned()),
             _ => match uri::own(name) {
                 Some((slug, own)) => (slug.to_owned(), own.into_owned()),
@@ -391,7 +391,6 @@ impl<'a> Names<'a> {
 
 /// A caller at an endpoint, and the policy that applies.
 pub(crate) struct Asking<'a> {
-    pub(crate) endpoint: &'a Endpoint,
     pub(crate) policy: &'a Policy,
     pub(crate) rights: &'a CallerRights,
     pub(crate) naming: Naming,
@@ -402,7 +401,7 @@ impl Asking<'_> {
     fn means(&self, entry: &CatalogEntry, name: &str) -> bool {
         let slug = &entry.slug;
         let own = &*entry.item.key;
-        match self.endpoint {
+        match &self.rights.endpoint {
             Endpoint::Server(only) => slug.as_str() == only && own == name,
             _ => {
                 *entry.exposed == *name

@@ -22,8 +22,8 @@ use crate::own_lists::OwnClients;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::server_operation::{ServerOperation, trace_of_message};
-use crate::snapshot::{Seeing, Snapshot};
-use crate::transport::{ClientProtocol, Endpoint, Reply, Transport};
+use crate::snapshot::Snapshot;
+use crate::transport::{ClientProtocol, Reply, Transport};
 
 /// The session of a legacy client, as its requests use it.
 pub trait LegacySession: Send + Sync {
@@ -41,9 +41,8 @@ pub trait LegacySession: Send + Sync {
 pub struct RequestContext {
     pub snapshot: Arc<Snapshot>,
     pub view: Arc<View>,
-    pub endpoint: Endpoint,
     pub transport: Transport,
-    pub principal: Principal,
+    /// The caller and the endpoint.
     pub rights: CallerRights,
     pub request: Request,
     pub revision: Revision,
@@ -99,9 +98,7 @@ impl RequestContext {
         Self {
             snapshot: Arc::clone(&self.snapshot),
             view: Arc::clone(&self.view),
-            endpoint: self.endpoint.clone(),
             transport: self.transport,
-            principal: self.principal.clone(),
             rights: self.rights.clone(),
             request,
             revision: self.revision,
@@ -117,14 +114,11 @@ impl RequestContext {
     pub fn of_task(
         token: &str,
         (snapshot, view, rights): (Arc<Snapshot>, Arc<View>, CallerRights),
-        endpoint: &Endpoint,
         (revision, caller, session): (Revision, Caller, Option<Arc<dyn LegacySession>>),
     ) -> Option<Box<Self>> {
         Some(Box::new(Self {
             view,
-            endpoint: endpoint.clone(),
             transport: Transport::Mcp,
-            principal: rights.principal.clone(),
             rights,
             request: make_request(Method::TasksGet, &json!({"taskId": token}))?,
             revision,
@@ -135,10 +129,6 @@ impl RequestContext {
             takes_streamed_body: false,
             snapshot,
         }))
-    }
-
-    pub(crate) fn seeing(&self) -> Seeing<'_> {
-        Seeing { endpoint: &self.endpoint, snapshot: &self.snapshot, rights: &self.rights }
     }
 
     /// Returns the position in a trace, if any; spans of this request are its children.
@@ -210,8 +200,8 @@ impl RequestContext {
 
     /// Returns the parts that sealed tokens are bound to.
     pub(crate) fn bind(&self) -> [&[u8]; 3] {
-        let principal = &self.principal;
-        [principal.realm().as_bytes(), principal.subject.as_bytes(), self.endpoint.bound()]
+        let CallerRights { principal, endpoint, .. } = &self.rights;
+        [principal.realm().as_bytes(), principal.subject.as_bytes(), endpoint.bound()]
     }
 }
 

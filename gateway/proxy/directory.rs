@@ -28,7 +28,8 @@ use crate::activity::ToolNews;
 use crate::catalog::layers::AgentServers;
 use crate::catalog::{Catalog, Selection, Servers, Viewing};
 use crate::flagged_tools::log_new_flagged_tools;
-use crate::snapshot::{Seeing, Snapshot};
+use crate::rights::CallerRights;
+use crate::snapshot::Snapshot;
 use crate::transport::Endpoint;
 
 /// Events buffered for a slow receiver before the oldest are lost.
@@ -342,14 +343,17 @@ impl Directory {
     }
 }
 
-pub(crate) fn make_viewing<'a>(selection: Selection<'_>, seeing: Seeing<'a>) -> Viewing<'a> {
-    let Seeing { endpoint, snapshot, rights } = seeing;
+pub(crate) fn make_viewing<'a>(
+    selection: Selection<'_>,
+    snapshot: &'a Snapshot,
+    rights: &'a CallerRights,
+) -> Viewing<'a> {
     let tool_search = &snapshot.config.tool_search;
     let of_agent = match selection {
         Selection::Assigned(agent) => agent.mode,
         _ => None,
     };
-    let mode = tool_search.mode(&endpoint.path(), of_agent);
+    let mode = tool_search.mode(&rights.endpoint.path(), of_agent);
     Viewing {
         policy: &snapshot.policy,
         rights,

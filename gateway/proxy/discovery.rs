@@ -42,12 +42,6 @@ struct ListedEndpoint {
     description: &'static str,
 }
 
-impl ListedEndpoint {
-    fn new(name: String, path: String, description: &'static str) -> Self {
-        Self { name, path, description }
-    }
-}
-
 impl Gateway {
     /// Returns the public document at a path, if any.
     pub(crate) fn find_discovery(&self, snapshot: &Snapshot, path: &str) -> Option<String> {
@@ -106,16 +100,18 @@ impl Gateway {
         snapshot: &Snapshot,
         caller: Option<&Principal>,
     ) -> Vec<ListedEndpoint> {
-        let mut all = vec![ListedEndpoint::new("mcp".into(), "/mcp".into(), ALL)];
+        let mut all =
+            vec![ListedEndpoint { name: "mcp".into(), path: "/mcp".into(), description: ALL }];
         for name in snapshot.config.endpoints.keys() {
             let path = format!("/endpoints/{name}/mcp");
-            all.push(ListedEndpoint::new(format!("endpoints.{name}"), path, COMPOSED));
+            let name = format!("endpoints.{name}");
+            all.push(ListedEndpoint { name, path, description: COMPOSED });
         }
         let servers = caller.map_or_else(|| self.servers(), |caller| self.visible_servers(caller));
         for server in servers {
             let slug = server.slug();
             let path = format!("/servers/{slug}/mcp");
-            all.push(ListedEndpoint::new(format!("servers.{slug}"), path, SERVER));
+            all.push(ListedEndpoint { name: format!("servers.{slug}"), path, description: SERVER });
         }
         all
     }

@@ -179,7 +179,7 @@ async fn permit_call(gateway: &Gateway, context: Box<RequestContext>) -> Answere
     let (context, permitted) = authorize_request(gateway, context).await;
     match permitted {
         Ok(permitted) => {
-            gateway.record_caller(&context.principal, &**permitted.server());
+            gateway.record_caller(&context.rights.principal, &**permitted.server());
             Answered::Call(PermittedCall { context, permitted })
         }
         Err(problem) => {
@@ -206,7 +206,7 @@ async fn authorize_slowly(
     gateway: &Gateway,
     context: Box<RequestContext>,
 ) -> (Box<RequestContext>, Result<Permitted, RequestError>) {
-    let turn = match gateway.wait_for_turn(&context.principal).await {
+    let turn = match gateway.wait_for_turn(&context.rights.principal).await {
         Ok(turn) => turn,
         Err(problem) => return (context, Err(problem)),
     };
@@ -341,7 +341,7 @@ fn write_event(text: Bytes) -> Outgoing {
 
 /// Handles a request of a built-in server on behalf of its caller: authorized and recorded like the
 /// caller's own requests, but without a channel to the client.
-pub fn forward_nested(
+pub(crate) fn forward_nested(
     gateway: &Gateway,
     context: Box<RequestContext>,
 ) -> BoxFuture<'_, Result<Text, RequestError>> {
@@ -383,8 +383,7 @@ async fn call_server(
     let mut ending = gateway.ending.subscribe();
     let answer = {
         // Pinned here, because a future that is passed as an argument is stored twice.
-        let rounds =
-            run_rounds(gateway, context, &mut permitted, &paths, forward_nested, &mut record);
+        let rounds = run_rounds(&mut record, &mut permitted, &paths);
         let mut rounds = pin!(rounds);
         tokio::select! {
             biased;

@@ -11,7 +11,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use lockgate_protocol::name::Slug;
 use lockgate_telemetry::Metrics;
-use lockgate_upstream::{Announcement, Event, ListKind, ServerId, Subscription};
+use lockgate_upstream::{Announcement, Event, ListKind, ResourceUpdate};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, broadcast};
 use tokio::task::spawn_blocking;
@@ -47,7 +47,7 @@ pub(crate) async fn follow(gateway: Arc<Gateway>) {
             }
             () = updates.wait() => {
                 for update in updates.take_due(Instant::now()) {
-                    tell_updated(&gateway, update);
+                    tell(&gateway, &update.server.organisation.clone(), Change::Updated(update));
                 }
             }
             Some(source) = merges.running.next() => merges.end(source),
@@ -63,15 +63,13 @@ fn take_event(gateway: &Arc<Gateway>, event: Event, merges: &mut Merges, updates
             let source = announcement.server.organisation.clone();
             merges.of(&source).announce(Some(announcement));
         }
-        Event::Updated { server, uri, on } => {
-            let update = Update { server, uri: uri.into(), on };
+        Event::Updated(update) => {
             if updates.admit(&update, Instant::now()) {
-                tell_updated(gateway, update);
+                tell(gateway, &update.server.organisation.clone(), Change::Updated(update));
             }
         }
         Event::Task { server, id } => {
-            let source = server.organisation.clone();
-            tell(gateway, &source, Change::Task { server, id: id.into() });
+            tell(gateway, &server.organisation.clone(), Change::Task { server, id });
         }
         Event::Logged { server, note } => {
             if let Some(edge) = gateway.session_edge() {
@@ -79,13 +77,6 @@ fn take_event(gateway: &Arc<Gateway>, event: Event, merges: &mut Merges, updates
             }
         }
     }
-}
-
-/// Sends a resource update, as reported on this subscription.
-fn tell_updated(gateway: &Gateway, update: Update) {
-    let Update { server, uri, on } = update;
-    let source = server.organisation.clone();
-    tell(gateway, &source, Change::Updated { server, uri, on });
 }
 
 /// Sends a change of a resource or a task to sessions and subscribers.
@@ -305,24 +296,17 @@ const COALESCE_WINDOW: Duration = Duration::from_millis(250);
 /// Limit on tracked resources; updates of others are all sent.
 const MAX_RESOURCES: usize = 4096;
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Update {
-    server: ServerId,
-    uri: Arc<str>,
-    on: Subscription,
-}
-
 #[derive(Default)]
 struct Updates {
     /// Updates within their window, and whether they were repeated since they were sent.
-    recent: HashMap<Update, bool>,
+    recent: HashMap<ResourceUpdate, bool>,
     /// Ends of the windows, in ascending order.
-    ends: VecDeque<(Instant, Update)>,
+    ends: VecDeque<(Instant, ResourceUpdate)>,
 }
 
 impl Updates {
     /// Returns whether to send the update now.
-    fn admit(&mut self, update: &Update, now: Instant) -> bool {
+    fn admit(&mut self, update: &ResourceUpdate, now: Instant) -> bool {
         if let Some(again) = self.recent.get_mut(update) {
             *again = true;
             return false;
@@ -333,13 +317,13 @@ impl Updates {
         true
     }
 
-    fn begin(&mut self, update: Update, now: Instant) {
+    fn begin(&mut self, update: ResourceUpdate, now: Instant) {
         self.recent.insert(update.clone(), false);
         self.ends.push_back((now + COALESCE_WINDOW, update));
     }
 
     /// Returns the updates that were repeated within their window, which has ended.
-    fn take_due(&mut self, now: Instant) -> Vec<Update> {
+    fn take_due(&mut self, now: Instant) -> Vec<ResourceUpdate> {
         let mut due = Vec::new();
         while let Some((_, update)) = self.ends.pop_front_if(|(end, _)| *end <= now) {
             if self.recent.remove(&update) == Some(true) {
@@ -361,6 +345,8 @@ impl Updates {
 
 #[cfg(test)]
 mod tests {
+    use lockgate_upstream::{ServerId, Subscription};
+
     use super::*;
 
     fn server() -> ServerId {
@@ -371,14 +357,15 @@ mod tests {
     fn a_burst_is_told_at_its_start_and_at_its_end() {
         let mut updates = Updates::default();
         let begin = Instant::now();
-        let one = Update { server: server(), uri: "test://one".into(), on: Subscription::Shared };
-        let two = Update { uri: "test://two".into(), ..one.clone() };
+        let one =
+            ResourceUpdate { server: server(), uri: "test://one".into(), on: Subscription::Shared };
+        let two = ResourceUpdate { uri: "test://two".into(), ..one.clone() };
         assert!(updates.admit(&one, begin));
         assert!(updates.admit(&two, begin));
-        let elsewhere = Update { on: Subscription::Session(7), ..one.clone() };
+        let elsewhere = ResourceUpdate { on: Subscription::Session(7), ..one.clone() };
         assert!(updates.admit(&elsewhere, begin), "another connection is another matter");
         let of_acme = ServerId { organisation: Some("acme".into()), ..server() };
-        let foreign = Update { server: of_acme, ..one.clone() };
+        let foreign = ResourceUpdate { server: of_acme, ..one.clone() };
         assert!(updates.admit(&foreign, begin), "another organisation's server is another one");
         for _ in 0..100 {
             assert!(!updates.admit(&one, begin + COALESCE_WINDOW / 2));
@@ -400,7 +387,7 @@ mod tests {
         let begin = Instant::now();
         for number in 0..MAX_RESOURCES + 10 {
             let uri = format!("test://{number}").into();
-            let update = Update { server: server(), uri, on: Subscription::Shared };
+            let update = ResourceUpdate { server: server(), uri, on: Subscription::Shared };
             assert!(updates.admit(&update, begin));
         }
         assert_eq!(updates.recent.len(), MAX_RESOURCES);

@@ -15,7 +15,7 @@ use lockgate_protocol::sealed::Purpose;
 use lockgate_telemetry::audit::{ChangePlace, RecordError, Trail};
 use lockgate_telemetry::{Ending, KeySet, Metrics, Network, OperationLabels, Tracer};
 use lockgate_text::date;
-use lockgate_upstream::{BreakerState, ServerId, SingleClient, Upstream};
+use lockgate_upstream::{BoxFuture, BreakerState, ServerId, SingleClient, Upstream};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +24,7 @@ use crate::activity::Activity;
 use crate::approvals::Approvals;
 use crate::catalog::layers::AgentServers;
 use crate::catalog::organisation_of;
+use crate::context::RequestContext;
 use crate::directory::{Change, Directory, Source};
 use crate::flagged_tools::{self, FlaggedTool, PinChange};
 use crate::modern_clients::ModernClients;
@@ -32,6 +33,7 @@ use crate::peers::Peers;
 use crate::quota::{Exhausted, OpenStream, Quotas, Streams};
 use crate::rescue::RequestError;
 use crate::snapshot::Snapshot;
+use crate::transport::Text;
 use crate::usage::Usage;
 
 /// Subscriptions in progress per principal, over all of its `subscriptions/listen` streams.
@@ -54,6 +56,10 @@ pub trait SessionEdge: Send + Sync {
     /// Returns the number of sessions of an organisation's members, or of all.
     fn count(&self, organisation: Option<&str>) -> usize;
 }
+
+/// Authorizes a request, sends it to its server and returns the response that the caller would get.
+pub(crate) type Forward =
+    for<'a> fn(&'a Gateway, Box<RequestContext>) -> BoxFuture<'a, Result<Text, RequestError>>;
 
 /// The state that all requests share.
 pub struct Gateway {
@@ -85,6 +91,8 @@ pub struct Gateway {
     pub metrics: Arc<Metrics>,
     pub(crate) tracer: Option<Tracer>,
     pub(crate) audit: Option<Trail>,
+    /// `dispatch::forward_nested`, as a value because `dispatch` imports this module.
+    pub(crate) forward: Forward,
 }
 
 impl Gateway {
@@ -161,6 +169,15 @@ impl Gateway {
             .turn(caller.caller_id())
             .await
             .map_err(|_| RequestError::too_many_judgements(self.cpu_pool.limit().expected_wait()))
+    }
+
+    /// Handles a request of the gateway or of a built-in server on behalf of its caller, as the
+    /// caller's own requests are handled.
+    pub fn forward(
+        &self,
+        context: Box<RequestContext>,
+    ) -> BoxFuture<'_, Result<Text, RequestError>> {
+        (self.forward)(self, context)
     }
 
     /// Waits until each of the operator's servers has connected or failed, or the deadline passes.

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::activity::Activity;
 use crate::approvals::Approvals;
 use crate::directory::{Change, Directory};
+use crate::dispatch::forward_nested;
 use crate::follow::follow;
 use crate::gateway::Gateway;
 use crate::snapshot::{Rules, RulesError, Snapshot};
@@ -64,6 +65,7 @@ impl Gateway {
             metrics,
             tracer,
             audit,
+            forward: forward_nested,
         });
         spawn(follow(Arc::clone(&gateway)));
         spawn(sweep(Arc::clone(&gateway)));

@@ -5,6 +5,7 @@
 mod tasks;
 
 use std::array::from_fn;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -12,15 +13,15 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use lockgate_policy::{HeldPermit, TargetKind};
 use lockgate_protocol::key::Key;
+use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::write::{self, Object};
-use lockgate_protocol::{meta, uri};
 use lockgate_text::json;
-use lockgate_upstream::{Announcement, Caller, ListKind, ServerId, Subscription};
+use lockgate_upstream::{Announcement, Caller, ListKind, ResourceUpdate};
 use serde_json::{Map, Value, json};
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::caller_view::{Forward, write_task};
+use crate::caller_view::write_task;
 use crate::catalog::entry::{CHANGES, ListMarks, index_of_change};
 use crate::catalog::template::Steps;
 use crate::catalog::{Audience, View};
@@ -63,13 +64,9 @@ struct Listener {
     _open: OpenStream,
 }
 
-/// Opens the stream. `forward` sends the reads that prove that resources exist, and those of tasks.
-pub(crate) fn open_stream(
-    gateway: &Arc<Gateway>,
-    context: &RequestContext,
-    forward: Forward,
-) -> Reply {
-    match listener(gateway, context, forward) {
+/// Opens the stream.
+pub(crate) fn open_stream(gateway: &Arc<Gateway>, context: &RequestContext) -> Reply {
+    match listener(gateway, context) {
         Err(problem) => {
             audit_denial(gateway, context, &problem);
             context.refuse(&problem)
@@ -84,11 +81,7 @@ pub(crate) fn open_stream(
     }
 }
 
-fn listener(
-    gateway: &Arc<Gateway>,
-    context: &RequestContext,
-    forward: Forward,
-) -> Result<Listener, RequestError> {
+fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener, RequestError> {
     let limits = &context.snapshot.config.limits;
     let Some(filter) = read_filter(context) else {
         return Err(RequestError::invalid("`params.notifications` must be an object"));
@@ -98,11 +91,9 @@ fn listener(
     }
     let client = Arc::new(Listening {
         gateway: Arc::clone(gateway),
-        endpoint: context.endpoint.clone(),
-        principal: context.principal.clone(),
+        rights: context.rights.clone(),
         caller: context.caller.clone(),
         revision: context.revision,
-        forward,
     });
     let tasks = Tasks::wanted(context, &client, &filter)?;
     let uris = filter.get("resourceSubscriptions").and_then(Value::as_array);
@@ -113,7 +104,7 @@ fn listener(
         ));
     }
     let held = crate::authorize::admit(&context.snapshot, &context.rights, Method::Listen)?;
-    let open = gateway.stream(&context.principal).map_err(RequestError::too_many_streams)?;
+    let open = gateway.stream(&context.rights.principal).map_err(RequestError::too_many_streams)?;
     let lane = find_lane(gateway, context).map_err(RequestError::no_lane)?;
     audit_listen(gateway, context)?;
     let wanted = authorize_resources(gateway, context, uris);
@@ -129,7 +120,7 @@ fn listener(
         tasks,
         lane,
         lists_notified: context.view.marks(Audience::Everybody),
-        changes: gateway.directory.changes.subscribe(context.principal.organisation()),
+        changes: gateway.directory.changes.subscribe(context.rights.principal.organisation()),
         ready: VecDeque::new(),
         is_over: false,
         info: Arc::clone(&context.snapshot.info),
@@ -161,7 +152,7 @@ fn find_lane(
     if !context.caller.interactive {
         return Ok(None);
     }
-    let declared = (context.principal.clone(), context.caller.capabilities.clone());
+    let declared = (context.rights.principal.clone(), context.caller.capabilities.clone());
     let most = context.snapshot.config.limits.sessions;
     gateway.modern_clients.listen(declared, most).map(Some)
 }
@@ -175,9 +166,7 @@ impl Listener {
             tokio::select! {
                 change = self.changes.recv() => match change {
                     Ok(Change::Catalog(announced)) => self.compare_lists(&announced),
-                    Ok(Change::Updated { server, uri, on }) => {
-                        self.notify_updated(&server, &uri, on);
-                    }
+                    Ok(Change::Updated(update)) => self.notify_updated(&update),
                     Ok(Change::Task { server, id }) => self.tasks.read_changed(&server, &id),
                     Err(RecvError::Lagged(_)) => self.notify_everything(),
                     Err(RecvError::Closed) => self.finish(),
@@ -195,13 +184,13 @@ impl Listener {
 
     /// Subscribes at the servers, then acknowledges the granted subscriptions.
     async fn grant(&mut self, wanted: Vec<Watched>) {
-        let Listening { gateway, principal, caller, forward, .. } = &*self.client;
+        let Listening { gateway, rights, caller, .. } = &*self.client;
         let session = self.lane.as_ref().map(ListeningLane::session);
         let caller = Caller { session, ..caller.clone() };
         let mut wanted = wanted.into_iter();
         while wanted.len() > 0 {
             let next = wanted.by_ref().take(MAX_CONCURRENT_SUBSCRIBES);
-            let asking = next.map(|one| one.subscribe(gateway, principal, &caller, *forward));
+            let asking = next.map(|one| one.subscribe(gateway, &rights.principal, &caller));
             for subscribed in join_all(asking).await {
                 self.resources.extend(subscribed);
             }
@@ -260,22 +249,18 @@ impl Listener {
         }
     }
 
-    fn notify_updated(&mut self, server: &ServerId, own: &str, on: Subscription) {
+    fn notify_updated(&mut self, update: &ResourceUpdate) {
         let mine = self.resources.iter().find(|watched| {
-            server.names(&*watched.server)
-                && watched.stands_on(on)
-                && covers_resource(&watched.own, own)
+            update.server.names(&*watched.server)
+                && watched.stands_on(update.on)
+                && covers_resource(&watched.own, &update.uri)
         });
         let Some(watched) = mine else { return };
-        // A sub-resource is reported under its own URI.
-        let shown = match (watched.own == own, self.client.endpoint.is_namespaced()) {
-            (true, _) => watched.shown.clone(),
-            (false, true) => uri::expose(&server.slug, own).into_owned(),
-            (false, false) => own.to_owned(),
-        };
-        // Check the current rules, for the sub-resource too.
+        // Check the current rules, for a sub-resource too, which is reported under its own URI.
         let Some(view) = self.client.current_view() else { return };
-        if view.resource(&shown, TargetKind::Resource).is_some() {
+        let is_same = *watched.own == *update.uri;
+        let shown = if is_same { Some(&*watched.shown) } else { None };
+        if let Some(shown) = view.find_updated(update, shown).map(Cow::into_owned) {
             self.push_notification(Method::ResourceUpdated, |params| params.string("uri", &shown));
         }
     }

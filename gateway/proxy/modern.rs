@@ -25,9 +25,8 @@ use crate::dispatch;
 use crate::gateway::Gateway;
 use crate::own_lists::OwnClients;
 use crate::rescue::RequestError;
-use crate::rights::CallerRights;
 use crate::server_operation::{ServerOperation, trace_of_exchange};
-use crate::snapshot::{Seeing, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::transport::{Exchange, METHOD, MODERN, NAME, Reply, VERSION};
 use crate::{listen, search, skills};
 
@@ -73,7 +72,7 @@ pub async fn receive(
                 Box::pin(take_own_lists(gateway, &mut context)).await;
             }
             if context.request.method == Method::Listen {
-                return listen::open_stream(gateway, &context, dispatch::forward_nested);
+                return listen::open_stream(gateway, &context);
             }
             if context.caller.interactive && context.request.method != Method::Discover {
                 await_interactive(gateway, &mut context).await;
@@ -88,7 +87,7 @@ pub async fn receive(
 async fn await_interactive(gateway: &Gateway, context: &mut RequestContext) {
     let deadline = context.snapshot.config.limits.discovery_deadline;
     let directory = &gateway.directory;
-    let organisation = context.principal.organisation();
+    let organisation = context.rights.principal.organisation();
     if directory.wait_for_interactive_modern(organisation, deadline).await {
         look_again(gateway, context, &gateway.own_clients_of(context));
     }
@@ -98,14 +97,15 @@ async fn await_interactive(gateway: &Gateway, context: &mut RequestContext) {
 async fn take_own_lists(gateway: &Gateway, context: &mut RequestContext) {
     let own = gateway.own_clients_of(context);
     if !own.is_empty() {
-        gateway.settle_own_lists(&own, &context.request, context.seeing()).await;
+        let RequestContext { request, snapshot, rights, .. } = &*context;
+        gateway.settle_own_lists(&own, request, snapshot, rights).await;
         look_again(gateway, context, &own);
     }
 }
 
 /// Replaces the view by the current view.
 fn look_again(gateway: &Gateway, context: &mut RequestContext, own: &OwnClients) {
-    if let Some(view) = gateway.view(own, context.seeing()) {
+    if let Some(view) = gateway.view(own, &context.snapshot, &context.rights) {
         context.view = view;
     }
 }
@@ -120,10 +120,8 @@ fn check_request(
     check_standard_headers(&exchange.headers, &request, &version)?;
     let revision = Revision::parse(&version).filter(|revision| revision.era() == Era::Modern);
     let revision = revision.ok_or_else(|| RequestError::version(&version))?;
-    let principal = exchange.principal.clone();
-    let rights = CallerRights::new(&snapshot.policy, principal.clone(), &exchange.endpoint);
-    let seeing = Seeing { endpoint: &exchange.endpoint, snapshot: &snapshot, rights: &rights };
-    let Some(view) = gateway.view(&[], seeing) else { return Err(RequestError::no_endpoint()) };
+    let rights = snapshot.rights_of(exchange.principal.clone(), &exchange.endpoint);
+    let view = gateway.view(&[], &snapshot, &rights).ok_or_else(RequestError::no_endpoint)?;
     if !is_offered(request.method, &view) && !is_passed(&request, &view, &snapshot) {
         return Err(RequestError::method_not_found(&request.method_name()));
     }
@@ -132,14 +130,12 @@ fn check_request(
     {
         check_param_headers(&exchange.headers, &request, &view)?;
     }
-    let assertion = snapshot.assertion(&principal);
-    let caller = Caller { assertion, ..read_caller(&principal, &request)? };
+    let assertion = snapshot.assertion(&rights.principal);
+    let caller = Caller { assertion, ..read_caller(&rights.principal, &request)? };
     let mut context = Box::new(RequestContext {
         view,
-        endpoint: exchange.endpoint.clone(),
         transport: exchange.transport,
         rights,
-        principal,
         revision,
         caller,
         session: None,

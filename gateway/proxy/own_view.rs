@@ -19,7 +19,8 @@ use crate::flagged_tools::log_new_flagged_tools;
 use crate::gateway::Gateway;
 use crate::inspect::Inspector;
 use crate::own_lists::{OwnClient, OwnClients, OwnDelta};
-use crate::snapshot::{Seeing, Snapshot};
+use crate::rights::CallerRights;
+use crate::snapshot::Snapshot;
 
 impl Gateway {
     /// Returns the clients of a modern caller that declared these capabilities.
@@ -36,7 +37,7 @@ impl Gateway {
         match &context.session {
             Some(session) => session.own_clients(),
             None if context.caller.interactive => {
-                self.find_own_clients(&context.principal, &context.caller.capabilities)
+                self.find_own_clients(&context.rights.principal, &context.caller.capabilities)
             }
             None => OwnClients::new(),
         }
@@ -44,20 +45,25 @@ impl Gateway {
 
     /// Returns a caller's view at an endpoint, including the lists of its own connections and
     /// accounts, or `None` if the endpoint does not exist for it.
-    pub fn view(&self, own: &[OwnClient], seeing: Seeing<'_>) -> Option<Arc<View>> {
-        let Seeing { endpoint, snapshot, rights } = seeing;
-        if !endpoint.is_open_to(&rights.principal) {
+    pub fn view(
+        &self,
+        own: &[OwnClient],
+        snapshot: &Snapshot,
+        rights: &CallerRights,
+    ) -> Option<Arc<View>> {
+        let CallerRights { principal, endpoint, .. } = rights;
+        if !endpoint.is_open_to(principal) {
             return None;
         }
-        let deltas = self.collect_deltas(own, &rights.principal);
+        let deltas = self.collect_deltas(own, principal);
         let shared = &*self.directory.shared.state.load().catalog;
         // Members of an organisation without servers share the views of the operator's.
-        let organisation = self.directory.organisation(rights.principal.organisation());
+        let organisation = self.directory.organisation(principal.organisation());
         let state = organisation.as_ref().map(|organisation| organisation.state());
         let state = state
             .as_deref()
             .filter(|state| endpoint.is_of_agent() || !state.catalog.servers.is_empty());
-        let selection = select(endpoint, state, snapshot, &rights.principal)?;
+        let selection = select(endpoint, state, snapshot, principal)?;
         let number = state.map(|state| state.number);
         let mut of = number.map_or(ViewLayer::Shared, ViewLayer::Own);
         let mut mark = rights.class.mark();
@@ -70,7 +76,7 @@ impl Gateway {
             return Some(known);
         }
         let layers = Layers { shared, own: state.map(|state| &*state.catalog) };
-        let viewing = make_viewing(selection, seeing);
+        let viewing = make_viewing(selection, snapshot, rights);
         // Unknown endpoints are not cached: clients could make up any number of them.
         let view = if deltas.is_empty() {
             layers.view(selection, viewing)?
@@ -149,13 +155,24 @@ impl Gateway {
 
     /// Waits until recently announced changes of the lists that a request uses have been read, so
     /// that items added by a call can be listed and called at once.
-    pub async fn settle_own_lists(&self, own: &OwnClients, request: &Request, seeing: Seeing<'_>) {
+    pub async fn settle_own_lists(
+        &self,
+        own: &OwnClients,
+        request: &Request,
+        snapshot: &Snapshot,
+        rights: &CallerRights,
+    ) {
         let is_settled = match request.method {
             Method::ToolsList
             | Method::PromptsList
             | Method::ResourcesList
             | Method::TemplatesList => false,
-            Method::ToolsCall | Method::PromptsGet => self.has_name(own, request, seeing),
+            Method::ToolsCall | Method::PromptsGet => {
+                let view = self.view(own, snapshot, rights);
+                let name = request.param_str(Key::Name);
+                view.zip(name)
+                    .is_none_or(|(view, name)| view.named(request.method, &name).is_some())
+            }
             _ => true,
         };
         if is_settled {
@@ -169,20 +186,9 @@ impl Gateway {
             }
         }
         let waits = servers.iter().map(|(server, key)| server.wait_for_own_lists(*key));
-        let deadline = seeing.snapshot.config.limits.discovery_deadline;
+        let deadline = snapshot.config.limits.discovery_deadline;
         let all = futures_util::future::join_all(waits);
         let _ = tokio::time::timeout(deadline, all).await;
-    }
-
-    /// Returns whether the view has the tool or prompt of a request.
-    fn has_name(&self, own: &OwnClients, request: &Request, seeing: Seeing<'_>) -> bool {
-        let Some(view) = self.view(own, seeing) else { return true };
-        let Some(name) = request.param_str(Key::Name) else { return true };
-        let seen = match request.method {
-            Method::ToolsCall => view.tool(&name),
-            _ => view.prompt(&name),
-        };
-        seen.is_some()
     }
 }
 

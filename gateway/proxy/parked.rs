@@ -18,6 +18,7 @@ use lockgate_protocol::revision::Revision;
 use lockgate_text::hex;
 use lockgate_upstream::{Answer, BoxFuture, ClientChannel, QuestionError, ServerId, UpstreamError};
 use parking_lot::Mutex;
+use scopeguard::guard;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::task::AbortOnDropHandle;
@@ -298,19 +299,6 @@ impl Bridge {
     }
 }
 
-/// Withdraws a question when the server stops waiting for its answer.
-struct TakeBack<'a> {
-    bridge: &'a Bridge,
-    number: u64,
-}
-
-impl Drop for TakeBack<'_> {
-    fn drop(&mut self) {
-        let asked = self.bridge.state.lock().asked.remove(&self.number);
-        drop(asked);
-    }
-}
-
 impl ClientChannel for Bridge {
     fn wants_progress(&self) -> bool {
         self.wants_progress
@@ -338,7 +326,11 @@ impl ClientChannel for Bridge {
             let Some((number, answer)) = self.enter(method, params) else {
                 return Err(QuestionError::Gone);
             };
-            let _take_back = TakeBack { bridge: self, number };
+            // Withdraws the question when the server stops waiting for its answer.
+            let _asked = guard(self, |bridge| {
+                let asked = bridge.state.lock().asked.remove(&number);
+                drop(asked);
+            });
             match tokio::time::timeout(self.patience, answer).await {
                 Ok(Ok(answer)) => Ok(answer),
                 Ok(Err(_)) => Err(QuestionError::Gone),

@@ -202,10 +202,6 @@ impl RequestError {
         Self::new(code::INVALID_REQUEST, "no such endpoint").status(StatusCode::NOT_FOUND)
     }
 
-    pub fn no_subscriptions(slug: &str) -> Self {
-        Self::invalid(format!("server {slug} does not offer subscriptions to resources"))
-    }
-
     pub fn method_not_found(method: &str) -> Self {
         let words = format!("method not found: {method:.64}");
         Self::new(code::METHOD_NOT_FOUND, words).unknown_name()

@@ -12,19 +12,21 @@ use crate::transport::Endpoint;
 #[derive(Clone)]
 pub struct CallerRights {
     pub principal: Principal,
+    pub endpoint: Endpoint,
     pub class: Arc<Class>,
     /// The path of the endpoint; empty if no policy depends on it.
     path: Cow<'static, str>,
 }
 
 impl CallerRights {
-    pub fn new(policy: &Policy, principal: Principal, endpoint: &Endpoint) -> Self {
+    pub(crate) fn new(policy: &Policy, principal: Principal, endpoint: &Endpoint) -> Self {
+        let endpoint = endpoint.clone();
         if let Some(class) = policy.everybody() {
-            return Self { principal, class: Arc::clone(class), path: Cow::Borrowed("") };
+            return Self { principal, endpoint, class: Arc::clone(class), path: Cow::Borrowed("") };
         }
         let path = endpoint.path();
         let class = policy.class(&subject(&principal), &path);
-        Self { principal, class, path }
+        Self { principal, endpoint, class, path }
     }
 
     /// Returns the verdict of a policy on a target, regardless of arguments.

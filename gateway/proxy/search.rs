@@ -96,7 +96,7 @@ pub(crate) async fn answer(
         let answer = look_up(&context, lookup, vector.as_deref());
         return (context, answer);
     }
-    let turn = match gateway.wait_for_turn(&context.principal).await {
+    let turn = match gateway.wait_for_turn(&context.rights.principal).await {
         Ok(turn) => turn,
         Err(problem) => return (context, Err(problem)),
     };

@@ -14,8 +14,9 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
 use lockgate_telemetry::{
     Denial, Ending, Metrics, Network, Note, OperationLabels, OperationSpan, Outcome, TOOL_ERROR,
-    Target, ToolMetrics, TraceContext, Tracer,
+    ToolMetrics, TraceContext, Tracer,
 };
+use lockgate_upstream::span_target;
 use parking_lot::Mutex;
 
 use crate::rescue::RequestError;
@@ -95,7 +96,7 @@ impl ServerOperation {
     pub(crate) fn set_destination(&self, method: Method, name: Option<&str>, server: &str) {
         if let Some(span) = &mut self.state.lock().span {
             if let Some(name) = name {
-                span.set_target(target(method, name), true);
+                span.set_target(span_target(method, name), true);
             }
             span.note(Note::Server, server);
         }
@@ -163,7 +164,7 @@ fn begin_span(tracer: &Tracer, exchange: &Exchange, request: &Request) -> Operat
     if let Some(key) = method.target()
         && let Some(name) = request.param_str(key)
     {
-        span.set_target(target(method, &name), false);
+        span.set_target(span_target(method, &name), false);
     }
     span
 }
@@ -213,19 +214,6 @@ fn describe_arrival(span: &mut OperationSpan, exchange: &Exchange) {
         Transport::Mcp => {}
         Transport::Rest => span.note(Note::Transport, "rest"),
         Transport::Trpc => span.note(Note::Transport, "trpc"),
-    }
-}
-
-fn target(method: Method, name: &str) -> Target<'_> {
-    match method {
-        Method::ToolsCall => Target::Tool(name),
-        Method::PromptsGet => Target::Prompt(name),
-        Method::ResourcesRead
-        | Method::DirectoryRead
-        | Method::SkillsGet
-        | Method::Subscribe
-        | Method::Unsubscribe => Target::Resource(name),
-        _ => Target::Nothing,
     }
 }
 

@@ -94,14 +94,6 @@ impl Snapshot {
     }
 }
 
-/// A caller at an endpoint, under the rules of a snapshot.
-#[derive(Clone, Copy)]
-pub struct Seeing<'a> {
-    pub endpoint: &'a Endpoint,
-    pub snapshot: &'a Snapshot,
-    pub rights: &'a CallerRights,
-}
-
 /// Returns the vectors of the replaced snapshot if their server is the same.
 fn keep_embeddings(
     embedder: Arc<dyn Embedder>,
@@ -135,6 +127,17 @@ pub struct SignedAssertion {
 }
 
 impl Snapshot {
+    /// Returns the rights of a caller at an endpoint.
+    pub fn rights_of(&self, principal: Principal, endpoint: &Endpoint) -> CallerRights {
+        CallerRights::new(&self.policy, principal, endpoint)
+    }
+
+    /// Returns the current rights of an earlier caller, or `None` if its credential is no longer
+    /// valid.
+    pub fn current_rights(&self, caller: &Principal, endpoint: &Endpoint) -> Option<CallerRights> {
+        Some(self.rights_of(self.authenticator.current(caller)?, endpoint))
+    }
+
     /// Returns the identity assertion for a caller, if any server requires assertions.
     pub fn assertion(&self, principal: &Principal) -> Option<Arc<dyn IdentityAssertion>> {
         let signer = Arc::clone(self.signer.as_ref()?);

@@ -78,7 +78,7 @@ pub(crate) fn seal(
     object.close();
     let digest = digest(context);
     let server = server.qualified_name();
-    let bound = [context.endpoint.bound(), server.as_bytes(), target.as_bytes(), &digest];
+    let bound = [context.rights.endpoint.bound(), server.as_bytes(), target.as_bytes(), &digest];
     let sealed = context.snapshot.sealer.seal(
         Purpose::RequestState,
         &bound,
@@ -109,7 +109,7 @@ fn open(
     let token = peers::without_holder(&state);
     let digest = digest(context);
     let server = server.qualified_name();
-    let bound = [context.endpoint.bound(), server.as_bytes(), target.as_bytes(), &digest];
+    let bound = [context.rights.endpoint.bound(), server.as_bytes(), target.as_bytes(), &digest];
     let sealer = &context.snapshot.sealer;
     let plain = sealer
         .open(Purpose::RequestState, &bound, date::now(), token)

@@ -18,8 +18,6 @@ use crate::catalog::{Audience, View, index, organisation_of};
 use crate::config::{ItemMistake, Items};
 use crate::directory::About;
 use crate::gateway::Gateway;
-use crate::rights::CallerRights;
-use crate::snapshot::Seeing;
 use crate::transport::Endpoint;
 
 /// Steps of recent calls that decide whether calls fail: those of 5 minutes, and the current step.
@@ -165,15 +163,11 @@ impl Gateway {
         target: &str,
     ) -> Option<(Arc<dyn Upstream>, Arc<str>)> {
         let view = self.view_for(caller)?;
-        let entry = match method {
-            Method::ToolsCall => &view.tool(target)?.entry,
-            Method::PromptsGet => &view.prompt(target)?.entry,
-            Method::ResourcesRead => {
-                let found = view.resource(target, TargetKind::Resource)?;
-                return Some((found.server, found.own.into()));
-            }
-            _ => return None,
-        };
+        if method == Method::ResourcesRead {
+            let found = view.resource(target, TargetKind::Resource)?;
+            return Some((found.server, found.own.into()));
+        }
+        let entry = &view.named(method, target)?.entry;
         Some((Arc::clone(&entry.server), Arc::clone(&entry.item.key)))
     }
 
@@ -185,7 +179,7 @@ impl Gateway {
             return false;
         }
         let snapshot = self.snapshot();
-        let rights = CallerRights::new(&snapshot.policy, caller.clone(), &Endpoint::All);
+        let rights = snapshot.rights_of(caller.clone(), &Endpoint::All);
         rights.judge(&snapshot.policy, &tool.target()).is_visible()
     }
 
@@ -219,9 +213,7 @@ impl Gateway {
 
     fn view_for(&self, caller: &Principal) -> Option<Arc<View>> {
         let snapshot = self.snapshot();
-        let endpoint = &Endpoint::All;
-        let rights = &CallerRights::new(&snapshot.policy, caller.clone(), endpoint);
-        self.view(&[], Seeing { endpoint, snapshot: &snapshot, rights })
+        self.view(&[], &snapshot, &snapshot.rights_of(caller.clone(), &Endpoint::All))
     }
 }
 

@@ -15,9 +15,8 @@ use lockgate_proxy::authorize::admit;
 use lockgate_proxy::catalog::View;
 use lockgate_proxy::dispatch::join_instructions;
 use lockgate_proxy::rescue::RequestError;
-use lockgate_proxy::rights::CallerRights;
 use lockgate_proxy::server_operation::ServerOperation;
-use lockgate_proxy::snapshot::{Seeing, Snapshot};
+use lockgate_proxy::snapshot::Snapshot;
 use lockgate_proxy::transport::{Exchange, Reply, session_header};
 use lockgate_text::json;
 use lockgate_upstream::ClientSession;
@@ -45,9 +44,8 @@ pub(crate) fn initialize(
         return problem.reply(None);
     }
     let principal = exchange.principal.clone();
-    let rights = CallerRights::new(&snapshot.policy, principal.clone(), &exchange.endpoint);
-    let seeing = Seeing { endpoint: &exchange.endpoint, snapshot, rights: &rights };
-    let Some(view) = gateway.view(&[], seeing) else {
+    let rights = snapshot.rights_of(principal.clone(), &exchange.endpoint);
+    let Some(view) = gateway.view(&[], snapshot, &rights) else {
         return refuse(gateway, exchange, id, &RequestError::no_endpoint(), operation);
     };
     if let Err(problem) = admit(snapshot, &rights, Method::Initialize) {

@@ -11,17 +11,16 @@ use lockgate_admission::spawn;
 use lockgate_policy::TargetKind;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::uri;
 use lockgate_protocol::write::{self, Object};
 use lockgate_proxy::SessionEdge;
 use lockgate_proxy::caller_view::{read_task, write_task};
 use lockgate_proxy::catalog::View;
 use lockgate_proxy::context::{LegacySession, RequestContext};
 use lockgate_proxy::directory::{Change, Source};
-use lockgate_proxy::dispatch::forward_nested;
-use lockgate_proxy::rights::CallerRights;
-use lockgate_proxy::snapshot::{Seeing, Snapshot};
-use lockgate_upstream::{Announcement, ClientSession, ListKind, ServerId, Subscription, Upstream};
+use lockgate_proxy::snapshot::Snapshot;
+use lockgate_upstream::{
+    Announcement, ClientSession, ListKind, ResourceUpdate, ServerId, Upstream,
+};
 use serde_json::json;
 
 use crate::edge::Edge;
@@ -41,7 +40,7 @@ impl SessionEdge for Edge {
     fn notify(self: Arc<Self>, source: &Source, change: &Change, snapshot: &Snapshot) {
         match change {
             Change::Catalog(announced) => self.notify_list_changes(source, snapshot, announced),
-            Change::Updated { server, uri, on } => self.notify_updated(snapshot, server, uri, *on),
+            Change::Updated(update) => self.notify_updated(snapshot, update),
             Change::Task { server, id } => self.notify_task(server, id),
         }
     }
@@ -98,15 +97,14 @@ impl Edge {
                 self.end_session(&session);
                 continue;
             };
-            let rights = CallerRights::new(&snapshot.policy, principal, &session.endpoint);
+            let rights = snapshot.rights_of(principal, &session.endpoint);
             let organisation: Box<str> = rights.principal.organisation().into();
             let is_own =
                 session.endpoint.is_of_agent() || self.gateway.directory.has_private_lists();
             let alone = is_own.then(|| rights.principal.clone());
             let key = (organisation, session.endpoint.clone(), alone, rights.class.mark());
-            let seeing = Seeing { endpoint: &session.endpoint, snapshot, rights: &rights };
             let seen: &SeenView = views.entry(key).or_insert_with(|| {
-                let view = self.gateway.view(&[], seeing);
+                let view = self.gateway.view(&[], snapshot, &rights);
                 let lists = View::announced_lists(view.as_deref(), announced, |to| to.is_none());
                 let hidden = self.find_hidden_servers(source, view.as_deref());
                 SeenView { view, lists, hidden }
@@ -115,7 +113,7 @@ impl Edge {
             let view = if own_clients.is_empty() {
                 seen.view.clone()
             } else {
-                self.gateway.view(&own_clients, seeing)
+                self.gateway.view(&own_clients, snapshot, &rights)
             };
             let mut lists: Vec<ListKind> = seen.lists.clone();
             let own = Some(session.key());
@@ -143,8 +141,7 @@ impl Edge {
     /// Returns the current view of a session's owner, or `None` if the owner's key is no longer
     /// valid.
     fn view_of(&self, session: &Session, snapshot: &Snapshot) -> Option<Arc<View>> {
-        let principal = snapshot.authenticator.current(&session.principal())?;
-        let rights = CallerRights::new(&snapshot.policy, principal, &session.endpoint);
+        let rights = snapshot.current_rights(&session.principal(), &session.endpoint)?;
         session.view(&self.gateway, snapshot, &rights)
     }
 
@@ -169,12 +166,16 @@ impl Edge {
 
     /// Notifies sessions that subscribed to a resource on a connection, unless policy hides the
     /// resource by now.
-    fn notify_updated(&self, snapshot: &Snapshot, server: &ServerId, uri: &str, on: Subscription) {
-        for session in self.sessions.of(server.organisation.as_deref()) {
-            if session.subscribed(server, uri, on) {
-                let view = self.view_of(&session, snapshot);
-                let view = view.filter(|view| view.server(server).is_some());
-                tell_updated(&session, view.as_deref(), server, uri);
+    fn notify_updated(&self, snapshot: &Snapshot, update: &ResourceUpdate) {
+        for session in self.sessions.of(update.server.organisation.as_deref()) {
+            if session.subscribed(update)
+                && let Some(view) = self.view_of(&session, snapshot)
+                && view.server(&update.server).is_some()
+                && let Some(shown) = view.find_updated(update, None)
+            {
+                let params = json!({"uri": shown}).to_string();
+                let note = write::notification(Method::ResourceUpdated.as_str(), params.as_bytes());
+                session.outside().push(note.into());
             }
         }
     }
@@ -198,7 +199,7 @@ impl Edge {
 
     async fn tell_task_status(&self, session: &Arc<Session>, token: &str) {
         let Some(context) = self.task_context(session, token) else { return };
-        let Some(task) = read_task(&self.gateway, context, forward_nested).await else { return };
+        let Some(task) = read_task(&self.gateway, context).await else { return };
         let mut params = Vec::new();
         let mut object = Object::open(&mut params);
         write_task(&mut object, &task);
@@ -209,25 +210,11 @@ impl Edge {
     /// Builds a request for a task of a session under the current rules.
     fn task_context(&self, session: &Arc<Session>, token: &str) -> Option<Box<RequestContext>> {
         let snapshot = self.gateway.snapshot();
-        let principal = snapshot.authenticator.current(&session.principal())?;
-        let caller = session.caller(snapshot.assertion(&principal));
-        let rights = CallerRights::new(&snapshot.policy, principal, &session.endpoint);
+        let rights = snapshot.current_rights(&session.principal(), &session.endpoint)?;
+        let caller = session.caller(snapshot.assertion(&rights.principal));
         let view = session.view(&self.gateway, &snapshot, &rights)?;
         let own: Arc<dyn LegacySession> = session.clone();
         let client = (session.revision, caller, Some(own));
-        RequestContext::of_task(token, (snapshot, view, rights), &session.endpoint, client)
+        RequestContext::of_task(token, (snapshot, view, rights), client)
     }
-}
-
-/// Notifies the session's client of an updated resource, if the client may see the resource.
-fn tell_updated(session: &Session, view: Option<&View>, server: &ServerId, own: &str) {
-    let Some(view) = view else { return };
-    let shown =
-        if session.endpoint.is_namespaced() { uri::expose(&server.slug, own) } else { own.into() };
-    if view.resource(&shown, TargetKind::Resource).is_none() {
-        return;
-    }
-    let params = json!({"uri": shown}).to_string();
-    let note = write::notification(Method::ResourceUpdated.as_str(), params.as_bytes());
-    session.outside().push(note.into());
 }

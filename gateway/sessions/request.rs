@@ -18,7 +18,7 @@ use lockgate_proxy::rescue::RequestError;
 use lockgate_proxy::rights::CallerRights;
 use lockgate_proxy::search;
 use lockgate_proxy::server_operation::{self, ServerOperation, trace_of_exchange};
-use lockgate_proxy::snapshot::{Seeing, Snapshot};
+use lockgate_proxy::snapshot::Snapshot;
 use lockgate_proxy::transport::{Exchange, Reply, Text};
 use lockgate_text::json;
 use lockgate_upstream::{ClientSession, LogLevel};
@@ -114,7 +114,7 @@ async fn list_tasks(
     let described = session.tasks().into_iter().map(|token| async move {
         let params = json!({"taskId": token});
         let request = make_request(Method::TasksGet, &params)?;
-        let answer = dispatch::forward_nested(gateway, Box::new(context.instead(request))).await;
+        let answer = gateway.forward(Box::new(context.instead(request))).await;
         let text = answer.ok()?.into_bytes();
         let mut whole: Value = json::from_slice(&text).ok()?;
         match whole.get_mut("result") {
@@ -155,8 +155,8 @@ async fn prepare_request(
     exchange: &Exchange,
     (request, operation): (Request, ServerOperation),
 ) -> Result<(Box<RequestContext>, Running), Box<Reply>> {
-    let principal = exchange.principal.clone();
-    let rights = CallerRights::new(&snapshot.policy, principal.clone(), &session.endpoint);
+    // The session's owner, with the rights of this request's own credential.
+    let rights = snapshot.rights_of(exchange.principal.clone(), &session.endpoint);
     // Registered first, so that the client can also cancel the wait for servers.
     let mut running = session.run(request.id_bytes());
     tokio::select! {
@@ -171,12 +171,9 @@ async fn prepare_request(
     };
     let mut context = Box::new(RequestContext {
         view,
-        endpoint: session.endpoint.clone(),
         transport: exchange.transport,
+        caller: session.caller(snapshot.assertion(&rights.principal)),
         rights,
-        caller: session.caller(snapshot.assertion(&principal)),
-        // The session's owner, with the rights of this request's own credential.
-        principal,
         revision: session.revision,
         session: Some(session.clone()),
         trace: trace_of_exchange(&exchange.headers),
@@ -236,8 +233,7 @@ async fn await_lists(
     let caller = &rights.principal;
     gateway.settle_for(caller, || About::request(&session.endpoint, request), deadline).await;
     if session.interactive && !session.interactive_awaited.load(Ordering::Relaxed) {
-        let seeing = Seeing { endpoint: &session.endpoint, snapshot, rights };
-        if let Some(view) = gateway.view(&[], seeing) {
+        if let Some(view) = gateway.view(&[], snapshot, rights) {
             let directory = &gateway.directory;
             let organisation = caller.organisation();
             let wait =
@@ -249,9 +245,8 @@ async fn await_lists(
     }
     let own = session.own_clients();
     if !own.is_empty() {
-        let seeing = Seeing { endpoint: &session.endpoint, snapshot, rights };
         // Boxed, as above.
-        Box::pin(gateway.settle_own_lists(&own, request, seeing)).await;
+        Box::pin(gateway.settle_own_lists(&own, request, snapshot, rights)).await;
     }
 }
 

@@ -9,9 +9,8 @@ use lockgate_protocol::code;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_proxy::peers::{self, Sender};
 use lockgate_proxy::rescue::RequestError;
-use lockgate_proxy::rights::CallerRights;
 use lockgate_proxy::send_on::end_elsewhere;
-use lockgate_proxy::snapshot::{Seeing, Snapshot};
+use lockgate_proxy::snapshot::Snapshot;
 use lockgate_proxy::transport::{
     Events, Exchange, ExchangeKind, Outgoing, Reply, SESSION, Text, VERSION, header, session_header,
 };
@@ -73,10 +72,8 @@ fn refuse_without_session(
     verb: &str,
 ) -> Reply {
     let gateway = &edge.gateway;
-    let rights =
-        CallerRights::new(&snapshot.policy, exchange.principal.clone(), &exchange.endpoint);
-    let seeing = Seeing { endpoint: &exchange.endpoint, snapshot, rights: &rights };
-    if gateway.view(&[], seeing).is_none() {
+    let rights = snapshot.rights_of(exchange.principal.clone(), &exchange.endpoint);
+    if gateway.view(&[], snapshot, &rights).is_none() {
         return gateway.refuse(&RequestError::no_endpoint(), exchange, None);
     }
     edge.refuse_unknown_session(exchange, None, None);

@@ -32,7 +32,7 @@ pub(crate) async fn subscribe(
             return Err(problem);
         }
     };
-    gateway.record_caller(&context.principal, &**permitted.server());
+    gateway.record_caller(&context.rights.principal, &**permitted.server());
     let ticket = dispatch::audit_allow(gateway, context, &permitted, None)?;
     let began = Instant::now();
     let done = subscribe_to(gateway, session, context, &permitted).await;
@@ -59,12 +59,14 @@ async fn permit_subscription(
         let Some(read) = about(context, Method::ResourcesRead, uri) else {
             return Err(RequestError::unknown_resource(uri, context.missing_resource()));
         };
-        dispatch::forward_nested(gateway, Box::new(read)).await?;
+        gateway.forward(Box::new(read)).await?;
     }
     let known = permitted.server().catalog();
     // For readable resources only, since the error reveals which server has the URI.
     if known.version > 0 && !known.offers.subscribe {
-        return Err(RequestError::no_subscriptions(permitted.server().slug()));
+        let slug = permitted.server().slug();
+        let words = format!("server {slug} does not offer subscriptions to resources");
+        return Err(RequestError::invalid(words));
     }
     Ok(permitted)
 }
@@ -88,7 +90,7 @@ async fn subscribe_to(
         Subscribed::Known(outcome) => outcome,
         Subscribed::New(new) => {
             let outcome = new.outcome.clone();
-            let share = gateway.subscribing.take(&context.principal, MAX_SUBSCRIBING);
+            let share = gateway.subscribing.take(&context.rights.principal, MAX_SUBSCRIBING);
             let Some(share) = share else {
                 session.forget_subscription(exposed, &new);
                 let words = "too many subscriptions are being made at once; retry later";
@@ -100,7 +102,7 @@ async fn subscribe_to(
                 exposed: exposed.to_owned(),
                 topic: Topic::Resource(own.to_owned()),
                 caller: context.caller.clone(),
-                principal: context.principal.clone(),
+                principal: context.rights.principal.clone(),
                 _share: share,
             };
             // Spawned, because a client that disconnects has not unsubscribed and may ask again.

@@ -19,8 +19,8 @@ use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::{code, write};
 use lockgate_upstream::{
     Answer, AnswerKind, BoxFuture, Call, Caller, CallerIdentity, Catalog, Event, Events, Instance,
-    Item, ListKind, Peer, ServerId, Stage, StageError, Status, Subscription, Topic, Upstream,
-    UpstreamError, UpstreamErrorKind, UpstreamState,
+    Item, ListKind, Peer, ResourceUpdate, ServerId, Stage, StageError, Status, Subscription, Topic,
+    Upstream, UpstreamError, UpstreamErrorKind, UpstreamState,
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -193,8 +193,7 @@ impl Server {
                 format!("{} calls are running and {} are waiting", CALLS.running, CALLS.waiting)
             }
         };
-        UpstreamError::new(UpstreamErrorKind::Overloaded, words)
-            .retry_after(self.calls.expected_wait())
+        UpstreamErrorKind::Overloaded.error(words).retry_after(self.calls.expected_wait())
     }
 }
 
@@ -222,11 +221,9 @@ impl ChangeListener for Server {
     }
 
     fn resource_updated(&self, uri: &str) {
-        self.send_event(Event::Updated {
-            server: ServerId::shared(self.slug),
-            uri: uri.to_owned(),
-            on: Subscription::Shared,
-        });
+        let server = ServerId::shared(self.slug);
+        let on = Subscription::Shared;
+        self.send_event(Event::Updated(ResourceUpdate { server, uri: uri.into(), on }));
     }
 }
 
@@ -263,7 +260,7 @@ impl Upstream for Server {
                     let answer = tokio::time::timeout(limit, self.answer_call(&call)).await;
                     answer.map_err(|_| {
                         let words = format!("it did not end within {} s", limit.as_secs_f64());
-                        UpstreamError::new(UpstreamErrorKind::Timeout, words).after_send()
+                        UpstreamErrorKind::Timeout.error(words).after_send()
                     })?
                 }
             };
@@ -278,10 +275,8 @@ impl Upstream for Server {
                     let kind = if error { AnswerKind::Error } else { AnswerKind::Complete };
                     Ok(Answer { text, outcome: response.outcome, kind })
                 }
-                _ => Err(UpstreamError::new(
-                    UpstreamErrorKind::Garbage,
-                    "a built-in tool returned a result that is not a message",
-                )),
+                _ => Err(UpstreamErrorKind::Garbage
+                    .error("a built-in tool returned a result that is not a message")),
             }
         })
     }
@@ -303,14 +298,11 @@ impl Upstream for Server {
                 return Ok(Subscription::Shared);
             }
             if all.len() >= MAX_SUBSCRIPTIONS {
-                return Err(UpstreamError::new(
-                    UpstreamErrorKind::Overloaded,
-                    "too many resources are subscribed to",
-                ));
+                return Err(
+                    UpstreamErrorKind::Overloaded.error("too many resources are subscribed to")
+                );
             }
-            provider
-                .subscribe(uri)
-                .map_err(|words| UpstreamError::new(UpstreamErrorKind::NotFound, words))?;
+            provider.subscribe(uri).map_err(|words| UpstreamErrorKind::NotFound.error(words))?;
             all.insert(uri.to_owned(), 1);
             Ok(Subscription::Shared)
         })
@@ -397,5 +389,5 @@ async fn follow(server: Weak<Server>, mut backing: watch::Receiver<Backing>) {
 
 fn without_subscriptions() -> UpstreamError {
     let words = "the server does not offer subscriptions";
-    UpstreamError::new(UpstreamErrorKind::NotFound, words)
+    UpstreamErrorKind::NotFound.error(words)
 }

@@ -13,6 +13,7 @@ use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::header::ParamHeaders;
 use lockgate_protocol::jsonrpc::{self, Message, Outcome, SentBy};
 use lockgate_protocol::list::{self, Form};
+use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan::{self, Member};
 use lockgate_text::json;
@@ -85,6 +86,15 @@ impl ListKind {
     pub const COUNT: usize = 5;
     pub const ALL: [Self; Self::COUNT] =
         [Self::Tools, Self::Prompts, Self::Resources, Self::Templates, Self::Skills];
+
+    /// Returns the list with the item that a call names; `None` for requests without a name.
+    pub fn of_call(method: Method) -> Option<Self> {
+        match method {
+            Method::ToolsCall => Some(Self::Tools),
+            Method::PromptsGet => Some(Self::Prompts),
+            _ => None,
+        }
+    }
 
     /// Returns the member of the list result that contains the items.
     pub fn member(self) -> &'static str {

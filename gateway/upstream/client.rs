@@ -4,14 +4,13 @@
 mod deadline;
 mod outcome;
 mod queue;
-mod retry;
 mod session;
 mod subscribe;
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use lockgate_admission::{ConcurrencyLimit, clock, spawn};
 use lockgate_protocol::header::ParamHeaders;
@@ -22,15 +21,16 @@ use lockgate_protocol::revision::Era;
 use lockgate_protocol::{capabilities, write};
 use lockgate_telemetry::{CallTrace, TraceContext};
 use parking_lot::Mutex;
+use scopeguard::{ScopeGuard, guard};
 
-use outcome::{Verdict, begin_trace, end_trace, is_header_mismatch, read};
+use outcome::{begin_trace, end_trace, is_header_mismatch, read, report};
 use session::Route;
 
 use crate::call::{Answer, BackChannel, Call, Caller, CallerIdentity, ClientChannel, Subscription};
 use crate::catalog::{Catalog, ListKind};
 use crate::config::{Config, Transport};
 use crate::connection::{Ask, Connection};
-use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
+use crate::failure::{Result, UpstreamErrorKind};
 use crate::own_lists::OwnLists;
 use crate::shared::{ServerSetupError, Shared, Surroundings};
 use crate::status::{Stats, Status, UpstreamState};
@@ -117,15 +117,20 @@ impl Client {
         if let Some(authorization) = authorization {
             used = authorization.ready_header();
             if used.is_none() {
-                used = Box::pin(self.prepare(authorization)).await?;
+                if let Err(words) = authorization.prepare().await {
+                    let failure = UpstreamErrorKind::NeedsAuth.error(words);
+                    return Err(authorization.explain(failure).await);
+                }
+                // The server may need none.
+                used = authorization.header();
             }
         }
-        let answered = self.run_until_closed(call).await;
+        let answered = self.shared.run_until_closed(call).await;
         let is_refused = matches!(&answered, Err(failure)
             if failure.kind == UpstreamErrorKind::NeedsAuth);
         match authorization {
             Some(authorization) if is_refused => {
-                Box::pin(self.call_again(authorization, used, call, answered)).await
+                Box::pin(self.shared.call_again(authorization, used, call, answered)).await
             }
             _ => answered,
         }
@@ -151,9 +156,9 @@ impl Shared {
         self.record_use();
         if let Err(wait) = self.breaker.admit(clock::now()) {
             let words = "the circuit breaker is open after repeated failures";
-            return Err(UpstreamError::new(UpstreamErrorKind::Unavailable, words).retry_after(wait));
+            return Err(UpstreamErrorKind::Unavailable.error(words).retry_after(wait));
         }
-        let verdict = Verdict(Some(&self.breaker));
+        let admitted = guard(&self.breaker, |breaker| breaker.abandon(Instant::now()));
         let limit = call.timeout.unwrap_or_else(|| self.timeout_of(call));
         let about = (call.method(), call.target);
         let result = deadline::within(self, limit, call, |turn| async move {
@@ -168,7 +173,7 @@ impl Shared {
             // Not reached if the call's future is dropped: the span then stays open.
             end_trace(trace, &result);
         }
-        verdict.pass(&result, &self.id);
+        report(ScopeGuard::into_inner(admitted), &result, &self.id);
         if let Ok(answer) = &result {
             self.silent_ends.reset();
             if self.rests_after.is_some() {

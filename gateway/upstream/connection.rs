@@ -22,12 +22,13 @@ use lockgate_telemetry::{
     Ending, Network, OperationLabels, ServerMetrics, TOOL_ERROR, ToolMetrics,
 };
 use parking_lot::Mutex;
+use scopeguard::{ScopeGuard, guard};
 use tokio::sync::oneshot;
 
 use crate::call::{ClientChannel, IdentityAssertion, LogLevel, ResponseSink};
 use crate::duplex::{Duplex, Role};
 use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
-use crate::http::{HttpTransport, Post, status_failure};
+use crate::http::{HttpTransport, Post, Posted, status_failure};
 use crate::outstanding::Outstanding;
 use crate::process::Child;
 use crate::receiver::Receiver;
@@ -257,9 +258,10 @@ impl Connection {
                     // Closing the stream does not cancel a call at a legacy server: it needs a
                     // notification.
                     let told = (!modern).then_some(transport);
-                    let cancel =
-                        CancelOnDrop { transport: told, id, assertion: assertion.as_deref() };
-                    post_for(transport, post, cancel).await
+                    let open = guard(told, |told| cancel(told, id, assertion.as_deref()));
+                    let posted = transport.post(post).await;
+                    ScopeGuard::into_inner(open);
+                    posted.and_then(|posted| read_posted(transport, posted))
                 }
             };
             if let Some(unanswered) = unanswered {
@@ -340,7 +342,7 @@ impl Connection {
     pub(crate) fn tell_updated(&self) {
         let uris = self.subscribed.lock().clone();
         for uri in uris {
-            self.receiver.tell_updated(uri);
+            self.receiver.tell_updated(&uri);
         }
     }
 
@@ -399,15 +401,8 @@ fn describe_request(
     }
 }
 
-/// Posts a request and returns the response, or an error for the status.
-async fn post_for(
-    transport: &Arc<HttpTransport>,
-    post: Post<'_>,
-    mut cancel: CancelOnDrop<'_>,
-) -> Result<Response> {
-    let posted = transport.post(post).await;
-    cancel.transport = None;
-    let posted = posted?;
+/// Returns the response to a request, or an error for the status.
+fn read_posted(transport: &HttpTransport, posted: Posted) -> Result<Response> {
     if posted.status == http::StatusCode::NOT_FOUND && transport.has_session() {
         return Err(status_failure(&posted, true));
     }
@@ -424,10 +419,11 @@ async fn post_for(
 pub(crate) fn refused(method: Method, error: ErrorObject, text: &[u8]) -> UpstreamError {
     let message: String =
         error.message(text).chars().filter(|c| !c.is_control()).take(200).collect();
-    UpstreamError::new(
-        UpstreamErrorKind::Garbage,
-        format!("the server refused {}: {} ({message})", method.as_str(), error.code),
-    )
+    UpstreamErrorKind::Garbage.error(format!(
+        "the server refused {}: {} ({message})",
+        method.as_str(),
+        error.code
+    ))
 }
 
 fn is_unknown_method(response: &Response) -> bool {
@@ -472,23 +468,17 @@ impl Drop for ClientOperation {
     }
 }
 
-/// Sends a cancellation to a legacy server on drop.
-struct CancelOnDrop<'a> {
-    /// `None` once the answer has arrived.
-    transport: Option<&'a Arc<HttpTransport>>,
+/// Sends a cancellation to a legacy server, with the identity of the caller that gave up.
+fn cancel(
+    transport: Option<&Arc<HttpTransport>>,
     id: u64,
-    /// The identity of the caller that gave up.
-    assertion: Option<&'a dyn IdentityAssertion>,
-}
-
-impl Drop for CancelOnDrop<'_> {
-    fn drop(&mut self) {
-        if let Some(transport) = self.transport
-            && tokio::runtime::Handle::try_current().is_ok()
-        {
-            let id = self.id.to_string();
-            let text = outbound::cancelled(id.as_bytes(), "the caller is no longer waiting");
-            transport.notify(text.into(), self.assertion);
-        }
+    assertion: Option<&dyn IdentityAssertion>,
+) {
+    if let Some(transport) = transport
+        && tokio::runtime::Handle::try_current().is_ok()
+    {
+        let id = id.to_string();
+        let text = outbound::cancelled(id.as_bytes(), "the caller is no longer waiting");
+        transport.notify(text.into(), assertion);
     }
 }

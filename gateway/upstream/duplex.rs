@@ -83,18 +83,30 @@ impl Duplex {
         cancellable: bool,
     ) -> Result<Response> {
         let answer = self.exchange.calls.enter(id, role)?;
-        let mut waiting = Waiting {
-            exchange: &self.exchange,
-            id,
-            assertion: assertion.clone(),
-            cancellable: false,
-        };
-        self.exchange.outgoing.send(QueuedMessage { id: Some(id), text, assertion })?;
-        waiting.cancellable = cancellable;
+        let message = QueuedMessage { id: Some(id), text, assertion: assertion.clone() };
+        if let Err(failure) = self.exchange.outgoing.send(message) {
+            self.exchange.calls.leave(id);
+            return Err(failure);
+        }
+        let waiting = guard(assertion, |assertion| self.leave(id, assertion, cancellable));
         let answer = answer.await;
         drop(waiting);
         answer
             .unwrap_or_else(|_| Err(UpstreamError::lost("the connection to the server is closed")))
+    }
+
+    /// Removes a waiting call.
+    fn leave(&self, id: u64, assertion: Option<Arc<dyn IdentityAssertion>>, cancellable: bool) {
+        // An answered call was removed already, so a cancellation never names a finished call.
+        let exchange = &self.exchange;
+        if !exchange.calls.leave(id) || exchange.outgoing.withdraw(id) || !cancellable {
+            return;
+        }
+        let id = id.to_string();
+        let text = outbound::cancelled(id.as_bytes(), "the caller is no longer waiting");
+        if let Err(failure) = self.notify(text.into(), assertion) {
+            tracing::debug!(%failure, "a cancellation was not sent");
+        }
     }
 
     /// Sends a notification or a response. Never waits: fails if the queue is full or the
@@ -117,32 +129,6 @@ impl Duplex {
 impl Drop for Duplex {
     fn drop(&mut self) {
         self.exchange.end("the gateway closed the connection");
-    }
-}
-
-/// A waiting call, removed on drop.
-struct Waiting<'a> {
-    exchange: &'a Exchange,
-    id: u64,
-    assertion: Option<Arc<dyn IdentityAssertion>>,
-    cancellable: bool,
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        // An answered call was removed already, so a cancellation never names a finished call.
-        if !self.exchange.calls.leave(self.id)
-            || self.exchange.outgoing.withdraw(self.id)
-            || !self.cancellable
-        {
-            return;
-        }
-        let id = self.id.to_string();
-        let text = outbound::cancelled(id.as_bytes(), "the caller is no longer waiting").into();
-        let note = QueuedMessage { id: None, text, assertion: self.assertion.take() };
-        if let Err(failure) = self.exchange.outgoing.send(note) {
-            tracing::debug!(%failure, "a cancellation was not sent");
-        }
     }
 }
 

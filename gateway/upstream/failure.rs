@@ -88,7 +88,7 @@ impl From<SendError> for UpstreamError {
     fn from(error: SendError) -> Self {
         let kind =
             if error.sent { UpstreamErrorKind::Lost } else { UpstreamErrorKind::Unavailable };
-        let failure = Self::new(kind, error.to_string());
+        let failure = kind.error(error.to_string());
         if error.sent { failure.after_send() } else { failure }
     }
 }
@@ -110,45 +110,49 @@ impl From<NoMemory> for UpstreamError {
     }
 }
 
-impl UpstreamError {
-    pub fn new(kind: UpstreamErrorKind, words: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, sent: false, words: words.into(), retry_after: None, connect: None }
+impl UpstreamErrorKind {
+    /// Returns the error of a request that did not reach the server.
+    pub fn error(self, words: impl Into<Cow<'static, str>>) -> UpstreamError {
+        let words = words.into();
+        UpstreamError { kind: self, sent: false, words, retry_after: None, connect: None }
     }
+}
 
+impl UpstreamError {
     /// Returns the error for a response that does not match its request.
     pub fn garbage(words: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(UpstreamErrorKind::Garbage, words).after_send()
+        UpstreamErrorKind::Garbage.error(words).after_send()
     }
 
     /// Returns the error for a connection that broke after the request was sent.
     pub fn lost(words: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(UpstreamErrorKind::Lost, words).after_send()
+        UpstreamErrorKind::Lost.error(words).after_send()
     }
 
     /// Returns the error for a request without a response in time.
     pub fn timeout(words: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(UpstreamErrorKind::Timeout, words).after_send()
+        UpstreamErrorKind::Timeout.error(words).after_send()
     }
 
     pub(crate) fn too_large(words: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(UpstreamErrorKind::TooLarge, words).after_send()
+        UpstreamErrorKind::TooLarge.error(words).after_send()
     }
 
     /// Returns the error for a message that a connection accepts no more.
     pub(crate) fn closed() -> Self {
-        Self::new(UpstreamErrorKind::Unavailable, "the connection to the server is closed")
+        UpstreamErrorKind::Unavailable.error("the connection to the server is closed")
     }
 
     /// Returns the error for a message that did not fit into the memory budget.
     pub fn no_memory() -> Self {
-        Self::new(UpstreamErrorKind::NoMemory, lockgate_admission::budget::DROPPED).after_send()
+        UpstreamErrorKind::NoMemory.error(lockgate_admission::budget::DROPPED).after_send()
     }
 
     /// Returns the error for a message dropped because too many large messages wait for parsing.
     pub(crate) fn no_turn() -> Self {
         let words = "the response was dropped because too many large messages are waiting to be \
             parsed; the call may have taken effect";
-        Self::new(UpstreamErrorKind::NoMemory, words).after_send()
+        UpstreamErrorKind::NoMemory.error(words).after_send()
     }
 
     /// Marks the request as possibly received by the server.

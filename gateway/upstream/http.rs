@@ -369,7 +369,7 @@ impl HttpTransport {
         let streams = response.status() == StatusCode::OK && is_event_stream(response.headers());
         if response.status() == StatusCode::NOT_FOUND && self.has_session() {
             let words = "the server no longer has the session";
-            return Err(UpstreamError::new(UpstreamErrorKind::SessionLost, words));
+            return Err(UpstreamErrorKind::SessionLost.error(words));
         }
         Ok(if streams { Some(response.into_body()) } else { None })
     }
@@ -402,10 +402,7 @@ impl HttpTransport {
                     last_id = reading.last_id.or(last_id);
                 }
                 Ok(None) if first => {
-                    return UpstreamError::new(
-                        UpstreamErrorKind::Unavailable,
-                        "the server offers no stream",
-                    );
+                    return UpstreamErrorKind::Unavailable.error("the server offers no stream");
                 }
                 Err(failure) if failure.kind == UpstreamErrorKind::SessionLost => return failure,
                 Ok(None) | Err(_) => wait = (wait * 2).min(Duration::from_secs(30)),

@@ -32,18 +32,19 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    pub(crate) fn new(budget: Arc<Budget>, cpu_pool: Arc<CpuPool>, id: &ServerId) -> Self {
+    pub(crate) fn new(
+        budget: Arc<Budget>,
+        cpu_pool: Arc<CpuPool>,
+        id: &ServerId,
+        searched: Searched,
+    ) -> Self {
         let mut hasher = DefaultHasher::new();
         id.hash(&mut hasher);
         let server = match &id.organisation {
             Some(organisation) => CallerId::new(organisation, hasher.finish()),
             None => CallerId::alone(hasher.finish()),
         };
-        Self { budget, cpu_pool, server, searched: Searched::Nothing }
-    }
-
-    pub(crate) fn searching(self, searched: Searched) -> Self {
-        Self { searched, ..self }
+        Self { budget, cpu_pool, server, searched }
     }
 
     #[cfg(test)]
@@ -53,6 +54,7 @@ impl Intake {
             Arc::new(Budget::new(1 << 30)),
             Arc::new(CpuPool::new(bounds)),
             &ServerId::shared("test"),
+            Searched::Nothing,
         )
     }
 

@@ -52,16 +52,14 @@ impl InteractiveState {
     pub(crate) fn offers(&self, method: Method, target: &str) -> bool {
         let full = self.full.lock();
         let Some(full) = &*full else { return false };
-        let items = match method {
-            Method::ToolsCall => full.items(ListKind::Tools),
-            Method::PromptsGet => full.items(ListKind::Prompts),
+        match ListKind::of_call(method) {
+            Some(kind) => full.items(kind).iter().any(|item| &*item.key == target),
             // Readable resources need not be listed.
-            Method::ResourcesRead | Method::Subscribe | Method::Unsubscribe => {
-                return full.offers.resources;
+            None => {
+                let methods = [Method::ResourcesRead, Method::Subscribe, Method::Unsubscribe];
+                full.offers.resources && methods.contains(&method)
             }
-            _ => return false,
-        };
-        items.iter().any(|item| &*item.key == target)
+        }
     }
 
     pub(crate) fn settle(&self) {

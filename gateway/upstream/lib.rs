@@ -42,7 +42,7 @@ pub use crate::client::Instance;
 pub use call::{
     Answer, AnswerKind, Authorization, BackChannel, Call, Caller, CallerIdentity, CallerToken,
     CallerView, ClientChannel, ClientSession, IDENTITY_HEADER, IdentityAssertion, LogLevel,
-    QuestionError, ResponseSink, ServerId, SinkError, Subscription, VisibleItem,
+    QuestionError, ResponseSink, ServerId, SinkError, Subscription, VisibleItem, span_target,
 };
 pub use catalog::{Catalog, CatalogMemory, Item, ListKind, ListMemory};
 pub use client::Client;
@@ -205,12 +205,21 @@ pub enum Event {
     Changed { server: ServerId },
     /// The server announced a change of lists, but their content is the same.
     Announced(Announcement),
-    /// A subscribed resource (own URI) has changed, as reported on this connection.
-    Updated { server: ServerId, uri: String, on: Subscription },
+    /// A subscribed resource has changed.
+    Updated(ResourceUpdate),
     /// A subscribed task (own id) was updated.
-    Task { server: ServerId, id: String },
+    Task { server: ServerId, id: Arc<str> },
     /// A log message (`notifications/message`) outside of any call, on a shared connection.
     Logged { server: ServerId, note: Arc<lockgate_protocol::jsonrpc::Request> },
+}
+
+/// A change of a resource, as reported on a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ResourceUpdate {
+    pub server: ServerId,
+    /// The server's own URI.
+    pub uri: Arc<str>,
+    pub on: Subscription,
 }
 
 /// Lists that a server reported as changed.

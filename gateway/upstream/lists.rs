@@ -199,7 +199,7 @@ impl Reading<'_> {
                 }
                 Err(NoRoom::OfAll) => {
                     let kind = failure::UpstreamErrorKind::NoMemory;
-                    return Err(UpstreamError::new(kind, NO_LIST_MEMORY).after_send());
+                    return Err(kind.error(NO_LIST_MEMORY).after_send());
                 }
             }
         }
@@ -246,7 +246,10 @@ impl Reading<'_> {
             }
             // The annotations only matter over HTTP. On other transports they are dropped, not the
             // tool.
-            Err(_) => Some(Item { key, text: without_annotations(&text), headers: None }),
+            Err(_) => {
+                let text = list::without_annotations(&text).unwrap_or_else(|| text.to_vec());
+                Some(Item { key, text: text.into(), headers: None })
+            }
         }
     }
 }
@@ -260,14 +263,6 @@ fn note_cache(catalog: &mut Catalog, ttl: Option<&[u8]>, scope: Option<&[u8]>) {
 fn read_ttl(text: &[u8]) -> Option<u64> {
     let ttl: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     u64::try_from(ttl).ok()
-}
-
-fn without_annotations(item: &[u8]) -> Bytes {
-    let mut out = Vec::with_capacity(item.len());
-    match list::strip_annotations(&mut out, item) {
-        Ok(()) => out.into(),
-        Err(_) => Bytes::copy_from_slice(item),
-    }
 }
 
 // Sanitizes list items: removes icons that would make a client fetch from its own network or run a

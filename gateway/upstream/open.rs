@@ -221,8 +221,8 @@ async fn sse_transport(
 
 fn intake(shared: &Shared) -> Intake {
     let around = &shared.around;
-    Intake::new(Arc::clone(&around.budget), Arc::clone(&around.cpu_pool), &shared.id)
-        .searching(shared.searched.clone())
+    let budget = Arc::clone(&around.budget);
+    Intake::new(budget, Arc::clone(&around.cpu_pool), &shared.id, shared.searched.clone())
 }
 
 fn bounds(config: &Config) -> Bounds {

@@ -24,7 +24,7 @@ use crate::call::{
 use crate::incoming::Inbox;
 use crate::own_lists::{Announced, OwnState};
 use crate::topics::Topic;
-use crate::{BoxFuture, Event, Events};
+use crate::{BoxFuture, Event, Events, ResourceUpdate};
 
 pub(crate) struct Receiver {
     pub(crate) id: ServerId,
@@ -174,7 +174,7 @@ impl Inbox for Receiver {
                 if let Some(uri) = note.param_str(Key::Uri)
                     && self.updates.admits(MAX_UPDATES_PER_SECOND, Instant::now())
                 {
-                    self.tell_updated(uri.into_owned());
+                    self.tell_updated(&uri);
                 }
             }
             Method::Message => match (running, self.behind.session()) {
@@ -257,9 +257,10 @@ impl Inbox for Receiver {
 
 impl Receiver {
     /// Reports that a resource has changed, or may have while notifications were missed.
-    pub(crate) fn tell_updated(&self, uri: String) {
+    pub(crate) fn tell_updated(&self, uri: &str) {
         let on = self.behind.subscription();
-        let _ = self.events.send(Event::Updated { server: self.id.clone(), uri, on });
+        let update = ResourceUpdate { server: self.id.clone(), uri: uri.into(), on };
+        let _ = self.events.send(Event::Updated(update));
     }
 
     /// Notes with the client session that it may have its own lists at this server.
@@ -272,7 +273,7 @@ impl Receiver {
     fn tell_task(&self, note: &Request) {
         let Some(id) = note.param_str(Key::TaskId) else { return };
         if self.task_news.admits(TASK_NEWS, Instant::now()) {
-            let task = Event::Task { server: self.id.clone(), id: id.into_owned() };
+            let task = Event::Task { server: self.id.clone(), id: (&*id).into() };
             let _ = self.events.send(task);
         }
     }

@@ -280,16 +280,15 @@ fn make_request(method: Method, uri: Uri, headers: &HeaderMap, text: Bytes) -> R
 fn read_status(status: StatusCode) -> UpstreamError {
     let words = format!("{HTTP_STATUS} {}", status.as_u16());
     match status.as_u16() {
-        401 | 403 | 407 => UpstreamError::new(UpstreamErrorKind::NeedsAuth, words),
-        404 | 410 => UpstreamError::new(
-            UpstreamErrorKind::SessionLost,
-            format!("{words}: unknown session or path"),
-        ),
-        300..=399 => UpstreamError::new(
-            UpstreamErrorKind::Garbage,
-            format!("{words}, a redirect, which is not followed"),
-        ),
-        429 | 503 => UpstreamError::new(UpstreamErrorKind::Unavailable, words)
+        401 | 403 | 407 => UpstreamErrorKind::NeedsAuth.error(words),
+        404 | 410 => {
+            UpstreamErrorKind::SessionLost.error(format!("{words}: unknown session or path"))
+        }
+        300..=399 => {
+            UpstreamErrorKind::Garbage.error(format!("{words}, a redirect, which is not followed"))
+        }
+        429 | 503 => UpstreamErrorKind::Unavailable
+            .error(words)
             .after_send()
             .retry_after(Duration::from_secs(1)),
         _ => UpstreamError::garbage(words),

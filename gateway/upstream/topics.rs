@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::Event;
 use crate::call::{ServerId, Subscription};
+use crate::{Event, ResourceUpdate};
 
 /// An object of a server with update notifications.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,8 +22,8 @@ impl Topic {
     /// Returns the event of an update, as reported on this connection.
     pub fn updated(self, server: ServerId, on: Subscription) -> Event {
         match self {
-            Self::Resource(uri) => Event::Updated { server, uri, on },
-            Self::Task(id) => Event::Task { server, id },
+            Self::Resource(uri) => Event::Updated(ResourceUpdate { server, uri: uri.into(), on }),
+            Self::Task(id) => Event::Task { server, id: id.into() },
         }
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use lockgate_accounts::{Holder, Listing};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_upstream::{
-    Announcement, CallerIdentity, Catalog, Event, Item, ListKind, OwnLists, ServerId, Status,
-    Subscription, Upstream, UpstreamState,
+    Announcement, CallerIdentity, Catalog, Event, Item, ListKind, OwnLists, ResourceUpdate,
+    ServerId, Status, Subscription, Upstream, UpstreamState,
 };
 use serde_json::json;
 use tokio::sync::broadcast;
@@ -174,17 +174,14 @@ impl UserClients {
                     clients.take_lists(&holder);
                 }
                 Some(Event::Changed { .. }) => clients.tell_lists(),
-                Some(Event::Updated { server, uri, on: Subscription::Shared }) => {
+                Some(Event::Updated(update)) if update.on == Subscription::Shared => {
                     if let Some(number) = clients.watches.number(&holder) {
-                        clients.send(Event::Updated {
-                            server,
-                            uri,
-                            on: Subscription::Account(number),
-                        });
+                        let on = Subscription::Account(number);
+                        clients.send(Event::Updated(ResourceUpdate { on, ..update }));
                     }
                 }
                 // A task is read with the account of each caller that follows it.
-                Some(event @ (Event::Updated { .. } | Event::Task { .. })) => clients.send(event),
+                Some(event @ (Event::Updated(_) | Event::Task { .. })) => clients.send(event),
                 Some(_) => {}
             }
         }

@@ -11,7 +11,7 @@ impl UserClients {
     /// Returns the error for a holder that has to connect an account, or to grant more scopes.
     pub(super) fn prompt(&self, holder: &Holder, account: Option<&Account>) -> UpstreamError {
         let words = "the caller has to connect an account at the server";
-        let mut error = UpstreamError::new(UpstreamErrorKind::NeedsAuth, words);
+        let mut error = UpstreamErrorKind::NeedsAuth.error(words);
         let state = account.map_or(AccountState::NeedsConnect, Account::state);
         let scopes = account.map(Account::needed_scopes).unwrap_or_default();
         match self.accounts.link(self.slug(), holder) {
@@ -43,7 +43,7 @@ impl UserClients {
         // The gateway's client was refused, and the grant is kept: the operator's to correct.
         if error.is_transient() || *error == AccountError::InvalidClient {
             let words = format!("the token of the caller's account could not be renewed: {error}");
-            let failure = UpstreamError::new(UpstreamErrorKind::Overloaded, words);
+            let failure = UpstreamErrorKind::Overloaded.error(words);
             return failure.retry_after(Duration::from_secs(5));
         }
         if !account.is_connectable() {
@@ -54,16 +54,16 @@ impl UserClients {
                         {error}; this is decided by the administrator of the identity provider"
                 ),
             };
-            return UpstreamError::new(UpstreamErrorKind::Garbage, words);
+            return UpstreamErrorKind::Garbage.error(words);
         }
         if *error == AccountError::Forbidden {
             let words = "the server refuses access with the caller's account";
-            return UpstreamError::new(UpstreamErrorKind::Garbage, words);
+            return UpstreamErrorKind::Garbage.error(words);
         }
         if *error == AccountError::NeedsScope && !account.may_upgrade() {
             let words = "the server still requires permissions or a sign-in after two \
                 authorizations for the same, or ten in all, within an hour; ask its operator";
-            return UpstreamError::new(UpstreamErrorKind::Garbage, words);
+            return UpstreamErrorKind::Garbage.error(words);
         }
         self.prompt(holder, Some(account))
     }

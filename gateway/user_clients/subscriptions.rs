@@ -60,7 +60,7 @@ impl UserClients {
             };
         }
         let words = "the caller's account is being replaced";
-        let failure = UpstreamError::new(UpstreamErrorKind::Overloaded, words);
+        let failure = UpstreamErrorKind::Overloaded.error(words);
         Err(failure.retry_after(Duration::from_secs(1)))
     }
 
@@ -128,7 +128,7 @@ impl UserClients {
         let oldest = oldest.map(|(holder, _)| holder.clone());
         let Some(user) = oldest.and_then(|holder| open.remove(&holder)) else {
             let words = "all connections for users are in use (servers.NAME.client_connections)";
-            let failure = UpstreamError::new(UpstreamErrorKind::ClientConnections, words);
+            let failure = UpstreamErrorKind::ClientConnections.error(words);
             return Err(failure.retry_after(Duration::from_secs(5)));
         };
         spawn(async move { user.client.close().await });
@@ -139,5 +139,5 @@ impl UserClients {
 fn too_many_tokens() -> UpstreamError {
     let words = "the caller's access tokens have subscriptions on half of the connections for \
         users (servers.NAME.client_connections): end some, or use one token";
-    UpstreamError::new(UpstreamErrorKind::ClientConnections, words)
+    UpstreamErrorKind::ClientConnections.error(words)
 }

@@ -86,7 +86,7 @@ impl ApprovedCall {
     }
 
     pub(crate) fn show(&self, context: &RequestContext, permitted: &Permitted) -> Value {
-        let principal = &context.principal;
+        let principal = &context.rights.principal;
         let tool = permitted.listed.as_deref().unwrap_or("");
         let needs: Vec<_> = permitted.approvals().iter().map(|rule| rule.needs()).collect();
         json!({
@@ -94,7 +94,7 @@ impl ApprovedCall {
             "caller_name": principal.key_name.as_deref(),
             "organisation": principal.named_organisation(),
             "agent": principal.agent.as_deref(),
-            "endpoint": context.endpoint.path(),
+            "endpoint": context.rights.endpoint.path(),
             "server": permitted.server().slug(),
             "tool": show_text(tool),
             "arguments": show_arguments(&self.arguments, permitted.response()),

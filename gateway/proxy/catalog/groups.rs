@@ -136,10 +136,7 @@ fn fingerprint(tool: &CatalogEntry) -> &str {
 
 /// Adds the argument that selects a server to a definition, without annotations of headers.
 fn add_argument(definition: &[u8], argument: &str, slugs: &[&str]) -> Result<Vec<u8>, String> {
-    let mut plain = Vec::with_capacity(definition.len());
-    if list::strip_annotations(&mut plain, definition).is_err() {
-        return Err("its definition cannot be read".into());
-    }
+    let plain = list::without_annotations(definition).ok_or("its definition cannot be read")?;
     if memchr::memmem::find(&plain, b"resourceUri").is_some() {
         return Err("it has a page (MCP Apps), which is of a single server".into());
     }

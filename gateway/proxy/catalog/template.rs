@@ -4,13 +4,14 @@
 //! Accepts the encodings that clients use: unneeded escapes, and `!*'()`, which
 //! `encodeURIComponent` leaves unescaped. Values of a repeated variable may differ.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use lockgate_policy::TargetKind;
 use lockgate_protocol::uri::template::{Expression, Modifier, Variable};
 use lockgate_protocol::uri::{self, Form, MAX_URI};
 use lockgate_text::percent;
-use lockgate_upstream::ListKind;
+use lockgate_upstream::{ListKind, ResourceUpdate};
 
 use crate::catalog::entry::{FoundResource, category, index, unlisted_target};
 use crate::catalog::view::View;
@@ -368,6 +369,21 @@ impl View {
             return None;
         }
         Some(FoundResource { server: Arc::clone(server), own, exposed, category, verdict })
+    }
+
+    /// Returns the URI of an updated resource, which is `shown` if that is known, unless the caller
+    /// may not read the resource.
+    pub fn find_updated<'a>(
+        &self,
+        update: &'a ResourceUpdate,
+        shown: Option<&'a str>,
+    ) -> Option<Cow<'a, str>> {
+        let shown = match shown {
+            Some(shown) => shown.into(),
+            None if self.namespaced => uri::expose(&update.server.slug, &update.uri),
+            None => (&*update.uri).into(),
+        };
+        self.resource(&shown, TargetKind::Resource).map(|_| shown)
     }
 
     /// Returns whether a resource or a template with this URI is listed.

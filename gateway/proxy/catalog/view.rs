@@ -2,13 +2,14 @@
 //! views. Names are looked up, never parsed.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::Hash;
+use std::mem::discriminant;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ahash::AHashMap;
 use lockgate_policy::Policy;
 use lockgate_protocol::capabilities::Offers;
+use lockgate_protocol::method::Method;
 use lockgate_protocol::name::Slug;
 use lockgate_upstream::{Announcement, ListKind, ServerId, Upstream};
 use parking_lot::RwLock;
@@ -96,6 +97,15 @@ impl View {
 
     pub(crate) fn prompt(&self, name: &str) -> Option<&ViewEntry> {
         self.names[1].get(name)
+    }
+
+    /// Returns the tool or prompt of this name, as a method needs it.
+    pub(crate) fn named(&self, method: Method, name: &str) -> Option<&ViewEntry> {
+        match method {
+            Method::ToolsCall => self.tool(name),
+            Method::PromptsGet => self.prompt(name),
+            _ => None,
+        }
     }
 
     /// Returns the name or URI of an entry at this endpoint.
@@ -242,7 +252,7 @@ impl Default for Views {
 }
 
 /// What a view is built from, beside the operator's catalog.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ViewLayer {
     Shared,
     /// An organisation's servers, by the number of the organisation's state.
@@ -254,16 +264,8 @@ pub(crate) enum ViewLayer {
 #[derive(Default)]
 struct KeptViews {
     shared: Layer,
-    /// By the number of the organisation's state.
-    own: OwnedLayers<u64>,
-    of_clients: OwnedLayers<Option<u64>>,
-}
-
-/// Layers of several owners, with a limit for all.
-#[derive(Default)]
-struct OwnedLayers<O> {
-    by_owner: HashMap<O, Layer>,
-    weight: usize,
+    /// The others. Those of organisations share a limit, and so do those of clients.
+    owned: AHashMap<ViewLayer, Layer>,
 }
 
 /// Views built from the same catalogs.
@@ -291,8 +293,7 @@ impl Views {
         let kept = self.kept.read();
         let layer = match of {
             ViewLayer::Shared => &kept.shared,
-            ViewLayer::Own(own) => kept.own.by_owner.get(&own)?,
-            ViewLayer::OfClient(own) => kept.of_clients.by_owner.get(&own)?,
+            owner => kept.owned.get(&owner)?,
         };
         let found = layer.by_endpoint.get(endpoint)?.get(&mark)?;
         found.used.store(self.count_use(), Ordering::Relaxed);
@@ -316,16 +317,15 @@ impl Views {
         let used = self.count_use();
         match of {
             ViewLayer::Shared => kept.shared.keep_within(self.max_weight, at, view, used),
-            ViewLayer::Own(own) => kept.own.keep(self.max_weight, own, at, view, used),
-            ViewLayer::OfClient(own) => kept.of_clients.keep(self.max_weight, own, at, view, used),
+            owner => kept.keep_within(self.max_weight, owner, at, view, used),
         }
     }
 
     /// Drops the views that include an organisation's previous state.
     pub(crate) fn forget(&self, own: u64) {
         let mut kept = self.kept.write();
-        kept.own.remove(own);
-        kept.of_clients.remove(Some(own));
+        kept.owned.remove(&ViewLayer::Own(own));
+        kept.owned.remove(&ViewLayer::OfClient(Some(own)));
     }
 
     /// Drops all views, because policy or naming has changed.
@@ -338,40 +338,39 @@ impl Views {
     }
 }
 
-impl<O: Copy + Ord + Hash> OwnedLayers<O> {
-    /// Keeps a view of an owner. To make room, evicts views of the heaviest owner, so that all get
-    /// a share of the memory, unless the newcomer is the heaviest and has no view to evict.
-    fn keep(
+impl KeptViews {
+    /// Keeps a view of an owner. To make room, evicts views of the heaviest owner of the kind, so
+    /// that all get a share of the memory, unless the newcomer is the heaviest and has no view to
+    /// evict.
+    fn keep_within(
         &mut self,
         max: usize,
-        owner: O,
+        owner: ViewLayer,
         at: (&Endpoint, [u8; 16]),
         view: View,
         used: u64,
     ) -> Arc<View> {
         let weight = view.weight();
-        while self.weight + weight > max {
+        loop {
+            let mut total = weight;
             let mut heaviest = (weight, None);
-            for (other, layer) in &self.by_owner {
-                let added = if *other == owner { weight } else { 0 };
-                heaviest = heaviest.max((layer.weight + added, Some(*other)));
+            for (other, layer) in &self.owned {
+                if discriminant(other) == discriminant(&owner) {
+                    let added = if *other == owner { weight } else { 0 };
+                    heaviest = heaviest.max((layer.weight + added, Some(*other)));
+                    total += layer.weight;
+                }
+            }
+            if total <= max {
+                return self.owned.entry(owner).or_default().insert(at, view, weight, used);
             }
             let (_, Some(heaviest)) = heaviest else { return Arc::new(view) };
-            let Some(layer) = self.by_owner.get_mut(&heaviest) else { return Arc::new(view) };
-            self.weight -= layer.drop_least_used();
+            let Some(layer) = self.owned.get_mut(&heaviest) else { return Arc::new(view) };
+            layer.drop_least_used();
             if layer.by_endpoint.is_empty() {
-                self.by_owner.remove(&heaviest);
+                self.owned.remove(&heaviest);
             }
         }
-        let layer = self.by_owner.entry(owner).or_default();
-        self.weight -= layer.weight;
-        let kept = layer.insert(at, view, weight, used);
-        self.weight += layer.weight;
-        kept
-    }
-
-    fn remove(&mut self, owner: O) {
-        self.weight -= self.by_owner.remove(&owner).map_or(0, |layer| layer.weight);
     }
 }
 

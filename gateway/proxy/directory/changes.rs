@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lockgate_upstream::{Announcement, ServerId, Subscription};
+use lockgate_upstream::{Announcement, ResourceUpdate, ServerId};
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -19,8 +19,8 @@ const OWN_BACKLOG: usize = 256;
 pub enum Change {
     /// The catalog was replaced, or servers announced changed lists.
     Catalog(Arc<[Announcement]>),
-    /// A resource, by the server's own URI, was updated, as reported on this subscription.
-    Updated { server: ServerId, uri: Arc<str>, on: Subscription },
+    /// A resource was updated.
+    Updated(ResourceUpdate),
     /// A task, by the server's own id, has changed.
     Task { server: ServerId, id: Arc<str> },
 }
@@ -40,22 +40,18 @@ pub struct ChangeReceiver {
 
 impl Default for Changes {
     fn default() -> Self {
-        Self { shared: broadcast::channel(MAX_BACKLOG).0, own: Mutex::default() }
+        Self { shared: broadcast::Sender::new(MAX_BACKLOG), own: Mutex::default() }
     }
 }
 
 impl Changes {
     pub fn subscribe(&self, organisation: &str) -> ChangeReceiver {
         let mut channels = self.own.lock();
-        let own = match channels.get(organisation) {
-            Some(known) => known.subscribe(),
-            None => {
-                channels.retain(|_, channel| channel.receiver_count() > 0);
-                let (sender, receiver) = broadcast::channel(OWN_BACKLOG);
-                channels.insert(organisation.into(), sender);
-                receiver
-            }
-        };
+        if !channels.contains_key(organisation) {
+            channels.retain(|_, channel| channel.receiver_count() > 0);
+        }
+        let own = channels.entry(organisation.into());
+        let own = own.or_insert_with(|| broadcast::Sender::new(OWN_BACKLOG)).subscribe();
         ChangeReceiver { shared: self.shared.subscribe(), own }
     }
 

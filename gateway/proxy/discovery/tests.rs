@@ -18,7 +18,7 @@ fn endpoints() -> Vec<ListedEndpoint> {
     for (name, path) in
         [("mcp", "/mcp"), ("servers.a", "/servers/a/mcp"), ("servers.b", "/servers/b/mcp")]
     {
-        all.push(ListedEndpoint::new(name.into(), path.into(), "d"));
+        all.push(ListedEndpoint { name: name.into(), path: path.into(), description: "d" });
     }
     all
 }

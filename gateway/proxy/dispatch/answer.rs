@@ -8,7 +8,6 @@ use lockgate_protocol::capabilities::{Offers, add_extensions};
 use lockgate_protocol::key::Key;
 use lockgate_protocol::list::{self, Shown};
 use lockgate_protocol::revision::Revision;
-use lockgate_protocol::scan::{self, Keys, Scanner, Span};
 use lockgate_protocol::write::{self, Object};
 use lockgate_protocol::{header, meta};
 use lockgate_text::json;
@@ -213,16 +212,9 @@ fn definition(item: &Item, revision: Revision) -> Cow<'_, [u8]> {
     if !nested || revision < Revision::V2026_07_28 {
         return text.into();
     }
-    let Some(schema) = find_input_schema(text) else { return text.into() };
-    let before = &text[..schema.range().start];
-    let after = &text[schema.range().end..];
-    [before, &header::strip_nested(schema.of(text)), after].concat().into()
-}
-
-fn find_input_schema(text: &[u8]) -> Option<Span> {
-    let mut scanner = Scanner::new(text, scan::MAX_DEPTH).ok()?;
-    let (_, members) = scanner.members(Keys::Distinct).ok()?;
-    scan::find(&members, text, "inputSchema")
+    let Some(schema) = list::member(text, "inputSchema") else { return text.into() };
+    let stripped = list::with_member(text, "inputSchema", &header::strip_nested(schema));
+    stripped.map_or(text.into(), Cow::Owned)
 }
 
 fn render(

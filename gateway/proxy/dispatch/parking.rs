@@ -12,7 +12,6 @@ use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::scan;
-use lockgate_telemetry::CallTrace;
 use lockgate_text::json;
 use lockgate_upstream::{
     Answer, AnswerKind, BackChannel, Call, Caller, ClientChannel, ListKind, QuestionError,
@@ -25,6 +24,7 @@ use crate::answers::{MAX_QUESTIONS, read_question};
 use crate::authorize::{Parked, Permitted, TaskUse};
 use crate::client_channel::CallChannel;
 use crate::context::{RequestContext, Resumption};
+use crate::dispatch::record::CallRecord;
 use crate::gateway::Gateway;
 use crate::modern_clients::WantedLane;
 use crate::own_lists;
@@ -54,15 +54,14 @@ pub(super) fn may_park(context: &RequestContext, permitted: &Permitted) -> bool 
 /// # Errors
 /// The call to resume is over, or the limit of parked calls is reached.
 pub(super) async fn make_call(
-    gateway: &Gateway,
-    context: &RequestContext,
+    record: &CallRecord<'_>,
     permitted: &mut Permitted,
     channel: Option<Arc<CallChannel>>,
-    trace: Option<CallTrace>,
 ) -> Result<Result<Answer, UpstreamError>, RequestError> {
+    let CallRecord { gateway, context, .. } = *record;
     let call = match permitted.parked.take() {
         Some(parked) => resume(gateway, &parked, channel)?,
-        None => begin(gateway, context, permitted, channel, trace)?,
+        None => begin(record, permitted, channel)?,
     };
     match call.bridge.step().await {
         Some(answer) => Ok(answer),
@@ -70,7 +69,7 @@ pub(super) async fn make_call(
             let questions = call.bridge.questions();
             let slug = permitted.server().slug();
             let limits = &context.snapshot.config.limits;
-            let handle = gateway.parked.keep(call, &context.principal, slug, limits)?;
+            let handle = gateway.parked.keep(call, &context.rights.principal, slug, limits)?;
             permitted.resumption = Resumption::Parked(handle, gateway.own_address());
             Ok(Ok(write_questions(questions, limits.depth)?))
         }
@@ -79,12 +78,11 @@ pub(super) async fn make_call(
 
 /// Starts a call in a lane; alone there if the server's questions may not name their call.
 fn begin(
-    gateway: &Gateway,
-    context: &RequestContext,
+    record: &CallRecord<'_>,
     permitted: &Permitted,
     channel: Option<Arc<CallChannel>>,
-    trace: Option<CallTrace>,
 ) -> Result<ParkedCall, RequestError> {
+    let CallRecord { gateway, context, .. } = *record;
     let server = permitted.server();
     let limits = &context.snapshot.config.limits;
     let capabilities = &context.caller.capabilities;
@@ -97,7 +95,7 @@ fn begin(
         channel,
     );
     let way_back: Arc<dyn ClientChannel> = bridge.clone();
-    let declared = (context.principal.clone(), capabilities.clone());
+    let declared = (context.rights.principal.clone(), capabilities.clone());
     let among = find_lanes(gateway, context, permitted);
     let is_alone = server.back_channel() == BackChannel::PerConnection;
     let at = WantedLane { server: &id, is_alone, among: &among };
@@ -112,6 +110,7 @@ fn begin(
     let replaced = permitted.replaced().to_vec();
     let caller = Caller { session: Some(lease.session()), ..context.caller.clone() };
     let tool = permitted.metrics.clone();
+    let trace = record.call_trace();
     let answered = Arc::clone(&bridge);
     let task = spawn(async move {
         let call = Call {
@@ -128,11 +127,7 @@ fn begin(
 
 /// Returns the lanes with a connection that lists the item; empty if all do.
 fn find_lanes(gateway: &Gateway, context: &RequestContext, permitted: &Permitted) -> Vec<u64> {
-    let kind = match permitted.method() {
-        Method::ToolsCall => ListKind::Tools,
-        Method::PromptsGet => ListKind::Prompts,
-        _ => ListKind::Resources,
-    };
+    let kind = ListKind::of_call(permitted.method()).unwrap_or(ListKind::Resources);
     let own = gateway.own_clients_of(context);
     own_lists::find_adding(&own, &**permitted.server(), (kind, permitted.target()))
 }

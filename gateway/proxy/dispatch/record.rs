@@ -52,7 +52,7 @@ pub fn audit_denial(gateway: &Gateway, context: &RequestContext, problem: &Reque
             decision,
         ));
     }
-    gateway.activity.tell(context.principal.organisation());
+    gateway.activity.tell(context.rights.principal.organisation());
     if audit::is_logged(false) {
         let about = describe_request(context, None, find_name(context), None);
         let decision = Decision::Deny(rule.as_deref(), problem.recorded_reason());
@@ -69,12 +69,12 @@ fn count_denial(
 ) {
     let metrics = &gateway.metrics;
     if let Some(rule) = hiding_rule {
-        gateway.usage.deny(&context.principal, rule, Denial::Hidden);
+        gateway.usage.deny(&context.rights.principal, rule, Denial::Hidden);
         return metrics.denied(rule, Denial::Hidden);
     }
     if let Some(rule) = &problem.rule {
         metrics.denied(rule, problem.denial);
-        gateway.usage.deny(&context.principal, rule, problem.denial);
+        gateway.usage.deny(&context.rights.principal, rule, problem.denial);
         if let Some(tool) = find_counters(context) {
             tool.record(Outcome::Denied, Duration::ZERO);
         }
@@ -123,7 +123,7 @@ pub(crate) fn audit_listen(
     let about = describe_request(context, None, find_name(context), None);
     let ticket = trail.decide(&about, wanted, Decision::Allow(None, None))?;
     ticket.finish(Outcome::Ok, Duration::ZERO);
-    gateway.activity.tell(context.principal.organisation());
+    gateway.activity.tell(context.rights.principal.organisation());
     Ok(())
 }
 
@@ -136,7 +136,7 @@ pub fn audit_allow<'a>(
 ) -> Result<Option<Ticket<'a>>, RequestError> {
     if let Some(would) = permitted.would.as_deref() {
         gateway.metrics.denied(&would.rule, Denial::DryRun);
-        gateway.usage.deny(&context.principal, &would.rule, Denial::DryRun);
+        gateway.usage.deny(&context.rights.principal, &would.rule, Denial::DryRun);
     }
     let Some(trail) = &gateway.audit else { return Ok(None) };
     let name = name_of(context, permitted);
@@ -144,7 +144,7 @@ pub fn audit_allow<'a>(
     let about = describe_request(context, Some(&server), name, trace);
     let decision = Decision::Allow(permitted.rule.as_deref(), permitted.would.as_deref());
     let ticket = trail.decide(&about, find_arguments(context), decision);
-    gateway.activity.tell(context.principal.organisation());
+    gateway.activity.tell(context.rights.principal.organisation());
     Ok(Some(ticket?))
 }
 
@@ -159,7 +159,7 @@ fn describe_request<'a>(
     name: Option<Cow<'a, str>>,
     trace: Option<u128>,
 ) -> audit::Asked<'a> {
-    let principal = &context.principal;
+    let principal = &context.rights.principal;
     audit::Asked {
         issuer: &principal.issuer,
         subject: &principal.subject,
@@ -167,7 +167,7 @@ fn describe_request<'a>(
         key: principal.key_name.as_deref(),
         agent: principal.agent.as_deref(),
         method: label(context.request.method),
-        endpoint: context.endpoint.recorded_path(),
+        endpoint: context.rights.endpoint.recorded_path(),
         server,
         name,
         trace,
@@ -180,12 +180,10 @@ fn describe_request<'a>(
 /// shortens it further and marks the cut.
 fn find_name(context: &RequestContext) -> Option<Cow<'_, str>> {
     let request = &context.request;
-    let seen = match (request.method, request.param_str(Key::Name)) {
-        (Method::ToolsCall, Some(name)) => context.tool(&name),
-        (Method::PromptsGet, Some(name)) => context.prompt(&name),
-        _ => None,
-    };
-    if let Some(seen) = seen {
+    if let Some(name) = request.param_str(Key::Name)
+        && let Some(seen) = context.view.named(request.method, &name)
+        && context.sees(&seen.entry)
+    {
         return Some(Cow::Borrowed(context.view.recorded(&seen.entry)));
     }
     let name = match request.method {
@@ -209,7 +207,7 @@ fn find_arguments(context: &RequestContext) -> Option<&[u8]> {
 /// Describes a tool call for subscribers of call events.
 fn ended(context: &RequestContext, outcome: Outcome, duration: Duration) -> Option<EndedCall> {
     let seen = context.view.tool(&context.request.param_str(Key::Name)?)?;
-    let principal = &context.principal;
+    let principal = &context.rights.principal;
     Some(EndedCall {
         caller: principal.key(),
         issuer: Arc::from(&*principal.issuer),
@@ -231,13 +229,13 @@ fn find_series(
     }
     let server = &**permitted.server();
     let of = (organisation_of(server), server.slug());
-    Some(gateway.usage.of_call(&context.principal, of, permitted.target()))
+    Some(gateway.usage.of_call(&context.rights.principal, of, permitted.target()))
 }
 
 /// The record of a running call. If dropped before an outcome is set, the call counts as cancelled.
 pub(super) struct CallRecord<'a> {
-    gateway: &'a Gateway,
-    context: &'a RequestContext,
+    pub(super) gateway: &'a Gateway,
+    pub(super) context: &'a RequestContext,
     tool: Option<Arc<ToolMetrics>>,
     /// The counters of the caller's calls to the tool.
     series: Option<Arc<Series>>,
@@ -315,7 +313,7 @@ impl Drop for CallRecord<'_> {
         if let Some(ticket) = self.ticket.take() {
             ticket.finish(self.outcome, duration);
         }
-        let organisation = self.context.principal.organisation();
+        let organisation = self.context.rights.principal.organisation();
         self.gateway.activity.tell(organisation);
         if self.context.request.method == Method::ToolsCall {
             let tools = &self.gateway.directory.tools;
@@ -349,14 +347,11 @@ fn find_hiding_rule(gateway: &Gateway, context: &RequestContext) -> Option<(Stri
         },
         _ => return None,
     };
-    let asking = Asking {
-        endpoint: &context.endpoint,
-        policy: &context.snapshot.policy,
-        rights: &context.rights,
-        naming: context.snapshot.naming,
-    };
+    let snapshot = &context.snapshot;
+    let asking =
+        Asking { policy: &snapshot.policy, rights: &context.rights, naming: snapshot.naming };
     let shared = gateway.directory.catalog();
-    let own = gateway.directory.organisation(context.principal.organisation());
+    let own = gateway.directory.organisation(context.rights.principal.organisation());
     let own = own.map(|own| own.state());
     kinds.iter().find_map(|kind| {
         let found = shared.hides(&asking, *kind, &name);

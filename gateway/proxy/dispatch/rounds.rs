@@ -12,12 +12,12 @@ use lockgate_protocol::{code, jsonrpc, list, question, scan};
 use lockgate_telemetry::Outcome;
 use lockgate_text::{hex, json};
 use lockgate_upstream::{
-    Answer, AnswerKind, Call, ClientChannel, ConnectPrompt, ResponseSink, Upstream, UpstreamError,
+    Answer, AnswerKind, Call, ClientChannel, ConnectPrompt, ResponseSink, UpstreamError,
 };
 use serde_json::{Map, Value, json};
 
 use crate::authorize::{Permitted, TaskUse};
-use crate::caller_view::{Forward, RequestCallerView};
+use crate::caller_view::RequestCallerView;
 use crate::catalog::is_legacy;
 use crate::client_channel::CallChannel;
 use crate::context::{RequestContext, Resumption, identity_of};
@@ -52,13 +52,11 @@ impl ClientPaths {
 /// Calls the server until it returns a result, and renders it for the client. Rare steps are boxed,
 /// to keep the future of a request small.
 pub(super) async fn run_rounds(
-    gateway: &Gateway,
-    context: &RequestContext,
+    record: &mut CallRecord<'_>,
     permitted: &mut Permitted,
     paths: &ClientPaths,
-    forward: Forward,
-    record: &mut CallRecord<'_>,
 ) -> Result<Text, RequestError> {
+    let context = record.context;
     let mut rounds = 0;
     // The response to a plain call neither asks nor creates a task.
     let is_plain = permitted.is_plain() && !context.caller.interactive;
@@ -72,9 +70,9 @@ pub(super) async fn run_rounds(
         let mut channel = paths.channel.as_ref();
         let mut answer = if !is_plain && parking::may_park(context, permitted) {
             let channel = channel.take().cloned();
-            Box::pin(park_call(gateway, context, permitted, channel, record)).await?
+            Box::pin(park_call(record, permitted, channel)).await?
         } else {
-            make_call(gateway, context, permitted, paths, forward, record).await?
+            make_call(record, permitted, paths).await?
         };
         let is_final = is_plain && answer.kind == AnswerKind::Complete;
         if permitted.task_use == TaskUse::Converted && answer.kind == AnswerKind::Complete {
@@ -108,30 +106,26 @@ pub(super) async fn run_rounds(
             _ => break answer,
         }
     };
-    finish(gateway, context, permitted, answer, record).await
+    finish(record, permitted, answer).await
 }
 
 /// Makes a call that may ask its modern client questions while it runs.
 async fn park_call(
-    gateway: &Gateway,
-    context: &RequestContext,
+    record: &CallRecord<'_>,
     permitted: &mut Permitted,
     channel: Option<Arc<CallChannel>>,
-    record: &CallRecord<'_>,
 ) -> Result<Answer, RequestError> {
-    let trace = record.call_trace();
-    let answer = parking::make_call(gateway, context, permitted, channel, trace).await?;
-    answer.map_err(|failure| report(context, &**permitted.server(), &failure, record))
+    let answer = parking::make_call(record, permitted, channel).await?;
+    answer.map_err(|failure| report(record, permitted, &failure))
 }
 
 /// Renders the server's final response for the client and records the outcome.
 async fn finish(
-    gateway: &Gateway,
-    context: &RequestContext,
+    record: &mut CallRecord<'_>,
     permitted: &Permitted,
     answer: Answer,
-    record: &mut CallRecord<'_>,
 ) -> Result<Text, RequestError> {
+    let CallRecord { gateway, context, .. } = *record;
     if let jsonrpc::Outcome::Error(error) = &answer.outcome {
         return Err(RequestError::relayed(context, permitted, *error, &answer.text));
     }
@@ -156,7 +150,7 @@ async fn write_large(
     permitted: &Permitted,
     answer: Answer,
 ) -> Result<Text, RequestError> {
-    let Ok(turn) = gateway.cpu_pool.turn(context.principal.caller_id()).await else {
+    let Ok(turn) = gateway.cpu_pool.turn(context.rights.principal.caller_id()).await else {
         return Err(RequestError::no_turn());
     };
     let context = context.instead(context.request.clone());
@@ -167,39 +161,34 @@ async fn write_large(
 
 /// Makes a call. If it lacks the caller's account, asks for that, and may make the call once more.
 async fn make_call(
-    gateway: &Gateway,
-    context: &RequestContext,
+    record: &CallRecord<'_>,
     permitted: &mut Permitted,
     paths: &ClientPaths,
-    forward: Forward,
-    record: &CallRecord<'_>,
 ) -> Result<Answer, RequestError> {
-    let failure = match send_call(gateway, context, permitted, paths, forward, record).await {
+    let failure = match send_call(record, permitted, paths).await {
         Ok(answer) => return Ok(answer),
         Err(failure) => failure,
     };
-    let problem = report(context, &**permitted.server(), &failure, record);
+    let problem = report(record, permitted, &failure);
     let Some(prompt) = failure.connect else { return Err(problem) };
     Box::pin(async move {
         let channel = paths.channel.as_deref();
-        let caller = RequestCallerView { gateway, context, forward };
+        let caller = RequestCallerView { gateway: record.gateway, context: record.context };
         if let Some(question) = ask_to_connect(permitted, channel, &prompt, &caller).await? {
             return Ok(question);
         }
-        let called = send_call(gateway, context, permitted, paths, forward, record).await;
-        called.map_err(|failure| report(context, &**permitted.server(), &failure, record))
+        let called = send_call(record, permitted, paths).await;
+        called.map_err(|failure| report(record, permitted, &failure))
     })
     .await
 }
 
 async fn send_call(
-    gateway: &Gateway,
-    context: &RequestContext,
+    record: &CallRecord<'_>,
     permitted: &Permitted,
     paths: &ClientPaths,
-    forward: Forward,
-    record: &CallRecord<'_>,
 ) -> Result<Answer, UpstreamError> {
+    let CallRecord { gateway, context, .. } = *record;
     let call = Call {
         replaced: permitted.replaced(),
         channel: paths.channel.clone().map(|channel| channel as Arc<dyn ClientChannel>),
@@ -213,9 +202,9 @@ async fn send_call(
     let client = match server.as_client() {
         Some(client) => client,
         None => {
-            own = server.client_of(identity_of(&context.principal));
+            own = server.client_of(identity_of(&context.rights.principal));
             let Some(own) = &own else {
-                let caller_view = RequestCallerView { gateway, context, forward };
+                let caller_view = RequestCallerView { gateway, context };
                 return server.call(Call { caller_view: Some(&caller_view), ..call }).await;
             };
             own
@@ -224,12 +213,8 @@ async fn send_call(
     client.run_call(&call).await
 }
 
-fn report(
-    context: &RequestContext,
-    server: &dyn Upstream,
-    failure: &UpstreamError,
-    record: &CallRecord<'_>,
-) -> RequestError {
+fn report(record: &CallRecord<'_>, permitted: &Permitted, failure: &UpstreamError) -> RequestError {
+    let server = &**permitted.server();
     let ms = record.began.elapsed().as_millis();
     if failure.is_refusal() {
         // The refusing limit logs refusals in aggregate, so that retrying clients cannot flood the
@@ -238,7 +223,7 @@ fn report(
     } else {
         tracing::info!(server = server.slug(), %failure, ms, "call failed");
     }
-    RequestError::of_failure(context, server, failure)
+    RequestError::of_failure(record.context, server, failure)
 }
 
 // Calls that lack an account of their caller at the server. Clients that open pages for their user
@@ -296,7 +281,7 @@ async fn ask_to_connect(
     }
     // Waits as one of the caller's parked calls.
     let limits = &context.snapshot.config.limits;
-    let _share = caller.gateway.parked.take_share(&context.principal, limits)?;
+    let _share = caller.gateway.parked.take_share(&context.rights.principal, limits)?;
     let _ = tokio::time::timeout(prompt.waits, permitted.server().wait_for_account(caller)).await;
     Ok(None)
 }
@@ -346,7 +331,7 @@ pub(super) async fn answer(
     context: &RequestContext,
     permitted: &Permitted,
 ) -> Result<Answer, RequestError> {
-    let task = FollowedTask::of_client(context, permitted);
+    let task = FollowedTask::new(context, permitted, permitted.target().to_owned());
     let mut result = Vec::new();
     let mut object = Object::open(&mut result);
     object.raw("resultType", b"\"complete\"");

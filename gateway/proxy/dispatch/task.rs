@@ -18,6 +18,7 @@ use lockgate_text::json;
 use lockgate_upstream::{
     Answer, AnswerKind, Call, Caller, ClientChannel, Upstream, UpstreamError, UpstreamErrorKind,
 };
+use scopeguard::{ScopeGuard, guard};
 use serde_json::{Map, Value, json};
 
 use crate::authorize::{Permitted, TaskUse};
@@ -59,14 +60,15 @@ pub(super) async fn follow(
     let own = id
         .and_then(scan::as_str)
         .ok_or_else(|| permitted.broken("returned a task without an id"))?;
-    let mut task = FollowedTask::new(context, permitted, own.into_owned());
+    let task = FollowedTask::new(context, permitted, own.into_owned());
+    let followed = guard(&task, |task| task.cancel());
     let ended = if is_modern {
         task.follow_modern(channel).await
     } else {
         task.wait().await?;
         task.ask(Method::TasksResult, &json!({"taskId": task.own}), channel).await
     };
-    task.is_over = true;
+    ScopeGuard::into_inner(followed);
     ended
 }
 
@@ -76,7 +78,7 @@ pub(super) async fn wait(
     context: &RequestContext,
     permitted: &Permitted,
 ) -> Result<(), RequestError> {
-    FollowedTask::of_client(context, permitted).wait().await
+    FollowedTask::new(context, permitted, permitted.target().to_owned()).wait().await
 }
 
 pub(super) struct FollowedTask<'a> {
@@ -85,20 +87,11 @@ pub(super) struct FollowedTask<'a> {
     /// The server's own id.
     pub(super) own: String,
     began: Instant,
-    /// Whether there is nothing to cancel on drop.
-    is_over: bool,
 }
 
 impl<'a> FollowedTask<'a> {
-    fn new(context: &'a RequestContext, permitted: &'a Permitted, own: String) -> Self {
-        Self { context, permitted, own, began: Instant::now(), is_over: false }
-    }
-
-    /// Creates a handle for a task that its client follows: it is not cancelled on drop.
-    pub(super) fn of_client(context: &'a RequestContext, permitted: &'a Permitted) -> Self {
-        let mut task = Self::new(context, permitted, permitted.target().to_owned());
-        task.is_over = true;
-        task
+    pub(super) fn new(context: &'a RequestContext, permitted: &'a Permitted, own: String) -> Self {
+        Self { context, permitted, own, began: Instant::now() }
     }
 
     pub(super) async fn ask(
@@ -111,7 +104,7 @@ impl<'a> FollowedTask<'a> {
             return Err(self.permitted.broken("has a task with an invalid id"));
         };
         let server = &**self.permitted.server();
-        let by = (&self.context.caller, &self.context.principal);
+        let by = (&self.context.caller, &self.context.rights.principal);
         call(server, by, &self.own, &request, channel)
             .await
             .map_err(|failure| RequestError::of_call(server, &failure))
@@ -135,7 +128,7 @@ impl<'a> FollowedTask<'a> {
     async fn pause(&self, answer: &Answer) -> Result<(), RequestError> {
         if self.began.elapsed() > FOLLOW_TIMEOUT {
             let words = "the task did not end within an hour and is being cancelled";
-            let failure = UpstreamError::new(UpstreamErrorKind::Timeout, words);
+            let failure = UpstreamErrorKind::Timeout.error(words);
             return Err(RequestError::failed(self.permitted.server().slug(), &failure));
         }
         let pause = wanted_pause(answer).unwrap_or(POLL_INTERVAL);
@@ -207,18 +200,14 @@ impl<'a> FollowedTask<'a> {
             Outcome::Result(..) => Ok(()),
         }
     }
-}
 
-impl Drop for FollowedTask<'_> {
-    fn drop(&mut self) {
+    /// Cancels the task in the background.
+    fn cancel(&self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if self.is_over {
-            return;
-        }
         let server = Arc::clone(self.permitted.server());
         let caller = self.context.caller.clone();
-        let principal = self.context.principal.clone();
-        let own = std::mem::take(&mut self.own);
+        let principal = self.context.rights.principal.clone();
+        let own = self.own.clone();
         runtime.spawn(async move {
             if let Some(request) = make_request(Method::TasksCancel, &json!({"taskId": own})) {
                 let _ = call(&*server, (&caller, &principal), &own, &request, None).await;

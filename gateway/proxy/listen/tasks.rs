@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
 use crate::authorize::{Task, authorize, find_task, require_tasks};
-use crate::caller_view::{Forward, read_task};
+use crate::caller_view::read_task;
 use crate::catalog::View;
 use crate::catalog::template::Steps;
 use crate::context::{RequestContext, about, identity_of};
@@ -28,52 +28,43 @@ use crate::gateway::{Gateway, MAX_SUBSCRIBING};
 use crate::own_lists::OwnClients;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
-use crate::snapshot::{Seeing, Snapshot};
-use crate::transport::Endpoint;
+use crate::snapshot::Snapshot;
 
 /// The client that listens.
 pub(super) struct Listening {
     pub(super) gateway: Arc<Gateway>,
-    pub(super) endpoint: Endpoint,
-    pub(super) principal: Principal,
+    pub(super) rights: CallerRights,
     pub(super) caller: Caller,
     pub(super) revision: Revision,
-    pub(super) forward: Forward,
 }
 
 impl Listening {
-    /// Returns the caller's current rights, or `None` if the caller's key is no longer valid.
-    fn current_rights(&self, snapshot: &Snapshot) -> Option<CallerRights> {
-        let principal = snapshot.authenticator.current(&self.principal)?;
-        Some(CallerRights::new(&snapshot.policy, principal, &self.endpoint))
-    }
-
-    fn view_of(&self, snapshot: &Snapshot, rights: &CallerRights) -> Option<Arc<View>> {
+    /// Returns the current rules, the caller's rights and its view, or `None` if its key is no
+    /// longer valid.
+    fn see(&self) -> Option<(Arc<Snapshot>, Arc<View>, CallerRights)> {
+        let snapshot = self.gateway.snapshot();
+        let CallerRights { principal, endpoint, .. } = &self.rights;
+        let rights = snapshot.current_rights(principal, endpoint)?;
         let own = if self.caller.interactive {
-            self.gateway.find_own_clients(&self.principal, &self.caller.capabilities)
+            self.gateway.find_own_clients(principal, &self.caller.capabilities)
         } else {
             OwnClients::new()
         };
-        self.gateway.view(&own, Seeing { endpoint: &self.endpoint, snapshot, rights })
+        let view = self.gateway.view(&own, &snapshot, &rights)?;
+        Some((snapshot, view, rights))
     }
 
     /// Returns the caller's current view, or `None` if the caller's key is no longer valid.
     pub(super) fn current_view(&self) -> Option<Arc<View>> {
-        let snapshot = self.gateway.snapshot();
-        self.view_of(&snapshot, &self.current_rights(&snapshot)?)
+        self.see().map(|(_, view, _)| view)
     }
 
     /// Reads one of the caller's tasks under the current rules.
     fn read_task(&self, token: &str) -> Option<TaskRead> {
-        let snapshot = self.gateway.snapshot();
-        let rights = self.current_rights(&snapshot)?;
-        let view = self.view_of(&snapshot, &rights)?;
         let client = (self.revision, self.caller.clone(), None);
-        let seen = (snapshot, view, rights);
-        let context = RequestContext::of_task(token, seen, &self.endpoint, client)?;
+        let context = RequestContext::of_task(token, self.see()?, client)?;
         let gateway = Arc::clone(&self.gateway);
-        let forward = self.forward;
-        Some(Box::pin(async move { read_task(&gateway, context, forward).await }))
+        Some(Box::pin(async move { read_task(&gateway, context).await }))
     }
 }
 
@@ -126,8 +117,8 @@ impl Tasks {
 
     /// Subscribes to the tasks at their servers and returns the ids of the granted ones.
     pub(super) async fn grant(&mut self) -> Vec<String> {
-        let Listening { principal, caller, .. } = &*self.client;
-        join_all(self.all.iter_mut().map(|task| task.ask(principal, caller))).await;
+        let Listening { rights, caller, .. } = &*self.client;
+        join_all(self.all.iter_mut().map(|task| task.ask(&rights.principal, caller))).await;
         self.all.retain(|task| task.held.is_some());
         self.all.iter().map(|task| task.token.clone()).collect()
     }
@@ -253,7 +244,7 @@ impl Watched {
         if let Some(ticket) = ticket {
             ticket.finish(Outcome::Ok, Duration::ZERO);
         }
-        gateway.record_caller(&context.principal, &**permitted.server());
+        gateway.record_caller(&context.rights.principal, &**permitted.server());
         Some(Self {
             server: Arc::clone(permitted.server()),
             own: permitted.target().to_owned(),
@@ -270,10 +261,9 @@ impl Watched {
         gateway: &Gateway,
         principal: &Principal,
         caller: &Caller,
-        forward: Forward,
     ) -> Option<Self> {
         if let Some(read) = self.read.take() {
-            let read = tokio::time::timeout(READ_TIMEOUT, forward(gateway, read));
+            let read = tokio::time::timeout(READ_TIMEOUT, gateway.forward(read));
             read.await.ok()?.ok()?;
         }
         // Bounds the subscribe requests of a principal in flight, including those of disconnected

@@ -39,7 +39,7 @@ impl RequestError {
 
     /// Returns the error for an unknown name while a server's lists are still unread.
     pub(crate) fn not_there_yet(server: &dyn Upstream) -> Self {
-        let mut failure = UpstreamError::new(UpstreamErrorKind::Unavailable, "");
+        let mut failure = UpstreamErrorKind::Unavailable.error("");
         failure.retry_after = Some(Duration::from_secs(1));
         Self::of_call(server, &failure)
     }

@@ -20,11 +20,12 @@ use lockgate_proxy::client_channel::write_log_message;
 use lockgate_proxy::context::LegacySession;
 use lockgate_proxy::own_lists::{OwnClient, OwnClients};
 use lockgate_proxy::rights::CallerRights;
-use lockgate_proxy::snapshot::{Seeing, Snapshot};
+use lockgate_proxy::snapshot::Snapshot;
 use lockgate_text::{hex, json};
 use lockgate_upstream::{
     BoxFuture, Caller, ClientSession, IdentityAssertion, QuestionError, ServerId,
 };
+use scopeguard::guard;
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -154,7 +155,8 @@ impl Session {
             self.state(|state| state.questions.open.remove(&id));
             return Err(QuestionError::Unusable("not enough memory to ask the client".into()));
         }
-        let _open = OpenQuestion { session: self, log, id };
+        // Cancelled on drop, unless it was answered.
+        let _open = guard(id, |id| self.cancel_question(log, id));
         tokio::select! {
             answer = tokio::time::timeout_at(deadline, receiver) => match answer {
                 Ok(Ok(answer)) => answer,
@@ -251,8 +253,7 @@ impl Session {
         snapshot: &Snapshot,
         rights: &CallerRights,
     ) -> Option<Arc<View>> {
-        let seeing = Seeing { endpoint: &self.endpoint, snapshot, rights };
-        gateway.view(&self.own_clients(), seeing)
+        gateway.view(&self.own_clients(), snapshot, rights)
     }
 }
 
@@ -263,19 +264,6 @@ fn explain(params: &[u8], words: &str) -> Vec<u8> {
         message.push_str(&format!("\n\nPlease answer again: {words}."));
     }
     params.to_string().into_bytes()
-}
-
-/// A question that is cancelled on drop, unless it was answered.
-struct OpenQuestion<'a> {
-    session: &'a Session,
-    log: &'a Log,
-    id: u64,
-}
-
-impl Drop for OpenQuestion<'_> {
-    fn drop(&mut self) {
-        self.session.cancel_question(self.log, self.id);
-    }
 }
 
 impl LegacySession for Session {

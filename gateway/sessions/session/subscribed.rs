@@ -9,7 +9,9 @@ use futures_util::FutureExt;
 use futures_util::future::Shared;
 use lockgate_admission::spawn;
 use lockgate_protocol::write;
-use lockgate_upstream::{ListKind, ServerId, Subscription, Topic, Upstream, UpstreamError};
+use lockgate_upstream::{
+    ListKind, ResourceUpdate, ServerId, Subscription, Topic, Upstream, UpstreamError,
+};
 use tokio::sync::oneshot;
 
 use crate::session::{Log, Session};
@@ -145,13 +147,14 @@ impl Session {
 
     /// Returns whether the client has subscribed on this connection to a changed resource, or to a
     /// resource that contains it.
-    pub(crate) fn subscribed(&self, server: &ServerId, own: &str, on: Subscription) -> bool {
+    pub(crate) fn subscribed(&self, update: &ResourceUpdate) -> bool {
         let state = self.state.lock();
         let Some(state) = state.as_ref() else { return false };
-        state
-            .subscriptions
-            .values()
-            .any(|at| at.server == *server && at.may_stand_on(on) && covers_resource(&at.own, own))
+        state.subscriptions.values().any(|at| {
+            at.server == update.server
+                && at.may_stand_on(update.on)
+                && covers_resource(&at.own, &update.uri)
+        })
     }
 }
 

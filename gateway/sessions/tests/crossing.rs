@@ -1,7 +1,7 @@
 //! Isolation of organisations: tokens, sessions and notifications of an organisation's servers and
 //! clients are invalid in any other. The same subject is a separate caller in each organisation.
 
-use lockgate_upstream::{Announcement, Event, ListKind, ServerId, Subscription};
+use lockgate_upstream::{Announcement, Event, ListKind, ResourceUpdate, ServerId, Subscription};
 use serde_json::{Value, json};
 
 use super::rig::{Client, Rig, next, server, wait_until};
@@ -105,8 +105,8 @@ async fn news_of_a_server_reach_its_own_organisation_alone() {
     let id = |server: &super::rig::Named| ServerId::of(server);
     for (turn, of) in [(0, &acme), (1, &other)] {
         let on = Subscription::Shared;
-        let updated = Event::Updated { server: id(of), uri: "note://one".into(), on };
-        rig.tell(updated);
+        let updated = ResourceUpdate { server: id(of), uri: "note://one".into(), on };
+        rig.tell(Event::Updated(updated));
         let announced =
             Announcement { server: id(of), session: None, lists: vec![ListKind::Tools] };
         rig.tell(Event::Announced(announced));

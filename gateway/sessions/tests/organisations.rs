@@ -5,8 +5,6 @@ use std::sync::Arc;
 use lockgate_authn::{Identity, Principal};
 use lockgate_protocol::name::Separator;
 use lockgate_proxy::directory::{Change, Source};
-use lockgate_proxy::rights::CallerRights;
-use lockgate_proxy::snapshot::Seeing;
 use lockgate_proxy::transport::Endpoint;
 use lockgate_upstream::Event;
 
@@ -215,9 +213,8 @@ async fn a_change_of_one_organisation_merges_nothing_of_another() {
     let view = |organisation: &str| {
         let snapshot = rig.gateway.snapshot();
         let principal = rig.client(organisation, "ann").principal;
-        let rights = CallerRights::new(&snapshot.policy, principal, &Endpoint::All);
-        let seeing = Seeing { endpoint: &Endpoint::All, snapshot: &snapshot, rights: &rights };
-        rig.gateway.view(&[], seeing).unwrap()
+        let rights = snapshot.rights_of(principal, &Endpoint::All);
+        rig.gateway.view(&[], &snapshot, &rights).unwrap()
     };
     let before = [of(None), of(Some("other")), of(Some("acme"))];
     let views = [view("default"), view("other"), view("acme")];

@@ -13,7 +13,7 @@ use lockgate_admission::{CallerId, Permit};
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use parking_lot::Mutex;
-use scopeguard::guard;
+use scopeguard::{ScopeGuard, guard};
 use tokio::sync::{Notify, SetOnce};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -175,6 +175,26 @@ impl QuestionClock {
         }
     }
 
+    /// Stops the server's time and releases the permit, while a question is open.
+    fn pause(&self) {
+        let mut state = self.state.lock();
+        state.asking += 1;
+        state.since.get_or_insert_with(Instant::now);
+        let place = state.place.take();
+        drop(state);
+        drop(place);
+    }
+
+    fn resume(&self) {
+        let mut state = self.state.lock();
+        state.asking -= 1;
+        if state.asking == 0
+            && let Some(since) = state.since.take()
+        {
+            state.total += since.elapsed();
+        }
+    }
+
     fn has_place(&self) -> bool {
         self.state.lock().place.is_some()
     }
@@ -250,45 +270,6 @@ impl WatchedCall {
     }
 }
 
-/// An open question. While it is open, the call has no permit.
-struct PausedClock<'a> {
-    clock: &'a QuestionClock,
-    is_answered: bool,
-}
-
-impl<'a> PausedClock<'a> {
-    fn begin(clock: &'a QuestionClock) -> Self {
-        let mut state = clock.state.lock();
-        state.asking += 1;
-        state.since.get_or_insert_with(Instant::now);
-        let place = state.place.take();
-        drop(state);
-        drop(place);
-        Self { clock, is_answered: false }
-    }
-
-    /// Marks the question as answered: the task that sends the answer takes the permit.
-    fn end(mut self) {
-        self.is_answered = true;
-    }
-}
-
-impl Drop for PausedClock<'_> {
-    fn drop(&mut self) {
-        let mut state = self.clock.state.lock();
-        state.asking -= 1;
-        if state.asking == 0
-            && let Some(since) = state.since.take()
-        {
-            state.total += since.elapsed();
-        }
-        drop(state);
-        if !self.is_answered {
-            self.clock.taken_back.notify_one();
-        }
-    }
-}
-
 impl ClientChannel for WatchedCall {
     fn principal(&self) -> u64 {
         self.caller.principal()
@@ -317,9 +298,13 @@ impl ClientChannel for WatchedCall {
             if let Some(answer) = (&mut asked).now_or_never() {
                 return answer;
             }
-            let asking = PausedClock::begin(&self.clock);
+            self.clock.pause();
+            let open = guard(&self.clock, |clock| {
+                clock.resume();
+                clock.taken_back.notify_one();
+            });
             let answer = asked.await;
-            asking.end();
+            ScopeGuard::into_inner(open).resume();
             self.take_place().await?;
             answer
         })

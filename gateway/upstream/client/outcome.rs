@@ -1,16 +1,21 @@
-//! The result of a call: its classification, its effect on the breaker, and its trace, the CLIENT
-//! span with the trace context sent to the server.
+//! The result of a call: its classification, its effect on the breaker, its trace (the CLIENT span
+//! with the trace context sent to the server), and its retry: once, and only if the call certainly
+//! did not run or is safe to run twice; also with another credential if the server refuses one that
+//! changes. A tool call that may have run is never repeated. Calls with a credential that changes
+//! end with their client.
 
-use std::time::Instant;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use http::HeaderValue;
 use lockgate_protocol::jsonrpc::{Outcome, Response};
 use lockgate_protocol::key::Key;
-use lockgate_protocol::method::Method;
 use lockgate_protocol::{code, scan};
-use lockgate_telemetry::{CallTrace, Network, Note, OperationSpan, Target, TraceContext};
+use lockgate_telemetry::{CallTrace, Network, Note, OperationSpan, TraceContext};
 
 use crate::breaker::Breaker;
-use crate::call::{Answer, AnswerKind, Call, ServerId};
+use crate::call::{Answer, AnswerKind, Authorization, Call, ClientChannel, ServerId, span_target};
 use crate::connection::{Connection, ServerTransport};
 use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 use crate::http::Remote;
@@ -20,12 +25,10 @@ pub(super) fn is_header_mismatch(answer: &Answer) -> bool {
     matches!(answer.outcome, Outcome::Error(error) if error.code == code::HEADER_MISMATCH)
 }
 
-pub(super) fn no_header_mismatch(answer: Answer) -> Result<Answer> {
+fn no_header_mismatch(answer: Answer) -> Result<Answer> {
     if is_header_mismatch(&answer) {
-        return Err(UpstreamError::new(
-            UpstreamErrorKind::Garbage,
-            "the server rejects the headers that its own tool definition requires",
-        ));
+        return Err(UpstreamErrorKind::Garbage
+            .error("the server rejects the headers that its own tool definition requires"));
     }
     Ok(answer)
 }
@@ -52,34 +55,19 @@ pub(super) fn read(response: Response, modern: bool) -> Result<Answer> {
     Ok(Answer { text: response.text, outcome: response.outcome, kind })
 }
 
-/// Reports the result of a call to the breaker, also when the call was dropped.
-pub(super) struct Verdict<'a>(pub(super) Option<&'a Breaker>);
-
-impl Verdict<'_> {
-    pub(super) fn pass(mut self, result: &Result<Answer>, server: &ServerId) {
-        let Some(breaker) = self.0.take() else { return };
-        match result {
-            Err(failure) if failure.is_transport() => {
-                if breaker.failure(Instant::now()) {
-                    breaker.because(failure.words.clone());
-                    tracing::warn!(%server, %failure, "circuit breaker opened");
-                }
+/// Reports the result of a call to the breaker.
+pub(super) fn report(breaker: &Breaker, result: &Result<Answer>, server: &ServerId) {
+    match result {
+        Err(failure) if failure.is_transport() => {
+            if breaker.failure(Instant::now()) {
+                breaker.because(failure.words.clone());
+                tracing::warn!(%server, %failure, "circuit breaker opened");
             }
-            Err(failure)
-                if failure.is_refusal() || failure.kind == UpstreamErrorKind::Unavailable =>
-            {
-                breaker.abandon(Instant::now())
-            }
-            _ => breaker.success(),
         }
-    }
-}
-
-impl Drop for Verdict<'_> {
-    fn drop(&mut self) {
-        if let Some(breaker) = self.0.take() {
-            breaker.abandon(Instant::now());
+        Err(failure) if failure.is_refusal() || failure.kind == UpstreamErrorKind::Unavailable => {
+            breaker.abandon(Instant::now())
         }
+        _ => breaker.success(),
     }
 }
 
@@ -92,7 +80,7 @@ pub(super) fn begin_trace(
     id: Option<u64>,
 ) -> TraceContext {
     trace.begin(call.method().as_str(), |span| {
-        span.set_target(find_target(call), true);
+        span.set_target(span_target(call.method(), call.target), true);
         if let Some(id) = id {
             span.set_request_id(id.to_string().as_bytes());
         }
@@ -117,17 +105,6 @@ pub(super) fn end_trace(trace: &CallTrace, result: &Result<Answer>) {
     });
 }
 
-fn find_target<'a>(call: &Call<'a>) -> Target<'a> {
-    match call.method() {
-        Method::ToolsCall => Target::Tool(call.target),
-        Method::PromptsGet => Target::Prompt(call.target),
-        Method::ResourcesRead | Method::DirectoryRead | Method::SkillsGet => {
-            Target::Resource(call.target)
-        }
-        _ => Target::Nothing,
-    }
-}
-
 fn describe_way(span: &mut OperationSpan, shared: &Shared, connection: &Connection) {
     let mut version = None;
     if let ServerTransport::Http(transport) = &connection.transport {
@@ -142,5 +119,86 @@ fn describe_way(span: &mut OperationSpan, shared: &Shared, connection: &Connecti
     span.set_network(Network::Http(version));
     if let Some(host) = url.host_str() {
         span.set_peer(host.trim_matches(['[', ']']), url.port_or_known_default());
+    }
+}
+
+impl Shared {
+    /// Retries the call if permitted, or returns the error of the first attempt.
+    pub(super) async fn retry(
+        self: &Arc<Self>,
+        first: Result<Answer>,
+        connection: &Arc<Connection>,
+        call: &Call<'_>,
+        channel: Option<Arc<dyn ClientChannel>>,
+    ) -> Result<Answer> {
+        let Err(failure) = first else {
+            // The server refused headers made from an outdated tool definition, so nothing ran.
+            self.stale.notify_one();
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            return self.send(connection, call, channel).await.and_then(no_header_mismatch);
+        };
+        if call.sink.as_ref().is_some_and(|sink| sink.has_begun()) {
+            return Err(failure);
+        }
+        match failure.kind {
+            UpstreamErrorKind::SessionLost => {
+                self.renew(call, connection, "the server no longer has the session");
+                if !call.method().is_safe() {
+                    let words = "the server no longer had the session; a new session is being \
+                        opened, and the call was not retried";
+                    return Err(UpstreamErrorKind::Lost.error(words));
+                }
+            }
+            UpstreamErrorKind::Lost if call.method().is_safe() => {}
+            // The connection ended while it was idle: no byte of the call was sent.
+            UpstreamErrorKind::Lost | UpstreamErrorKind::Unavailable
+                if !failure.sent && !connection.is_open() =>
+            {
+                self.renew(call, connection, "the connection is closed");
+            }
+            UpstreamErrorKind::Unavailable if !failure.sent => {
+                self.suspect.notify_one();
+                return Err(failure);
+            }
+            _ => return Err(failure),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let route = self.connection_for(call.caller, (call.method(), call.target)).await?;
+        self.send(&route.connection, call, channel).await
+    }
+
+    /// Makes a call that the server refused before it has run once more, with another credential.
+    pub(super) async fn call_again(
+        self: &Arc<Self>,
+        authorization: &dyn Authorization,
+        used: Option<HeaderValue>,
+        call: &Call<'_>,
+        mut answered: Result<Answer>,
+    ) -> Result<Answer> {
+        if authorization.renew(used).await {
+            answered = self.run_until_closed(call).await;
+        }
+        match answered {
+            Err(failure) if failure.kind == UpstreamErrorKind::NeedsAuth => {
+                Err(authorization.explain(failure).await)
+            }
+            answered => answered,
+        }
+    }
+
+    /// Runs a call. One with a credential that may end is ended with the client.
+    pub(super) async fn run_until_closed(self: &Arc<Self>, call: &Call<'_>) -> Result<Answer> {
+        let mut running = pin!(self.run(call));
+        if self.around.authorization.is_none() {
+            return running.await;
+        }
+        tokio::select! {
+            biased;
+            answered = &mut running => answered,
+            // No prompt, after which the call would be made again.
+            () = self.closing.cancelled() => {
+                Err(UpstreamError::lost("the account was disconnected during the call"))
+            }
+        }
     }
 }

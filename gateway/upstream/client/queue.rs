@@ -68,8 +68,7 @@ impl Shared {
             "it has sent nothing for {seconds} s while {running} calls are running, so further \
                 calls are rejected (servers.NAME.stall_timeout)"
         );
-        UpstreamError::new(UpstreamErrorKind::Stalled, words)
-            .retry_after(self.config.load().stall_timeout)
+        UpstreamErrorKind::Stalled.error(words).retry_after(self.config.load().stall_timeout)
     }
 
     /// Logs one line for all calls rejected within [`QUIET_PERIOD`].
@@ -107,7 +106,7 @@ impl Shared {
                 "too many calls are queued in this gateway (limits.queued_requests)".to_owned(),
             ),
         };
-        UpstreamError::new(kind, words).retry_after(self.calls.expected_wait())
+        kind.error(words).retry_after(self.calls.expected_wait())
     }
 
     pub(super) async fn coming_up(&self) -> Result<Arc<Connection>> {
@@ -159,7 +158,7 @@ impl Shared {
         } else {
             UpstreamErrorKind::Unavailable
         };
-        UpstreamError::new(kind, words).retry_after(Duration::from_secs(1))
+        kind.error(words).retry_after(Duration::from_secs(1))
     }
 
     pub(super) fn stats(&self) -> Stats {

@@ -94,11 +94,7 @@ impl Shared {
 
     /// Reports whether the requested item is listed only on the caller's own connection.
     fn has_own_item(&self, caller: &Caller, about: (Method, &str)) -> bool {
-        let kind = match about.0 {
-            Method::ToolsCall => ListKind::Tools,
-            Method::PromptsGet => ListKind::Prompts,
-            _ => return false,
-        };
+        let Some(kind) = ListKind::of_call(about.0) else { return false };
         let session = caller.session.as_ref();
         let own = session.and_then(|session| self.sessions.find(session.key()));
         let lists = own.and_then(|connection| connection.receiver.own_lists.lists());
@@ -130,10 +126,7 @@ impl Shared {
                 if !self.sessions.holds(key, &used) {
                     // The client ended its session while the connection was being opened.
                     spawn(async move { connection.close(CLOSE_GRACE_PERIOD).await });
-                    return Err(UpstreamError::new(
-                        UpstreamErrorKind::Lost,
-                        "the client's session has ended",
-                    ));
+                    return Err(UpstreamErrorKind::Lost.error("the client's session has ended"));
                 }
                 if connection.is_open() {
                     return Ok(Route { connection, _used: Some(used) });
@@ -160,7 +153,7 @@ impl Shared {
                 "all {most} connections for clients are in use (servers.NAME.client_connections)"
             )
         };
-        UpstreamError::new(UpstreamErrorKind::ClientConnections, words).retry_after(limits.wait)
+        UpstreamErrorKind::ClientConnections.error(words).retry_after(limits.wait)
     }
 
     async fn open_for(
@@ -183,12 +176,12 @@ impl Shared {
         let connection = open(self, behind).await.map_err(|refused| {
             let trouble = &refused.trouble;
             if refused.needs_auth {
-                UpstreamError::new(UpstreamErrorKind::NeedsAuth, trouble.to_string())
+                UpstreamErrorKind::NeedsAuth.error(trouble.to_string())
             } else if trouble.is_timeout() {
                 // The caller sees this message, but not those of the other kinds.
-                UpstreamError::new(UpstreamErrorKind::Timeout, trouble.reason())
+                UpstreamErrorKind::Timeout.error(trouble.reason())
             } else {
-                UpstreamError::new(UpstreamErrorKind::Unavailable, trouble.to_string())
+                UpstreamErrorKind::Unavailable.error(trouble.to_string())
             }
         })?;
         let connection = Arc::new(connection);

@@ -63,7 +63,7 @@ impl Shared {
         };
         if !is_offered {
             let words = "the server does not offer subscriptions";
-            return Err(UpstreamError::new(UpstreamErrorKind::Garbage, words));
+            return Err(UpstreamErrorKind::Garbage.error(words));
         }
         let on = connection.receiver.behind.subscription();
         let added = self.topics.add(on, topic);
@@ -95,7 +95,7 @@ impl Shared {
         let acknowledged = self.topics.acknowledged(topic);
         tokio::time::timeout(ACKNOWLEDGE_TIMEOUT, acknowledged).await.map_err(|_| {
             let words = "the server did not acknowledge the subscription";
-            UpstreamError::new(UpstreamErrorKind::Timeout, words)
+            UpstreamErrorKind::Timeout.error(words)
         })
     }
 
@@ -174,7 +174,7 @@ async fn subscribe_confirmed(connection: &Connection, uri: &str, is_first: bool)
 }
 
 fn not_confirmed() -> UpstreamError {
-    UpstreamError::new(UpstreamErrorKind::Timeout, "the server did not confirm the subscription")
+    UpstreamErrorKind::Timeout.error("the server did not confirm the subscription")
 }
 
 async fn subscribe_legacy(connection: &Connection, uri: &str) -> Result<()> {

@@ -90,7 +90,7 @@ impl MessageQueue {
         let is_full =
             self.messages.len() >= self.capacity || self.bytes + message.text.len() > MAX_QUEUED;
         if is_full && !self.messages.is_empty() {
-            return Err(UpstreamError::new(UpstreamErrorKind::Overloaded, self.overflow));
+            return Err(UpstreamErrorKind::Overloaded.error(self.overflow));
         }
         self.bytes += message.text.len();
         self.messages.push_back(message);
@@ -132,10 +132,8 @@ pub(crate) fn count_outgoing(text: Bytes, budget: &Arc<Budget>) -> Result<Bytes>
     }
     let mut hold = Hold::none(Arc::clone(budget));
     hold.admit(text.len()).map_err(|Full| {
-        UpstreamError::new(
-            UpstreamErrorKind::Overloaded,
-            "not enough memory for the request (limits.bytes_in_flight)",
-        )
+        UpstreamErrorKind::Overloaded
+            .error("not enough memory for the request (limits.bytes_in_flight)")
     })?;
     Ok(counted(text, hold))
 }
@@ -219,10 +217,8 @@ impl Exchange {
         let waiting = self.calls.end();
         let unsent = self.outgoing.end();
         for (id, answer) in waiting {
-            let failure = UpstreamError::new(
-                UpstreamErrorKind::Lost,
-                "the connection to the server was lost before its response",
-            );
+            let failure = UpstreamErrorKind::Lost
+                .error("the connection to the server was lost before its response");
             let _ =
                 answer.send(Err(if unsent.contains(&id) { failure } else { failure.after_send() }));
         }

@@ -92,16 +92,15 @@ pub(crate) fn status_failure(posted: &Posted, has_session: bool) -> UpstreamErro
     let status = posted.status;
     let words = format!("{HTTP_STATUS} {}", status.as_u16());
     match status.as_u16() {
-        401 | 403 | 407 => UpstreamError::new(UpstreamErrorKind::NeedsAuth, words),
+        401 | 403 | 407 => UpstreamErrorKind::NeedsAuth.error(words),
         // Some servers send 400 where the specification requires 404. The gateway's own requests
         // are never malformed.
-        400 | 404 if has_session => UpstreamError::new(
-            UpstreamErrorKind::SessionLost,
-            "the server no longer has the session",
-        ),
+        400 | 404 if has_session => {
+            UpstreamErrorKind::SessionLost.error("the server no longer has the session")
+        }
         408 | 429 | 502..=504 => {
             let wait = retry_after(posted).unwrap_or(Duration::from_secs(1));
-            UpstreamError::new(UpstreamErrorKind::Unavailable, words).retry_after(wait).after_send()
+            UpstreamErrorKind::Unavailable.error(words).retry_after(wait).after_send()
         }
         _ => UpstreamError::garbage(words),
     }
