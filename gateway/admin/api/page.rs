@@ -47,7 +47,7 @@ pub(crate) type PageQuery = Paged<SearchQuery>;
 types! {
 filter pub(crate) struct SearchQuery {
     /// Part of the name.
-    search: Option<String> max 256,
+    pub(crate) search: Option<String> max 256,
 }
 }
 
