@@ -58,10 +58,6 @@ pub(crate) struct OpenSession {
     pub(crate) used: SystemTime,
 }
 
-/// The system provides no random bytes.
-#[derive(Debug)]
-pub struct NoRandomness;
-
 impl Session {
     fn is_over(&self, now: Instant) -> bool {
         let age = now.saturating_duration_since(self.began);
@@ -71,12 +67,10 @@ impl Session {
 }
 
 impl Sessions {
-    /// Creates the state with a random secret.
-    ///
-    /// # Errors
-    /// [`NoRandomness`].
-    pub fn new() -> Result<Self, NoRandomness> {
-        Ok(Self { open: Mutex::default(), ends: watch::Sender::new(()), secret: random()? })
+    /// Creates the state with a random secret; `None` if the system has no random bytes.
+    pub fn new() -> Option<Self> {
+        let secret = hex::random_bytes()?;
+        Some(Self { open: Mutex::default(), ends: watch::Sender::new(()), secret })
     }
 
     /// Returns the visitor of the session in the request's cookie, unless it has expired.
@@ -150,10 +144,10 @@ impl Sessions {
     }
 
     /// Starts a session and returns the value of its cookie.
-    pub(crate) fn begin(&self, principal: Principal) -> Result<String, NoRandomness> {
-        let id = hex::encode(&random::<32>()?);
+    pub(crate) fn begin(&self, principal: Principal) -> Option<String> {
+        let id = hex::random::<32>()?;
         self.begin_at(key_of(&id), principal, Instant::now());
-        Ok(id)
+        Some(id)
     }
 
     /// Returns the token of this visitor's forms: secret, and valid until the session ends.
@@ -217,11 +211,11 @@ pub(crate) fn evict_oldest<T>(
 
 /// Masks a form token for one page: a random mask, followed by the masked token. Pages are
 /// compressed, so a constant token could be guessed from their lengths.
-pub(crate) fn mask(token: &str) -> Result<String, NoRandomness> {
-    let mask = random::<32>()?;
+pub(crate) fn mask(token: &str) -> Option<String> {
+    let mask = hex::random_bytes::<32>()?;
     let mut token = hex::decode(token.as_bytes()).unwrap_or_default();
     cover(&mut token, &mask);
-    Ok(format!("{}{}", hex::encode(&mask), hex::encode(&token)))
+    Some(format!("{}{}", hex::encode(&mask), hex::encode(&token)))
 }
 
 fn unmask(given: &str) -> Option<String> {
@@ -257,12 +251,6 @@ pub(crate) fn hash_parts(mut hasher: Hasher, parts: &[&[u8]]) -> Hash {
 
 fn key_of(id: &str) -> SessionKey {
     *blake3::hash(id.as_bytes()).as_bytes()
-}
-
-/// Returns cryptographically secure random bytes.
-pub(crate) fn random<const N: usize>() -> Result<[u8; N], NoRandomness> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map(|()| bytes).map_err(|_| NoRandomness)
 }
 
 /// A reserved audit record for the start or end of a session.
