@@ -26,7 +26,7 @@ pub use agents::{AgentServer, AgentServerChange, Assignment};
 pub use error::{InvalidField, RegistryError};
 pub use objects::{
     AgentPatch, Auth, Catalogue, CatalogueEntry, Integration, IntegrationKind, IntegrationPatch,
-    NewAgent, NewIntegration, Origin,
+    NewIntegration, Origin,
 };
 pub use registry::{Registry, UrlCheck, UsageStanding};
 pub use set::IntegrationSet;
