@@ -12,7 +12,7 @@ use lockgate_accounts::{AccountObserver, Accounts, Storage};
 use lockgate_admin::{ApiConfig, ClientsAddress, LifeCycle, Ready};
 use lockgate_admission::{Pool, Pools, spawn};
 use lockgate_authn::key::Key;
-use lockgate_authn::{Authenticator, Outside, Signer};
+use lockgate_authn::{Authenticator, Signer};
 use lockgate_config::{Config, Sources};
 use lockgate_egress::Connector;
 use lockgate_limits::Shared;
@@ -79,7 +79,6 @@ pub(crate) struct App {
     /// The audit trail's file, if the output is a file.
     pub(crate) audit_file: Option<PathBuf>,
     webhook: Arc<Webhook>,
-    pub(crate) outside: Outside,
     signer: Arc<Signer>,
     /// The limiter of the policies' rates, kept across reloads.
     limiter: Arc<dyn Limiter>,
@@ -104,24 +103,23 @@ impl App {
         let tracer = Tracer::start(&config.telemetry, &metrics, &trail::find_way(config))?;
         let audit = trail::start(&config.telemetry, &metrics)?;
         let connector = Arc::new(Connector::new(&config.egress).context("egress")?);
-        let outside = Outside { connector, config: config.egress.clone() };
-        let forwarding = Forwarding::start(&config.telemetry, metrics.audit(), &outside)?;
-        let (limiter, shared_rates) = start_rates(config, &outside);
+        let forwarding = Forwarding::start(&config.telemetry, metrics.audit(), &connector)?;
+        let (limiter, shared_rates) = start_rates(config, &connector);
         let signer = Arc::new(Signer::new(config.authn.signer.as_ref()));
-        let rules = rules(config, None, (&limiter, &signer), &outside, &metrics)?;
+        let rules = rules(config, None, (&limiter, &signer), &connector, &metrics)?;
         let client = single_client.clone();
         let gateway = Gateway::start(rules, Arc::clone(&metrics), tracer, audit.clone(), client)?;
         if let Some(replicas) = &config.proxy.replicas {
-            let _ = gateway.peers.set(PeerGateways::new(replicas.clone(), &outside));
+            let _ = gateway.peers.set(PeerGateways::new(replicas.clone(), Arc::clone(&connector)));
         }
-        let (webhook, announcements) = Webhook::start(config, &outside, &metrics)?;
+        let (webhook, announcements) = Webhook::start(config, &connector, &metrics)?;
         gateway.approvals.announce_to(announcements);
-        let around = surround(config, &outside, &gateway, single_client, &signer);
-        let accounts = make_accounts(config, &outside, registry.as_ref());
+        let around = surround(config, &connector, &gateway, single_client, &signer);
+        let accounts = make_accounts(config, &connector, registry.as_ref());
         let tenants = registry.as_ref();
         let tenants = tenants.map(|known| Tenants::start(known, &gateway, &around, &accounts));
         let app = Arc::new(Self {
-            builtin: Builtin::new(about(config, around.events.clone(), &outside.connector)),
+            builtin: Builtin::new(about(config, around.events.clone(), &connector)),
             handler: make_handler(&gateway),
             gateway,
             life: LifeCycle::default(),
@@ -141,7 +139,6 @@ impl App {
             forwarding,
             audit_file: trail::find_file(&config.telemetry),
             webhook,
-            outside,
             signer,
             limiter,
             shared_rates,
@@ -177,14 +174,15 @@ impl App {
     pub(crate) fn apply(&self, config: &Config) -> anyhow::Result<()> {
         let _changing = self.changing.lock();
         // All fallible steps come before the first change.
-        let Self { limiter, signer, outside, metrics, .. } = self;
+        let Self { limiter, signer, metrics, .. } = self;
+        let connector = &self.around.connector;
         let old = self.authenticator();
-        let rules = rules(config, Some(&old), (limiter, signer), outside, metrics)?;
+        let rules = rules(config, Some(&old), (limiter, signer), connector, metrics)?;
         let rules = self.gateway.prepare(rules)?;
         let builtin = self.builtin.prepare(&config.tools).map_err(anyhow::Error::msg)?;
         let accounts = self.accounts.prepare(&config.accounts);
         let clients = self.clients(config, &accounts)?;
-        let target = Target::of(config, outside)?;
+        let target = Target::of(config, connector)?;
         self.webhook.adopt(target);
         let limits = &config.proxy.limits;
         self.around.pools.running.resize(limits.concurrent_requests);
@@ -252,7 +250,7 @@ impl App {
 /// Creates the accounts, with the registry's storage if it can store credentials.
 fn make_accounts(
     config: &Config,
-    outside: &Outside,
+    connector: &Arc<Connector>,
     registry: Option<&Arc<Registry>>,
 ) -> Arc<Accounts> {
     let registry = registry.filter(|registry| registry.can_store_credentials());
@@ -267,13 +265,13 @@ fn make_accounts(
         let (store, vault) = registry.storage();
         Storage { store, vault }
     });
-    Accounts::new(Arc::clone(&outside.connector), config.egress.clone(), storage)
+    Accounts::new(Arc::clone(connector), storage)
 }
 
 /// Builds the dependencies shared by all clients of servers.
 fn surround(
     config: &Config,
-    outside: &Outside,
+    connector: &Arc<Connector>,
     gateway: &Gateway,
     single_client: Option<Arc<SingleClient>>,
     signer: &Arc<Signer>,
@@ -281,8 +279,7 @@ fn surround(
     let limits = &config.proxy.limits;
     let info = serde_json::json!({"name": config.proxy.name, "version": env!("CARGO_PKG_VERSION")});
     Surroundings {
-        connector: Arc::clone(&outside.connector),
-        egress: outside.config.clone(),
+        connector: Arc::clone(connector),
         events: gateway.directory.events.clone(),
         metrics: Some(Arc::clone(&gateway.metrics)),
         single_client,
@@ -308,9 +305,12 @@ fn make_handler(gateway: &Arc<Gateway>) -> Arc<GatewayHandler> {
 }
 
 /// Returns the limiter of rates, which starts connecting to the shared store if that is configured.
-fn start_rates(config: &Config, outside: &Outside) -> (Arc<dyn Limiter>, Option<Arc<Shared>>) {
+fn start_rates(
+    config: &Config,
+    connector: &Arc<Connector>,
+) -> (Arc<dyn Limiter>, Option<Arc<Shared>>) {
     let Some(limits) = &config.limits else { return (Arc::new(Local::new()), None) };
-    let shared = Shared::start(limits.clone(), Arc::clone(&outside.connector));
+    let shared = Shared::start(limits.clone(), Arc::clone(connector));
     (Arc::clone(&shared) as _, Some(shared))
 }
 
@@ -319,10 +319,10 @@ fn rules(
     config: &Config,
     old: Option<&Authenticator>,
     (limiter, signer): (&Arc<dyn Limiter>, &Arc<Signer>),
-    outside: &Outside,
+    connector: &Arc<Connector>,
     metrics: &Arc<Metrics>,
 ) -> anyhow::Result<Rules> {
-    let authn = Authenticator::start(&config.authn, outside, old).context("auth.scopes")?;
+    let authn = Authenticator::start(&config.authn, connector, old).context("auth.scopes")?;
     let is_wanted = config.authn.signer.is_some();
     Ok(Rules {
         config: config.proxy.clone(),
@@ -330,7 +330,7 @@ fn rules(
         policy: config.policy.clone(),
         limiter: Arc::clone(limiter),
         signer: is_wanted.then(|| Arc::clone(signer)),
-        embedder: embeddings::connect(config, outside, metrics)?,
+        embedder: embeddings::connect(config, connector, metrics)?,
     })
 }
 

@@ -9,9 +9,8 @@ use anyhow::{Context, Error};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, USER_AGENT};
 use http::{HeaderMap, Method, Request, StatusCode};
-use lockgate_authn::Outside;
 use lockgate_config::Config;
-use lockgate_egress::{Origin, Payload, Policy};
+use lockgate_egress::{Connector, Origin, Payload, Policy};
 use lockgate_proxy::{Embedder, EmbeddingError, EmbeddingServer, Vector, normalize};
 use lockgate_telemetry::Metrics;
 use lockgate_text::json;
@@ -60,23 +59,22 @@ struct Embedding {
 /// The address or a header cannot be used.
 pub(crate) fn connect(
     config: &Config,
-    outside: &Outside,
+    connector: &Arc<Connector>,
     metrics: &Arc<Metrics>,
 ) -> anyhow::Result<Option<Arc<dyn Embedder>>> {
     let Some(server) = &config.proxy.tool_search.embeddings else { return Ok(None) };
-    let client = EmbeddingClient::new(server, outside, metrics);
+    let client = EmbeddingClient::new(server, connector, metrics);
     Ok(Some(Arc::new(client.context("tool_search.embeddings")?)))
 }
 
 impl EmbeddingClient {
     fn new(
         server: &EmbeddingServer,
-        outside: &Outside,
+        connector: &Arc<Connector>,
         metrics: &Arc<Metrics>,
     ) -> anyhow::Result<Self> {
-        let connector = Arc::clone(&outside.connector);
         let url = Url::parse(&server.url)?;
-        let origin = Origin::new(connector, &url, Policy::Operator, &outside.config)?;
+        let origin = Origin::new(Arc::clone(connector), &url, Policy::Operator)?;
         let mut headers = header_map(&server.headers).map_err(Error::msg)?;
         headers.insert(ACCEPT, JSON);
         headers.insert(CONTENT_TYPE, JSON);

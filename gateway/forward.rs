@@ -13,8 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use anyhow::Context;
-use lockgate_authn::Outside;
-use lockgate_egress::ClientCertificate;
+use lockgate_egress::{ClientCertificate, Connector};
 use lockgate_telemetry::Config;
 use lockgate_telemetry::audit::{AuditCounters, Output};
 use tokio_util::sync::CancellationToken;
@@ -57,21 +56,21 @@ impl Forwarding {
     pub(crate) fn start(
         config: &Config,
         counters: &Arc<AuditCounters>,
-        outside: &Outside,
+        connector: &Arc<Connector>,
     ) -> anyhow::Result<Self> {
         let forwarding = Self { tasks: TaskTracker::new(), ending: CancellationToken::new() };
         let Some(audit) = &config.audit else { return Ok(forwarding) };
         let Output::File(trail) = &audit.output else { return Ok(forwarding) };
         let mut forwarders = Vec::new();
         if let Some(syslog) = &audit.syslog {
-            let way = way_for(&syslog.client_cert, &syslog.client_key, outside);
+            let way = way_for(&syslog.client_cert, &syslog.client_key, connector);
             let way = way.context("audit.syslog.client_cert")?;
-            let collector = Collector::new(syslog, &way).context("audit.syslog.address")?;
+            let collector = Collector::new(syslog, way).context("audit.syslog.address")?;
             let backlog = Backlog::open(trail, "syslog", counters).context("audit.syslog")?;
             forwarders.push((Receiver::Syslog(collector), backlog));
         }
         if let Some(webhook) = &audit.webhook {
-            let way = way_for(&webhook.client_cert, &webhook.client_key, outside);
+            let way = way_for(&webhook.client_cert, &webhook.client_key, connector);
             let way = way.context("audit.webhook.client_cert")?;
             let poster = Poster::new(webhook, &way)?;
             let backlog = Backlog::open(trail, "webhook", counters).context("audit.webhook")?;
@@ -97,11 +96,12 @@ impl Forwarding {
 fn way_for(
     cert: &Option<PathBuf>,
     key: &Option<PathBuf>,
-    outside: &Outside,
-) -> anyhow::Result<Outside> {
-    let Some((cert, key)) = cert.clone().zip(key.clone()) else { return Ok(outside.clone()) };
-    let connector = outside.connector.with_client_certificate(ClientCertificate { cert, key })?;
-    Ok(Outside { connector: Arc::new(connector), config: outside.config.clone() })
+    connector: &Arc<Connector>,
+) -> anyhow::Result<Arc<Connector>> {
+    let Some((cert, key)) = cert.clone().zip(key.clone()) else {
+        return Ok(Arc::clone(connector));
+    };
+    Ok(Arc::new(connector.with_client_certificate(ClientCertificate { cert, key })?))
 }
 
 impl Forwarder {

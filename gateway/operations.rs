@@ -10,6 +10,7 @@ use lockgate_admin::{
     ApiConfig, AuditReport, Candidate, Connected, EffectiveSetting, FileChangeError, Health,
     HealthReport, Offered, Operations, ProbeFailure, Switch,
 };
+use lockgate_authn::fetch_json;
 use lockgate_authn::key::Key;
 use lockgate_config::{Setting, ValuePlace};
 use lockgate_egress::Policy;
@@ -70,8 +71,8 @@ impl Operations for App {
     }
 
     fn fetch_document(&self, url: Url) -> BoxFuture<'static, Result<Value, String>> {
-        let outside = self.outside.clone();
-        Box::pin(async move { outside.get(&url, Policy::Operator).await })
+        let connector = Arc::clone(&self.around.connector);
+        Box::pin(async move { fetch_json(&connector, &url, Policy::Operator).await })
     }
 
     fn switch(&self, organisation: Option<&str>, slug: &str, to: Switch) -> bool {

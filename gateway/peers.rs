@@ -10,8 +10,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, Request, Response};
-use lockgate_authn::Outside;
-use lockgate_egress::{Body, Origin, Payload, Policy, Resolve, SendError, System};
+use lockgate_egress::{Body, Connector, Origin, Payload, Policy, Resolve, SendError, System};
 use lockgate_proxy::transport::BodyError;
 use lockgate_proxy::{PeerAnswer, PeerError, PeerMessage, Peers, Replicas};
 use lockgate_upstream::BoxFuture;
@@ -33,14 +32,14 @@ const SENT_BACK: [HeaderName; 5] = [
 /// A client of the other gateways.
 pub(crate) struct PeerGateways {
     replicas: Replicas,
-    outside: Outside,
+    connector: Arc<Connector>,
     /// The connections to each gateway.
     origins: Mutex<HashMap<SocketAddr, Origin>>,
 }
 
 impl PeerGateways {
-    pub(crate) fn new(replicas: Replicas, outside: &Outside) -> Arc<Self> {
-        Arc::new(Self { replicas, outside: outside.clone(), origins: Mutex::default() })
+    pub(crate) fn new(replicas: Replicas, connector: Arc<Connector>) -> Arc<Self> {
+        Arc::new(Self { replicas, connector, origins: Mutex::default() })
     }
 
     /// Resolves the addresses of all gateways.
@@ -73,9 +72,9 @@ impl PeerGateways {
             None => format!("http://{address}/"),
             Some(name) => format!("https://{name}:{port}/"),
         };
-        let connector = Arc::new(self.outside.connector.for_peer(address));
+        let connector = Arc::new(self.connector.for_peer(address));
         let url = Url::parse(&url).ok()?;
-        let origin = Origin::new(connector, &url, Policy::Operator, &self.outside.config).ok()?;
+        let origin = Origin::new(connector, &url, Policy::Operator).ok()?;
         origins.insert(address, origin.clone());
         Some(origin)
     }

@@ -37,8 +37,8 @@ async fn try_server(
     mut around: Surroundings,
     candidate: Candidate,
 ) -> Result<Offered, ProbeFailure> {
-    let addresses =
-        if candidate.is_predefined { Policy::Operator } else { around.egress.organisations };
+    let own = around.connector.config().organisations;
+    let addresses = if candidate.is_predefined { Policy::Operator } else { own };
     let target =
         Target::new(&candidate.url).map_err(|error| fail(ProbeStage::Dns, error.to_string()))?;
     let connected = around.connector.connect(&target, addresses).await;

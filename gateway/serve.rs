@@ -10,9 +10,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use axum::Router;
-use lockgate_admin::console::NoRandomness;
 use lockgate_admin::{Applications, Health, LifeState};
 use lockgate_admission::spawn;
 use lockgate_config::{Config, Loaded, Sources};
@@ -58,8 +57,8 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         let app = start_app(&loaded.config, None, registry, &log)?;
         app.watch_certificate(servers.first().and_then(Server::certificate));
         let applications = Applications::new(Arc::clone(&app.gateway), Arc::clone(&app) as _);
-        let applications = applications
-            .map_err(|NoRandomness| anyhow!("random numbers are unavailable on this machine"))?;
+        let applications =
+            applications.context("random numbers are unavailable on this machine")?;
         let admin = start_admin(&loaded.config, &app, &applications)?;
         if let Some(first) = servers.first() {
             greet(first.address(), &loaded.config, admin);

@@ -12,9 +12,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, Method, Request, StatusCode};
-use lockgate_authn::Outside;
 use lockgate_config::decode_webhook_secret;
-use lockgate_egress::{Origin, Payload, Policy};
+use lockgate_egress::{Connector, Origin, Payload, Policy};
 use lockgate_text::date;
 
 /// Timeout of a single attempt.
@@ -54,10 +53,9 @@ impl SignedPost {
         url: &str,
         secret: &str,
         headers: HeaderMap,
-        outside: &Outside,
+        connector: &Arc<Connector>,
     ) -> anyhow::Result<Self> {
-        let connector = Arc::clone(&outside.connector);
-        let origin = Origin::new(connector, &url.parse()?, Policy::Operator, &outside.config)?;
+        let origin = Origin::new(Arc::clone(connector), &url.parse()?, Policy::Operator)?;
         let secret = decode_webhook_secret(secret).context("the secret is not usable")?;
         Ok(Self { origin, secret, headers })
     }

@@ -394,7 +394,7 @@ impl Tenants {
     /// Returns the addresses that an integration may have. Those in the catalogue were chosen by
     /// the operator.
     fn addresses_of(&self, integration: &IntegrationSnapshot) -> Policy {
-        let own = self.around.egress.organisations;
+        let own = self.around.connector.config().organisations;
         if integration.is_predefined { Policy::Operator } else { own }
     }
 

@@ -9,7 +9,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use http::HeaderMap;
 use lockgate_admission::spawn;
-use lockgate_authn::Outside;
+use lockgate_egress::Connector;
 use lockgate_proxy::{Announcement, WaitingApproval};
 use lockgate_telemetry::{Metrics, Notification};
 use lockgate_text::date;
@@ -38,10 +38,10 @@ impl Target {
     /// Returns the configured target, if there is one. Fails if its address is not usable.
     pub(crate) fn of(
         config: &lockgate_config::Config,
-        outside: &Outside,
+        connector: &Arc<Connector>,
     ) -> anyhow::Result<Option<Arc<Self>>> {
         let Some(webhook) = &config.admin.webhook else { return Ok(None) };
-        let post = SignedPost::new(&webhook.url, &webhook.secret, HeaderMap::new(), outside);
+        let post = SignedPost::new(&webhook.url, &webhook.secret, HeaderMap::new(), connector);
         let post = post.context("approvals.webhook.url")?;
         let link_base = config.authn.public_url.clone().context("http.public_url")?;
         Ok(Some(Arc::new(Self { post, link_base })))
@@ -55,11 +55,11 @@ impl Webhook {
     /// Starts sending. Requires a runtime. Returns the queue for announcements.
     pub(crate) fn start(
         config: &lockgate_config::Config,
-        outside: &Outside,
+        connector: &Arc<Connector>,
         metrics: &Arc<Metrics>,
     ) -> anyhow::Result<(Arc<Self>, mpsc::Sender<Announcement>)> {
         let (sender, receiver) = mpsc::channel(MAX_QUEUED);
-        let webhook = Arc::new(Self(Mutex::new(Target::of(config, outside)?)));
+        let webhook = Arc::new(Self(Mutex::new(Target::of(config, connector)?)));
         spawn(send_all(Arc::clone(&webhook), receiver, Arc::clone(metrics)));
         Ok((webhook, sender))
     }

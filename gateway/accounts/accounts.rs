@@ -32,7 +32,6 @@ const MAX_EXCHANGED: usize = 10_000;
 /// Accounts at the servers of the configuration.
 pub struct Accounts {
     connector: Arc<Connector>,
-    egress: lockgate_egress::Config,
     inner: Mutex<Inner>,
     /// The accounts at servers of organisations, which beside those have no such accounts.
     of_organisations: Mutex<HashMap<Arc<str>, Servers>>,
@@ -86,14 +85,10 @@ impl PreparedAccounts {
 
 impl Accounts {
     /// Creates accounts with grants in a store; `None` keeps them in memory.
-    pub fn new(
-        connector: Arc<Connector>,
-        egress: lockgate_egress::Config,
-        storage: Option<Storage>,
-    ) -> Arc<Self> {
+    pub fn new(connector: Arc<Connector>, storage: Option<Storage>) -> Arc<Self> {
         let records = Records::new(storage);
         let of_organisations = Mutex::default();
-        Arc::new(Self { connector, egress, inner: Mutex::default(), of_organisations, records })
+        Arc::new(Self { connector, inner: Mutex::default(), of_organisations, records })
     }
 
     /// Sets the receiver of news.
@@ -141,8 +136,7 @@ impl Accounts {
     ) -> ServerAccounts {
         let connector = Arc::clone(connector);
         let records = &self.records;
-        let server = AccountServer::new(place, wanted, connector, &self.egress, records);
-        let server = Arc::new(server);
+        let server = Arc::new(AccountServer::new(place, wanted, connector, records));
         let own = Arc::new(Account::new(None, Arc::clone(&server), Arc::clone(records)));
         ServerAccounts { server, own, of_users: Arc::default() }
     }
@@ -366,7 +360,8 @@ impl Accounts {
             store.write_grant(&ended, None, None).await?;
             return Ok(true);
         };
-        let config = ServerConfig::of_members(Method::User, url, self.egress.organisations);
+        let addresses = self.connector.config().organisations;
+        let config = ServerConfig::of_members(Method::User, url, addresses);
         let connector = Arc::new(self.connector.for_organisation());
         let server = self.make((&holder.organisation, slug), &config, &connector).server;
         let account = Account::new(Some(holder.clone()), server, Arc::clone(&self.records));

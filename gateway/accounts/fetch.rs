@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use lockgate_egress::{Config, Connector, Origin, Payload, Policy};
+use lockgate_egress::{Connector, Origin, Payload, Policy};
 use lockgate_text::json;
 use serde_json::Value;
 use url::{Host, Url};
@@ -35,22 +35,16 @@ pub(crate) struct Fetched {
 #[derive(Clone)]
 pub(crate) struct Fetcher {
     connector: Arc<Connector>,
-    config: Config,
     /// Hosts in the settings of the server, and the addresses that they may have.
     named: Arc<[Host<String>]>,
     addresses: Policy,
 }
 
 impl Fetcher {
-    pub(crate) fn new(
-        connector: Arc<Connector>,
-        config: Config,
-        named: &[&Url],
-        addresses: Policy,
-    ) -> Self {
+    pub(crate) fn new(connector: Arc<Connector>, named: &[&Url], addresses: Policy) -> Self {
         let hosts = named.iter().filter_map(|url| url.host());
         let named = hosts.map(|host| host.to_owned()).collect();
-        Self { connector, config, named, addresses }
+        Self { connector, named, addresses }
     }
 
     /// Fetches a document; `None` if the server has none at this URL (4xx).
@@ -87,7 +81,7 @@ impl Fetcher {
     async fn send(&self, url: &Url, request: Request<Payload>) -> Result<Response<Bytes>> {
         check_scheme(url)?;
         let connector = Arc::clone(&self.connector);
-        let fetched = match Origin::new(connector, url, self.policy_for(url), &self.config) {
+        let fetched = match Origin::new(connector, url, self.policy_for(url)) {
             Ok(origin) => origin.fetch(request, MAX_BYTES).await,
             Err(error) => Err(error.to_string()),
         };

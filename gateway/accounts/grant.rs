@@ -293,7 +293,6 @@ pub struct Connection {
     pub connected_at: Option<SystemTime>,
     /// The expiry of the access token.
     pub expires_at: Option<SystemTime>,
-    pub updated_at: SystemTime,
     /// Why the grant has ended, or its token could not be renewed.
     pub failure: Option<String>,
 }
@@ -325,7 +324,6 @@ impl Connection {
             needed_scopes: about.needed,
             connected_at,
             expires_at: about.expires_at.map(from_ms),
-            updated_at: from_ms(record.updated_at),
             failure: about.failure,
         }
     }

@@ -1,18 +1,16 @@
 //! Unguessable texts, and the challenge of PKCE.
 
-use aws_lc_rs::{digest, rand};
+use aws_lc_rs::digest;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use lockgate_text::hex;
 
 use crate::error::{AccountError, Result};
 
 /// Returns 43 characters with 256 random bits, which suit `state`, ids and PKCE verifiers.
 pub(crate) fn random_text() -> Result<String> {
-    let mut bytes = [0; 32];
-    if rand::fill(&mut bytes).is_err() {
-        return Err(AccountError::Internal("random numbers are unavailable on this machine"));
-    }
-    Ok(URL_SAFE_NO_PAD.encode(bytes))
+    let none = AccountError::Internal("random numbers are unavailable on this machine");
+    Ok(URL_SAFE_NO_PAD.encode(hex::random_bytes::<32>().ok_or(none)?))
 }
 
 /// Returns the S256 challenge of a verifier (RFC 7636, section 4.2).

@@ -56,7 +56,6 @@ impl AccountServer {
         (organisation, slug): (&Arc<str>, &str),
         config: &ServerConfig,
         connector: Arc<Connector>,
-        egress: &lockgate_egress::Config,
         records: &Arc<Records>,
     ) -> Self {
         let provider = config.provider.as_ref().map(|(issuer, _)| issuer);
@@ -66,7 +65,7 @@ impl AccountServer {
         Self {
             slug: slug.to_owned(),
             organisation: Arc::clone(organisation),
-            fetcher: Fetcher::new(connector, egress.clone(), &named, config.addresses),
+            fetcher: Fetcher::new(connector, &named, config.addresses),
             config: config.clone(),
             records: Arc::clone(records),
             challenge: Mutex::default(),

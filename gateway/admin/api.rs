@@ -49,6 +49,7 @@ use lockgate_proxy::Gateway;
 use problem::{Problem, record_rejection};
 use state::{ApiState, MAX_PROBES, Places};
 use table::check_request;
+use tokio::sync::Semaphore;
 
 use crate::console::sessions::Sessions;
 
@@ -80,7 +81,7 @@ pub(crate) fn make_router(
         operations,
         sessions,
         journal: Arc::new(Journal::new()),
-        probes: Places::new(MAX_PROBES, usize::MAX),
+        probes: Places::new(MAX_PROBES, Semaphore::MAX_PERMITS),
         searches: Places::new(SEARCHES.0, SEARCHES.1),
         operator_searches: Places::new(SEARCHES.1, SEARCHES.1),
         usage_reads: Places::new(USAGE_READS.0, USAGE_READS.1),

@@ -13,7 +13,7 @@ use lockgate_proxy::Gateway;
 
 use crate::api::state::ApiState;
 use crate::api::table::describe_refusal;
-use crate::console::{Attempts, NoRandomness, Sessions, console_router};
+use crate::console::{Attempts, Sessions, console_router};
 use crate::{api, trpc};
 
 /// Maximum size of the response to a refused request, in bytes.
@@ -33,17 +33,11 @@ pub struct Applications {
 }
 
 impl Applications {
-    /// Creates the routers and their state.
-    ///
-    /// # Errors
-    /// Returns [`NoRandomness`] if the system has no random bytes.
-    pub fn new(
-        gateway: Arc<Gateway>,
-        operations: Arc<dyn api::Operations>,
-    ) -> Result<Self, NoRandomness> {
+    /// Creates the routers and their state; `None` if the system has no random bytes.
+    pub fn new(gateway: Arc<Gateway>, operations: Arc<dyn api::Operations>) -> Option<Self> {
         let sessions = Arc::new(Sessions::new()?);
         let (api, state) = api::make_router(gateway, operations, Arc::clone(&sessions));
-        Ok(Self { api, state, sessions, attempts: Arc::new(Attempts::new()?) })
+        Some(Self { api, state, sessions, attempts: Arc::new(Attempts::new()?) })
     }
 
     /// Returns the router of REST and tRPC, for requests that carry their caller as an extension,

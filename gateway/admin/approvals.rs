@@ -83,7 +83,8 @@ async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(approver): Extension<Principal>,
 ) -> Response {
-    let waiting = gateway.approvals.waiting.list(gateway.approver(&approver));
+    let waiting = gateway.approvals.waiting.list(gateway.approver(&approver)).into_iter();
+    let waiting: Vec<_> = waiting.map(|(_, call)| call).collect();
     json_response(StatusCode::OK, json!({"approvals": waiting}).to_string())
 }
 

@@ -22,11 +22,8 @@ mod visit;
 pub use provider_sign_in::{Arrival, ProviderStep, follow_provider, is_provider_step};
 pub(crate) use routes::console_router;
 pub use routes::is_public;
-pub use sessions::SessionRecord;
-pub use sessions::Visitor;
-pub use sessions::{NoRandomness, Sessions};
-pub use sign_in::Attempts;
-pub use sign_in::Offer;
+pub use sessions::{Sessions, Visitor};
 pub use sign_in::{
-    IsSecure, SignIn, is_sign_in, is_sign_out, read_sign_in, show_refusal, sign_in_redirect,
+    Attempts, IsSecure, Offer, SignIn, is_sign_in, is_sign_out, read_sign_in, show_refusal,
+    sign_in_redirect,
 };

@@ -15,6 +15,7 @@ mod trpc;
 use std::collections::BTreeMap;
 
 pub use api::call::{Params, compose_request};
+pub use api::change::SessionRecord;
 pub use api::{
     AuditReport, Candidate, EffectiveSetting, FileChangeError, Offered, Operations, ProbeFailure,
     ProbeStage, Switch,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
-use lockgate_egress::{Config, Connector, Origin, Payload, Policy, metadata_urls};
+use lockgate_egress::{Connector, Origin, Payload, Policy, metadata_urls};
 use lockgate_text::json;
 use serde_json::Value;
 use url::Url;
@@ -17,13 +17,13 @@ use crate::claims::text;
 /// Connect, in the order of the specification.
 pub(crate) async fn find<T>(
     issuer: &str,
-    outside: &Outside,
+    connector: &Arc<Connector>,
     read: impl Fn(&Value) -> Result<T, String>,
 ) -> Result<T, String> {
     let mut faults = Vec::new();
     let base = Url::parse(issuer).map_err(|error| error.to_string())?;
     for place in metadata_urls(&base) {
-        let fault = match outside.get(&place, Policy::Operator).await {
+        let fault = match fetch_json(connector, &place, Policy::Operator).await {
             Ok(document) if text(&document, "issuer") != Some(issuer) => {
                 "the metadata is for another issuer".into()
             }
@@ -58,53 +58,49 @@ pub(crate) fn policy_for(url: &Url, issuer: &str) -> Policy {
 /// Maximum size of a document, in bytes.
 const MAX_BYTES: usize = 256 * 1024;
 
-#[derive(Clone)]
-pub struct Outside {
-    pub connector: Arc<Connector>,
-    pub config: Config,
+/// Fetches a document. `policy` is `Policy::Operator` for a URL that the operator configured.
+///
+/// # Errors
+/// A description of why there is no document.
+pub async fn fetch_json(
+    connector: &Arc<Connector>,
+    url: &Url,
+    policy: Policy,
+) -> Result<Value, String> {
+    match ask(connector, url, policy, Request::new(Bytes::new().into())).await? {
+        (StatusCode::OK, bytes) => read(&bytes),
+        (status, _) => Err(format!("the response status is {status}")),
+    }
 }
 
-impl Outside {
-    /// Fetches a document. `policy` is `Policy::Operator` for a URL that the operator configured.
-    ///
-    /// # Errors
-    /// A description of why there is no document.
-    pub async fn get(&self, url: &Url, policy: Policy) -> Result<Value, String> {
-        match self.ask(url, policy, Request::new(Bytes::new().into())).await? {
-            (StatusCode::OK, bytes) => read(&bytes),
-            (status, _) => Err(format!("the response status is {status}")),
-        }
+/// Posts a form and returns the response, which must be JSON.
+pub(crate) async fn post_form(
+    connector: &Arc<Connector>,
+    url: &Url,
+    policy: Policy,
+    headers: HeaderMap,
+    form: String,
+) -> Result<(StatusCode, Value), String> {
+    let mut request = Request::new(Bytes::from(form).into());
+    *request.method_mut() = Method::POST;
+    *request.headers_mut() = headers;
+    let (status, bytes) = ask(connector, url, policy, request).await?;
+    match read(&bytes) {
+        Err(_) if status != StatusCode::OK => Err(format!("the response status is {status}")),
+        answer => Ok((status, answer?)),
     }
+}
 
-    /// Posts a form and returns the response, which must be JSON.
-    pub(crate) async fn post(
-        &self,
-        url: &Url,
-        policy: Policy,
-        headers: HeaderMap,
-        form: String,
-    ) -> Result<(StatusCode, Value), String> {
-        let mut request = Request::new(Bytes::from(form).into());
-        *request.method_mut() = Method::POST;
-        *request.headers_mut() = headers;
-        let (status, bytes) = self.ask(url, policy, request).await?;
-        match read(&bytes) {
-            Err(_) if status != StatusCode::OK => Err(format!("the response status is {status}")),
-            answer => Ok((status, answer?)),
-        }
-    }
-
-    async fn ask(
-        &self,
-        url: &Url,
-        policy: Policy,
-        request: Request<Payload>,
-    ) -> Result<(StatusCode, Bytes), String> {
-        let origin = Origin::new(Arc::clone(&self.connector), url, policy, &self.config);
-        let origin = origin.map_err(|error| error.to_string())?;
-        let response = origin.fetch(request, MAX_BYTES).await?;
-        Ok((response.status(), response.into_body()))
-    }
+async fn ask(
+    connector: &Arc<Connector>,
+    url: &Url,
+    policy: Policy,
+    request: Request<Payload>,
+) -> Result<(StatusCode, Bytes), String> {
+    let origin = Origin::new(Arc::clone(connector), url, policy);
+    let origin = origin.map_err(|error| error.to_string())?;
+    let response = origin.fetch(request, MAX_BYTES).await?;
+    Ok((response.status(), response.into_body()))
 }
 
 fn read(bytes: &[u8]) -> Result<Value, String> {

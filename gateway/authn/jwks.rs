@@ -15,13 +15,13 @@ use jsonwebtoken::jwk::{
 };
 use jsonwebtoken::{Algorithm, DecodingKey};
 use lockgate_admission::{Waits, spawn};
-use lockgate_egress::Policy;
+use lockgate_egress::{Connector, Policy};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use url::Url;
 
-use crate::discovery::Outside;
+use crate::discovery::fetch_json;
 use crate::{config, discovery};
 
 /// Maximum number of keys in a set; the rest are ignored.
@@ -80,10 +80,10 @@ pub(crate) struct Key {
 
 impl Issuer {
     /// Starts an issuer. Its keys are fetched in the background until it is dropped.
-    pub(crate) fn start(config: config::Issuer, outside: Outside) -> Arc<Self> {
+    pub(crate) fn start(config: config::Issuer, connector: Arc<Connector>) -> Arc<Self> {
         let issuer = Arc::new(Self::new(config));
         issuer.state.lock().running = Some(Instant::now());
-        spawn(follow(Arc::downgrade(&issuer), Arc::clone(&issuer.wanted), outside));
+        spawn(follow(Arc::downgrade(&issuer), Arc::clone(&issuer.wanted), connector));
         issuer
     }
 
@@ -219,14 +219,14 @@ impl Drop for Issuer {
     }
 }
 
-async fn follow(issuer: Weak<Issuer>, wanted: Arc<Notify>, outside: Outside) {
+async fn follow(issuer: Weak<Issuer>, wanted: Arc<Notify>, connector: Arc<Connector>) {
     let mut failures = 0;
     loop {
         let Some(wanting) = issuer.upgrade() else { return };
         let config = wanting.config.clone();
         wanting.state.lock().running.get_or_insert_with(Instant::now);
         drop(wanting);
-        let fetched = fetch_any(&config, &outside, &wanted).await;
+        let fetched = fetch_any(&config, &connector, &wanted).await;
         let Some(found) = issuer.upgrade() else { return };
         let (pause, failed) = found.take(fetched, failures);
         failures = failed;
@@ -238,11 +238,11 @@ async fn follow(issuer: Weak<Issuer>, wanted: Arc<Notify>, outside: Outside) {
 /// Fetches the keys. If a fetch hangs, a request for keys starts a second fetch beside it.
 async fn fetch_any(
     config: &config::Issuer,
-    outside: &Outside,
+    connector: &Arc<Connector>,
     wanted: &Notify,
 ) -> Result<Value, String> {
     let mut fetches = FuturesUnordered::new();
-    fetches.push(fetch(config, outside));
+    fetches.push(fetch(config, connector));
     loop {
         tokio::select! {
             Some(fetched) = fetches.next() => {
@@ -251,22 +251,22 @@ async fn fetch_any(
                 }
             }
             () = wanted.notified(), if fetches.len() < MAX_FETCHES => {
-                fetches.push(fetch(config, outside));
+                fetches.push(fetch(config, connector));
             }
         }
     }
 }
 
-async fn fetch(config: &config::Issuer, outside: &Outside) -> Result<Value, String> {
+async fn fetch(config: &config::Issuer, connector: &Arc<Connector>) -> Result<Value, String> {
     if let Some(url) = &config.jwks {
-        return outside.get(url, Policy::Operator).await;
+        return fetch_json(connector, url, Policy::Operator).await;
     }
-    let url = discover(&config.issuer, outside).await?;
-    outside.get(&url, discovery::policy_for(&url, &config.issuer)).await
+    let url = discover(&config.issuer, connector).await?;
+    fetch_json(connector, &url, discovery::policy_for(&url, &config.issuer)).await
 }
 
-async fn discover(issuer: &str, outside: &Outside) -> Result<Url, String> {
-    discovery::find(issuer, outside, |document| {
+async fn discover(issuer: &str, connector: &Arc<Connector>) -> Result<Url, String> {
+    discovery::find(issuer, connector, |document| {
         discovery::read_address(document, "jwks_uri", issuer)
     })
     .await

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 pub use certificate::{CERTIFICATE, Certificate, ClientCertificateError, read_expiry};
 pub use config::{Anonymous, Claims, Config, Issuer, RoleHolders, Scopes, SignIn, ToolScopes};
-pub use discovery::Outside;
+pub use discovery::fetch_json;
 pub use identity::{ANONYMOUS, AccessToken, DEFAULT_ORGANISATION, Identity, KEY, LOCAL};
 pub use jsonwebtoken::Algorithm;
 pub use jwks::KeySetState;
@@ -32,6 +32,7 @@ pub use resource::{Resource, WELL_KNOWN};
 pub use scope::is_scope;
 pub use signer::{KEY_SET, Signer};
 
+use lockgate_egress::Connector;
 use lockgate_text::date;
 use resource::{error_of, write_challenge};
 use scope::Needs;
@@ -87,7 +88,7 @@ impl Authenticator {
     /// A glob of a tool's scopes does not compile.
     pub fn start(
         config: &Config,
-        outside: &Outside,
+        connector: &Arc<Connector>,
         old: Option<&Self>,
     ) -> Result<Self, globset::Error> {
         let _ = jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER.install_default();
@@ -95,8 +96,8 @@ impl Authenticator {
         let keys = config.keys.as_deref().unwrap_or(&[]);
         let ring = key::Ring::new(keys, |scopes| config.scopes.expand(scopes));
         let tokens = old.and_then(|old| old.tokens.as_ref());
-        let tokens = Tokens::start(config, outside, tokens);
-        let provider = start_provider(config, outside, tokens.as_ref(), &needs);
+        let tokens = Tokens::start(config, connector, tokens);
+        let provider = start_provider(config, connector, tokens.as_ref(), &needs);
         let open = match config.anonymous {
             Anonymous::Default => [!config.has_credentials(), false],
             Anonymous::Never => [false, false],
@@ -276,13 +277,14 @@ impl Authenticator {
 
 fn start_provider(
     config: &Config,
-    outside: &Outside,
+    connector: &Arc<Connector>,
     tokens: Option<&Tokens>,
     needs: &Arc<Needs>,
 ) -> Option<Provider> {
     let sign_in = config.sign_in.as_ref()?;
     let issuer = tokens?.find_issuer(&sign_in.issuer)?;
-    Some(Provider::new(sign_in.clone(), Arc::clone(issuer), outside.clone(), Arc::clone(needs)))
+    let (issuer, connector) = (Arc::clone(issuer), Arc::clone(connector));
+    Some(Provider::new(sign_in.clone(), issuer, connector, Arc::clone(needs)))
 }
 
 /// Returns the error for a caller that lacks a scope. An anonymous caller is asked to authenticate,

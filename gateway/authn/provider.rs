@@ -16,7 +16,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use lockgate_egress::client_secret_basic;
+use lockgate_egress::{Connector, client_secret_basic};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex, Semaphore};
@@ -27,7 +27,7 @@ use url::form_urlencoded::Serializer;
 use crate::claims::text;
 use crate::config::SignIn;
 use crate::discovery;
-use crate::discovery::{Outside, policy_for, read_address};
+use crate::discovery::{policy_for, post_form, read_address};
 use crate::jwks::Issuer;
 use crate::principal::Principal;
 use crate::scope::Needs;
@@ -49,7 +49,7 @@ const MAX_EXCHANGES: usize = 16;
 pub struct Provider {
     pub config: SignIn,
     issuer: Arc<Issuer>,
-    outside: Outside,
+    connector: Arc<Connector>,
     needs: Arc<Needs>,
     /// Locked during a fetch, so that concurrent callers share its result.
     known: Mutex<Option<CachedMetadata>>,
@@ -76,12 +76,13 @@ impl Provider {
     pub(crate) fn new(
         config: SignIn,
         issuer: Arc<Issuer>,
-        outside: Outside,
+        connector: Arc<Connector>,
         needs: Arc<Needs>,
     ) -> Self {
         let exchanges = Semaphore::new(MAX_EXCHANGES);
         let ends_sessions = AtomicBool::new(false);
-        Self { config, issuer, outside, needs, known: Mutex::default(), exchanges, ends_sessions }
+        let known = Mutex::default();
+        Self { config, issuer, connector, needs, known, exchanges, ends_sessions }
     }
 
     /// Returns whether the provider supports sign-out, according to its last metadata.
@@ -162,7 +163,7 @@ impl Provider {
         }
         let issuer = &self.config.issuer;
         let finding =
-            discovery::find(issuer, &self.outside, |document| Metadata::read(document, issuer));
+            discovery::find(issuer, &self.connector, |document| Metadata::read(document, issuer));
         let found = match timeout(DISCOVERY_TIMEOUT, finding).await {
             Ok(found) => found.map(Arc::new),
             Err(_) => Err(format!("no metadata within {} s", DISCOVERY_TIMEOUT.as_secs())),
@@ -252,7 +253,7 @@ impl Provider {
     ) -> Result<Granted, SignInError> {
         let (headers, form) = self.write(metadata.secret_place, code, verifier)?;
         let policy = policy_for(&metadata.token, &self.config.issuer);
-        let sent = self.outside.post(&metadata.token, policy, headers, form).await;
+        let sent = post_form(&self.connector, &metadata.token, policy, headers, form).await;
         let (status, answer) = sent.map_err(|fault| {
             SignInError::Unreachable(format!("{}: {fault}", metadata.token.path()))
         })?;

@@ -2,6 +2,8 @@
 //! challenges. URLs come from the configuration, never from a request. Reference:
 //! basic/authorization (2026-07-28).
 
+use std::borrow::Cow;
+
 use serde_json::json;
 
 use crate::config::Config;
@@ -15,12 +17,34 @@ pub const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 pub enum Resource<'a> {
     /// `/mcp`
     All,
-    /// `/servers/{slug}/mcp`
-    Server(&'a str),
-    /// `/agents/{id}/mcp`
-    Agent(&'a str),
-    /// `/endpoints/{name}/mcp`
-    Composed(&'a str),
+    /// `/{kind}/{name}/mcp`: of `servers` by slug, `agents` by id, or `endpoints` by name.
+    Named { kind: &'a str, name: &'a str },
+}
+
+impl<'a> Resource<'a> {
+    /// Returns the path of the endpoint's URL.
+    pub fn path(self) -> Cow<'static, str> {
+        match self {
+            Self::All => Cow::Borrowed("/mcp"),
+            Self::Named { kind, name } => Cow::Owned(format!("/{kind}/{name}/mcp")),
+        }
+    }
+
+    fn parse(path: &'a str) -> Option<Self> {
+        if path == "/mcp" {
+            return Some(Self::All);
+        }
+        let (kind, name) = path.strip_prefix('/')?.strip_suffix("/mcp")?.split_once('/')?;
+        Some(Self::Named { kind, name })
+    }
+
+    fn is_well_formed(self) -> bool {
+        match self {
+            Self::All => true,
+            Self::Named { kind: "agents", name } => is_agent_id(name),
+            Self::Named { kind, name } => matches!(kind, "servers" | "endpoints") && is_slug(name),
+        }
+    }
 }
 
 pub(crate) struct Names {
@@ -58,7 +82,7 @@ impl Names {
     }
 
     pub(crate) fn url(&self, resource: Resource<'_>) -> String {
-        format!("{}{}{}", self.origin, self.prefix, path(resource))
+        format!("{}{}{}", self.origin, self.prefix, resource.path())
     }
 
     /// Returns whether an audience is the URL of this endpoint. Does not allocate.
@@ -67,13 +91,7 @@ impl Names {
             return false;
         };
         let Some(path) = rest.strip_prefix(&*self.prefix) else { return false };
-        let same = match resource {
-            Resource::All => path == "/mcp",
-            Resource::Server(slug) => named(path, "/servers/") == Some(slug),
-            Resource::Agent(id) => named(path, "/agents/") == Some(id),
-            Resource::Composed(name) => named(path, "/endpoints/") == Some(name),
-        };
-        same && origin.eq_ignore_ascii_case(&self.origin)
+        Resource::parse(path) == Some(resource) && origin.eq_ignore_ascii_case(&self.origin)
     }
 
     /// Returns the document at a path that begins with [`WELL_KNOWN`], with or without the public
@@ -82,18 +100,8 @@ impl Names {
     pub(crate) fn document(&self, path: &str) -> Option<String> {
         let inner = path.strip_prefix(WELL_KNOWN)?;
         let inner = inner.strip_prefix(&*self.prefix).unwrap_or(inner);
-        let resource = match inner {
-            "" | "/mcp" => Resource::All,
-            inner => {
-                let names = ["/servers/", "/agents/", "/endpoints/"].map(|kind| named(inner, kind));
-                match names {
-                    [Some(slug), ..] if is_slug(slug) => Resource::Server(slug),
-                    [_, Some(id), _] if is_agent_id(id) => Resource::Agent(id),
-                    [.., Some(name)] if is_slug(name) => Resource::Composed(name),
-                    _ => return None,
-                }
-            }
-        };
+        let resource = if inner.is_empty() { Some(Resource::All) } else { Resource::parse(inner) };
+        let resource = resource.filter(|resource| resource.is_well_formed())?;
         let mut document = json!({
             "resource": self.url(resource),
             "authorization_servers": self.issuers,
@@ -113,7 +121,7 @@ impl Names {
         scopes: Option<&str>,
         at: Resource<'_>,
     ) -> String {
-        let metadata = format!("{}{WELL_KNOWN}{}{}", self.origin, self.prefix, path(at));
+        let metadata = format!("{}{WELL_KNOWN}{}{}", self.origin, self.prefix, at.path());
         write_challenge(error, scopes.unwrap_or(&self.required), Some(&metadata))
     }
 }
@@ -136,10 +144,6 @@ pub(crate) fn write_challenge(
     format!("Bearer {}", parts.join(", ")).trim_end().to_owned()
 }
 
-fn named<'a>(path: &'a str, prefix: &str) -> Option<&'a str> {
-    path.strip_prefix(prefix)?.strip_suffix("/mcp")
-}
-
 fn is_agent_id(id: &str) -> bool {
     (1..=64).contains(&id.len())
         && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
@@ -159,15 +163,6 @@ pub(crate) fn error_of(unknown: AuthnError) -> Option<&'static str> {
             Some("invalid_token")
         }
         AuthnError::Scope => Some("insufficient_scope"),
-    }
-}
-
-fn path(resource: Resource<'_>) -> String {
-    match resource {
-        Resource::All => "/mcp".into(),
-        Resource::Server(slug) => format!("/servers/{slug}/mcp"),
-        Resource::Agent(id) => format!("/agents/{id}/mcp"),
-        Resource::Composed(name) => format!("/endpoints/{name}/mcp"),
     }
 }
 

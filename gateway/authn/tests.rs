@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use super::*;
 
-pub(crate) fn outside() -> Outside {
+pub(crate) fn connector() -> Arc<Connector> {
     let config = lockgate_egress::Config {
         connect_timeout: Duration::from_secs(5),
         idle_connections: 1,
         idle_timeout: Duration::from_secs(5),
         ..lockgate_egress::Config::default()
     };
-    Outside { connector: Arc::new(lockgate_egress::Connector::new(&config).unwrap()), config }
+    Arc::new(Connector::new(&config).unwrap())
 }
 
 async fn ask(config: &Config, peer: Peer, bearer: Option<&str>) -> Result<String, AuthnError> {
-    let authenticator = Authenticator::start(config, &outside(), None).unwrap();
+    let authenticator = Authenticator::start(config, &connector(), None).unwrap();
     let credentials = Credentials { peer, bearer: bearer.map(Into::into), certificate: None };
     authenticator
         .authenticate(&credentials, Resource::All)
@@ -42,7 +42,7 @@ async fn holders_of_keys_have_what_their_keys_have_now() {
     let start = |keys: &[&key::Key]| {
         let config =
             Config { keys: Some(keys.iter().map(|&key| key.clone()).collect()), ..with_key() };
-        Authenticator::start(&config, &outside(), None).unwrap()
+        Authenticator::start(&config, &connector(), None).unwrap()
     };
     let credentials = |bearer: &str| Credentials {
         peer: at("10.0.0.1"),
@@ -66,7 +66,7 @@ async fn holders_of_keys_have_what_their_keys_have_now() {
     let single =
         before.authenticate(&credentials("a-long-enough-key-0123"), Resource::All).await.unwrap();
     assert_eq!(start(&[]).current(&single), Some(single.clone()));
-    let none = Authenticator::start(&Config::default(), &outside(), None).unwrap();
+    let none = Authenticator::start(&Config::default(), &connector(), None).unwrap();
     assert_eq!(none.current(&single), None);
     let local = none.authenticate(
         &Credentials { peer: Peer::Stdio, bearer: None, certificate: None },
@@ -133,7 +133,7 @@ async fn keys_of_the_file_are_principals_of_their_own() {
     one.scopes = vec!["wide".into()];
     let mut config = Config { keys: Some(vec![one, two]), ..with_key() };
     config.scopes.implies.insert("wide".into(), vec!["narrow".into()]);
-    let authenticator = Authenticator::start(&config, &outside(), None).unwrap();
+    let authenticator = Authenticator::start(&config, &connector(), None).unwrap();
     let who = async |bearer: &str| {
         let credentials =
             Credentials { peer: at(OTHERS[0]), bearer: Some(bearer.into()), certificate: None };
@@ -157,7 +157,7 @@ async fn a_refusal_says_whose_good_secret_it_was() {
     let ids = [one.id.clone(), two.id.clone()];
     let mut config = Config { keys: Some(vec![one, two]), ..with_key() };
     config.scopes.required = vec!["mcp:call".into()];
-    let authenticator = Authenticator::start(&config, &outside(), None).unwrap();
+    let authenticator = Authenticator::start(&config, &connector(), None).unwrap();
     let who = async |bearer: &str| {
         let credentials =
             Credentials { peer: at(OTHERS[0]), bearer: Some(bearer.into()), certificate: None };
@@ -201,7 +201,7 @@ async fn who_has_shown_nothing_is_asked_to_sign_in_and_not_for_more_scopes() {
     tools.scopes.tools =
         vec![ToolScopes { tools: vec!["a/*".into()], scopes: vec!["wide".into()] }];
     let call = |config: &Config, issuer: &str| {
-        let authenticator = Authenticator::start(config, &outside(), None).unwrap();
+        let authenticator = Authenticator::start(config, &connector(), None).unwrap();
         authenticator.may_call(&Principal::new(Identity::new(issuer, "x")), "a", "t", Resource::All)
     };
     assert_eq!(
@@ -227,7 +227,7 @@ async fn a_certificate_is_a_principal_where_it_is_asked_for() {
     let made = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
     let certificate = Arc::new(Certificate::read(made.der()).unwrap());
     let who = async |config: &Config, bearer: Option<&str>| {
-        let authenticator = Authenticator::start(config, &outside(), None).unwrap();
+        let authenticator = Authenticator::start(config, &connector(), None).unwrap();
         let certificate = Some(Arc::clone(&certificate));
         let credentials =
             Credentials { peer: at(OTHERS[0]), bearer: bearer.map(Into::into), certificate };
@@ -260,7 +260,7 @@ async fn a_certificate_that_is_out_of_date_is_never_overlooked() {
         Arc::new(Certificate::read(made.der()).unwrap())
     };
     let open = Config { certificates: true, anonymous: Anonymous::Everywhere, ..with_key() };
-    let authenticator = Authenticator::start(&open, &outside(), None).unwrap();
+    let authenticator = Authenticator::start(&open, &connector(), None).unwrap();
     for (certificate, good) in
         [(made(1990, 9000), true), (made(1990, 2001), false), (made(8000, 9000), false)]
     {
@@ -281,7 +281,7 @@ async fn a_certificate_that_is_out_of_date_is_never_overlooked() {
 
 #[tokio::test]
 async fn without_tokens_a_challenge_is_plain() {
-    let authenticator = Authenticator::start(&with_key(), &outside(), None).unwrap();
+    let authenticator = Authenticator::start(&with_key(), &connector(), None).unwrap();
     assert_eq!(authenticator.challenge(AuthnError::Missing, Resource::All), "Bearer");
     let invalid = authenticator.challenge(AuthnError::Invalid, Resource::All);
     assert_eq!(

@@ -18,12 +18,12 @@ use parts::{Parts, TokenFault};
 
 use crate::certificate::Certificate;
 use crate::claims;
-use crate::discovery::Outside;
 use crate::identity::AccessToken;
 use crate::jwks::{Issuer, KeySetState};
 use crate::principal::{AuthnError, Principal, RefusedCaller};
 use crate::resource::{Names, Resource};
 use crate::scope::Needs;
+use lockgate_egress::Connector;
 use lockgate_text::date::now;
 
 /// Maximum time for which a verified token is cached.
@@ -64,7 +64,7 @@ impl Tokens {
     /// Starts the issuers. Issuers with an unchanged configuration keep their keys.
     pub(crate) fn start(
         config: &crate::Config,
-        outside: &Outside,
+        connector: &Arc<Connector>,
         old: Option<&Self>,
     ) -> Option<Self> {
         let names = Names::new(config)?;
@@ -73,7 +73,7 @@ impl Tokens {
         for wanted in config.issuers.values() {
             issuers.push(match old.iter().find(|issuer| issuer.config == *wanted) {
                 Some(kept) => Arc::clone(kept),
-                None => Issuer::start(wanted.clone(), outside.clone()),
+                None => Issuer::start(wanted.clone(), Arc::clone(connector)),
             });
         }
         let kept = config.keeps_tokens;

@@ -81,7 +81,8 @@ pub(crate) fn run(command: &Command, file: &Path, json: bool) -> anyhow::Result<
     match command {
         Command::Create { name, grants, expires, .. } => {
             let expires = expires.as_deref().map(|text| moment(text, now)).transpose()?;
-            let (mut new, text) = Key::mint(now)?;
+            let minted = Key::mint(now).context("the system returned no random bytes")?;
+            let (mut new, text) = minted;
             grants.check(name)?;
             (new.name, new.expires) = (name.clone(), expires);
             (new.organisation, new.agent) = (grants.organisation.clone(), grants.agent.clone());

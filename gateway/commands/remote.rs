@@ -13,7 +13,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, StatusCode, Uri};
 use lockgate_admin::Fault;
 use lockgate_config::{RunningAddresses, Sources};
-use lockgate_egress::{Config, Connector, Origin, Payload, Policy};
+use lockgate_egress::{Connector, Origin, Payload, Policy};
 use lockgate_proxy::Gateway;
 use lockgate_proxy::transport::Endpoint;
 use lockgate_text::count::count;
@@ -184,7 +184,6 @@ pub(crate) struct GatewayClient {
     noun: &'static str,
     runtime: Runtime,
     connector: Arc<Connector>,
-    egress: Config,
     base: Url,
     key: Option<HeaderValue>,
 }
@@ -196,7 +195,6 @@ impl GatewayClient {
         let loaded = lockgate_config::load(&self::sources(url, key, sources)?);
         // In words, because the mistakes are not those of a file of the caller.
         let loaded = loaded.map_err(|report| anyhow!("{report}"))?;
-        let egress = loaded.config.egress;
         let mut base: Url = url.parse().context("--url")?;
         let path = base.path().trim_end_matches('/');
         let path = path.strip_suffix("/mcp").unwrap_or(path).to_owned();
@@ -208,8 +206,8 @@ impl GatewayClient {
             value = Some(header);
         }
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let connector = Arc::new(Connector::new(&egress)?);
-        Ok(Self { noun: "gateway", runtime, connector, egress, base, key: value })
+        let connector = Arc::new(Connector::new(&loaded.config.egress)?);
+        Ok(Self { noun: "gateway", runtime, connector, base, key: value })
     }
 
     /// Creates a client for the registry at `url`.
@@ -251,8 +249,7 @@ impl GatewayClient {
         target: &Url,
         body: Option<&Value>,
     ) -> anyhow::Result<Value> {
-        let connector = Arc::clone(&self.connector);
-        let origin = Origin::new(connector, target, Policy::Operator, &self.egress)?;
+        let origin = Origin::new(Arc::clone(&self.connector), target, Policy::Operator)?;
         let text = body.map(Value::to_string).unwrap_or_default();
         let mut request = Request::new(Payload::from(Bytes::from(text)));
         *request.method_mut() = method;

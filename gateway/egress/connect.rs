@@ -27,7 +27,7 @@ use url::Host;
 use crate::address::Policy;
 use crate::config::Config;
 use crate::error::{ConnectError, SetupError};
-use crate::proxy::{Proxy, Route};
+use crate::proxy::Proxy;
 use crate::target::{Fixed, OfOrganisation, Resolve, System, Target};
 use crate::tls;
 use crate::tls::{ClientCertificate, OwnCertificate};
@@ -53,8 +53,7 @@ pub struct Connector {
     own: Option<Arc<OwnCertificate>>,
     authorities: Arc<[CertificateDer<'static>]>,
     file: Arc<AuthoritiesFile>,
-    route: Option<Arc<Route>>,
-    pub(crate) timeout: Duration,
+    config: Arc<Config>,
 }
 
 impl Connector {
@@ -68,8 +67,7 @@ impl Connector {
             own: None,
             authorities: authorities.into(),
             file: Arc::default(),
-            route: config.route.clone().map(Arc::new),
-            timeout: config.connect_timeout,
+            config: Arc::new(config.clone()),
         })
     }
 
@@ -92,13 +90,15 @@ impl Connector {
     /// Returns a connector for a host at a known address: all names resolve to it, and no proxy is
     /// used.
     pub fn for_peer(&self, address: SocketAddr) -> Self {
-        Self {
-            resolver: Arc::new(Fixed(address)),
-            own: None,
-            route: None,
-            timeout: self.timeout.min(PEER_TIMEOUT),
-            ..self.clone()
-        }
+        let connect_timeout = self.config.connect_timeout.min(PEER_TIMEOUT);
+        let config = Config { route: None, connect_timeout, ..Config::clone(&self.config) };
+        let resolver = Arc::new(Fixed(address));
+        Self { resolver, own: None, config: Arc::new(config), ..self.clone() }
+    }
+
+    /// Returns the settings of all connections.
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     /// Returns the trusted CA certificates (DER), for drivers with their own sockets.
@@ -140,7 +140,7 @@ impl Connector {
         proxy: Option<(&Proxy, bool)>,
         addresses: impl Future<Output = Result<Vec<SocketAddr>, ConnectError>>,
     ) -> Result<Stream, ConnectError> {
-        let deadline = Instant::now() + self.timeout;
+        let deadline = Instant::now() + self.config.connect_timeout;
         let reach = async move {
             let Some((proxy, resolves)) = proxy else {
                 return open(&addresses.await?, deadline).await;
@@ -159,7 +159,7 @@ impl Connector {
     }
 
     pub(crate) fn proxy_for(&self, target: &Target) -> Option<&Proxy> {
-        self.route.as_deref()?.via(target)
+        self.config.route.as_ref()?.via(target)
     }
 
     /// Opens a tunnel to `authority` (`host:port`). Every error names the proxy, which the operator
@@ -188,7 +188,7 @@ impl Connector {
         policy: Policy,
         upgrade: Option<(&[u8], u8)>,
     ) -> Result<Stream, ConnectError> {
-        let deadline = Instant::now() + self.timeout;
+        let deadline = Instant::now() + self.config.connect_timeout;
         let connect = async {
             if upgrade.is_some() && target.name().is_none() {
                 return Err(ConnectError::Tls(io::Error::other("the target is a plain one")));
@@ -232,7 +232,7 @@ impl Connector {
     }
 }
 
-lockgate_text::debug_fields!(Connector: timeout);
+lockgate_text::debug_fields!(Connector: config);
 
 /// Returns the addresses of a target, at least one and at most [`MAX_ATTEMPTS`]. A name with a
 /// single forbidden address is refused as a whole, in any order of the addresses.

@@ -16,7 +16,6 @@ use url::Url;
 
 use crate::address::Policy;
 use crate::body::{Body, FailedExchange, exchange, read_response};
-use crate::config::Config;
 use crate::connect::{Connector, Stream};
 use crate::error::{SendError, SetupError};
 use crate::http1::{
@@ -35,21 +34,16 @@ pub struct Origin(Arc<Pool>);
 impl Origin {
     /// Creates an origin for this URL without connecting. The URL's path and query are only used
     /// for [`Origin::uri`].
-    pub fn new(
-        connector: Arc<Connector>,
-        url: &Url,
-        policy: Policy,
-        config: &Config,
-    ) -> Result<Self, SetupError> {
+    pub fn new(connector: Arc<Connector>, url: &Url, policy: Policy) -> Result<Self, SetupError> {
         let (target, host, uri) = Target::split(url)?;
         Ok(Self(Arc::new(Pool {
+            capacity: connector.config().idle_connections,
+            idle_timeout: connector.config().idle_timeout,
             connector,
             target,
             policy,
             host,
             uri,
-            capacity: config.idle_connections,
-            idle_timeout: config.idle_timeout,
             connecting: AtomicUsize::new(0),
             shelves: Default::default(),
         })))

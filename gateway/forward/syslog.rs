@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::FutureExt;
-use lockgate_authn::Outside;
 use lockgate_egress::{Connector, Policy, Stream, Target, describe};
 use lockgate_telemetry::audit::{Facility, Syslog};
 use lockgate_text::json;
@@ -54,10 +53,10 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    pub(super) fn new(config: &Syslog, outside: &Outside) -> anyhow::Result<Self> {
+    pub(super) fn new(config: &Syslog, connector: Arc<Connector>) -> anyhow::Result<Self> {
         let address = config.url().context("is not an address")?;
         Ok(Self {
-            connector: Arc::clone(&outside.connector),
+            connector,
             target: Target::new(&address)?,
             sender: Sender::new(config.facility),
             is_proven: false,

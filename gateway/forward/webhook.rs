@@ -3,11 +3,12 @@
 //! concatenated bodies are a verifiable trail; an array would have to be taken apart first. Only a
 //! status of 2xx acknowledges records.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Error};
 use bytes::Bytes;
-use lockgate_authn::Outside;
+use lockgate_egress::Connector;
 use lockgate_telemetry::audit::{Records, Webhook};
 use lockgate_text::json;
 use lockgate_upstream::header_map;
@@ -41,10 +42,10 @@ impl Poster {
     ///
     /// # Errors
     /// Its address or a header cannot be used.
-    pub(super) fn new(config: &Webhook, outside: &Outside) -> anyhow::Result<Self> {
+    pub(super) fn new(config: &Webhook, connector: &Arc<Connector>) -> anyhow::Result<Self> {
         let headers = header_map(&config.headers).map_err(Error::msg);
         let headers = headers.context("audit.webhook.headers")?;
-        let post = SignedPost::new(&config.url, &config.secret, headers, outside);
+        let post = SignedPost::new(&config.url, &config.secret, headers, connector);
         Ok(Self { post: post.context("audit.webhook.url")?, held: None })
     }
 

@@ -175,10 +175,7 @@ impl Asking<'_> {
             return Err(ApprovalError::CannotAsk);
         }
         let life = self.life(true);
-        let mut nonce = Nonce::default();
-        if getrandom::fill(&mut nonce).is_err() {
-            return Err(ApprovalError::Unknown);
-        }
+        let nonce: Nonce = hex::random_bytes().ok_or(ApprovalError::Unknown)?;
         let server = &**permitted.server();
         let state = seal_question(context, server, permitted.target(), &nonce, life);
         let mut state = state.ok_or(ApprovalError::Unknown)?;

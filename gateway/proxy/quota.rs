@@ -46,6 +46,15 @@ impl Quotas {
         self.take_as(Holder::Principal(principal.clone()), limit, None)
     }
 
+    /// Takes a unit for an organisation. Returns `None` at `limit`.
+    pub fn take_for_organisation(
+        self: &Arc<Self>,
+        organisation: &str,
+        limit: usize,
+    ) -> Option<QuotaPermit> {
+        self.take_as(Holder::Organisation(organisation.into()), limit, None)
+    }
+
     /// Takes a unit for this principal and for its organisation, which may hold half of `all`.
     ///
     /// # Errors
@@ -60,9 +69,8 @@ impl Quotas {
         let organisation = principal.organisation();
         if organisation != DEFAULT_ORGANISATION {
             let most = (all / LEFT_TO_OTHERS).max(1);
-            let holder = Holder::Organisation(organisation.into());
-            let taken = self.take_as(holder, most, None).ok_or(Exhausted::Organisation)?;
-            of_organisation = Some(Box::new(taken));
+            let taken = self.take_for_organisation(organisation, most);
+            of_organisation = Some(Box::new(taken.ok_or(Exhausted::Organisation)?));
         }
         let holder = Holder::Principal(principal.clone());
         self.take_as(holder, limit, of_organisation).ok_or(Exhausted::Principal)

@@ -44,13 +44,7 @@ impl Endpoint {
 
     /// Returns the path of the endpoint's URL.
     pub fn path(&self) -> Cow<'static, str> {
-        match self {
-            Self::All => Cow::Borrowed("/mcp"),
-            Self::Server(slug) => Cow::Owned(format!("/servers/{slug}/mcp")),
-            Self::Agent(NamedPath(path)) | Self::Composed(NamedPath(path)) => {
-                Cow::Owned(format!("/{path}/mcp"))
-            }
-        }
+        self.resource().path()
     }
 
     /// Returns the path in records, which omit that of `/mcp`.
@@ -85,12 +79,14 @@ impl Endpoint {
 
     /// Returns the endpoint as an OAuth resource.
     pub fn resource(&self) -> Resource<'_> {
-        match self {
-            Self::All => Resource::All,
-            Self::Server(slug) => Resource::Server(slug),
-            Self::Agent(agent) => Resource::Agent(agent.name()),
-            Self::Composed(composed) => Resource::Composed(composed.name()),
-        }
+        let (kind, name) = match self {
+            Self::All => return Resource::All,
+            Self::Server(slug) => ("servers", &**slug),
+            Self::Agent(NamedPath(path)) | Self::Composed(NamedPath(path)) => {
+                path.split_once('/').unwrap_or_default()
+            }
+        };
+        Resource::Named { kind, name }
     }
 
     /// Returns whether names and URIs are prefixed with their server's slug.

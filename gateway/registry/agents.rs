@@ -12,7 +12,7 @@ use crate::actor::{Actor, ChangeOptions, Changed};
 use crate::change::{Digest, begin, check_version, find_integration, new_id};
 use crate::error::{InvalidField, RegistryError, Result};
 use crate::field;
-use crate::objects::{AgentPatch, Integration, NewAgent};
+use crate::objects::{AgentPatch, Integration};
 use crate::registry::Registry;
 
 /// Maximum number of agents per organisation.
@@ -31,11 +31,11 @@ impl Registry {
     pub async fn create_agent(
         &self,
         actor: &Actor,
-        new: NewAgent,
+        name: &str,
         options: &ChangeOptions,
     ) -> Result<Changed<Agent>> {
-        let name = field::name(&new.name)?;
-        let digest = Digest::new("create agent", &new.name);
+        let digest = Digest::new("create agent", &name);
+        let name = field::name(name)?;
         let mut pending = begin!(self, actor, options, digest, (None, None));
         let (own, all) = pending.change.count_agents(&actor.principal).await?;
         if own >= AGENTS_PER_OWNER {

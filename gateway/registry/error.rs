@@ -1,6 +1,7 @@
-//! Errors of the registry: a stable code for programs, a sentence for people, the member of the
-//! body and the fix. No error contains a secret, or any data of another organisation.
+//! Errors of the registry: a status and a stable code for programs, a sentence for people, the
+//! member of the body and the fix. No error contains a secret, or any data of another organisation.
 
+use http::StatusCode;
 use lockgate_store::{StoreError, VaultError};
 
 /// What the functions of the registry return.
@@ -95,31 +96,41 @@ impl InvalidField {
 }
 
 impl RegistryError {
-    /// Returns the error's stable code, for programs.
-    pub fn code(&self) -> &'static str {
+    /// Returns the status of a response and the error's stable code, for programs.
+    pub fn kind(&self) -> (StatusCode, &'static str) {
         match self {
-            Self::IntegrationNotFound => "MCP_INTEGRATION_NOT_FOUND",
-            Self::AgentNotFound => "AGENT_NOT_FOUND",
-            Self::EntryNotFound => "PREDEFINED_NOT_FOUND",
-            Self::OrganisationNotFound => "ORGANIZATION_NOT_FOUND",
-            Self::OrganisationExists => "ORGANIZATION_ALREADY_EXISTS",
-            Self::OrganisationNotEmpty => "ORGANIZATION_NOT_EMPTY",
-            Self::AlreadyAssigned => "MCP_INTEGRATION_ALREADY_ASSIGNED",
-            Self::NotAssigned => "MCP_INTEGRATION_NOT_ASSIGNED",
-            Self::Disabled => "MCP_INTEGRATION_DISABLED",
-            Self::WrongOrganization => "MCP_INTEGRATION_WRONG_ORGANIZATION",
-            Self::NameTaken => "NAME_TAKEN",
-            Self::SlugTaken(_) => "SLUG_TAKEN",
-            Self::VersionMismatch { .. } => "VERSION_MISMATCH",
-            Self::OfItem { error, .. } => error.code(),
-            Self::InvalidField(_) => "INVALID_FIELD",
-            Self::IdempotencyKeyReused => "IDEMPOTENCY_KEY_REUSED",
-            Self::OutcomeTooLarge { .. } => "OUTCOME_TOO_LARGE",
-            Self::TooMany { .. } => "TOO_MANY",
-            Self::NoVaultKey => "NO_VAULT_KEY",
-            Self::StoreUnavailable(_) => "STORE_UNAVAILABLE",
-            Self::OutcomeUnknown => "OUTCOME_UNKNOWN",
+            Self::IntegrationNotFound => (StatusCode::NOT_FOUND, "MCP_INTEGRATION_NOT_FOUND"),
+            Self::AgentNotFound => (StatusCode::NOT_FOUND, "AGENT_NOT_FOUND"),
+            Self::EntryNotFound => (StatusCode::NOT_FOUND, "PREDEFINED_NOT_FOUND"),
+            Self::OrganisationNotFound => (StatusCode::NOT_FOUND, "ORGANIZATION_NOT_FOUND"),
+            Self::OrganisationExists => (StatusCode::CONFLICT, "ORGANIZATION_ALREADY_EXISTS"),
+            Self::OrganisationNotEmpty => (StatusCode::CONFLICT, "ORGANIZATION_NOT_EMPTY"),
+            Self::AlreadyAssigned => (StatusCode::CONFLICT, "MCP_INTEGRATION_ALREADY_ASSIGNED"),
+            Self::NotAssigned => (StatusCode::NOT_FOUND, "MCP_INTEGRATION_NOT_ASSIGNED"),
+            Self::Disabled => (StatusCode::BAD_REQUEST, "MCP_INTEGRATION_DISABLED"),
+            Self::WrongOrganization => {
+                (StatusCode::FORBIDDEN, "MCP_INTEGRATION_WRONG_ORGANIZATION")
+            }
+            Self::NameTaken => (StatusCode::CONFLICT, "NAME_TAKEN"),
+            Self::SlugTaken(_) => (StatusCode::CONFLICT, "SLUG_TAKEN"),
+            Self::VersionMismatch { .. } => (StatusCode::PRECONDITION_FAILED, "VERSION_MISMATCH"),
+            Self::OfItem { error, .. } => error.kind(),
+            Self::InvalidField(_) => (StatusCode::BAD_REQUEST, "INVALID_FIELD"),
+            Self::IdempotencyKeyReused => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "IDEMPOTENCY_KEY_REUSED")
+            }
+            Self::OutcomeTooLarge { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "OUTCOME_TOO_LARGE"),
+            Self::TooMany { .. } => (StatusCode::CONFLICT, "TOO_MANY"),
+            Self::NoVaultKey => (StatusCode::BAD_REQUEST, "NO_VAULT_KEY"),
+            Self::StoreUnavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "STORE_UNAVAILABLE"),
+            Self::OutcomeUnknown => (StatusCode::SERVICE_UNAVAILABLE, "OUTCOME_UNKNOWN"),
         }
+    }
+
+    /// Returns the error's stable code.
+    #[cfg(test)]
+    pub(crate) fn code(&self) -> &'static str {
+        self.kind().1
     }
 
     /// Attributes the error to an item of a set, unless the store caused it.

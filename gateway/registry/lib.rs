@@ -1,6 +1,6 @@
 //! The control plane's state: organisations, the integrations that their administrators add, agents
-//! and their assignments. Validates changes, stores them and publishes snapshots. Contains no HTTP,
-//! connects to no server, and is never on the path of a request.
+//! and their assignments. Validates changes, stores them and publishes snapshots. Connects to no
+//! server, and is never on the path of a request.
 
 #![cfg_attr(
     test,
@@ -26,7 +26,7 @@ pub use agents::{AgentServer, AgentServerChange, Assignment};
 pub use error::{InvalidField, RegistryError};
 pub use objects::{
     AgentPatch, Auth, Catalogue, CatalogueEntry, Integration, IntegrationKind, IntegrationPatch,
-    NewAgent, NewIntegration, Origin,
+    NewIntegration, Origin,
 };
 pub use registry::{Registry, UrlCheck, UsageStanding};
 pub use set::IntegrationSet;

@@ -230,12 +230,6 @@ pub(crate) fn find_entry<'a>(
     catalogue.get(record.catalogue.as_deref()?)
 }
 
-/// Parameters of a new agent. The creator becomes the owner.
-#[derive(Clone, Debug)]
-pub struct NewAgent {
-    pub name: String,
-}
-
 /// Changes of an agent; omitted fields keep their value.
 #[derive(Clone, Debug, Default)]
 pub struct AgentPatch {

@@ -64,8 +64,7 @@ impl Rig {
     }
 
     async fn agent(&self, actor: &Actor, name: &str) -> Agent {
-        let new = NewAgent { name: name.to_owned() };
-        self.registry.create_agent(actor, new, &plain()).await.unwrap().after.unwrap()
+        self.registry.create_agent(actor, name, &plain()).await.unwrap().after.unwrap()
     }
 }
 

@@ -11,12 +11,12 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
-use lockgate_admin::Applications;
 use lockgate_admin::console::{
-    Arrival, Attempts, IsSecure, Offer, ProviderStep, SessionRecord, Sessions, SignIn, Visitor,
-    follow_provider, is_provider_step, is_public, is_sign_in, is_sign_out, read_sign_in,
-    show_refusal, sign_in_redirect,
+    Arrival, Attempts, IsSecure, Offer, ProviderStep, Sessions, SignIn, Visitor, follow_provider,
+    is_provider_step, is_public, is_sign_in, is_sign_out, read_sign_in, show_refusal,
+    sign_in_redirect,
 };
+use lockgate_admin::{Applications, SessionRecord};
 use lockgate_listener::Remote;
 
 use crate::app::App;

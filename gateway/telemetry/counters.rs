@@ -2,6 +2,7 @@
 //! takes no lock, and allocates only for a new set of labels.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::AddAssign;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 use std::sync::{Arc, OnceLock};
@@ -320,8 +321,25 @@ pub const RECENT_STEPS: usize = 60;
 pub struct RecentCalls {
     pub calls: u64,
     pub failed: u64,
-    /// `None` without a call.
-    pub average: Option<Duration>,
+    /// Calls that reached the server, and the sum of their durations in microseconds.
+    pub ran: u64,
+    pub micros: u64,
+}
+
+impl RecentCalls {
+    /// Returns the average duration; `None` without a call that reached the server.
+    pub fn average(&self) -> Option<Duration> {
+        Some(Duration::from_micros(self.micros.checked_div(self.ran)?))
+    }
+}
+
+impl AddAssign for RecentCalls {
+    fn add_assign(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.failed += other.failed;
+        self.ran += other.ran;
+        self.micros += other.micros;
+    }
 }
 
 /// Cumulative call counts of a server.
@@ -367,7 +385,8 @@ impl RecentSteps {
         RecentCalls {
             calls: ran.count() + now.unavailable.saturating_sub(self.before.unavailable),
             failed: now.failed.saturating_sub(self.before.failed),
-            average: ran.average(),
+            ran: ran.count(),
+            micros: ran.sum,
         }
     }
 }

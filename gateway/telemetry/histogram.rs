@@ -48,7 +48,7 @@ pub(crate) struct Histogram {
 pub(crate) struct Counts {
     buckets: [u64; BOUNDS.len() + 1],
     /// Microseconds.
-    sum: u64,
+    pub(crate) sum: u64,
 }
 
 impl Counts {

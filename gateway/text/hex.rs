@@ -15,11 +15,16 @@ pub fn write(bytes: &[u8], digits: &mut [u8]) {
     }
 }
 
-/// Returns the digits of `N` random bytes, which cannot be guessed; `None` if the system has none.
-pub fn random<const N: usize>() -> Option<String> {
+/// Returns `N` random bytes, which cannot be guessed; `None` if the system has none.
+pub fn random_bytes<const N: usize>() -> Option<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).ok()?;
-    Some(encode(&bytes))
+    Some(bytes)
+}
+
+/// Returns the digits of `N` random bytes.
+pub fn random<const N: usize>() -> Option<String> {
+    random_bytes::<N>().map(|bytes| encode(&bytes))
 }
 
 /// Decodes two digits, in either case.

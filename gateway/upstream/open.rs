@@ -56,7 +56,7 @@ pub(crate) fn open(
                     trouble.words = format!("{host}:{port}: {words}");
                 }
                 if trouble.words.contains("DNS lookup failed")
-                    && let Some(hint) = explain_unused_proxy(&shared.around.egress)
+                    && let Some(hint) = explain_unused_proxy(shared.around.connector.config())
                 {
                     trouble.words = format!("{}; {hint}", trouble.words);
                 }
@@ -175,11 +175,7 @@ async fn carry(
         (Transport::Stdio { command, args, env, cwd, has_network }, _) => {
             let around = &shared.around;
             let name = shared.id.to_string();
-            let env = if *has_network {
-                &environment(env, &around.egress, &around.connector)
-            } else {
-                env
-            };
+            let env = if *has_network { &environment(env, &around.connector) } else { env };
             let guard = &around.guard;
             let started = process::spawn(guard, &name, command, args, env, cwd.as_deref()).await;
             let (child, stdin, stdout) = started?;
@@ -296,9 +292,9 @@ const NAMES: [&str; 27] = [
 /// the values contain passwords.
 pub(crate) fn environment(
     own: &BTreeMap<String, String>,
-    config: &egress::Config,
     connector: &Connector,
 ) -> BTreeMap<String, String> {
+    let config = connector.config();
     let inherited = NAMES.into_iter().filter_map(|name| Some((name.to_owned(), variable(name)?)));
     let mut all: BTreeMap<_, _> = inherited.collect();
     if let Some(route) = &config.route {

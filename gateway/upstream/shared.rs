@@ -39,7 +39,6 @@ use crate::{Event, Events};
 #[derive(Clone)]
 pub struct Surroundings {
     pub connector: Arc<Connector>,
-    pub egress: lockgate_egress::Config,
     pub events: Events,
     /// The metrics of all servers; `None` if they are not exported.
     pub metrics: Option<Arc<Metrics>>,
@@ -138,7 +137,7 @@ fn find_remote(config: &Config, around: &Surroundings) -> Result<Option<Remote>,
         Transport::Http { url, headers } | Transport::Sse { url, headers } => (url, headers),
     };
     let connector = Arc::clone(&around.connector);
-    let origin = Origin::new(connector, url, config.addresses, &around.egress);
+    let origin = Origin::new(connector, url, config.addresses);
     let origin = origin.map_err(|error| error.to_string())?;
     Ok(Some(Remote { url: url.clone(), origin, headers: header_map(headers)? }))
 }

@@ -1,6 +1,8 @@
 //! The REST API for keys, the audit trail and approvals: no key exceeds its creator's permissions,
 //! organisations are isolated, and approvals count as they do over MCP.
 
+use std::time::Duration;
+
 use crate::approvals::{ONE, Rig};
 use crate::principals::{By, key};
 use crate::rig::client::Request;
@@ -373,6 +375,38 @@ async fn a_call_is_approved_over_the_api_by_who_may() {
     assert_eq!((approved.status, &approved.json()["state"]), (200, &json!("approved")));
     assert_eq!(call.await.unwrap().status, 200);
     assert_eq!(rig.calls(), 1);
+}
+
+#[tokio::test]
+async fn waiting_calls_are_listed_by_age() {
+    let rig = Rig::new(ONE, json!({})).await;
+    let at = rig.gate.address;
+    let ann = rig.person("ann").await;
+    let bob = rig.approver("bob").await;
+    let list = async |query: &str| get(&format!("/api/approvals?{query}")).by(&bob).send(at).await;
+    let mut ids: Vec<Value> = Vec::new();
+    for count in 1..=6 {
+        let call = post("/api/tools/a__wipe/execute", &json!({})).by(&ann);
+        tokio::spawn(async move { call.send(at).await });
+        let newest = until("the call waits", async || {
+            let listed = list("").await.json();
+            let items = listed["items"].as_array().unwrap();
+            let mut new = items.iter().map(|item| item["id"].clone());
+            (items.len() == count).then(|| new.find(|id| !ids.contains(id)).unwrap())
+        });
+        ids.push(newest.await);
+        // Times are compared in milliseconds.
+        tokio::time::sleep(Duration::from_millis(3)).await;
+    }
+    let mut listed: Vec<Value> = Vec::new();
+    let mut query = "limit=2".to_owned();
+    loop {
+        let page = list(&query).await.json();
+        listed.extend(page["items"].as_array().unwrap().iter().map(|item| item["id"].clone()));
+        let Some(cursor) = page["nextCursor"].as_str() else { break };
+        query = format!("limit=2&cursor={}", cursor.replace('|', "%7C"));
+    }
+    assert_eq!(listed, ids);
 }
 
 #[tokio::test]

@@ -87,7 +87,6 @@ impl Account {
         about.needed.clone_from(&needs.scopes);
         about.step_up.clone_from(&needs.step_up);
         drop(needs);
-        record.updated_at = about.connected_at.unwrap_or(0);
         describe_in(&mut record, &about, self.state());
         Some(record)
     }

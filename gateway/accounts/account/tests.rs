@@ -38,13 +38,11 @@ fn account(storage: Option<Storage>) -> Arc<Account> {
 
 /// Returns an account at a server of this organisation; empty for one of the operator.
 fn account_at(organisation: &str, storage: Option<Storage>) -> Arc<Account> {
-    let egress = egress();
-    let connector = Arc::new(Connector::new(&egress).unwrap());
+    let connector = Arc::new(Connector::new(&egress()).unwrap());
     let url = Url::parse(SERVER).unwrap();
     let config = ServerConfig::of_members(Method::User, url, Policy::Operator);
     let records = Records::new(storage);
-    let server =
-        AccountServer::new((&organisation.into(), "a"), &config, connector, &egress, &records);
+    let server = AccountServer::new((&organisation.into(), "a"), &config, connector, &records);
     let holder = Holder::new("acme", "keys", "anna");
     Arc::new(Account::new(Some(holder), Arc::new(server), records))
 }

@@ -2,7 +2,7 @@
 //! organisation. Their servers are in `agent_servers`.
 
 use lockgate_proxy::{ItemMistake, Items};
-use lockgate_registry::{Agent as Stored, AgentPatch, Changed, NewAgent};
+use lockgate_registry::{Agent as Stored, AgentPatch, Changed};
 use lockgate_text::json;
 use serde::Deserializer;
 
@@ -171,7 +171,7 @@ pub(crate) async fn create_agent(
     by: By<User>,
     Body(AgentName { name }): Body<AgentName>,
 ) -> Result<Reply<Agent>> {
-    let changed = by.make("create agent", apply!(create_agent(NewAgent { name }))).await?;
+    let changed = by.make("create agent", apply!(create_agent(&name))).await?;
     answer_changed(&by, StatusCode::CREATED, changed)
 }
 

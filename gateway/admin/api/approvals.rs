@@ -1,8 +1,12 @@
 //! Calls that are pending approval, as at `/approvals` beside MCP. Policies decide which callers
 //! may approve a call; roles of the API do not matter.
 
-use lockgate_proxy::ApproverError;
+use std::time::SystemTime;
 
+use lockgate_proxy::ApproverError;
+use lockgate_text::date::to_ms;
+
+use super::figures::rank_number;
 use super::operation::*;
 use crate::approvals::UNKNOWN_CALL;
 
@@ -11,38 +15,52 @@ use crate::approvals::UNKNOWN_CALL;
 #[cfg_attr(test, derive(utoipa::ToSchema), schema(value_type = Object))]
 pub(crate) struct WaitingApproval(pub(crate) Value);
 
-impl WaitingApproval {
-    fn id(&self) -> &str {
-        self.0["id"].as_str().unwrap_or("")
-    }
-}
-
 /// Returns the calls that wait for the caller, the oldest first.
 pub(crate) fn list_waiting(by: &Context) -> Vec<WaitingApproval> {
-    let gateway = &by.state.gateway;
-    let waiting = gateway.approvals.waiting.list(gateway.approver(&by.caller.principal));
-    waiting.into_iter().map(WaitingApproval).collect()
+    show_calls(list_timed(by, false))
 }
 
 /// Returns the calls that no longer wait for the caller, the newest first.
 pub(crate) fn list_ended(by: &Context) -> Vec<WaitingApproval> {
+    show_calls(list_timed(by, true))
+}
+
+fn list_timed(by: &Context, has_ended: bool) -> Vec<(SystemTime, Value)> {
     let gateway = &by.state.gateway;
-    let ended = gateway.approvals.waiting.list_ended(gateway.approver(&by.caller.principal));
-    ended.into_iter().map(WaitingApproval).collect()
+    let approver = gateway.approver(&by.caller.principal);
+    let calls = &gateway.approvals.waiting;
+    if has_ended { calls.list_ended(approver) } else { calls.list(approver) }
+}
+
+fn show_calls(calls: Vec<(SystemTime, Value)>) -> Vec<WaitingApproval> {
+    calls.into_iter().map(|(_, call)| WaitingApproval(call)).collect()
+}
+
+/// Returns a page of the calls that wait for the caller, or no longer do.
+fn cut(by: &Context, query: &PageQuery, has_ended: bool) -> Result<Json<Page<WaitingApproval>>> {
+    let search = query.filter.search.as_deref();
+    let page = query.part.cut_sorted(
+        search,
+        list_timed(by, has_ended),
+        |(_, call)| call["id"].as_str().unwrap_or(""),
+        has_ended,
+        |(time, _)| Some(rank_number(to_ms(*time).unsigned_abs())),
+    )?;
+    Ok(Json(page.map(|(_, call)| WaitingApproval(call))))
 }
 
 pub(crate) async fn list_approvals(
     by: By<User>,
     Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<WaitingApproval>>> {
-    Ok(Json(query.cut(list_waiting(&by), WaitingApproval::id)?))
+    cut(&by, &query, false)
 }
 
 pub(crate) async fn list_ended_approvals(
     by: By<User>,
     Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<WaitingApproval>>> {
-    Ok(Json(query.cut(list_ended(&by), WaitingApproval::id)?))
+    cut(&by, &query, true)
 }
 
 pub(crate) async fn show_approval(

@@ -249,7 +249,7 @@ fn enter_search(by: &Context) -> Result<OrganisationPermit> {
         Role::Operator => &by.state.operator_searches,
         Role::Admin | Role::User => &by.state.searches,
     };
-    places.enter(&Arc::from(by.caller.organisation())).ok_or_else(|| {
+    places.enter(by.caller.organisation()).ok_or_else(|| {
         let detail = "too many searches of the audit trail are running: retry in a moment";
         Problem::overloaded(detail, 2)
     })

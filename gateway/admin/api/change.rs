@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use lockgate_admission::spawn;
 use lockgate_authn::Principal;
+use lockgate_proxy::Gateway;
 use lockgate_registry::{Actor, ChangeOptions, Changed, PrincipalKey, Registry, RegistryError};
 use lockgate_telemetry::audit;
 use lockgate_upstream::BoxFuture;
@@ -310,6 +311,32 @@ fn write(place: Option<audit::ChangePlace>, principal: &Principal, record: &Chan
         before: record.before.as_deref(),
         after: record.after.as_deref(),
     });
+}
+
+/// A reserved audit record for the start or end of a session.
+pub struct SessionRecord(Option<audit::ChangePlace>);
+
+impl SessionRecord {
+    /// Reserves a record. Returns `None` if auditing is mandatory and the trail is full.
+    #[must_use]
+    pub fn reserve(gateway: &Gateway) -> Option<Self> {
+        gateway.reserve_change().ok().map(Self)
+    }
+
+    /// Records a sign-in.
+    pub fn signed_in(self, principal: &Principal) {
+        self.write("sign in", principal);
+    }
+
+    /// Records a sign-out.
+    pub fn signed_out(self, principal: &Principal) {
+        self.write("sign out", principal);
+    }
+
+    fn write(self, action: &'static str, principal: &Principal) {
+        let organisation = Some(principal.organisation().to_owned());
+        write(self.0, principal, &ChangeRecord { action, organisation, before: None, after: None });
+    }
 }
 
 // The conditions of a change: `If-Match`, `Idempotency-Key`, `dryRun`.

@@ -414,7 +414,7 @@ async fn hear(decisions: &mut Option<Decisions>) {
 fn list_waiting(state: &ApiState, caller: &Caller) -> Vec<String> {
     let gateway = &state.gateway;
     let calls = gateway.approvals.waiting.list(gateway.approver(&caller.principal));
-    calls.iter().map(|call| call["id"].as_str().unwrap_or("").to_owned()).collect()
+    calls.iter().map(|(_, call)| call["id"].as_str().unwrap_or("").to_owned()).collect()
 }
 
 fn tell_tool(change: &ToolChange) -> (&'static str, Value) {

@@ -52,8 +52,8 @@ output pub(crate) struct ToolMetrics {
 
 impl From<RecentCalls> for RecentStep {
     fn from(step: RecentCalls) -> Self {
-        let RecentCalls { calls, failed, average } = step;
-        Self { calls, failed, average_ms: to_ms(average) }
+        let average_ms = to_ms(step.average());
+        Self { calls: step.calls, failed: step.failed, average_ms }
     }
 }
 

@@ -50,8 +50,9 @@ pub(crate) async fn create_key(
     let now = date::now();
     let expires = body.read_expiry(now)?;
     let organisation = body.find_organisation(&by).await?;
-    let (mut key, text) = Key::mint(now).map_err(|error| {
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "NO_RANDOMNESS", error.to_string())
+    let (mut key, text) = Key::mint(now).ok_or_else(|| {
+        let detail = "the system returned no random bytes";
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "NO_RANDOMNESS", detail)
     })?;
     key.name = body.name;
     key.organisation = organisation;

@@ -47,7 +47,7 @@ pub(crate) type PageQuery = Paged<SearchQuery>;
 types! {
 filter pub(crate) struct SearchQuery {
     /// Part of the name.
-    search: Option<String> max 256,
+    pub(crate) search: Option<String> max 256,
 }
 }
 
@@ -56,19 +56,8 @@ impl<'de, F: DeserializeOwned> Deserialize<'de> for Paged<F> {
         let mut filter = Map::deserialize(deserializer)?;
         let part = ["limit", "cursor"].into_iter().filter_map(|name| filter.remove_entry(name));
         let part = read(part.collect()).map_err(D::Error::custom)?;
-        let filter = read(filter).map_err(|words| D::Error::custom(add_part(words)))?;
+        let filter = read(filter).map_err(D::Error::custom)?;
         Ok(Self { part, filter })
-    }
-}
-
-/// Adds the parameters of every list to an error that names the known parameters.
-fn add_part(words: String) -> String {
-    match words.rsplit_once(", expected ") {
-        Some((unknown, known)) if unknown.contains("unknown field") => {
-            let known = known.trim_start_matches("one of ").replace(" or ", ", ");
-            format!("{unknown}, expected one of `limit`, `cursor`, {known}")
-        }
-        _ => words,
     }
 }
 

@@ -234,7 +234,7 @@ pub(crate) async fn record_rejection(
     response
 }
 
-// Errors of the registry as problems of the API: their status, and the API's names of members.
+// Errors of the registry as problems of the API, with the API's names of members.
 
 /// Retry delay while the store is unavailable, in seconds.
 const RETRY_SECONDS: u64 = 2;
@@ -275,7 +275,8 @@ impl From<RegistryError> for Problem {
         if let RegistryError::OfItem { at, error } = error {
             return Self::from(*error).within(&format!("/servers/{at}"));
         }
-        let problem = Self::new(status_of(&error), error.code(), describe(&error));
+        let (status, code) = error.kind();
+        let problem = Self::new(status, code, describe(&error));
         let problem = match error.pointer() {
             Some(pointer) => problem.at(name_member(pointer)),
             None => problem,
@@ -283,34 +284,6 @@ impl From<RegistryError> for Problem {
         match error {
             RegistryError::StoreUnavailable(_) => problem.retry_after(RETRY_SECONDS),
             _ => problem,
-        }
-    }
-}
-
-fn status_of(error: &RegistryError) -> StatusCode {
-    match error {
-        RegistryError::OfItem { error, .. } => status_of(error),
-        RegistryError::IntegrationNotFound
-        | RegistryError::AgentNotFound
-        | RegistryError::EntryNotFound
-        | RegistryError::OrganisationNotFound
-        | RegistryError::NotAssigned => StatusCode::NOT_FOUND,
-        RegistryError::AlreadyAssigned
-        | RegistryError::OrganisationExists
-        | RegistryError::OrganisationNotEmpty
-        | RegistryError::NameTaken
-        | RegistryError::SlugTaken(_)
-        | RegistryError::TooMany { .. } => StatusCode::CONFLICT,
-        RegistryError::Disabled | RegistryError::InvalidField(_) | RegistryError::NoVaultKey => {
-            StatusCode::BAD_REQUEST
-        }
-        RegistryError::WrongOrganization => StatusCode::FORBIDDEN,
-        RegistryError::VersionMismatch { .. } => StatusCode::PRECONDITION_FAILED,
-        RegistryError::IdempotencyKeyReused | RegistryError::OutcomeTooLarge { .. } => {
-            StatusCode::UNPROCESSABLE_ENTITY
-        }
-        RegistryError::StoreUnavailable(_) | RegistryError::OutcomeUnknown => {
-            StatusCode::SERVICE_UNAVAILABLE
         }
     }
 }

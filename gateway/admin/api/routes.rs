@@ -235,11 +235,11 @@ Operator post "/audit/verify" audit::verify_audit 409 "The trail is not written 
 
 "approvals" of gateway:
 
-/// Lists the calls that the caller may approve.
+/// Lists the calls that the caller may approve, the oldest first.
 User get "/approvals" approvals::list_approvals;
 
 /// Lists calls that stopped waiting for the caller in the last 10 minutes: decided, expired or
-/// left by their clients.
+/// left by their clients. The newest come first.
 ///
 /// `state` is `approved`, `denied`, `expired` or `left`; `by` has the names of the approvers.
 User get "/approvals/ended" approvals::list_ended_approvals;

@@ -2,7 +2,7 @@
 //! permitted servers, with the reason only.
 //! Recent calls are summed over all servers with statistics that the caller may see.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use lockgate_telemetry::RecentCalls;
 use lockgate_text::date;
@@ -294,34 +294,6 @@ output pub(crate) struct Figures {
 }
 }
 
-/// Calls of several servers within a step.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sum {
-    calls: u64,
-    failed: u64,
-    /// The number of calls with a duration, and the sum of their durations.
-    timed: u32,
-    time: Duration,
-}
-
-impl Sum {
-    fn add(&mut self, step: RecentCalls) {
-        let RecentCalls { calls, failed, average } = step;
-        self.calls += calls;
-        self.failed += failed;
-        if let Some(average) = average {
-            let count = u32::try_from(calls).unwrap_or(u32::MAX);
-            self.timed = self.timed.saturating_add(count);
-            self.time = self.time.saturating_add(average.saturating_mul(count));
-        }
-    }
-
-    fn finish(self) -> RecentCalls {
-        let Self { calls, failed, timed, time } = self;
-        RecentCalls { calls, failed, average: time.checked_div(timed) }
-    }
-}
-
 pub(crate) async fn show_figures(by: By<User>) -> Json<Figures> {
     let mut servers = visible_servers(&by.state, &by.caller);
     servers.retain(|server| may_see_figures(&by.caller, &**server));
@@ -333,14 +305,14 @@ pub(crate) async fn show_figures(by: By<User>) -> Json<Figures> {
 /// Sums the steps of several servers. All lists end with the current step.
 fn add_up(all: Vec<Vec<RecentCalls>>) -> Vec<RecentCalls> {
     let longest = all.iter().map(Vec::len).max().unwrap_or(0);
-    let mut sums = vec![Sum::default(); longest];
+    let mut sums = vec![RecentCalls::default(); longest];
     for steps in all {
         let first = longest - steps.len();
         for (sum, step) in sums[first..].iter_mut().zip(steps) {
-            sum.add(step);
+            *sum += step;
         }
     }
-    sums.into_iter().map(Sum::finish).collect()
+    sums
 }
 
 // Connecting and disconnecting servers: configured servers by operators, servers of an organisation

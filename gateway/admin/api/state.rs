@@ -1,6 +1,6 @@
 //! The state that all requests of the API share, and the operations that the API requires.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,12 +8,13 @@ use axum::extract::State;
 use lockgate_accounts::Accounts;
 use lockgate_admission::ConcurrencyLimit;
 use lockgate_authn::key::Key;
+use lockgate_proxy::quota::{QuotaPermit, Quotas};
 use lockgate_proxy::{Gateway, PinChange};
 use lockgate_registry::Registry;
 use lockgate_upstream::BoxFuture;
-use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use url::Url;
 
 use super::journal::Journal;
@@ -147,13 +148,13 @@ pub(crate) struct ApiState {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) journal: Arc<Journal>,
     /// Limit on concurrent tests of servers.
-    pub(crate) probes: Arc<Places>,
+    pub(crate) probes: Places,
     /// Limit on concurrent searches of the audit trail, which may read files for some seconds.
-    pub(crate) searches: Arc<Places>,
+    pub(crate) searches: Places,
     /// A separate limit for operators, so that organisations cannot block their searches.
-    pub(crate) operator_searches: Arc<Places>,
+    pub(crate) operator_searches: Places,
     /// Limit on concurrent reads of usage, which sum many rows of the store.
-    pub(crate) usage_reads: Arc<Places>,
+    pub(crate) usage_reads: Places,
     /// Limit on changes of the keys file. Organisations take turns.
     pub(crate) key_turns: Arc<ConcurrencyLimit>,
 }
@@ -238,45 +239,22 @@ impl ProbeStage {
 // A concurrency limit per organisation and in total, for long operations. Never queues.
 
 pub(crate) struct Places {
-    taken: Mutex<HashMap<Arc<str>, usize>>,
     of_each: usize,
-    of_all: usize,
+    organisations: Arc<Quotas>,
+    all: Arc<Semaphore>,
 }
 
-/// A permit of an organisation, released when dropped.
-pub(crate) struct OrganisationPermit {
-    places: Arc<Places>,
-    organisation: Arc<str>,
-}
+/// A permit of an organisation and one of all, released when dropped.
+pub(crate) type OrganisationPermit = (QuotaPermit, OwnedSemaphorePermit);
 
 impl Places {
-    pub(crate) fn new(of_each: usize, of_all: usize) -> Arc<Self> {
-        Arc::new(Self { taken: Mutex::default(), of_each, of_all })
+    pub(crate) fn new(of_each: usize, of_all: usize) -> Self {
+        Self { of_each, organisations: Arc::default(), all: Arc::new(Semaphore::new(of_all)) }
     }
 
-    pub(crate) fn enter(self: &Arc<Self>, organisation: &Arc<str>) -> Option<OrganisationPermit> {
-        let mut taken = self.taken.lock();
-        let own = taken.get(organisation).copied().unwrap_or(0);
-        if own >= self.of_each || taken.values().sum::<usize>() >= self.of_all {
-            return None;
-        }
-        taken.insert(Arc::clone(organisation), own + 1);
-        Some(OrganisationPermit {
-            places: Arc::clone(self),
-            organisation: Arc::clone(organisation),
-        })
-    }
-}
-
-impl Drop for OrganisationPermit {
-    fn drop(&mut self) {
-        let mut taken = self.places.taken.lock();
-        if let Some(own) = taken.get_mut(&self.organisation) {
-            *own -= 1;
-            if *own == 0 {
-                taken.remove(&self.organisation);
-            }
-        }
+    pub(crate) fn enter(&self, organisation: &str) -> Option<OrganisationPermit> {
+        let own = self.organisations.take_for_organisation(organisation, self.of_each)?;
+        Some((own, Arc::clone(&self.all).try_acquire_owned().ok()?))
     }
 }
 

@@ -66,52 +66,25 @@ choice pub(crate) enum ToolSort {
 }
 }
 
-impl Paged<ToolsQuery> {
-    fn cut(self, all: Vec<SeenTool>) -> Result<Page<SeenTool>> {
-        let sort = self.filter.sort.unwrap_or(ToolSort::Name);
-        let is_descending = SortOrder::is_descending(self.filter.order);
-        let search = self.filter.search.as_deref();
-        self.part.cut_sorted(
-            search,
-            all,
-            |one| &one.tool.exposed,
-            is_descending,
-            |one| one.rank(sort),
-        )
-    }
+/// Returns the rank of a tool for a sort order other than by name. It is empty for statistics that
+/// the caller may not see.
+fn rank(caller: &Caller, tool: &VisibleItem, sort: ToolSort) -> Option<String> {
+    Some(match (sort, find_metrics(caller, tool)) {
+        (ToolSort::Name, _) => return None,
+        (ToolSort::Server, _) => tool.server.slug().to_owned(),
+        (_, None) => String::new(),
+        (ToolSort::Invocations, Some(metrics)) => rank_number(metrics.invocations),
+        (ToolSort::Failures, Some(metrics)) => rank_number(metrics.failures),
+        (ToolSort::Average, Some(metrics)) => rank_ms(metrics.average_ms),
+        (ToolSort::P95, Some(metrics)) => rank_ms(metrics.p95_ms),
+        (ToolSort::LastInvoked, Some(metrics)) => metrics.last_invoked_at.unwrap_or_default(),
+    })
 }
 
-/// A tool that the caller may use, with the statistics that it may see.
-pub(crate) struct SeenTool {
-    tool: VisibleItem,
-    metrics: Option<ToolMetrics>,
-}
-
-impl SeenTool {
-    pub(crate) fn new(caller: &Caller, tool: VisibleItem) -> Self {
-        let metrics = match &tool.metrics {
-            Some(metrics) if may_see_figures(caller, &*tool.server) => metrics.figures(),
-            _ => None,
-        };
-        Self { tool, metrics: metrics.map(ToolMetrics::from) }
-    }
-
-    /// Returns the rank for a sort order other than by name. It is empty for statistics that the
-    /// caller may not see.
-    fn rank(&self, sort: ToolSort) -> Option<String> {
-        Some(match (sort, &self.metrics) {
-            (ToolSort::Name, _) => return None,
-            (ToolSort::Server, _) => self.tool.server.slug().to_owned(),
-            (_, None) => String::new(),
-            (ToolSort::Invocations, Some(metrics)) => rank_number(metrics.invocations),
-            (ToolSort::Failures, Some(metrics)) => rank_number(metrics.failures),
-            (ToolSort::Average, Some(metrics)) => rank_ms(metrics.average_ms),
-            (ToolSort::P95, Some(metrics)) => rank_ms(metrics.p95_ms),
-            (ToolSort::LastInvoked, Some(metrics)) => {
-                metrics.last_invoked_at.as_deref().unwrap_or("").to_owned()
-            }
-        })
-    }
+/// Returns the statistics of a tool that the caller may see.
+fn find_metrics(caller: &Caller, tool: &VisibleItem) -> Option<ToolMetrics> {
+    let metrics = tool.metrics.as_ref()?;
+    if may_see_figures(caller, &*tool.server) { metrics.figures().map(Into::into) } else { None }
 }
 
 types! {
@@ -140,8 +113,7 @@ pub(crate) struct ToolResult {
 
 impl Tool {
     /// Returns `None` if the definition cannot be parsed.
-    pub(crate) fn new(seen: SeenTool) -> Option<Self> {
-        let SeenTool { tool, metrics } = seen;
+    fn new(caller: &Caller, tool: &VisibleItem) -> Option<Self> {
         let Ok(Value::Object(mut definition)) = json::from_slice(&tool.text) else {
             return None;
         };
@@ -157,22 +129,22 @@ impl Tool {
             input_schema: definition.remove("inputSchema").unwrap_or(Value::Null),
             output_schema: definition.remove("outputSchema"),
             annotations: definition.remove("annotations"),
-            metrics,
+            metrics: find_metrics(caller, tool),
         })
     }
 }
 
-async fn find_tool(by: &Context, name: &str) -> Result<SeenTool> {
+async fn find_tool(by: &Context, name: &str) -> Result<VisibleItem> {
     let visible = by.state.gateway.visible_items(&by.caller.principal, ListKind::Tools).await;
     let detail = "there is no such tool: check its name in the list of tools";
     let found = visible.into_iter().find(|tool| *tool.exposed == *name);
-    let found = found.ok_or_else(|| Problem::not_found("TOOL_NOT_FOUND", detail))?;
-    Ok(SeenTool::new(&by.caller, found))
+    found.ok_or_else(|| Problem::not_found("TOOL_NOT_FOUND", detail))
 }
 
-fn show(tool: SeenTool) -> Result<Json<Tool>> {
+fn show(by: &Context, tool: &VisibleItem) -> Result<Json<Tool>> {
     let detail = "the definition of this tool cannot be read";
-    Tool::new(tool).map(Json).ok_or_else(|| Problem::not_found("TOOL_NOT_FOUND", detail))
+    let tool = Tool::new(&by.caller, tool);
+    tool.map(Json).ok_or_else(|| Problem::not_found("TOOL_NOT_FOUND", detail))
 }
 
 pub(crate) async fn list_tools(
@@ -189,22 +161,30 @@ pub(crate) async fn list_tools(
     visible.retain(|tool| {
         [server, category].into_iter().flatten().all(|slug| slug == tool.server.slug())
     });
-    let all = visible.into_iter().map(|tool| SeenTool::new(&by.caller, tool)).collect();
-    Ok(Json(query.cut(all)?.filter_map(Tool::new)))
+    let ToolsQuery { search, sort, order, .. } = query.filter;
+    let sort = sort.unwrap_or(ToolSort::Name);
+    let page = query.part.cut_sorted(
+        search.as_deref(),
+        visible,
+        |tool| &tool.exposed,
+        SortOrder::is_descending(order),
+        |tool| rank(&by.caller, tool, sort),
+    )?;
+    Ok(Json(page.filter_map(|tool| Tool::new(&by.caller, &tool))))
 }
 
 pub(crate) async fn show_tool(by: By<User>, Path(name): Path<String>) -> Result<Json<Tool>> {
-    show(find_tool(&by, &name).await?)
+    show(&by, &find_tool(&by, &name).await?)
 }
 
 pub(crate) async fn reset_metrics(by: By<Admin>, Path(name): Path<String>) -> Result<Json<Tool>> {
     let found = find_tool(&by, &name).await?;
-    require_control(&by.caller, &*found.tool.server)?;
-    let metrics = found.tool.metrics.clone();
-    let before = json!({"tool": name, "metrics": found.metrics});
+    require_control(&by.caller, &*found.server)?;
+    let metrics = found.metrics.clone();
+    let before = json!({"tool": name, "metrics": find_metrics(&by.caller, &found)});
     let record = ChangeRecord {
         action: "reset tool metrics",
-        organisation: found.tool.server.organisation().map(ToString::to_string),
+        organisation: found.server.organisation().map(ToString::to_string),
         before: Some(before.to_string()),
         after: Some(json!({"tool": name}).to_string()),
     };
@@ -215,7 +195,7 @@ pub(crate) async fn reset_metrics(by: By<Admin>, Path(name): Path<String>) -> Re
         Ok(((), Some(record)))
     })
     .await?;
-    show(SeenTool::new(&by.caller, found.tool))
+    show(&by, &found)
 }
 
 pub(crate) async fn execute_tool(

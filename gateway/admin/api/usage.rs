@@ -254,7 +254,7 @@ pub(crate) async fn show_usage(
     Query(query): Query<UsageQuery>,
 ) -> Result<Json<Usage>> {
     let registry = by.registry()?;
-    let Some(_place) = by.state.usage_reads.enter(&Arc::from(by.caller.organisation())) else {
+    let Some(_place) = by.state.usage_reads.enter(by.caller.organisation()) else {
         let detail = "too many requests for usage are running: retry in a moment";
         return Err(Problem::overloaded(detail, 2));
     };

@@ -64,7 +64,8 @@ async fn lead_there(attempts: &Attempts, provider: &Provider, parts: &Parts) -> 
     if is_of_other_site(&parts.headers) {
         return ProviderStep::On(redirect(&sign_in_address("", &next)));
     }
-    let Ok(begun) = attempts.begin(&parts.headers, &next, &provider.config, attempts.now()) else {
+    let Some(begun) = attempts.begin(&parts.headers, &next, &provider.config, attempts.now())
+    else {
         return refuse(&SignInError::Busy, &next);
     };
     let Begun { attempt, cookie: (name, value), given_up } = begun;

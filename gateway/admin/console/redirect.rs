@@ -56,7 +56,7 @@ pub(crate) fn begin_session(
     headers: &HeaderMap,
     (is_secure, next): (bool, &str),
 ) -> Option<Response> {
-    let id = sessions.begin(principal).ok()?;
+    let id = sessions.begin(principal)?;
     sessions.replace(headers);
     let mut response = redirect(next);
     let name = if is_secure { SECURE_COOKIE } else { LOOPBACK_COOKIE };

@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 use super::diagnosis::Severity;
 use super::form::Fields;
 use super::render::{MOST_SHOWN, REST, TOO_LARGE, show_json, show_text, text_of};
-use super::sessions::{evict_oldest, random};
+use super::sessions::evict_oldest;
 use crate::api::call::{CallMessages, CallProgress, MessageLog};
 use crate::api::problem::Problem;
 use crate::fault::Fault;
@@ -78,8 +78,7 @@ impl Results {
     /// Stores a result of a visitor of an organisation, and returns its name.
     pub(crate) fn keep(&self, (owner, organisation): (&str, &str), kept: Kept) -> String {
         // Without random bytes the result is lost, and nothing else.
-        let Ok(name) = random::<12>() else { return String::new() };
-        let name = hex::encode(&name);
+        let Some(name) = hex::random::<12>() else { return String::new() };
         self.0.lock().push_back(Entry {
             owner: owner.to_owned(),
             organisation: organisation.to_owned(),

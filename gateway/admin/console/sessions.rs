@@ -9,8 +9,6 @@ use axum::http::HeaderMap;
 use axum::http::header::{COOKIE, HOST};
 use blake3::{Hash, Hasher};
 use lockgate_authn::Principal;
-use lockgate_proxy::Gateway;
-use lockgate_telemetry::audit::{Change, ChangePlace};
 use lockgate_text::hex;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -58,10 +56,6 @@ pub(crate) struct OpenSession {
     pub(crate) used: SystemTime,
 }
 
-/// The system provides no random bytes.
-#[derive(Debug)]
-pub struct NoRandomness;
-
 impl Session {
     fn is_over(&self, now: Instant) -> bool {
         let age = now.saturating_duration_since(self.began);
@@ -71,12 +65,10 @@ impl Session {
 }
 
 impl Sessions {
-    /// Creates the state with a random secret.
-    ///
-    /// # Errors
-    /// [`NoRandomness`].
-    pub fn new() -> Result<Self, NoRandomness> {
-        Ok(Self { open: Mutex::default(), ends: watch::Sender::new(()), secret: random()? })
+    /// Creates the state with a random secret; `None` if the system has no random bytes.
+    pub fn new() -> Option<Self> {
+        let secret = hex::random_bytes()?;
+        Some(Self { open: Mutex::default(), ends: watch::Sender::new(()), secret })
     }
 
     /// Returns the visitor of the session in the request's cookie, unless it has expired.
@@ -150,10 +142,10 @@ impl Sessions {
     }
 
     /// Starts a session and returns the value of its cookie.
-    pub(crate) fn begin(&self, principal: Principal) -> Result<String, NoRandomness> {
-        let id = hex::encode(&random::<32>()?);
+    pub(crate) fn begin(&self, principal: Principal) -> Option<String> {
+        let id = hex::random::<32>()?;
         self.begin_at(key_of(&id), principal, Instant::now());
-        Ok(id)
+        Some(id)
     }
 
     /// Returns the token of this visitor's forms: secret, and valid until the session ends.
@@ -217,11 +209,11 @@ pub(crate) fn evict_oldest<T>(
 
 /// Masks a form token for one page: a random mask, followed by the masked token. Pages are
 /// compressed, so a constant token could be guessed from their lengths.
-pub(crate) fn mask(token: &str) -> Result<String, NoRandomness> {
-    let mask = random::<32>()?;
+pub(crate) fn mask(token: &str) -> Option<String> {
+    let mask = hex::random_bytes::<32>()?;
     let mut token = hex::decode(token.as_bytes()).unwrap_or_default();
     cover(&mut token, &mask);
-    Ok(format!("{}{}", hex::encode(&mask), hex::encode(&token)))
+    Some(format!("{}{}", hex::encode(&mask), hex::encode(&token)))
 }
 
 fn unmask(given: &str) -> Option<String> {
@@ -257,49 +249,6 @@ pub(crate) fn hash_parts(mut hasher: Hasher, parts: &[&[u8]]) -> Hash {
 
 fn key_of(id: &str) -> SessionKey {
     *blake3::hash(id.as_bytes()).as_bytes()
-}
-
-/// Returns cryptographically secure random bytes.
-pub(crate) fn random<const N: usize>() -> Result<[u8; N], NoRandomness> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map(|()| bytes).map_err(|_| NoRandomness)
-}
-
-/// A reserved audit record for the start or end of a session.
-pub struct SessionRecord(Option<ChangePlace>);
-
-impl SessionRecord {
-    /// Reserves a record. Returns `None` if auditing is mandatory and the trail is full.
-    #[must_use]
-    pub fn reserve(gateway: &Gateway) -> Option<Self> {
-        gateway.reserve_change().ok().map(Self)
-    }
-
-    /// Records a sign-in.
-    pub fn signed_in(self, principal: &Principal) {
-        self.write("sign in", principal);
-    }
-
-    /// Records a sign-out.
-    pub fn signed_out(self, principal: &Principal) {
-        self.write("sign out", principal);
-    }
-
-    fn write(self, action: &'static str, principal: &Principal) {
-        let who = format!("{}|{}", principal.issuer, principal.subject);
-        let organisation = principal.organisation();
-        tracing::info!(target: "audit", action, who, organisation, "changed");
-        let Some(place) = self.0 else { return };
-        place.record(&Change {
-            action,
-            issuer: &principal.issuer,
-            subject: &principal.subject,
-            key: principal.key_name.as_deref(),
-            organisation: Some(organisation),
-            before: None,
-            after: None,
-        });
-    }
 }
 
 // The visitor of the console: the principal identified by the composition root, and its session,

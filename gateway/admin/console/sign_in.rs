@@ -28,8 +28,7 @@ use super::redirect::{
 };
 use super::render::{PageError, PageResult};
 use super::sessions::{
-    LOOPBACK_COOKIE, NoRandomness, SECURE_COOKIE, Sessions, Visitor, cookies, hash_parts,
-    is_loopback_authority, random,
+    LOOPBACK_COOKIE, SECURE_COOKIE, Sessions, Visitor, cookies, hash_parts, is_loopback_authority,
 };
 use super::visit::{ConsoleState, Visit};
 
@@ -277,12 +276,10 @@ pub(crate) struct Answered {
 }
 
 impl Attempts {
-    /// Creates the state with a random secret.
-    ///
-    /// # Errors
-    /// [`NoRandomness`].
-    pub fn new() -> Result<Self, NoRandomness> {
-        Ok(Self { secret: random()?, start: Instant::now(), used: SentForms::default() })
+    /// Creates the state with a random secret; `None` if the system has no random bytes.
+    pub fn new() -> Option<Self> {
+        let secret = hex::random_bytes()?;
+        Some(Self { secret, start: Instant::now(), used: SentForms::default() })
     }
 
     /// Returns the seconds since the start of the process.
@@ -297,15 +294,15 @@ impl Attempts {
         next: &str,
         to: &ProviderSignIn,
         now: u64,
-    ) -> Result<Begun, NoRandomness> {
+    ) -> Option<Begun> {
         let next = if next.len() <= MAX_NEXT { next } else { "/console" };
-        let id = hex::encode(&random::<32>()?);
+        let id = hex::random::<32>()?;
         let mut value = form_urlencoded::Serializer::new(String::new());
         value.append_pair("id", &id).append_pair("at", &now.to_string()).append_pair("next", next);
         let value = value.finish();
         let attempt = self.derive(&value, to);
         let cookie = (cookie_name(to, &attempt.state), value);
-        Ok(Begun { attempt, cookie, given_up: find_oldest(headers, to) })
+        Some(Begun { attempt, cookie, given_up: find_oldest(headers, to) })
     }
 
     /// Returns the attempt for a state, if this browser started it within [`MAX_AGE`] seconds and

@@ -24,7 +24,7 @@ use super::form::{Fields, FormError, Labels, PendingForm};
 use super::redirect::{ListPart, PagePath, redirect};
 use super::render::{PageError, PageResult, render};
 use super::results::{CallForm, CallOutcome, Kept, KeptCall, Notice, Results};
-use super::sessions::{Sessions, Visitor, mask, random};
+use super::sessions::{Sessions, Visitor, mask};
 use super::snippets::{Snippet, find_address, make_snippets};
 use crate::api::access::{By, Caller, LeastRole, unknown_caller};
 use crate::api::call::CallMessages;
@@ -149,8 +149,8 @@ impl Visit {
             pending: None,
             notice: None,
             me: Arc::default(),
-            nonce: hex::encode(&random::<16>().ok()?),
-            token: mask(&token).ok()?,
+            nonce: hex::random::<16>()?,
+            token: mask(&token)?,
             owner: token,
             who: extensions.get::<Arc<Caller>>().cloned(),
             has_session: visitor.is_some_and(|visitor| visitor.session.is_some()),

@@ -118,7 +118,7 @@ impl Mock {
         config.jwks = Some(format!("{}/jwks", self.url).parse().unwrap());
         config.cooldown = Duration::ZERO;
         edit(&mut config);
-        Issuer::start(config, crate::tests::outside())
+        Issuer::start(config, crate::tests::connector())
     }
 }
 
@@ -222,10 +222,10 @@ async fn metadata_that_names_no_keys_is_not_the_last_place_to_look() {
     let named = json!({"issuer": mock.url, "jwks_uri": format!("{}/jwks", mock.url)});
     mock.say("200 OK", &json!({"issuer": mock.url}).to_string());
     *mock.apart.lock() = Some(("openid-configuration", written("200 OK", &named.to_string())));
-    let found = discover(&mock.url, &crate::tests::outside()).await;
+    let found = discover(&mock.url, &crate::tests::connector()).await;
     assert_eq!(found.unwrap().path(), "/jwks");
     mock.apart.lock().take();
-    let none = discover(&mock.url, &crate::tests::outside()).await.unwrap_err();
+    let none = discover(&mock.url, &crate::tests::connector()).await.unwrap_err();
     assert!(
         none.contains("jwks_uri") && none.contains("/.well-known/openid-configuration"),
         "{none}"

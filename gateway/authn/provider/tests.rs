@@ -18,7 +18,7 @@ pub(crate) fn provider(url: &str, edit: impl FnOnce(&mut SignIn)) -> Provider {
     assert!(!format!("{config:?}").contains("never shown"));
     let issuer = Issuer::with_keys(issuer(url), json!({"keys": []}));
     let needs = Arc::new(Needs::compile(&Scopes::default()).unwrap());
-    Provider::new(config, issuer, crate::tests::outside(), needs)
+    Provider::new(config, issuer, crate::tests::connector(), needs)
 }
 
 fn attempt() -> Attempt {

@@ -4,6 +4,8 @@ use super::*;
 use crate::config::{Scopes, ToolScopes};
 use crate::token::tests::issuer;
 
+const A_SERVER: Resource<'static> = Resource::Named { kind: "servers", name: "a" };
+
 fn names(public_url: &str) -> Names {
     let config = Config {
         public_url: Some(public_url.parse().unwrap()),
@@ -25,10 +27,10 @@ fn names(public_url: &str) -> Names {
 fn each_endpoint_is_its_own_audience() {
     let names = names("https://GW.example:443/team/");
     assert_eq!(names.url(Resource::All), "https://gw.example/team/mcp");
-    assert_eq!(names.url(Resource::Server("a")), "https://gw.example/team/servers/a/mcp");
+    assert_eq!(names.url(A_SERVER), "https://gw.example/team/servers/a/mcp");
     assert!(names.is("https://gw.example/team/mcp", Resource::All));
     assert!(names.is("HTTPS://GW.example/team/mcp", Resource::All));
-    assert!(names.is("https://gw.example/team/servers/a/mcp", Resource::Server("a")));
+    assert!(names.is("https://gw.example/team/servers/a/mcp", A_SERVER));
     let foreign = [
         "",
         "https://gw.example",
@@ -46,10 +48,18 @@ fn each_endpoint_is_its_own_audience() {
     for audience in &foreign {
         assert!(!names.is(audience, Resource::All), "{audience}");
     }
-    assert!(!names.is("https://gw.example/team/mcp", Resource::Server("a")));
-    assert!(!names.is("https://gw.example/team/servers/ab/mcp", Resource::Server("a")));
-    assert!(!names.is("https://gw.example/team/servers/a/mcp", Resource::Agent("a")));
-    assert!(names.is("https://gw.example/team/agents/a/mcp", Resource::Agent("a")));
+    assert!(!names.is("https://gw.example/team/mcp", A_SERVER));
+    assert!(!names.is("https://gw.example/team/servers/ab/mcp", A_SERVER));
+    assert!(!names.is(
+        "https://gw.example/team/servers/a/mcp",
+        Resource::Named { kind: "agents", name: "a" }
+    ));
+    assert!(
+        names.is(
+            "https://gw.example/team/agents/a/mcp",
+            Resource::Named { kind: "agents", name: "a" }
+        )
+    );
 }
 
 #[test]

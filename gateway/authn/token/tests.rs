@@ -12,6 +12,8 @@ use super::parts::MAX_TOKEN;
 use super::*;
 use crate::config::{Config, Issuer as Named, Scopes};
 
+const ONE_SERVER: Resource<'static> = Resource::Named { kind: "servers", name: "one" };
+
 pub(crate) fn issuer(url: &str) -> Named {
     Named {
         issuer: url.into(),
@@ -150,7 +152,7 @@ async fn good_tokens_of_every_kind_of_key_are_taken() {
         assert!(ask(&tokens, &nameless, Resource::All).await.is_ok(), "the only key needs no name");
         let list = pair
             .good("a", |claims| claims["aud"] = json!(["x", "https://gw.test/servers/one/mcp"]));
-        assert!(ask(&tokens, &list, Resource::Server("one")).await.is_ok());
+        assert!(ask(&tokens, &list, ONE_SERVER).await.is_ok());
     }
 }
 
@@ -161,7 +163,7 @@ async fn an_endpoint_takes_only_tokens_that_are_meant_for_it() {
     let token = pair.good("a", |_| {});
     assert!(ask(&tokens, &token, Resource::All).await.is_ok());
     // Also from the cache.
-    assert_eq!(ask(&tokens, &token, Resource::Server("one")).await, Err(AuthnError::Audience));
+    assert_eq!(ask(&tokens, &token, ONE_SERVER).await, Err(AuthnError::Audience));
     for aud in [
         json!("https://other.test/mcp"),
         json!("https://gx.test/mcp"),

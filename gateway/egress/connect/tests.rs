@@ -173,7 +173,7 @@ async fn a_large_request_reaches_a_slow_tls_server() {
     let config = Config { ca_file: Some(file.path().to_owned()), ..config() };
     let url = Url::parse(&format!("https://localhost:{port}/mcp")).unwrap();
     let connector = Arc::new(Connector::new(&config).unwrap());
-    let origin = Origin::new(connector, &url, Policy::Operator, &config).unwrap();
+    let origin = Origin::new(connector, &url, Policy::Operator).unwrap();
     let body = bytes::Bytes::from(vec![b'x'; length]);
     let sent = origin.send(http::Request::post(url.as_str()).body(body.into()).unwrap());
     let response = tokio::time::timeout(Duration::from_secs(20), sent).await.unwrap().unwrap();
@@ -199,13 +199,9 @@ async fn tls_holds_for_the_name_in_the_url_and_the_authorities_given() {
     });
     let call = async |host: &str, config: Config| {
         let url = Url::parse(&format!("https://{host}:{port}/mcp")).unwrap();
-        let origin = Origin::new(
-            Arc::new(Connector::new(&config).unwrap()),
-            &url,
-            Policy::Operator,
-            &config,
-        )
-        .unwrap();
+        let origin =
+            Origin::new(Arc::new(Connector::new(&config).unwrap()), &url, Policy::Operator)
+                .unwrap();
         let response = origin.send(post(&origin, "secret")).await?;
         Ok::<_, crate::SendError>(response.into_body().collect_limited(10).await.unwrap())
     };

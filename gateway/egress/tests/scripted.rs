@@ -106,7 +106,7 @@ pub(crate) fn config() -> Config {
 
 pub(crate) fn origin(port: u16, config: &Config) -> Origin {
     let url = Url::parse(&format!("http://127.0.0.1:{port}/mcp?a=b")).unwrap();
-    Origin::new(Arc::new(Connector::new(config).unwrap()), &url, Policy::Operator, config).unwrap()
+    Origin::new(Arc::new(Connector::new(config).unwrap()), &url, Policy::Operator).unwrap()
 }
 
 pub(crate) fn post(origin: &Origin, body: &'static str) -> Request<Payload> {

@@ -298,11 +298,12 @@ impl WaitingCalls {
         Ok(WaitingPermit { calls: Arc::clone(&self.calls), id, _share: share })
     }
 
-    /// Lists the calls that the approver may decide on, oldest first.
-    pub fn list(&self, approver: Approver<'_>) -> Vec<Value> {
+    /// Lists the calls that the approver may decide on, oldest first, with the times at which they
+    /// began to wait.
+    pub fn list(&self, approver: Approver<'_>) -> Vec<(SystemTime, Value)> {
         let mut calls: Vec<_> = self.calls.waiting.lock().values().cloned().collect();
         calls.sort_by_key(|call| call.asked);
-        calls.iter().filter_map(|call| call.show_to(approver)).collect()
+        calls.iter().filter_map(|call| Some((call.asked, call.show_to(approver)?))).collect()
     }
 
     /// Returns the call with this id if the approver may decide on it.
@@ -340,7 +341,7 @@ impl WaitingCalls {
 
     /// Lists the recently completed calls that the approver could decide on, newest first, with
     /// their final state, its time and the deciding approvers.
-    pub fn list_ended(&self, approver: Approver<'_>) -> Vec<Value> {
+    pub fn list_ended(&self, approver: Approver<'_>) -> Vec<(SystemTime, Value)> {
         let now = SystemTime::now();
         let mut ended = self.calls.ended.lock();
         ended.retain(|one| now.duration_since(one.at).unwrap_or_default() < ENDED_SHOWN);
@@ -349,7 +350,7 @@ impl WaitingCalls {
             shown["state"] = one.state.into();
             shown["ended_at"] = date::of_time(one.at).into();
             shown["by"] = one.call.deciders().into();
-            Some(shown)
+            Some((one.at, shown))
         });
         shown.collect()
     }

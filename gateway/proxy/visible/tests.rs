@@ -8,7 +8,7 @@ use super::find_first_failing;
 fn steps(all: &[(u64, u64)]) -> Vec<RecentCalls> {
     let mut steps = Vec::new();
     for (calls, failed) in all {
-        steps.push(RecentCalls { calls: *calls, failed: *failed, average: None });
+        steps.push(RecentCalls { calls: *calls, failed: *failed, ..RecentCalls::default() });
     }
     steps
 }

@@ -29,8 +29,7 @@ async fn an_agent_is_its_owners_and_the_administrators() {
     }
     // Names are unique per owner.
     rig.agent(&bob, "helper").await;
-    let twice = NewAgent { name: "HELPER".to_owned() };
-    let error = rig.registry.create_agent(&ann, twice, &plain()).await.unwrap_err();
+    let error = rig.registry.create_agent(&ann, "HELPER", &plain()).await.unwrap_err();
     assert_eq!(error.code(), "NAME_TAKEN");
     assert_eq!(rig.registry.list_agents(&admin("acme")).len(), 2);
     let renamed =
@@ -106,8 +105,7 @@ async fn an_owner_has_a_bounded_number_of_agents() {
     for number in 0..100 {
         rig.agent(&ann, &format!("a{number}")).await;
     }
-    let new = NewAgent { name: "one more".to_owned() };
-    let error = rig.registry.create_agent(&ann, new, &plain()).await.unwrap_err();
+    let error = rig.registry.create_agent(&ann, "one more", &plain()).await.unwrap_err();
     assert!(matches!(error, RegistryError::TooMany { most: 100, .. }), "{error:?}");
     rig.agent(&actor("acme", "bob", Role::User), "his first").await;
 }

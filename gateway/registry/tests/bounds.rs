@@ -154,9 +154,8 @@ async fn an_organisation_with_many_changes_does_not_hold_up_another() {
     for number in 0..140 {
         let registry = Arc::clone(&rig.registry);
         running.push(tokio::spawn(async move {
-            let new = NewAgent { name: format!("a{number}") };
             let actor = actor("loud", &format!("u{number}"), Role::User);
-            registry.create_agent(&actor, new, &plain()).await.map(drop)
+            registry.create_agent(&actor, &format!("a{number}"), &plain()).await.map(drop)
         }));
     }
     while rig.registry.turns.waiting() < 128 {
@@ -164,8 +163,7 @@ async fn an_organisation_with_many_changes_does_not_hold_up_another() {
     }
     let registry = Arc::clone(&rig.registry);
     let quiet = tokio::spawn(async move {
-        let new = NewAgent { name: "first".to_owned() };
-        registry.create_agent(&admin("quiet"), new, &plain()).await.unwrap();
+        registry.create_agent(&admin("quiet"), "first", &plain()).await.unwrap();
         // Counted here, because this test may be continued much later on a busy machine.
         let known = registry.organisations();
         known.iter().find(|one| one.id == "loud").map_or(0, |one| one.agents)

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http::{HeaderMap, HeaderValue};
-use lockgate_authn::{Authenticator, Holder, Identity, Outside, Peer, Principal, RoleHolders};
+use lockgate_authn::{Authenticator, Holder, Identity, Peer, Principal, RoleHolders};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::name::Separator;
 use lockgate_proxy::directory::About;
@@ -67,11 +67,10 @@ impl Rig {
             ..lockgate_egress::Config::default()
         };
         let connector = Arc::new(lockgate_egress::Connector::new(&egress).unwrap());
-        let outside = Outside { connector, config: egress };
         let admins = vec![Holder::parse("role:admin").unwrap()];
         let role_holders = RoleHolders { admins, ..RoleHolders::default() };
         let authn = lockgate_authn::Config { role_holders, ..lockgate_authn::Config::default() };
-        let authn = Authenticator::start(&authn, &outside, None).unwrap();
+        let authn = Authenticator::start(&authn, &connector, None).unwrap();
         let policy = lockgate_policy::Config::default();
         let limiter = Arc::new(lockgate_policy::Local::new());
         let rules = Rules {

@@ -21,7 +21,7 @@ fn a_step_has_what_was_added_in_it() {
     let all = steps.list(&counts(&durations, 3, 4));
     let shown: Vec<_> = all.iter().map(|step| (step.calls, step.failed)).collect();
     assert_eq!(shown, [(5, 4), (1, 0)]);
-    assert_eq!(all[1].average, Some(Duration::from_millis(50)));
+    assert_eq!(all[1].average(), Some(Duration::from_millis(50)));
 }
 
 #[test]

@@ -104,7 +104,6 @@ fn around() -> Surroundings {
     Surroundings {
         // The system's CA certificates are loaded only once, because another test measures memory.
         connector: Arc::clone(CONNECTOR.get_or_init(|| Arc::new(Connector::new(&egress).unwrap()))),
-        egress,
         events: tokio::sync::broadcast::channel(64).0,
         metrics: None,
         single_client: None,

@@ -103,7 +103,7 @@ impl Server {
             ..Config::default()
         };
         let connector = Arc::new(Connector::new(&config).unwrap());
-        let origin = Origin::new(connector, &self.url, Policy::Operator, &config).unwrap();
+        let origin = Origin::new(connector, &self.url, Policy::Operator).unwrap();
         let (url, (log, seen)) = (self.url.clone(), mpsc::unbounded_channel());
         let headers = HeaderMap::from_iter([(
             http::header::AUTHORIZATION,

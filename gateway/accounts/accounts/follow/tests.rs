@@ -10,9 +10,8 @@ use crate::holder::{Holder, new_record, record_id};
 async fn a_burst_of_changes_reaches_their_receivers() {
     let folder = tempfile::tempdir().unwrap();
     let storage = storage(folder.path());
-    let egress = egress();
-    let connector = Arc::new(Connector::new(&egress).unwrap());
-    let accounts = Accounts::new(connector, egress, Some(storage.clone()));
+    let connector = Arc::new(Connector::new(&egress()).unwrap());
+    let accounts = Accounts::new(connector, Some(storage.clone()));
     let mut changes = accounts.changes();
     let burst = MAX_CHANGES + 1;
     for number in 0..burst {

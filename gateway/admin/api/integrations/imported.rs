@@ -106,7 +106,7 @@ async fn fetch(by: &By<Admin>, name: &str, version: &str) -> Result<RegistryServ
     if let Ok(mut path) = url.path_segments_mut() {
         path.pop_if_empty().extend(["v0.1", "servers", name, "versions", version]);
     }
-    let _permit = enter_probe(&by.state, &by.caller.organisation().into())?;
+    let _permit = enter_probe(&by.state, by.caller.organisation())?;
     let found = by.state.operations.fetch_document(url).await.map_err(|reason| {
         if reason.contains("status is 404") {
             return Problem::not_found("REGISTRY_SERVER_NOT_FOUND", "there is no such server");

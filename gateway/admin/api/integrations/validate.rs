@@ -169,7 +169,7 @@ async fn validate_new(by: &Context, new: &NewIntegration) -> Result<()> {
 }
 
 /// Limits the requests to other hosts on behalf of an organisation.
-pub(super) fn enter_probe(state: &ApiState, organisation: &Arc<str>) -> Result<OrganisationPermit> {
+pub(super) fn enter_probe(state: &ApiState, organisation: &str) -> Result<OrganisationPermit> {
     state.probes.enter(organisation).ok_or_else(|| {
         let detail = "four servers of this organisation are already being tested; retry later";
         Problem::overloaded(detail, RETRY_SECONDS)

@@ -3,7 +3,8 @@
 use super::*;
 
 fn step(calls: u64, failed: u64, ms: Option<u64>) -> RecentCalls {
-    RecentCalls { calls, failed, average: ms.map(Duration::from_millis) }
+    let (ran, micros) = ms.map_or((0, 0), |ms| (calls, calls * ms * 1000));
+    RecentCalls { calls, failed, ran, micros }
 }
 
 #[test]

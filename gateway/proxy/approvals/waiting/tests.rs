@@ -87,7 +87,7 @@ fn every_policy_gets_its_number_of_different_people() {
         {"policy": "p0", "approvals": 1, "needed": 2},
         {"policy": "p1", "approvals": 1, "needed": 1},
     ]);
-    assert_eq!((listed.len(), &listed[0]["policies"]), (1, &wanted));
+    assert_eq!((listed.len(), &listed[0].1["policies"]), (1, &wanted));
     assert!(calls.list(user(&ann)).is_empty());
     assert!(receiver.try_recv().is_err());
     assert_eq!(vote(&eve, true).unwrap().1["state"], "approved");
