@@ -23,7 +23,7 @@ use crate::loaded::{Config, Sources};
 use crate::problem::{Problems, ValuePlace};
 use crate::raw::{Profile, Root};
 use crate::source::layer::Layers;
-use crate::source::node::Node;
+use crate::source::node::{Node, Value};
 use crate::suggest;
 pub use receivers::decode_webhook_secret;
 pub use server::is_own_header;
@@ -133,9 +133,9 @@ impl Check<'_> {
 
     /// Returns the whole path of a key; of the section itself if the key is empty.
     fn path(&self, key: &str) -> Vec<String> {
-        let mut path = self.section.clone();
-        path.extend(key.split('.').filter(|name| !name.is_empty()).map(str::to_owned));
-        path
+        let names = key.split('.').filter(|name| !name.is_empty());
+        let path = self.section.iter().cloned().chain(names.map(str::to_owned));
+        self.layers.written_path(path.collect())
     }
 
     fn given(&self, key: &str) -> Option<&Node> {
@@ -235,8 +235,10 @@ impl Check<'_> {
 
     /// Returns the key of a list's item, or of the list if it was written as text.
     fn item_key(&self, list: &str, at: usize) -> String {
-        let item = format!("{list}.{at}");
-        if self.given(&item).is_some() { item } else { list.to_owned() }
+        match self.given(list) {
+            Some(Node { value: Value::List(_), .. }) => format!("{list}.{at}"),
+            _ => list.to_owned(),
+        }
     }
 
     /// Checks that a file exists.

@@ -7,7 +7,7 @@ use figment::{Figment, Metadata, Profile, Provider};
 use serde::de::DeserializeOwned;
 
 use super::decode::decode;
-use super::node::{Node, Value};
+use super::node::{Node, Value, kind_of};
 use crate::problem::{HINT, MAX_LISTED_PROBLEMS, Problem, Problems, ValuePlace};
 use crate::raw::Root;
 use crate::raw::leaf::List;
@@ -20,13 +20,11 @@ pub struct Layer {
     pub root: Node,
     /// Paths of malformed values, which were removed.
     pub damaged: Vec<Vec<String>>,
-    /// Those of `damaged` that were list items, so that later items have moved up.
-    gaps: Vec<Vec<String>>,
 }
 
 impl Layer {
     pub fn new(root: Node) -> Self {
-        Self { root, damaged: Vec::new(), gaps: Vec::new() }
+        Self { root, damaged: Vec::new() }
     }
 
     /// Returns whether the layer contains this key.
@@ -51,7 +49,7 @@ impl Layer {
                 Ok(value) => return Some(value),
                 Err(error) => error,
             };
-            let path = error.path.clone();
+            let path = self.root.written_path(&error.path).unwrap_or_else(|| error.path.clone());
             if !self.lost(&error, &path) {
                 problems.push(self.explain(&error, &path, reference));
             }
@@ -60,54 +58,23 @@ impl Layer {
                 self.damaged.push(path);
                 return None;
             }
-            let written = self.written(&path);
-            let parent = path.split_last().and_then(|(_, parent)| self.root.get(parent));
-            if parent.is_some_and(|parent| matches!(parent.value, Value::List(_))) {
-                self.gaps.push(written.clone());
-            }
-            if self.root.remove(&path).is_none() {
+            if !self.root.remove(&path) {
                 self.root = Node::map(ValuePlace::Nowhere);
             }
-            self.damaged.push(written);
+            self.damaged.push(path);
         }
         None
-    }
-
-    /// Returns the original path of a value, before items were removed from lists.
-    fn written(&self, path: &[String]) -> Vec<String> {
-        let mut written: Vec<String> = Vec::with_capacity(path.len());
-        for part in path {
-            let mut before = self.gaps_of(&written);
-            before.sort_unstable();
-            match part.parse::<usize>() {
-                Ok(at) if !before.is_empty() => {
-                    let at = before.iter().fold(at, |at, gap| at + usize::from(*gap <= at));
-                    written.push(at.to_string());
-                }
-                _ => written.push(part.clone()),
-            }
-        }
-        written
-    }
-
-    /// Returns the indices of removed items of a list.
-    fn gaps_of(&self, list: &[String]) -> Vec<usize> {
-        let all = self.gaps.iter().filter_map(|gap| gap.split_last());
-        let here = all.filter(|(_, path)| *path == list);
-        here.filter_map(|(at, _)| at.parse().ok()).collect()
     }
 
     /// Returns whether a value is missing only because its malformed value was reported and
     /// removed.
     fn lost(&self, error: &Error, path: &[String]) -> bool {
         let Kind::MissingField(name) = &error.kind else { return false };
-        let mut whole = self.written(path);
-        whole.push(name.to_string());
-        self.damaged.contains(&whole)
+        self.damaged.contains(&[path, &[name.to_string()]].concat())
     }
 
     fn explain(&self, error: &Error, path: &[String], reference: &str) -> Problem {
-        let key = self.written(path).join(".");
+        let key = path.join(".");
         let mut place = self.root.place_of(path).unwrap_or(ValuePlace::Nowhere);
         let shown = self.root.get(path).map_or(String::new(), |node| node.shown(path));
         let (what, hint) = match &error.kind {
@@ -199,20 +166,6 @@ fn kind_wanted(expected: &str) -> &str {
     }
 }
 
-fn kind_of(actual: &Actual) -> &'static str {
-    match actual {
-        Actual::Bool(_) => "true or false",
-        Actual::Signed(value) if *value < 0 => "a negative number",
-        Actual::Unsigned(_) | Actual::Signed(_) => "a number",
-        Actual::Float(_) => "a number with a fraction",
-        Actual::Char(_) | Actual::Str(_) => "text",
-        Actual::Unit | Actual::Option => "nothing",
-        Actual::Seq => "a list",
-        Actual::Map => "a section",
-        _ => "this",
-    }
-}
-
 impl Provider for Layer {
     fn metadata(&self) -> Metadata {
         Metadata::named("configuration")
@@ -240,6 +193,13 @@ impl Layers {
     pub fn given<S: AsRef<str>>(&self, path: &[S]) -> Option<&Node> {
         let mut given = self.0.iter().rev().filter_map(|layer| layer.root.get(path));
         given.find(|node| !matches!(node.value, Value::Null))
+    }
+
+    /// Returns the path of a merged value with the numbers that items of lists have in their
+    /// source.
+    pub fn written_path(&self, path: Vec<String>) -> Vec<String> {
+        let mut layers = self.0.iter().rev();
+        layers.find_map(|layer| layer.root.written_path(&path)).unwrap_or(path)
     }
 
     /// Returns the place to report for `path`, or for the nearest section above that exists.

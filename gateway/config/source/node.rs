@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use figment::error::Actual;
 use figment::value::{Dict, Empty, Num, Tag, Value as Figment};
 
 use super::forms::{Form, has_form};
@@ -35,6 +36,8 @@ pub enum Value {
     Text(String),
     List(Vec<Node>),
     Map(BTreeMap<String, NodeEntry>),
+    /// A malformed item of a list. The other items keep their numbers.
+    Removed,
 }
 
 #[derive(Clone)]
@@ -71,17 +74,13 @@ impl Node {
         }
     }
 
+    fn is_removed(&self) -> bool {
+        matches!(self.value, Value::Removed)
+    }
+
     /// Returns a display name of the value's type.
     pub fn kind(&self) -> &'static str {
-        match &self.value {
-            Value::Null => "nothing",
-            Value::Bool(_) => "true or false",
-            Value::Integer(_) => "a number",
-            Value::Float(_) => "a number with a fraction",
-            Value::Text(_) => "text",
-            Value::List(_) => "a list",
-            Value::Map(_) => "a section",
-        }
+        kind_of(&self.to_figment().to_actual())
     }
 
     pub fn get<S: AsRef<str>>(&self, path: &[S]) -> Option<&Self> {
@@ -227,19 +226,41 @@ impl Node {
         }
     }
 
-    pub fn remove<S: AsRef<str>>(&mut self, path: &[S]) -> Option<Self> {
-        match (path, &mut self.value) {
-            ([last], Value::Map(map)) => Some(map.remove(last.as_ref())?.node),
-            ([last], Value::List(list)) => {
-                let at = last.as_ref().parse::<usize>().ok()?;
-                if at >= list.len() {
-                    return None;
-                }
-                Some(list.remove(at))
+    /// Removes the value at `path`. Returns false if there is none.
+    pub fn remove<S: AsRef<str>>(&mut self, path: &[S]) -> bool {
+        let Some((first, rest)) = path.split_first() else { return false };
+        match &mut self.value {
+            Value::Map(map) if rest.is_empty() => map.remove(first.as_ref()).is_some(),
+            Value::Map(map) => {
+                map.get_mut(first.as_ref()).is_some_and(|entry| entry.node.remove(rest))
             }
-            ([first, rest @ ..], Value::Map(map)) => map.get_mut(first.as_ref())?.node.remove(rest),
-            ([first, rest @ ..], Value::List(list)) => {
-                list.get_mut(first.as_ref().parse::<usize>().ok()?)?.remove(rest)
+            Value::List(list) => {
+                let item = first.as_ref().parse().ok().and_then(|at: usize| list.get_mut(at));
+                let Some(item) = item else { return false };
+                if !rest.is_empty() {
+                    return item.remove(rest);
+                }
+                item.value = Value::Removed;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the path of a value with the numbers that items of lists have in the source. In the
+    /// decoded `path`, removed items do not count. `None` if there is no list on the way.
+    pub fn written_path(&self, path: &[String]) -> Option<Vec<String>> {
+        let (first, rest) = path.split_first()?;
+        match &self.value {
+            Value::Map(map) => {
+                let below = map.get(first)?.node.written_path(rest)?;
+                Some([vec![first.clone()], below].concat())
+            }
+            Value::List(list) => {
+                let mut items = numbered(list.iter()).filter(|(_, item)| !item.is_removed());
+                let (name, item) = items.nth(first.parse().ok()?)?;
+                let below = item.written_path(rest).unwrap_or_else(|| rest.to_vec());
+                Some([vec![name], below].concat())
             }
             _ => None,
         }
@@ -259,11 +280,12 @@ impl Node {
         format!(" (it is `{}`)", text.escape_debug())
     }
 
-    /// Converts to figment's type without places. Null means "not given" and is left out.
+    /// Converts to figment's type without places. Null means "not given" and is left out, as are
+    /// removed items.
     pub fn to_figment(&self) -> Figment {
         let tag = Tag::Default;
         match &self.value {
-            Value::Null => Figment::Empty(tag, Empty::None),
+            Value::Null | Value::Removed => Figment::Empty(tag, Empty::None),
             Value::Bool(value) => Figment::Bool(tag, *value),
             Value::Integer(value) => match (u64::try_from(*value), i64::try_from(*value)) {
                 (Ok(value), _) => Figment::Num(tag, Num::U64(value)),
@@ -272,7 +294,10 @@ impl Node {
             },
             Value::Float(value) => Figment::Num(tag, Num::F64(*value)),
             Value::Text(text) => Figment::String(tag, text.clone()),
-            Value::List(list) => Figment::Array(tag, list.iter().map(Self::to_figment).collect()),
+            Value::List(list) => {
+                let items = list.iter().filter(|item| !item.is_removed());
+                Figment::Array(tag, items.map(Self::to_figment).collect())
+            }
             Value::Map(_) => Figment::Dict(tag, self.to_dict()),
         }
     }
@@ -281,6 +306,20 @@ impl Node {
         let entries = self.as_map().into_iter().flatten();
         let given = entries.filter(|(_, entry)| !matches!(entry.node.value, Value::Null));
         given.map(|(key, entry)| (key.clone(), entry.node.to_figment())).collect()
+    }
+}
+
+pub fn kind_of(actual: &Actual) -> &'static str {
+    match actual {
+        Actual::Bool(_) => "true or false",
+        Actual::Signed(value) if *value < 0 => "a negative number",
+        Actual::Unsigned(_) | Actual::Signed(_) => "a number",
+        Actual::Float(_) => "a number with a fraction",
+        Actual::Char(_) | Actual::Str(_) => "text",
+        Actual::Unit | Actual::Option => "nothing",
+        Actual::Seq => "a list",
+        Actual::Map => "a section",
+        _ => "this",
     }
 }
 

@@ -50,6 +50,7 @@ impl Check<'_> {
             self.wrong_value("builtin.content.folder", "there is no such folder", RELATIVE);
         }
         for problem in content.problems() {
+            let path = self.layers.written_path(path);
             let path = [self.path("builtin.content"), problem.path].concat();
             self.error_at(&path, problem.message, "docs/tools.md explains the settings");
         }
