@@ -44,7 +44,8 @@ fn needs_client(kind: Method, raw: &ServerAuth) -> bool {
 
 impl Check<'_> {
     /// Returns the settings of accounts, for the servers that have them.
-    pub fn accounts(&mut self, root: &Root, public_url: Option<&Url>) -> Config {
+    pub fn accounts(&mut self, public_url: Option<&Url>) -> Config {
+        let root = self.root;
         let mut servers = BTreeMap::new();
         for (slug, server) in &root.servers {
             let Some(auth) = &server.auth else { continue };
