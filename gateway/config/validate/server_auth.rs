@@ -50,14 +50,7 @@ impl Check<'_> {
         for (slug, server) in &root.servers {
             let Some(auth) = &server.auth else { continue };
             let config = self.within("servers", slug, |check| check.server_auth(server, auth));
-            if let Some(config) = config {
-                if config.method == Method::Exchange && root.auth.issuers.len() > 1 {
-                    let what = "sends callers' tokens of all `auth.issuers` to the server's issuer";
-                    let hint = "use `id_jag`, or a gateway for each issuer of callers";
-                    self.within("servers", slug, |check| check.error("auth.type", what, hint));
-                }
-                servers.insert(slug.clone(), config);
-            }
+            servers.extend(config.map(|config| (slug.clone(), config)));
         }
         let secrets = root.secret.iter().chain(&root.old_secrets);
         let link_secrets = secrets.map(|secret| Secret::new(secret.clone())).collect();
@@ -81,6 +74,11 @@ impl Check<'_> {
             let what =
                 "is not possible over plain http: tokens would cross the network unencrypted";
             self.error("auth", what, "use https:// in `url`");
+        }
+        if kind == Method::Exchange && self.root.auth.issuers.len() > 1 {
+            let what = "sends callers' tokens of all `auth.issuers` to the server's issuer";
+            let hint = "use `id_jag`, or a gateway for each issuer of callers";
+            self.error("auth.type", what, hint);
         }
         self.auth_headers(server, (kind, raw.discovery));
         self.only_for(kind, raw);
