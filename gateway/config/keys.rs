@@ -10,7 +10,8 @@ use lockgate_text::organisation::find_mistake;
 use crate::problem::{Problems, Report};
 use crate::raw::leaf::Text;
 use crate::source;
-use crate::source::layer::Layer;
+use crate::source::layer::check_as;
+use crate::source::node::Node;
 
 /// Maximum keys of a file.
 pub const MAX_KEYS: usize = 10_000;
@@ -54,23 +55,22 @@ pub(crate) fn read(path: &Path, cwd: &Path, problems: &mut Problems) -> Vec<Key>
     if !path.exists() {
         return Vec::new();
     }
-    let Some(node) = problems.value_of(source::read_file(path, cwd, false)) else {
+    let Some(mut root) = problems.value_of(source::read_file(path, cwd, false)) else {
         return Vec::new();
     };
-    let mut layer = Layer::new(node);
-    let Some(file) = layer.check_as::<File>("docs/authentication.md", problems) else {
+    let Some(file) = check_as::<File>(&mut root, "docs/authentication.md", problems) else {
         return Vec::new();
     };
     if file.keys.len() > MAX_KEYS {
-        let place = layer.root.nearest_place(&["keys"]);
+        let place = root.nearest_place(&["keys"]);
         problems.error(place, "keys", "has more than 10000 keys", "remove revoked keys");
     }
-    let mut reader = Reader { layer: &layer, problems, ids: BTreeSet::new(), at: 0 };
+    let mut reader = Reader { root: &root, problems, ids: BTreeSet::new(), at: 0 };
     file.keys.into_iter().map(|raw| reader.key(raw)).collect()
 }
 
 struct Reader<'a> {
-    layer: &'a Layer,
+    root: &'a Node,
     problems: &'a mut Problems,
     ids: BTreeSet<String>,
     /// The index of the entry that is read.
@@ -80,9 +80,8 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn error(&mut self, key: &str, what: &str, hint: &str) {
         let path = ["keys", &self.at.to_string(), key].map(str::to_owned);
-        let root = &self.layer.root;
-        let path = root.written_path(&path).unwrap_or_else(|| path.to_vec());
-        self.problems.error(root.nearest_place(&path), path.join("."), what, hint);
+        let path = self.root.written_path(&path).unwrap_or_else(|| path.to_vec());
+        self.problems.error(self.root.nearest_place(&path), path.join("."), what, hint);
     }
 
     /// Checks an entry. The result is only used if the file has no mistake.

@@ -12,7 +12,7 @@ use lockgate_policy::file::{File, Policy as Written};
 use lockgate_policy::{Config, Document, Policy, PolicyEntry, PolicyError};
 
 use crate::problem::{Problem, Problems, Report, ValuePlace};
-use crate::source::layer::{Layer, items};
+use crate::source::layer::{check_as, items};
 use crate::source::node::Node;
 use crate::source::{self, reason};
 
@@ -86,8 +86,8 @@ pub fn load(paths: &[PathBuf], cwd: &Path) -> Result<Config, Report> {
 pub fn cases(path: &Path, cwd: &Path) -> Result<Cases, Report> {
     let mut problems = Problems::default();
     let node = problems.value_of(source::read_file(&cwd.join(path), cwd, false));
-    let cases = node.and_then(|node| {
-        Layer::new(node).check_as::<Cases>("`lockgate schema --cases`", &mut problems)
+    let cases = node.and_then(|mut node| {
+        check_as::<Cases>(&mut node, "`lockgate schema --cases`", &mut problems)
     });
     problems.finish()?;
     cases.ok_or(Report { problems: Vec::new() })
@@ -170,19 +170,16 @@ pub fn read(files: &[PathBuf], cwd: &Path, problems: &mut Problems) -> Read {
 }
 
 fn read_source(path: &Path, cwd: &Path, problems: &mut Problems) -> Option<Source> {
-    let node = problems.value_of(source::read_file(path, cwd, false))?;
+    let mut node = problems.value_of(source::read_file(path, cwd, false))?;
     let hint = "set a value, or remove it; JSON's null in a schema is `type: \"null\"`";
-    let mut damaged = node.refuse_keys_without_value(hint, problems);
-    let mut layer = Layer::new(node.clone());
-    let file = layer.check_as::<File>("`lockgate schema --policy`", problems);
-    damaged.extend(layer.damaged);
+    node.refuse_keys_without_value(hint, problems);
+    let file = check_as::<File>(&mut node, "`lockgate schema --policy`", problems);
     let mut left = file.map_or(Vec::new(), |file| file.policies).into_iter();
     let mut policies = Vec::new();
     let mut places = Vec::new();
     for (at, item) in items(node.get(&["policies"])).into_iter().enumerate() {
-        let key = ["policies".to_owned(), at.to_string()];
-        let policy = if damaged.contains(&key.to_vec()) { None } else { left.next() };
-        let is_whole = !damaged.iter().any(|path| path.starts_with(&key) || key.starts_with(path));
+        let policy = if item.is_damaged { None } else { left.next() };
+        let is_whole = !node.has_damage(&["policies", &at.to_string()]);
         let policy = match (policy, item.text_at(&["name"])) {
             (Some(policy), _) if is_whole => policy,
             // Reserves the name of a malformed policy. Never in force.

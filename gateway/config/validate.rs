@@ -132,18 +132,18 @@ impl Check<'_> {
 
     /// Returns the whole path of a key; of the section itself if the key is empty.
     fn path(&self, key: &str) -> Vec<String> {
-        let names = key.split('.').filter(|name| !name.is_empty());
-        let path = self.section.iter().cloned().chain(names.map(str::to_owned));
-        self.layers.written_path(path.collect())
+        let mut path = self.section.clone();
+        path.extend(key.split('.').filter(|name| !name.is_empty()).map(str::to_owned));
+        self.layers.written_path(path)
     }
 
     fn given(&self, key: &str) -> Option<&Node> {
         self.layers.given(&self.path(key))
     }
 
-    /// Returns whether a value was removed as malformed.
+    /// Returns whether a value is malformed.
     fn is_damaged(&self, key: &str) -> bool {
-        self.layers.damaged(&self.path(key))
+        self.layers.has_damage(&self.path(key))
     }
 
     fn error(&mut self, key: &str, what: impl Into<String>, hint: impl Into<String>) {

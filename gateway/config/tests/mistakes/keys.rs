@@ -76,7 +76,7 @@ fn every_mistake_in_keys_and_shapes_is_reported_with_a_hint() {
     hold(CASES);
 }
 
-/// The items of a list in a variable have no places of their own, whatever the file contains.
+/// The items of a list in a variable have no places, even if the file has such a list.
 #[test]
 fn mistakes_in_a_list_of_a_variable_are_reported_at_the_variable() {
     let given = TestConfig::yaml("http: { hosts: [a, b] }\n").env("LOCKGATE_HTTP__HOSTS", "a,//");
