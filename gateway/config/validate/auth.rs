@@ -315,14 +315,19 @@ impl Check<'_> {
         if let Some(secret) = &raw.client_secret {
             self.client_secret("admin.sign_in.client_secret", secret);
         }
-        let scopes = self.sign_in_scopes(&raw.scopes);
+        let path = "admin.sign_in.scopes";
+        self.check_scope_list(path, &raw.scopes);
+        if !raw.scopes.iter().any(|scope| scope == OPENID) {
+            let hint = "without it the provider does not identify the user";
+            self.error(path, "must contain `openid`", hint);
+        }
         let mut redirect = self.console_url(raw, authn, admin)?;
         redirect.set_path(CALLBACK);
         Some(authn::SignIn {
             issuer: issuer?,
             client_id: client_id?,
             client_secret: raw.client_secret.clone(),
-            scopes,
+            scopes: raw.scopes.clone(),
             redirect,
         })
     }
@@ -353,16 +358,6 @@ impl Check<'_> {
             self.wrong_value(path, "is not a valid client id", hint);
         }
         Some(id.to_owned())
-    }
-
-    fn sign_in_scopes(&mut self, scopes: &[String]) -> Vec<String> {
-        let path = "admin.sign_in.scopes";
-        self.check_scope_list(path, scopes);
-        if !scopes.contains(&OPENID.to_owned()) {
-            let hint = "without it the provider does not identify the user";
-            self.error(path, "must contain `openid`", hint);
-        }
-        scopes.to_vec()
     }
 
     /// Returns the console's address for browsers: the configured one, or the one derived from the

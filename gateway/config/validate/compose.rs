@@ -196,18 +196,17 @@ impl Check<'_> {
     }
 
     fn catalogue_auth(&mut self, raw: &raw::CatalogueEntry) -> Option<Auth> {
-        let header = raw.header.clone();
-        if header.is_some() && !matches!(raw.auth, AuthMethod::ApiKey | AuthMethod::UserHeaders) {
-            let what = "is only valid with `auth: api_key` and `user_headers`";
-            self.error("header", what, "remove it");
-            return None;
-        }
-        let auth = match (raw.auth, header) {
-            (AuthMethod::None, _) => Auth::None,
-            (AuthMethod::BearerToken, _) => Auth::BearerToken,
-            (AuthMethod::User, _) => Auth::User,
+        let auth = match (raw.auth, raw.header.clone()) {
             (AuthMethod::UserHeaders, header) => Auth::UserHeaders { header },
             (AuthMethod::ApiKey, Some(header)) => Auth::ApiKey { header },
+            (AuthMethod::None, None) => Auth::None,
+            (AuthMethod::BearerToken, None) => Auth::BearerToken,
+            (AuthMethod::User, None) => Auth::User,
+            (_, Some(_)) => {
+                let what = "is only valid with `auth: api_key` and `user_headers`";
+                self.error("header", what, "remove it");
+                return None;
+            }
             (AuthMethod::ApiKey, None) => {
                 self.error("auth", "`api_key` requires `header`", "such as X-Api-Key");
                 return None;
