@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 pub use secrets::RequiredVariable;
 use secrets::{Secrets, WrittenAt};
 
-use crate::problem::{Problem, Problems, Report, ValuePlace};
-use crate::source::node::{Node, NodeEntry, Value};
+use crate::problem::{Problem, Problems, Report};
+use crate::source::node::{Node, Value};
 use crate::source::{display_path, read_file, read_json};
 use crate::validate::is_own_header;
 use crate::{expand, import, load};
@@ -69,7 +69,7 @@ pub fn draft(
 ) -> Result<Draft, Report> {
     let mut problems = Problems::default();
     let mut secrets = Secrets::default();
-    let mut taken: BTreeMap<String, NodeEntry> = BTreeMap::new();
+    let mut taken: BTreeMap<String, Node> = BTreeMap::new();
     let mut groups = Vec::new();
     let files = files.iter().map(|path| (path, read_file(path, cwd, true)));
     let texts = texts.iter().map(|(source, text)| (source, read_json(source, text)));
@@ -78,35 +78,35 @@ pub fn draft(
         let mut root = import::layer(&file, &mut problems);
         load::one_spelling(&mut root);
         let mut new = BTreeSet::new();
-        for (slug, entry) in root.map_at(&["servers"]).into_iter().flatten() {
+        for (slug, server) in root.map_at(&["servers"]).into_iter().flatten() {
             if let Some(first) = taken.get(slug) {
-                if !load::same(&first.node, &entry.node) {
-                    let first = &first.place;
+                if !load::same(first, server) {
+                    let first = &first.key;
                     let what = format!("omitted: another server with this name is at {first}");
                     let hint = "add it under another name";
-                    problems.warning(entry.place.clone(), format!("servers.{slug}"), what, hint);
+                    problems.warning(server.key.clone(), format!("servers.{slug}"), what, hint);
                 }
                 continue;
             }
-            if let Some(note) = oauth_note(slug, &entry.node, &entry.place) {
+            if let Some(note) = oauth_note(slug, server) {
                 problems.push(note);
             }
-            taken.insert(slug.clone(), entry.clone());
+            taken.insert(slug.clone(), server.clone());
             new.insert(slug.clone());
         }
         if !new.is_empty() {
             groups.push((path, new));
         }
     }
-    for entry in taken.values() {
-        secrets.reserve(&entry.node);
+    for server in taken.values() {
+        secrets.reserve(server);
     }
     let mut sections = String::new();
     for (path, slugs) in groups {
         let _ = writeln!(sections, "  # From {}", display_path(path, cwd).display());
         secrets.start_file(home, expand::workspace(path.parent().unwrap_or(cwd)));
         for slug in slugs {
-            sections.push_str(&write_server(&slug, &taken[&slug].node, &mut secrets));
+            sections.push_str(&write_server(&slug, &taken[&slug], &mut secrets));
         }
     }
     let notes = problems.finish()?;
@@ -121,7 +121,7 @@ pub fn draft(
 }
 
 /// Returns a warning for a service that requires OAuth if the entry has no token and no account.
-fn oauth_note(slug: &str, server: &Node, place: &ValuePlace) -> Option<Problem> {
+fn oauth_note(slug: &str, server: &Node) -> Option<Problem> {
     let url = url::Url::parse(server.text_at(&["url"])?).ok()?;
     let host = OAUTH_HOSTS.into_iter().find(|host| url.host_str() == Some(host))?;
     if server.get(&["headers", "authorization"]).or_else(|| server.get(&["auth"])).is_some() {
@@ -130,7 +130,7 @@ fn oauth_note(slug: &str, server: &Node, place: &ValuePlace) -> Option<Problem> 
     let what = format!("{host} requires OAuth");
     let hint = "add auth: { type: user } for an account of each caller (docs/accounts.md), \
         or a token: headers: { Authorization: \"Bearer ${TOKEN}\" }";
-    Some(Problem::warning(place.clone(), format!("servers.{slug}"), what).hint(hint))
+    Some(Problem::warning(server.key.clone(), format!("servers.{slug}"), what).hint(hint))
 }
 
 // Writes a server as idiomatic YAML.
@@ -196,14 +196,14 @@ fn write_section(
 ) {
     let Some(map) = server.map_at(&[section]) else { return };
     let mut head = format!("    {section}:\n");
-    for (name, entry) in map {
-        let Some(text) = entry.node.as_text() else { continue };
+    for (name, node) in map {
+        let Some(text) = node.as_text() else { continue };
         if section == "headers" && is_own_header(name) {
             continue;
         }
         out.push_str(&std::mem::take(&mut head));
         let key = format!("servers.{slug}.{section}.{name}");
-        let of = WrittenAt { slug, key: &key, place: &entry.node.place };
+        let of = WrittenAt { slug, key: &key, place: &node.place };
         let text = match section {
             "env" => secrets.named(text, name, name, of),
             _ => secrets.header(text, name, of),

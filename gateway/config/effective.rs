@@ -128,7 +128,7 @@ impl<'a> Walk<'a> {
     }
 
     fn given_names(&self) -> BTreeSet<String> {
-        let maps = self.layers.0.iter().filter_map(|layer| layer.root.map_at(&self.path));
+        let maps = self.layers.0.iter().filter_map(|layer| layer.map_at(&self.path));
         let names = maps.flat_map(|map| map.keys());
         names.cloned().collect()
     }

@@ -25,9 +25,8 @@ pub struct Expand<'a> {
 }
 
 impl Expand<'_> {
-    /// Expands every value below `root`. Values that fail are reported, removed and returned.
-    pub fn expand_values(&mut self, root: &mut Node, problems: &mut Problems) -> Vec<Vec<String>> {
-        let mut broken = Vec::new();
+    /// Expands every value below `root`. Values that fail are reported.
+    pub fn expand_values(&mut self, root: &mut Node, problems: &mut Problems) {
         root.visit_mut(&mut Vec::new(), &mut |path, node| {
             let Value::Text(text) = &node.value else { return };
             match self.expand(text, path) {
@@ -37,14 +36,10 @@ impl Expand<'_> {
                 }
                 Err((what, hint)) => {
                     problems.error(node.place.clone(), path.join("."), what, hint);
-                    broken.push(path.to_vec());
+                    node.is_damaged = true;
                 }
             }
         });
-        for path in broken.iter().rev() {
-            root.remove(path);
-        }
-        broken
     }
 
     fn expand(&mut self, text: &str, path: &[String]) -> Result<(String, bool), (String, String)> {

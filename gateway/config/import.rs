@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::problem::{Problem, Problems};
-use crate::source::node::{Node, NodeEntry, Value};
+use crate::source::node::{Node, Value};
 
 /// Locations of the servers in clients' files, in search order.
 const SHAPES: &[&[&str]] = &[&["mcpServers"], &["servers"], &["mcp", "servers"]];
@@ -45,21 +45,20 @@ pub fn layer(file: &Node, problems: &mut Problems) -> Node {
         let key = format!("{}.{name}", shape.join("."));
         let Some(slug) = slug(name) else {
             let what = "cannot be converted to a server name";
-            problems.error(entry.place.clone(), key, what, "use a-z, 0-9 and -");
+            problems.error(entry.key.clone(), key, what, "use a-z, 0-9 and -");
             continue;
         };
         if let Some(other) = seen.insert(slug.clone(), name) {
             let what = format!("`{other}` and `{name}` both become `{slug}`");
-            problems.error(entry.place.clone(), key, what, "rename one of them");
+            problems.error(entry.key.clone(), key, what, "rename one of them");
             continue;
         }
         if slug != *name {
             let what = format!("the server is named `{slug}` here");
-            problems.warning(entry.place.clone(), &key, what, "names are a-z, 0-9 and -");
+            problems.warning(entry.key.clone(), &key, what, "names are a-z, 0-9 and -");
         }
-        if let Some(node) = server(&entry.node, &key, problems) {
-            let place = entry.place.clone();
-            root.put_entry(&["servers", &slug], NodeEntry { place, node });
+        if let Some(node) = server(entry, &key, problems) {
+            root.put(&["servers", &slug], node);
         }
     }
     root
@@ -101,32 +100,30 @@ fn server(node: &Node, key: &str, problems: &mut Problems) -> Option<Node> {
     let mut map = BTreeMap::new();
     for (name, field) in entry {
         let (name, node) = match name.as_str() {
-            "command" | "cwd" | "url" | "enabled" => (name.as_str(), field.node.clone()),
-            "args" | "env" | "headers" => (name.as_str(), as_text(&field.node)),
-            "serverUrl" | "httpUrl" => ("url", field.node.clone()),
-            "type" | "transport" => ("transport", field.node.clone()),
-            "disabled" => ("enabled", negated(&field.node)),
+            "command" | "cwd" | "url" | "enabled" => (name.as_str(), field.clone()),
+            "args" | "env" | "headers" => (name.as_str(), as_text(field)),
+            "serverUrl" | "httpUrl" => ("url", field.clone()),
+            "type" | "transport" => ("transport", field.clone()),
+            "disabled" => ("enabled", negated(field)),
             _ => {
                 if !SILENT.contains(&name.as_str()) {
                     let what = "only the client supports this; it is omitted";
                     let hint = "configure it under `servers` of Lockgate's own file";
-                    problems.warning(field.place.clone(), format!("{key}.{name}"), what, hint);
+                    problems.warning(field.key.clone(), format!("{key}.{name}"), what, hint);
                 }
                 continue;
             }
         };
-        let place = field.place.clone();
-        map.insert(name.to_string(), NodeEntry { place, node });
+        map.insert(name.to_string(), node);
     }
     if !map.contains_key("transport")
         && let Some(url) = map.get("url")
-        && url.node.as_text().is_some_and(is_sse_address)
+        && url.as_text().is_some_and(is_sse_address)
     {
-        let place = url.place.clone();
-        let node = Node::text("sse", place.clone());
-        map.insert("transport".to_string(), NodeEntry { place, node });
+        let sse = Node::text("sse", url.key.clone());
+        map.insert("transport".to_string(), sse);
     }
-    Some(Node::new(Value::Map(map), node.place.clone()))
+    Some(Node { value: Value::Map(map), ..node.clone() })
 }
 
 /// Returns whether an address ends in `/sse`, from which clients infer HTTP+SSE without a
@@ -146,7 +143,7 @@ fn starts_ourselves(entry: &Node) -> bool {
 
 fn negated(node: &Node) -> Node {
     match node.value {
-        Value::Bool(value) => Node::new(Value::Bool(!value), node.place.clone()),
+        Value::Bool(value) => Node { value: Value::Bool(!value), ..node.clone() },
         _ => node.clone(),
     }
 }

@@ -10,7 +10,8 @@ use lockgate_text::organisation::find_mistake;
 use crate::problem::{Problems, Report};
 use crate::raw::leaf::Text;
 use crate::source;
-use crate::source::layer::Layer;
+use crate::source::layer::check_as;
+use crate::source::node::Node;
 
 /// Maximum keys of a file.
 pub const MAX_KEYS: usize = 10_000;
@@ -46,32 +47,31 @@ pub fn load(path: &Path, cwd: &Path) -> Result<Vec<Key>, Report> {
     let mut problems = Problems::default();
     let keys = read(path, cwd, &mut problems);
     problems.finish()?;
-    Ok(keys.unwrap_or_default())
+    Ok(keys)
 }
 
-/// Reads the keys for the configuration. Reports mistakes, and then returns `None`.
-pub(crate) fn read(path: &Path, cwd: &Path, problems: &mut Problems) -> Option<Vec<Key>> {
+/// Reads the keys for the configuration, and reports mistakes.
+pub(crate) fn read(path: &Path, cwd: &Path, problems: &mut Problems) -> Vec<Key> {
     if !path.exists() {
-        return Some(Vec::new());
+        return Vec::new();
     }
-    let node = problems.value_of(source::read_file(path, cwd, false))?;
-    let mut layer = Layer::new(node);
-    let file = layer.check_as::<File>("docs/authentication.md", problems)?;
+    let Some(mut root) = problems.value_of(source::read_file(path, cwd, false)) else {
+        return Vec::new();
+    };
+    let Some(file) = check_as::<File>(&mut root, "docs/authentication.md", problems) else {
+        return Vec::new();
+    };
     if file.keys.len() > MAX_KEYS {
-        let place = layer.root.nearest_place(&["keys"]);
+        let place = root.nearest_place(&["keys"]);
         problems.error(place, "keys", "has more than 10000 keys", "remove revoked keys");
-        return None;
     }
-    let wrong = !layer.damaged.is_empty();
-    let mut reader = Reader { layer: &layer, problems, wrong, ids: BTreeSet::new(), at: 0 };
-    let keys = file.keys.into_iter().map(|raw| reader.key(raw)).collect();
-    (!reader.wrong).then_some(keys)
+    let mut reader = Reader { root: &root, problems, ids: BTreeSet::new(), at: 0 };
+    file.keys.into_iter().map(|raw| reader.key(raw)).collect()
 }
 
 struct Reader<'a> {
-    layer: &'a Layer,
+    root: &'a Node,
     problems: &'a mut Problems,
-    wrong: bool,
     ids: BTreeSet<String>,
     /// The index of the entry that is read.
     at: usize,
@@ -79,9 +79,9 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn error(&mut self, key: &str, what: &str, hint: &str) {
-        self.wrong = true;
-        let path = ["keys", &self.at.to_string(), key];
-        self.problems.error(self.layer.root.nearest_place(&path), path.join("."), what, hint);
+        let path = ["keys", &self.at.to_string(), key].map(str::to_owned);
+        let path = self.root.written_path(&path).unwrap_or_else(|| path.to_vec());
+        self.problems.error(self.root.nearest_place(&path), path.join("."), what, hint);
     }
 
     /// Checks an entry. The result is only used if the file has no mistake.

@@ -18,7 +18,6 @@ mod overlap;
 pub mod policies;
 mod problem;
 mod raw;
-mod running;
 mod schema;
 mod source;
 mod suggest;
@@ -26,10 +25,9 @@ mod validate;
 
 pub use draft::{Draft, RequiredVariable, draft, has_servers};
 pub use effective::{Effective, Setting, effective};
-pub use load::load;
+pub use load::{RunningAddresses, find_addresses, load};
 pub use loaded::{Config, Flags, Loaded, Sources, Transport};
 pub use problem::{Problem, Report, Severity, ValuePlace};
-pub use running::{RunningAddresses, find_addresses};
 pub use schema::schema;
 pub use validate::decode_webhook_secret;
 

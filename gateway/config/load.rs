@@ -4,16 +4,17 @@
 mod include;
 
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::expand::Expand;
 use crate::loaded::{Config, Loaded, Sources, Transport};
 use crate::problem::{Problem, Problems, Report, ValuePlace};
-use crate::raw::{self, Root};
+use crate::raw::{self, ApiPlace, Profile};
 use crate::source::environment::find_set;
-use crate::source::layer::{Layer, Layers, listed};
-use crate::source::node::{Node, NodeEntry, Value};
+use crate::source::layer::{self, Layers, listed, unreadable};
+use crate::source::node::{Node, Value};
 use crate::source::{self, environment};
 use crate::{import, overlap, suggest, validate};
 
@@ -26,27 +27,14 @@ pub fn load(sources: &Sources) -> Result<Loaded, Report> {
     Ok(loaded)
 }
 
-/// Reads the sources, ignoring mistakes at keys other than `needed`.
-///
-/// # Errors
-/// Every mistake, if a needed key or a whole file cannot be read.
-pub fn read_root(sources: &Sources, needed: &[&[&str]]) -> Result<Root, Report> {
-    let (loading, layers, _) = read_layers(sources);
-    let is_damaged = needed.iter().any(|path| layers.damaged(path));
-    match layers.merge() {
-        Ok(root) if !is_damaged => Ok(root),
-        _ => Err(Report { problems: loading.problems.finish()? }),
-    }
-}
-
 /// Loads the configuration, and also returns its layers.
 pub fn load_with_layers(sources: &Sources) -> Result<(Loaded, Layers), Report> {
     let begun = SystemTime::now();
     let (mut loading, mut layers, own) = read_layers(sources);
     let transport = loading.transport();
     let Loading { mut problems, mut files, .. } = loading;
-    let mut network = Layer::new(environment::network(&sources.env, &layers, &mut problems));
-    network.check(&mut problems);
+    let mut network = environment::network(&sources.env, &layers, &mut problems);
+    layer::check(&mut network, &mut problems);
     layers.0.push(network);
     let config = match layers.merge() {
         Ok(root) => validate::config(&root, &layers, sources, own.as_deref(), &mut problems),
@@ -108,10 +96,9 @@ fn named_files(config: &Config, cwd: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn names_collector(layers: &[&Layer]) -> bool {
-    layers.iter().any(|layer| {
-        layer.names(&["telemetry", "otlp"]) || layer.names(&["telemetry", "otlp_logs"])
-    })
+fn names_collector(layers: &[&Node]) -> bool {
+    let keys = [["telemetry", "otlp"], ["telemetry", "otlp_logs"]];
+    layers.iter().any(|layer| keys.iter().any(|key| layer.find_usable(key).is_some()))
 }
 
 struct Loading<'a> {
@@ -122,7 +109,7 @@ struct Loading<'a> {
 
 impl Loading<'_> {
     /// Returns the configuration file's layer; empty without a file.
-    fn file(&mut self) -> Layer {
+    fn file(&mut self) -> Node {
         let cwd = &self.sources.cwd;
         let named = match (&self.sources.config, self.sources.env.get("LOCKGATE_CONFIG")) {
             _ if self.sources.without_file => Ok(None),
@@ -132,22 +119,22 @@ impl Loading<'_> {
         };
         match self.problems.value_of(named) {
             Some(Some(path)) => self.file_with_includes(&path),
-            Some(None) => Layer::new(Node::map(ValuePlace::Nowhere)),
+            Some(None) => Node::map(ValuePlace::Nowhere),
             None => unreadable(),
         }
     }
 
     /// Reports an emptied file and keys without a value. Reading them as empty could silently
     /// remove servers and rules.
-    fn find_lost(&mut self, node: &Node) -> Vec<Vec<String>> {
+    fn find_lost(&mut self, node: &mut Node) {
         if node.is_blank_file() {
             let hint =
                 "write `{}` into a YAML or JSON file that is empty on purpose, or delete the file";
             self.problems.error(node.place.clone(), "", "is empty", hint);
-            return vec![Vec::new()];
+            node.is_damaged = true;
         }
         let hint = "set a value, or remove it; use `{}` or `[]` for an empty value";
-        node.refuse_keys_without_value(hint, &mut self.problems)
+        node.refuse_keys_without_value(hint, &mut self.problems);
     }
 
     fn read(&mut self, path: &Path, otherwise_json: bool) -> Option<Node> {
@@ -155,22 +142,20 @@ impl Loading<'_> {
         self.problems.value_of(source::read_file(path, &self.sources.cwd, otherwise_json))
     }
 
-    fn layer(&mut self, mut root: Node, base: &Path, editor: bool) -> Layer {
+    fn layer(&mut self, mut root: Node, base: &Path, editor: bool) -> Node {
         one_spelling(&mut root);
         let mut expand = Expand { env: &self.sources.env, base, editor, files: Vec::new() };
-        let broken = expand.expand_values(&mut root, &mut self.problems);
+        expand.expand_values(&mut root, &mut self.problems);
         self.files.extend(expand.files);
-        let mut layer = Layer::new(root);
-        layer.damaged = broken;
-        layer.check(&mut self.problems);
-        layer
+        layer::check(&mut root, &mut self.problems);
+        root
     }
 
     /// Returns the layers of imported files: of the strongest `import`, and of `--mcp-servers`.
-    fn imports(&mut self, strongest_first: &[&Layer]) -> Vec<Layer> {
+    fn imports(&mut self, strongest_first: &[&Node]) -> Vec<Node> {
         let cwd = self.sources.cwd.clone();
         let mut paths: Vec<(PathBuf, ValuePlace, bool)> = Vec::new();
-        let named = strongest_first.iter().find_map(|layer| layer.root.get(&["import"]));
+        let named = strongest_first.iter().find_map(|layer| layer.find_usable(&["import"]));
         for (name, place, secret) in listed(named) {
             paths.push((self.base_of(&place).join(name), place, secret));
         }
@@ -185,7 +170,7 @@ impl Loading<'_> {
         paths.into_iter().map(|(path, place, secret)| self.import(&path, place, secret)).collect()
     }
 
-    fn import(&mut self, path: &Path, named_at: ValuePlace, secret: bool) -> Layer {
+    fn import(&mut self, path: &Path, named_at: ValuePlace, secret: bool) -> Node {
         if !path.is_file() {
             let shown = source::display_path(path, &self.sources.cwd);
             let what = if secret {
@@ -203,12 +188,12 @@ impl Loading<'_> {
     }
 
     /// Rejects `include` in flags and variables, which hold a single value per key.
-    fn refuse_include(&mut self, layers: &[&Layer]) {
+    fn refuse_include(&mut self, layers: &[&Node]) {
         for layer in layers {
-            let Some(place) = layer.root.place_of(&["include"]) else { continue };
+            let Some(node) = layer.find_usable(&["include"]) else { continue };
             let hint = "specify the first file with --config or LOCKGATE_CONFIG";
             let what = "only a file can include others";
-            self.problems.error(place, "include", what, hint);
+            self.problems.error(node.shown_place(), "include", what, hint);
         }
     }
 
@@ -242,15 +227,15 @@ impl Loading<'_> {
 
     /// Reports two different servers with the same name in two files, with both places.
     fn twice(&mut self, layers: &Layers) {
-        let mut seen: BTreeMap<&String, &NodeEntry> = BTreeMap::new();
-        let servers = layers.0.iter().filter_map(|layer| layer.root.map_at(&["servers"]));
-        for (slug, entry) in servers.flatten().filter(|(_, entry)| is_definition(&entry.node)) {
-            let first = *seen.entry(slug).or_insert(entry);
-            if !same(&first.node, &entry.node) {
-                let what = format!("another server with this name is defined at {}", first.place);
+        let mut seen: BTreeMap<&String, &Node> = BTreeMap::new();
+        let servers = layers.0.iter().filter_map(|layer| layer.find_usable(&["servers"])?.as_map());
+        for (slug, server) in servers.flatten().filter(|(_, server)| is_definition(server)) {
+            let first = *seen.entry(slug).or_insert(server);
+            if !same(first, server) {
+                let what = format!("another server with this name is defined at {}", first.key);
                 let hint =
                     "rename one of them, or omit `command` and `url` here to only add settings";
-                self.problems.error(entry.place.clone(), format!("servers.{slug}"), what, hint);
+                self.problems.error(server.key.clone(), format!("servers.{slug}"), what, hint);
             }
         }
     }
@@ -290,15 +275,9 @@ fn keys_at(root: &Node, path: &[&str]) -> Vec<String> {
     names.cloned().collect()
 }
 
-/// Returns a layer for an unreadable file, which suppresses messages about missing keys.
-fn unreadable() -> Layer {
-    let mut layer = Layer::new(Node::map(ValuePlace::Nowhere));
-    layer.damaged.push(Vec::new());
-    layer
-}
-
 fn is_definition(server: &Node) -> bool {
-    server.get(&["command"]).is_some() || server.get(&["url"]).is_some()
+    !server.is_damaged
+        && (server.find_usable(&["command"]).is_some() || server.find_usable(&["url"]).is_some())
 }
 
 /// Returns whether two entries define the same server.
@@ -308,14 +287,61 @@ pub fn same(a: &Node, b: &Node) -> bool {
 }
 
 fn given(node: &Node, key: &str) -> Option<figment::value::Value> {
-    Some(node.get(&[key]).filter(|node| !is_empty(node))?.to_figment())
+    Some(node.find_usable(&[key]).filter(|node| !is_empty(node))?.to_figment())
 }
 
 fn is_empty(node: &Node) -> bool {
     match &node.value {
-        Value::Null => true,
         Value::List(list) => list.is_empty(),
         Value::Map(map) => map.is_empty(),
         _ => false,
+    }
+}
+
+/// The keys that local addresses depend on.
+const ADDRESS_KEYS: [&[&str]; 4] =
+    [&["listen"], &["admin", "listen"], &["admin", "api"], &["profile"]];
+
+/// The local URLs of a configuration's gateway, without a path, for commands that contact a running
+/// gateway.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RunningAddresses {
+    pub clients: String,
+    /// The API's URL: on `admin.listen`, unless the clients' address serves the API.
+    pub api: String,
+}
+
+/// Reads the addresses from the sources. The default address is used without any configuration.
+/// Mistakes elsewhere, such as a variable that is only set for the gateway, are ignored.
+///
+/// # Errors
+/// A file cannot be read, or contains no valid address.
+pub fn find_addresses(sources: &Sources) -> Result<RunningAddresses, Report> {
+    let (loading, layers, _) = read_layers(sources);
+    let is_damaged = ADDRESS_KEYS.iter().any(|path| layers.has_damage(path));
+    let root = match layers.merge() {
+        Ok(root) if !is_damaged => root,
+        _ => return Err(Report { problems: loading.problems.finish()? }),
+    };
+    let scheme = if root.http.tls.is_some() { "https" } else { "http" };
+    let clients = url_of(scheme, &root.listen);
+    let beside_clients = match root.admin.api {
+        ApiPlace::Auto => root.profile == Profile::Development,
+        ApiPlace::Everywhere => true,
+        ApiPlace::Off => false,
+    };
+    let api = match &root.admin.listen {
+        Some(listen) if !beside_clients => url_of(scheme, listen),
+        _ => clients.clone(),
+    };
+    Ok(RunningAddresses { clients, api })
+}
+
+fn url_of(scheme: &str, listen: &str) -> String {
+    match listen.parse::<SocketAddr>() {
+        Ok(address) if address.ip().is_unspecified() => {
+            format!("{scheme}://{}:{}", Ipv4Addr::LOCALHOST, address.port())
+        }
+        _ => format!("{scheme}://{listen}"),
     }
 }

@@ -10,11 +10,10 @@ use globset::GlobMatcher;
 use lockgate_policy::cases::Cases;
 use lockgate_policy::file::{File, Policy as Written};
 use lockgate_policy::{Config, Document, Policy, PolicyEntry, PolicyError};
-use serde::de::DeserializeOwned;
 
 use crate::problem::{Problem, Problems, Report, ValuePlace};
-use crate::source::layer::Layer;
-use crate::source::node::{Node, Value};
+use crate::source::layer::{check_as, items};
+use crate::source::node::Node;
 use crate::source::{self, reason};
 
 /// Maximum number of policy files.
@@ -23,12 +22,8 @@ const MAX_POLICY_FILES: usize = 1000;
 const MAX_REPORTED_NAMES: usize = 10;
 
 /// Policy files that were read, with their places.
-#[derive(Default)]
 pub struct Read {
     files: Vec<Source>,
-    /// Whether a malformed part was reported, so that the rest is incomplete and only useful for
-    /// finding further mistakes.
-    pub damaged: bool,
 }
 
 struct Source {
@@ -90,12 +85,12 @@ pub fn load(paths: &[PathBuf], cwd: &Path) -> Result<Config, Report> {
 /// Every mistake in it.
 pub fn cases(path: &Path, cwd: &Path) -> Result<Cases, Report> {
     let mut problems = Problems::default();
-    let cases = form::<Cases>(&cwd.join(path), cwd, true, &mut problems);
+    let node = problems.value_of(source::read_file(&cwd.join(path), cwd, false));
+    let cases = node.and_then(|mut node| {
+        check_as::<Cases>(&mut node, "`lockgate schema --cases`", &mut problems)
+    });
     problems.finish()?;
-    match cases {
-        Some(Form { left: Some(cases), .. }) => Ok(cases),
-        _ => Err(Report { problems: Vec::new() }),
-    }
+    cases.ok_or(Report { problems: Vec::new() })
 }
 
 /// Returns the files for a name: the file itself, a folder's files, or the matches of a pattern.
@@ -171,80 +166,33 @@ fn unreachable(path: &Path) -> Option<String> {
 
 /// Reads policy files, including the usable parts of files with mistakes.
 pub fn read(files: &[PathBuf], cwd: &Path, problems: &mut Problems) -> Read {
-    let mut read = Read::default();
-    for path in files {
-        let Some(form) = form::<File>(path, cwd, false, problems) else {
-            read.damaged = true;
-            continue;
+    Read { files: files.iter().filter_map(|path| read_source(path, cwd, problems)).collect() }
+}
+
+fn read_source(path: &Path, cwd: &Path, problems: &mut Problems) -> Option<Source> {
+    let mut node = problems.value_of(source::read_file(path, cwd, false))?;
+    let hint = "set a value, or remove it; JSON's null in a schema is `type: \"null\"`";
+    node.refuse_keys_without_value(hint, problems);
+    let file = check_as::<File>(&mut node, "`lockgate schema --policy`", problems);
+    let mut left = file.map_or(Vec::new(), |file| file.policies).into_iter();
+    let mut policies = Vec::new();
+    let mut places = Vec::new();
+    for (at, item) in items(node.get(&["policies"])).into_iter().enumerate() {
+        let policy = if item.is_damaged { None } else { left.next() };
+        let is_whole = !node.has_damage(&["policies", &at.to_string()]);
+        let policy = match (policy, item.text_at(&["name"])) {
+            (Some(policy), _) if is_whole => policy,
+            // Reserves the name of a malformed policy. Never in force.
+            (_, Some(name)) => Written::deny(name),
+            (_, None) => continue,
         };
-        read.damaged |= !form.damaged.is_empty();
-        let name = source::display_path(path, cwd).display().to_string();
-        read.files.push(form.source(name));
-    }
-    read
-}
-
-/// A file deserialised as a type.
-struct Form<T> {
-    node: Node,
-    /// The value without the malformed parts.
-    left: Option<T>,
-    /// The paths of malformed parts. `left` lacks the policies that are among them.
-    damaged: Vec<Vec<String>>,
-}
-
-impl Form<File> {
-    fn source(self, name: String) -> Source {
-        let Self { node, left, damaged } = self;
-        let mut left = left.map_or(Vec::new(), |file| file.policies).into_iter();
-        let all = match node.get(&["policies"]) {
-            Some(Node { value: Value::List(items), .. }) => items.len(),
+        let line = match &item.place {
+            ValuePlace::File { line, .. } => *line,
             _ => 0,
         };
-        let mut policies = Vec::new();
-        let mut places = Vec::new();
-        for at in 0..all {
-            let keys = ["policies".to_owned(), at.to_string()];
-            let policy = if damaged.contains(&keys.to_vec()) { None } else { left.next() };
-            let whole =
-                !damaged.iter().any(|path| path.starts_with(&keys) || keys.starts_with(path));
-            let Some(item) = node.get(&keys) else { continue };
-            let policy = match policy {
-                Some(policy) if whole => policy,
-                _ => match item.text_at(&["name"]) {
-                    // Reserves the name of a malformed policy. Never in force.
-                    Some(name) => Written::deny(name),
-                    None => continue,
-                },
-            };
-            let line = match &item.place {
-                ValuePlace::File { line, .. } => *line,
-                _ => 0,
-            };
-            policies.push(PolicyEntry { policy, line, source: item.to_json() });
-            places.push(at);
-        }
-        Source { document: Document { name, policies }, node, places }
+        policies.push(PolicyEntry { policy, line, source: item.to_json() });
+        places.push(at);
     }
-}
-
-/// Deserialises a file and reports all mistakes; `None` if the file cannot be read.
-fn form<T: DeserializeOwned>(
-    path: &Path,
-    cwd: &Path,
-    cases: bool,
-    problems: &mut Problems,
-) -> Option<Form<T>> {
-    let node = problems.value_of(source::read_file(path, cwd, false))?;
-    let mut layer = Layer::new(node.clone());
-    let mut damaged = Vec::new();
-    // An argument of a case may be null.
-    if !cases {
-        let hint = "set a value, or remove it; JSON's null in a schema is `type: \"null\"`";
-        damaged = node.refuse_keys_without_value(hint, problems);
-    }
-    let reference = if cases { "`lockgate schema --cases`" } else { "`lockgate schema --policy`" };
-    let left = layer.check_as::<T>(reference, problems);
-    damaged.extend(layer.damaged);
-    Some(Form { node, left, damaged })
+    let name = source::display_path(path, cwd).display().to_string();
+    Some(Source { document: Document { name, policies }, node, places })
 }

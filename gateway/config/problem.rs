@@ -181,6 +181,12 @@ impl Problems {
         self.push(Problem::warning(place, key, what).hint(hint));
     }
 
+    /// Returns the number of errors so far.
+    pub fn errors(&self) -> usize {
+        let listed = self.list.iter().filter(|problem| problem.severity == Severity::Error);
+        listed.count() + self.unlisted
+    }
+
     /// Returns the value, or reports the mistake.
     pub fn value_of<T>(&mut self, result: Result<T, Problem>) -> Option<T> {
         result.map_err(|problem| self.push(problem)).ok()
@@ -188,16 +194,13 @@ impl Problems {
 
     /// Returns the warnings, or the report if it contains an error.
     pub fn finish(mut self) -> Result<Vec<Problem>, Report> {
+        let has_errors = self.errors() > 0;
         self.list
             .sort_by(|a, b| (a.severity, &a.place, &a.key).cmp(&(b.severity, &b.place, &b.key)));
         if self.unlisted > 0 {
             let more = format!("{} more mistakes are not listed", self.unlisted);
             self.list.push(Problem::error(ValuePlace::Nowhere, "", more));
         }
-        if self.list.iter().any(|p| p.severity == Severity::Error) {
-            Err(Report { problems: self.list })
-        } else {
-            Ok(self.list)
-        }
+        if has_errors { Err(Report { problems: self.list }) } else { Ok(self.list) }
     }
 }

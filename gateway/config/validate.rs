@@ -23,7 +23,7 @@ use crate::loaded::{Config, Sources};
 use crate::problem::{Problems, ValuePlace};
 use crate::raw::{Profile, Root};
 use crate::source::layer::Layers;
-use crate::source::node::Node;
+use crate::source::node::{Node, Value};
 use crate::suggest;
 pub use receivers::decode_webhook_secret;
 pub use server::is_own_header;
@@ -43,40 +43,40 @@ pub fn config(
     own: Option<&Path>,
     problems: &mut Problems,
 ) -> Option<Config> {
+    let errors_before = problems.errors();
     let mut check = Check {
+        root,
         layers,
         sources,
         problems,
-        wrong: false,
         production: root.profile == Profile::Production,
-        privileged: root.http.privileged_ports,
         section: Vec::new(),
     };
-    let mut proxy = check.proxy(root);
-    proxy.limits.bytes_in_flight = check.bytes_in_flight(root);
-    let mut authn = check.auth(root);
-    let mut listener = check.listener(root, authn.admits_others());
+    let mut proxy = check.proxy();
+    proxy.limits.bytes_in_flight = check.bytes_in_flight();
+    let mut authn = check.auth();
+    let mut listener = check.listener(authn.admits_others());
     let main = listener.as_ref().map(|listener| listener.listen);
-    let admin = check.admin(root, main, authn.admits_others());
+    let admin = check.admin(main, authn.admits_others());
     authn.role_holders = admin.api.role_holders.clone();
-    authn.sign_in = check.sign_in(root, &authn, &admin);
-    authn.signer = check.identity(root, authn.public_url.as_ref());
-    check.webhook(root);
-    proxy.discovery = check.discovery(&root.discovery, authn.public_url.as_ref());
-    let accounts = check.accounts(root, authn.public_url.as_ref());
+    authn.sign_in = check.sign_in(&authn, &admin);
+    authn.signer = check.identity(authn.public_url.as_ref());
+    check.webhook();
+    proxy.discovery = check.discovery(authn.public_url.as_ref());
+    let accounts = check.accounts(authn.public_url.as_ref());
     if let Some(listener) = &mut listener {
         adapt_listener(listener, proxy.limits.bytes_in_flight, authn.public_url.as_ref());
     }
-    let policy = check.policy(root, &authn);
-    let egress = check.egress(&root.egress, admin.api.role_holders.trusts_local);
-    let telemetry = check.telemetry(root);
-    let store = check.store(&root.store, own, admin.api.role_holders.trusts_local);
-    let limits = check.redis(root);
-    proxy.replicas = check.replicas(root, listener.as_ref());
-    let catalogue = check.catalogue(&root.catalogue);
-    let tools = check.tools(root);
-    let servers = check.servers(&root.servers, root.limits.depth, &tools);
-    let listener = listener.filter(|_| !check.wrong)?;
+    let policy = check.policy(&authn);
+    let egress = check.egress(admin.api.role_holders.trusts_local);
+    let telemetry = check.telemetry();
+    let store = check.store(own, admin.api.role_holders.trusts_local);
+    let limits = check.redis();
+    proxy.replicas = check.replicas(listener.as_ref());
+    let catalogue = check.catalogue();
+    let tools = check.tools();
+    let servers = check.servers(&tools);
+    let listener = listener.filter(|_| check.problems.errors() == errors_before)?;
     Some(Config {
         production: check.production,
         listener,
@@ -112,12 +112,11 @@ fn adapt_listener(
 /// The state of the checks. Keys are relative to the section that is being checked, with dots
 /// between their names.
 struct Check<'a> {
+    root: &'a Root,
     layers: &'a Layers,
     sources: &'a Sources,
     problems: &'a mut Problems,
-    wrong: bool,
     production: bool,
-    privileged: bool,
     section: Vec<String>,
 }
 
@@ -135,16 +134,16 @@ impl Check<'_> {
     fn path(&self, key: &str) -> Vec<String> {
         let mut path = self.section.clone();
         path.extend(key.split('.').filter(|name| !name.is_empty()).map(str::to_owned));
-        path
+        self.layers.written_path(path)
     }
 
     fn given(&self, key: &str) -> Option<&Node> {
         self.layers.given(&self.path(key))
     }
 
-    /// Returns whether a value was removed as malformed.
+    /// Returns whether a value is malformed.
     fn is_damaged(&self, key: &str) -> bool {
-        self.layers.damaged(&self.path(key))
+        self.layers.has_damage(&self.path(key))
     }
 
     fn error(&mut self, key: &str, what: impl Into<String>, hint: impl Into<String>) {
@@ -152,7 +151,6 @@ impl Check<'_> {
     }
 
     fn error_at(&mut self, path: &[String], what: impl Into<String>, hint: impl Into<String>) {
-        self.wrong = true;
         self.problems.error(self.layers.place(path), path.join("."), what, hint);
     }
 
@@ -167,7 +165,6 @@ impl Check<'_> {
             ValuePlace::Nowhere => self.layers.place(&["profile"]),
             place => place,
         };
-        self.wrong = true;
         self.problems.error(place, key, "is required in production", hint);
     }
 
@@ -235,8 +232,10 @@ impl Check<'_> {
 
     /// Returns the key of a list's item, or of the list if it was written as text.
     fn item_key(&self, list: &str, at: usize) -> String {
-        let item = format!("{list}.{at}");
-        if self.given(&item).is_some() { item } else { list.to_owned() }
+        match self.given(list) {
+            Some(Node { value: Value::List(_), .. }) => format!("{list}.{at}"),
+            _ => list.to_owned(),
+        }
     }
 
     /// Checks that a file exists.
@@ -247,13 +246,14 @@ impl Check<'_> {
         file.to_path_buf()
     }
 
-    fn proxy(&mut self, root: &Root) -> lockgate_proxy::Config {
+    fn proxy(&mut self) -> lockgate_proxy::Config {
+        let root = self.root;
         if !is_slug(&root.name) {
             let what = format!("must be 1 to {NAME_CHARS} of a-z, 0-9 and -");
             self.wrong_value("name", &what, "set the display name in `title`");
         }
-        self.check_groups(root);
-        self.secrets(root);
+        self.check_groups();
+        self.secrets();
         self.short("title", root.title.as_deref(), TITLE_CHARS);
         self.short("instructions", root.instructions.as_deref(), INSTRUCTIONS_BYTES);
         lockgate_proxy::Config {
@@ -263,17 +263,27 @@ impl Check<'_> {
             names: root.names.clone(),
             limits: root.limits.clone(),
             connections_per_address: root.http.most_of_address(),
-            tool_search: self.tool_search(&root.tool_search),
+            tool_search: self.tool_search(),
             groups: root.groups.clone(),
-            endpoints: self.endpoints(root),
+            endpoints: self.endpoints(),
             discovery: None,
-            methods: self.methods(&root.methods),
+            methods: self.methods(),
             extensions: root.extensions.iter().cloned().collect(),
             secret: root.secret.clone(),
             old_secrets: root.old_secrets.clone(),
-            pins: self.pins(&root.pins),
+            pins: self.pins(),
             replicas: None,
         }
+    }
+
+    /// Returns the URL of an address at which browsers and clients on this machine reach the
+    /// gateway.
+    fn local_url(&self, listen: SocketAddr) -> Option<url::Url> {
+        if !listen.ip().is_loopback() || listen.port() == 0 {
+            return None;
+        }
+        let scheme = if self.root.http.tls.is_some() { "https" } else { "http" };
+        url::Url::parse(&format!("{scheme}://{listen}")).ok()
     }
 
     fn short(&mut self, path: &str, text: Option<&str>, most: usize) {
@@ -282,20 +292,19 @@ impl Check<'_> {
         }
     }
 
-    fn telemetry(&mut self, root: &Root) -> lockgate_telemetry::Config {
-        let Root { log, telemetry, .. } = root;
-        let audit = self.audit(&root.audit);
+    fn telemetry(&mut self) -> lockgate_telemetry::Config {
         let default = if self.production { LogFormat::Json } else { LogFormat::Text };
         lockgate_telemetry::Config {
-            level: self.level(&log.level),
-            format: log.format.unwrap_or(default),
-            export: self.export(telemetry),
-            audit,
+            level: self.level(),
+            format: self.root.log.format.unwrap_or(default),
+            export: self.export(),
+            audit: self.audit(),
         }
     }
 
     /// Returns the log filter, with other programs' level names translated.
-    fn level(&mut self, given: &str) -> String {
+    fn level(&mut self) -> String {
+        let given = &self.root.log.level;
         let words: Vec<_> = given.split(',').map(|part| level_word(part.trim())).collect();
         let path = "log.level";
         let mut levels = words.iter().filter(|word| !word.contains(['=', ':', '[']));
@@ -305,7 +314,7 @@ impl Check<'_> {
             });
             let what = format!("must be {}", suggest::one_of(&LEVELS));
             self.wrong_value(path, &what, hint);
-            return given.to_string();
+            return given.clone();
         }
         let filter = words.join(",");
         if tracing_subscriber::EnvFilter::builder().parse(&filter).is_err() {
@@ -319,15 +328,6 @@ impl Check<'_> {
 fn is_slug(name: &str) -> bool {
     (1..=NAME_CHARS).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-}
-
-/// Returns the URL of an address at which browsers and clients on this machine reach the gateway.
-fn local_url(listen: SocketAddr, root: &Root) -> Option<url::Url> {
-    if !listen.ip().is_loopback() || listen.port() == 0 {
-        return None;
-    }
-    let scheme = if root.http.tls.is_some() { "https" } else { "http" };
-    url::Url::parse(&format!("{scheme}://{listen}")).ok()
 }
 
 fn is_http(url: &url::Url) -> bool {

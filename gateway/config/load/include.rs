@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use super::{Loading, is_definition, same, unreadable};
+use super::{Loading, is_definition, same};
 use crate::policies;
 use crate::problem::{Problems, ValuePlace};
 use crate::source::display_path;
 use crate::source::forms::is_at_or_below;
-use crate::source::layer::{Layer, items, listed};
+use crate::source::layer::{items, listed, unreadable};
 use crate::source::node::{Node, Value};
 
 /// Maximum number of files of a configuration.
@@ -19,7 +19,7 @@ const ADDED: [&str; 5] = ["import", "include", "policy.files", "policy.*.allow",
 
 #[derive(Default)]
 struct Included {
-    layers: Vec<Layer>,
+    layers: Vec<Node>,
     /// Every canonical file path, with the place that names it.
     seen: BTreeMap<PathBuf, ValuePlace>,
     /// The chain of includes that leads to the current file.
@@ -28,14 +28,15 @@ struct Included {
 
 impl Loading<'_> {
     /// Reads a file with all its includes, as a single layer.
-    pub(super) fn file_with_includes(&mut self, path: &Path) -> Layer {
+    pub(super) fn file_with_includes(&mut self, path: &Path) -> Node {
         let mut included = Included::default();
         self.include(path, ValuePlace::Nowhere, &mut included);
         let mut layers = included.layers.into_iter();
         let Some(mut all) = layers.next() else { return unreadable() };
         for layer in layers {
-            all.damaged.extend(layer.damaged);
-            merge(&mut all.root, &layer.root, &mut Vec::new(), &mut self.problems);
+            let is_damaged = all.is_damaged || layer.is_damaged;
+            merge(&mut all, &layer, &mut Vec::new(), &mut self.problems);
+            all.is_damaged = is_damaged;
         }
         all
     }
@@ -45,15 +46,13 @@ impl Loading<'_> {
         included.seen.insert(known.clone(), named_at);
         let base = path.parent().unwrap_or(path).to_path_buf();
         let layer = match self.read(path, false) {
-            Some(node) => {
-                let lost = self.find_lost(&node);
-                let mut layer = self.layer(node, &base, false);
-                layer.damaged.extend(lost);
-                layer
+            Some(mut node) => {
+                self.find_lost(&mut node);
+                self.layer(node, &base, false)
             }
             None => unreadable(),
         };
-        let named = self.named_files(&layer.root, path);
+        let named = self.named_files(&layer, path);
         included.layers.push(layer);
         included.chain.push(known);
         for (file, place) in named {
@@ -75,7 +74,7 @@ impl Loading<'_> {
         let path = plain(path);
         let base = path.parent().unwrap_or(&path);
         let mut files = Vec::new();
-        for (name, place, is_secret) in listed(root.get(&["include"])) {
+        for (name, place, is_secret) in listed(root.find_usable(&["include"])) {
             let whole = plain(&base.join(&name));
             let found = if whole.starts_with(base) {
                 policies::files(&whole).and_then(|found| within(base, found))
@@ -152,10 +151,10 @@ fn plain(path: &Path) -> PathBuf {
 
 /// Merges another file into `into`. Contradictions are reported, and `into` wins.
 fn merge(into: &mut Node, from: &Node, path: &mut Vec<String>, problems: &mut Problems) {
-    if matches!(from.value, Value::Null) {
+    if from.is_damaged || matches!(from.value, Value::Null) {
         return;
     }
-    if matches!(into.value, Value::Null) {
+    if into.is_damaged || matches!(into.value, Value::Null) {
         *into = from.clone();
         return;
     }
@@ -170,11 +169,11 @@ fn merge(into: &mut Node, from: &Node, path: &mut Vec<String>, problems: &mut Pr
         return;
     }
     if let (Value::Map(known), Value::Map(new)) = (&mut into.value, &from.value) {
-        for (key, entry) in new {
+        for (key, from) in new {
             path.push(key.clone());
             match known.get_mut(key) {
-                Some(known) => merge(&mut known.node, &entry.node, path, problems),
-                None => _ = known.insert(key.clone(), entry.clone()),
+                Some(known) => merge(known, from, path, problems),
+                None => _ = known.insert(key.clone(), from.clone()),
             }
             path.pop();
         }

@@ -31,7 +31,10 @@ impl<'de> Deserializer<'de> for Decoder<'_> {
             Value::String(_, text) => visitor.visit_str(text),
             Value::Char(_, letter) => visitor.visit_str(letter.encode_utf8(&mut [0; 4])),
             Value::Bool(_, flag) => visitor.visit_bool(*flag),
-            Value::Num(_, number) => visit_number(*number, visitor),
+            Value::Num(_, Num::U64(number)) => visitor.visit_u64(*number),
+            Value::Num(_, Num::I64(number)) => visitor.visit_i64(*number),
+            Value::Num(_, Num::F64(number)) => visitor.visit_f64(*number),
+            Value::Num(_, number) => visitor.visit_i128(number.to_i128().unwrap_or_default()),
             Value::Empty(..) => visitor.visit_none(),
             Value::Dict(_, entries) => visitor.visit_map(Entries::new(entries)),
             Value::Array(_, items) => visitor.visit_seq(Items(items.iter().enumerate())),
@@ -71,24 +74,6 @@ impl<'de> Deserializer<'de> for Decoder<'_> {
     serde::forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
         unit_struct seq tuple tuple_struct map struct identifier ignored_any
-    }
-}
-
-/// Passes a number to a visitor in a width that visitors support.
-fn visit_number<'de, V: Visitor<'de>>(number: Num, visitor: V) -> Result<V::Value, Error> {
-    if let Some(number) = number.to_u128() {
-        return match u64::try_from(number) {
-            Ok(number) => visitor.visit_u64(number),
-            Err(_) => visitor.visit_u128(number),
-        };
-    }
-    match (number.to_i128(), number.to_f64()) {
-        (Some(number), _) => match i64::try_from(number) {
-            Ok(number) => visitor.visit_i64(number),
-            Err(_) => visitor.visit_i128(number),
-        },
-        (None, Some(number)) => visitor.visit_f64(number),
-        (None, None) => visitor.visit_none(),
     }
 }
 

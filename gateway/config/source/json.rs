@@ -11,7 +11,7 @@ use lockgate_text::json;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::node::{Lines, MAX_NESTING, Node, NodeEntry, STOPPED, Value};
+use super::node::{Lines, MAX_NESTING, Node, STOPPED, Value};
 use crate::problem::{Problem, ValuePlace};
 
 pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
@@ -80,18 +80,18 @@ impl Reader<'_> {
         text: &str,
         at: &ValuePlace,
         depth: usize,
-    ) -> Result<BTreeMap<String, NodeEntry>, Problem> {
+    ) -> Result<BTreeMap<String, Node>, Problem> {
         let entries: Entries<'_> = parse(text, at)?;
         let mut map = BTreeMap::new();
         for (raw_key, raw) in entries.0 {
             let key: String = parse(raw_key.get(), at)?;
-            let node = self.node(raw, depth + 1)?;
             let place = self.place_of(raw_key);
+            let node = Node { key: place.clone(), ..self.node(raw, depth + 1)? };
             if map.contains_key(&key) {
                 let what = format!("duplicate key `{}`", key.escape_debug());
                 return Err(Problem::error(place, "", what).hint("keep one of them"));
             }
-            map.insert(key, NodeEntry { place, node });
+            map.insert(key, node);
         }
         Ok(map)
     }

@@ -1,13 +1,13 @@
 //! A source's values, checked separately against the raw types. Every mistake is reported at its
-//! place and removed, so that the next one is found too. Figment merges the clean layers.
+//! place and the value left out, so that the next one is found too. Figment merges the layers.
 
+use figment::Figment;
 use figment::error::{Actual, Error, Kind};
-use figment::value::{Dict, Map};
-use figment::{Figment, Metadata, Profile, Provider};
+use figment::providers::Serialized;
 use serde::de::DeserializeOwned;
 
 use super::decode::decode;
-use super::node::{Node, Value};
+use super::node::{Node, Value, kind_of};
 use crate::problem::{HINT, MAX_LISTED_PROBLEMS, Problem, Problems, ValuePlace};
 use crate::raw::Root;
 use crate::raw::leaf::List;
@@ -16,145 +16,99 @@ use crate::suggest;
 /// The description of a map in messages.
 const SECTION: &str = "a section (keys and values)";
 
-pub struct Layer {
-    pub root: Node,
-    /// Paths of malformed values, which were removed.
-    pub damaged: Vec<Vec<String>>,
-    /// Those of `damaged` that were list items, so that later items have moved up.
-    gaps: Vec<Vec<String>>,
+/// Reports values that do not fit the configuration's raw types, and marks them as malformed.
+pub fn check(layer: &mut Node, problems: &mut Problems) {
+    check_as::<Root>(layer, "`lockgate schema`", problems);
 }
 
-impl Layer {
-    pub fn new(root: Node) -> Self {
-        Self { root, damaged: Vec::new(), gaps: Vec::new() }
-    }
-
-    /// Returns whether the layer contains this key.
-    pub fn names(&self, path: &[&str]) -> bool {
-        self.root.get(path).is_some()
-    }
-
-    /// Reports and removes values that do not fit the configuration's raw types.
-    pub fn check(&mut self, problems: &mut Problems) {
-        self.check_as::<Root>("`lockgate schema`", problems);
-    }
-
-    /// Checks against another type of file, and returns the remaining value. `reference` names the
-    /// documentation of such files.
-    pub fn check_as<T: DeserializeOwned>(
-        &mut self,
-        reference: &str,
-        problems: &mut Problems,
-    ) -> Option<T> {
-        for _ in 0..MAX_LISTED_PROBLEMS {
-            let error = match decode(&self.root.to_figment()) {
-                Ok(value) => return Some(value),
-                Err(error) => error,
-            };
-            let path = error.path.clone();
-            if !self.lost(&error, &path) {
-                problems.push(self.explain(&error, &path, reference));
-            }
-            if path.is_empty() {
-                // A required part of the whole file is missing, so removing a value does not help.
-                self.damaged.push(path);
-                return None;
-            }
-            let written = self.written(&path);
-            let parent = path.split_last().and_then(|(_, parent)| self.root.get(parent));
-            if parent.is_some_and(|parent| matches!(parent.value, Value::List(_))) {
-                self.gaps.push(written.clone());
-            }
-            if self.root.remove(&path).is_none() {
-                self.root = Node::map(ValuePlace::Nowhere);
-            }
-            self.damaged.push(written);
-        }
-        None
-    }
-
-    /// Returns the original path of a value, before items were removed from lists.
-    fn written(&self, path: &[String]) -> Vec<String> {
-        let mut written: Vec<String> = Vec::with_capacity(path.len());
-        for part in path {
-            let mut before = self.gaps_of(&written);
-            before.sort_unstable();
-            match part.parse::<usize>() {
-                Ok(at) if !before.is_empty() => {
-                    let at = before.iter().fold(at, |at, gap| at + usize::from(*gap <= at));
-                    written.push(at.to_string());
-                }
-                _ => written.push(part.clone()),
-            }
-        }
-        written
-    }
-
-    /// Returns the indices of removed items of a list.
-    fn gaps_of(&self, list: &[String]) -> Vec<usize> {
-        let all = self.gaps.iter().filter_map(|gap| gap.split_last());
-        let here = all.filter(|(_, path)| *path == list);
-        here.filter_map(|(at, _)| at.parse().ok()).collect()
-    }
-
-    /// Returns whether a value is missing only because its malformed value was reported and
-    /// removed.
-    fn lost(&self, error: &Error, path: &[String]) -> bool {
-        let Kind::MissingField(name) = &error.kind else { return false };
-        let mut whole = self.written(path);
-        whole.push(name.to_string());
-        self.damaged.contains(&whole)
-    }
-
-    fn explain(&self, error: &Error, path: &[String], reference: &str) -> Problem {
-        let key = self.written(path).join(".");
-        let mut place = self.root.place_of(path).unwrap_or(ValuePlace::Nowhere);
-        let shown = self.root.get(path).map_or(String::new(), |node| node.shown(path));
-        let (what, hint) = match &error.kind {
-            Kind::UnknownField(name, known) => {
-                place = self.root.key_place(path).unwrap_or(place);
-                ("there is no such key".to_string(), suggest::for_key(name, known))
-            }
-            Kind::UnknownVariant(word, known) => {
-                let near = suggest::for_word(word, known).filter(|_| !shown.is_empty());
-                let hint = near.unwrap_or_else(|| "write one of these".to_string());
-                (format!("must be {}{shown}", suggest::one_of(known)), hint)
-            }
-            Kind::DuplicateField(name) => {
-                let hint = "`type` and `transport` are the same key";
-                (format!("`{name}` is set twice"), hint.to_string())
-            }
-            Kind::InvalidType(actual, expected) | Kind::InvalidValue(actual, expected) => {
-                let wanted = kind_wanted(expected);
-                if is_broken_json(&place, wanted, actual) {
-                    let hint = "write [\"a\", \"b\"] or {\"key\": \"value\"}, including the quotes";
-                    let what =
-                        format!("is not valid JSON, which is required for {wanted} in a variable");
-                    (what, hint.to_string())
-                } else {
-                    let hint = hint_for_type(path, wanted, actual, reference);
-                    (format!("must be {wanted}, not {}", kind_of(actual)), hint)
-                }
-            }
-            Kind::Message(message) => match message.split_once(HINT) {
-                Some((what, hint)) => (format!("{what}{shown}"), hint.to_string()),
-                None => return Problem::error(place, key, format!("{message}{shown}")),
-            },
-            Kind::MissingField(name) => {
-                let hint = if path.is_empty() {
-                    format!(
-                        "write `{name}: []` for an empty file: a file without it may have lost its \
-                            content"
-                    )
-                } else {
-                    format!("it is required; {reference} lists all keys")
-                };
-                (format!("lacks `{name}`"), hint)
-            }
-            _ => return Problem::error(place, key, "does not fit here"),
+/// Checks against another type of file, and returns the value without the malformed parts.
+/// `reference` names the documentation of such files.
+pub fn check_as<T: DeserializeOwned>(
+    layer: &mut Node,
+    reference: &str,
+    problems: &mut Problems,
+) -> Option<T> {
+    for _ in 0..MAX_LISTED_PROBLEMS {
+        let error = match decode(&layer.to_figment()) {
+            Ok(value) => return Some(value),
+            Err(error) => error,
         };
-        Problem::error(place, key, what).hint(hint)
+        let path = layer.written_path(&error.path).unwrap_or_else(|| error.path.clone());
+        if !is_lost(layer, &error, &path) {
+            problems.push(explain(layer, &error, &path, reference));
+        }
+        match layer.get_mut(&path) {
+            Some(node) => node.is_damaged = true,
+            None => *layer = unreadable(),
+        }
+        if path.is_empty() {
+            // A required part of the whole file is missing.
+            return None;
+        }
     }
+    None
+}
+
+/// Returns a layer for an unreadable file, which suppresses messages about missing keys.
+pub fn unreadable() -> Node {
+    Node { is_damaged: true, ..Node::map(ValuePlace::Nowhere) }
+}
+
+/// Returns whether a value is missing only because it is malformed, which was reported.
+fn is_lost(layer: &Node, error: &Error, path: &[String]) -> bool {
+    let Kind::MissingField(name) = &error.kind else { return false };
+    layer.get(&[path, &[name.to_string()]].concat()).is_some_and(|node| node.is_damaged)
+}
+
+fn explain(layer: &Node, error: &Error, path: &[String], reference: &str) -> Problem {
+    let key = path.join(".");
+    let node = layer.get(path);
+    let mut place = node.map_or(ValuePlace::Nowhere, Node::shown_place);
+    let shown = node.map_or(String::new(), |node| node.shown(path));
+    let (what, hint) = match &error.kind {
+        Kind::UnknownField(name, known) => {
+            place = node.map_or(place, |node| node.key.clone());
+            ("there is no such key".to_string(), suggest::for_key(name, known))
+        }
+        Kind::UnknownVariant(word, known) => {
+            let near = suggest::for_word(word, known).filter(|_| !shown.is_empty());
+            let hint = near.unwrap_or_else(|| "write one of these".to_string());
+            (format!("must be {}{shown}", suggest::one_of(known)), hint)
+        }
+        Kind::DuplicateField(name) => {
+            let hint = "`type` and `transport` are the same key";
+            (format!("`{name}` is set twice"), hint.to_string())
+        }
+        Kind::InvalidType(actual, expected) | Kind::InvalidValue(actual, expected) => {
+            let wanted = kind_wanted(expected);
+            if is_broken_json(&place, wanted, actual) {
+                let hint = "write [\"a\", \"b\"] or {\"key\": \"value\"}, including the quotes";
+                let what =
+                    format!("is not valid JSON, which is required for {wanted} in a variable");
+                (what, hint.to_string())
+            } else {
+                let hint = hint_for_type(path, wanted, actual, reference);
+                (format!("must be {wanted}, not {}", kind_of(actual)), hint)
+            }
+        }
+        Kind::Message(message) => match message.split_once(HINT) {
+            Some((what, hint)) => (format!("{what}{shown}"), hint.to_string()),
+            None => return Problem::error(place, key, format!("{message}{shown}")),
+        },
+        Kind::MissingField(name) => {
+            let hint = if path.is_empty() {
+                format!(
+                    "write `{name}: []` for an empty file: a file without it may have lost its \
+                            content"
+                )
+            } else {
+                format!("it is required; {reference} lists all keys")
+            };
+            (format!("lacks `{name}`"), hint)
+        }
+        _ => return Problem::error(place, key, "does not fit here"),
+    };
+    Problem::error(place, key, what).hint(hint)
 }
 
 /// Returns whether a variable's value begins like JSON but is invalid.
@@ -199,72 +153,47 @@ fn kind_wanted(expected: &str) -> &str {
     }
 }
 
-fn kind_of(actual: &Actual) -> &'static str {
-    match actual {
-        Actual::Bool(_) => "true or false",
-        Actual::Signed(value) if *value < 0 => "a negative number",
-        Actual::Unsigned(_) | Actual::Signed(_) => "a number",
-        Actual::Float(_) => "a number with a fraction",
-        Actual::Char(_) | Actual::Str(_) => "text",
-        Actual::Unit | Actual::Option => "nothing",
-        Actual::Seq => "a list",
-        Actual::Map => "a section",
-        _ => "this",
-    }
-}
-
-impl Provider for Layer {
-    fn metadata(&self) -> Metadata {
-        Metadata::named("configuration")
-    }
-
-    fn data(&self) -> figment::Result<Map<Profile, Dict>> {
-        Ok(Map::from([(Profile::Default, self.root.to_dict())]))
-    }
-}
-
 /// All layers, the strongest last.
-pub struct Layers(pub Vec<Layer>);
+pub struct Layers(pub Vec<Node>);
 
 impl Layers {
     /// Merges all layers: sections key by key, while lists and single values are replaced.
     pub fn merge(&self) -> Result<Root, Box<Error>> {
         let mut all = Figment::new();
         for layer in &self.0 {
-            all = all.merge(layer);
+            all = all.merge(Serialized::defaults(layer.to_dict()));
         }
         Ok(decode(&all.find_value("")?)?)
     }
 
-    /// Returns the strongest value at `path`. Null counts as not set.
+    /// Returns the strongest value at `path`.
     pub fn given<S: AsRef<str>>(&self, path: &[S]) -> Option<&Node> {
-        let mut given = self.0.iter().rev().filter_map(|layer| layer.root.get(path));
-        given.find(|node| !matches!(node.value, Value::Null))
+        self.0.iter().rev().find_map(|layer| layer.find_usable(path))
+    }
+
+    /// Returns the path of a merged value with the numbers that items of lists have in their
+    /// source.
+    pub fn written_path(&self, path: Vec<String>) -> Vec<String> {
+        let mut layers = self.0.iter().rev();
+        layers.find_map(|layer| layer.written_path(&path)).unwrap_or(path)
     }
 
     /// Returns the place to report for `path`, or for the nearest section above that exists.
     pub fn place<S: AsRef<str>>(&self, path: &[S]) -> ValuePlace {
         let mut above = (1..=path.len()).rev();
-        let place = above.find_map(|length| {
-            self.0.iter().rev().find_map(|layer| layer.root.place_of(&path[..length]))
-        });
-        place.unwrap_or(ValuePlace::Nowhere)
+        let given = above.find_map(|length| self.given(&path[..length]));
+        given.map_or(ValuePlace::Nowhere, Node::shown_place)
     }
 
-    /// Returns whether `path`, or a value above or below it, was removed as malformed.
-    pub fn damaged<S: AsRef<str>>(&self, path: &[S]) -> bool {
-        self.0.iter().any(|layer| layer.damaged.iter().any(|taken| is_above_or_below(taken, path)))
+    /// Returns whether the value at `path`, or one above or below it, is malformed.
+    pub fn has_damage<S: AsRef<str>>(&self, path: &[S]) -> bool {
+        self.0.iter().any(|layer| layer.has_damage(path))
     }
-}
-
-/// Returns whether the shorter path is a prefix of the other.
-fn is_above_or_below<S: AsRef<str>>(taken: &[String], path: &[S]) -> bool {
-    taken.iter().zip(path).all(|(a, b)| a == b.as_ref())
 }
 
 /// Returns the names in a list, with their places and whether each comes from a reference.
 pub fn listed(list: Option<&Node>) -> Vec<(String, ValuePlace, bool)> {
-    let items = items(list).into_iter();
+    let items = items(list).into_iter().filter(|item| !item.is_damaged);
     items
         .filter_map(|item| Some((item.as_text()?.to_owned(), item.place, item.reference.is_some())))
         .collect()

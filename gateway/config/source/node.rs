@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use figment::error::Actual;
 use figment::value::{Dict, Empty, Num, Tag, Value as Figment};
 
 use super::forms::{Form, has_form};
@@ -22,8 +23,12 @@ const MAX_QUOTED_CHARS: usize = 60;
 pub struct Node {
     pub value: Value,
     pub place: ValuePlace,
+    /// The place of its key; that of the value for an item of a list.
+    pub key: ValuePlace,
     /// The original text, if the value came from a `${…}` or `file:` reference.
     pub reference: Option<String>,
+    /// Whether the value is malformed, which was reported, so that it is not decoded.
+    pub is_damaged: bool,
 }
 
 #[derive(Clone)]
@@ -34,19 +39,12 @@ pub enum Value {
     Float(f64),
     Text(String),
     List(Vec<Node>),
-    Map(BTreeMap<String, NodeEntry>),
-}
-
-#[derive(Clone)]
-pub struct NodeEntry {
-    /// The place of the key.
-    pub place: ValuePlace,
-    pub node: Node,
+    Map(BTreeMap<String, Node>),
 }
 
 impl Node {
     pub fn new(value: Value, place: ValuePlace) -> Self {
-        Self { value, place, reference: None }
+        Self { value, key: place.clone(), place, reference: None, is_damaged: false }
     }
 
     pub fn text(text: impl Into<String>, place: ValuePlace) -> Self {
@@ -64,7 +62,7 @@ impl Node {
         }
     }
 
-    pub fn as_map(&self) -> Option<&BTreeMap<String, NodeEntry>> {
+    pub fn as_map(&self) -> Option<&BTreeMap<String, Self>> {
         match &self.value {
             Value::Map(map) => Some(map),
             _ => None,
@@ -73,15 +71,7 @@ impl Node {
 
     /// Returns a display name of the value's type.
     pub fn kind(&self) -> &'static str {
-        match &self.value {
-            Value::Null => "nothing",
-            Value::Bool(_) => "true or false",
-            Value::Integer(_) => "a number",
-            Value::Float(_) => "a number with a fraction",
-            Value::Text(_) => "text",
-            Value::List(_) => "a list",
-            Value::Map(_) => "a section",
-        }
+        kind_of(&self.to_figment().to_actual())
     }
 
     pub fn get<S: AsRef<str>>(&self, path: &[S]) -> Option<&Self> {
@@ -89,59 +79,73 @@ impl Node {
             return Some(self);
         };
         match &self.value {
-            Value::Map(map) => map.get(first.as_ref())?.node.get(rest),
+            Value::Map(map) => map.get(first.as_ref())?.get(rest),
             Value::List(list) => list.get(first.as_ref().parse::<usize>().ok()?)?.get(rest),
             _ => None,
         }
+    }
+
+    pub fn get_mut<S: AsRef<str>>(&mut self, path: &[S]) -> Option<&mut Self> {
+        let Some((first, rest)) = path.split_first() else {
+            return Some(self);
+        };
+        match &mut self.value {
+            Value::Map(map) => map.get_mut(first.as_ref())?.get_mut(rest),
+            Value::List(list) => list.get_mut(first.as_ref().parse::<usize>().ok()?)?.get_mut(rest),
+            _ => None,
+        }
+    }
+
+    /// Returns the value at `path`, unless it is null, or malformed like a section above it.
+    pub fn find_usable<S: AsRef<str>>(&self, path: &[S]) -> Option<&Self> {
+        let node = self.get(path)?;
+        let mut above = (1..=path.len()).filter_map(|length| self.get(&path[..length]));
+        let is_usable = !matches!(node.value, Value::Null) && above.all(|node| !node.is_damaged);
+        is_usable.then_some(node)
+    }
+
+    /// Returns whether the value at `path`, or one above or below it, is malformed.
+    pub fn has_damage<S: AsRef<str>>(&self, path: &[S]) -> bool {
+        let mut above = (0..path.len()).filter_map(|length| self.get(&path[..length]));
+        if above.any(|node| node.is_damaged) {
+            return true;
+        }
+        let below = self.get(path).map_or(Vec::new(), Self::all);
+        below.iter().any(|(_, node)| node.is_damaged)
     }
 
     pub fn text_at<S: AsRef<str>>(&self, path: &[S]) -> Option<&str> {
         self.get(path)?.as_text()
     }
 
-    pub fn map_at<S: AsRef<str>>(&self, path: &[S]) -> Option<&BTreeMap<String, NodeEntry>> {
+    pub fn map_at<S: AsRef<str>>(&self, path: &[S]) -> Option<&BTreeMap<String, Self>> {
         self.get(path)?.as_map()
     }
 
-    /// Returns the place to report for `path`: of the value, or of the key for a list or section.
-    pub fn place_of<S: AsRef<str>>(&self, path: &[S]) -> Option<ValuePlace> {
-        let node = self.get(path)?;
-        let key = match node.value {
-            Value::List(_) | Value::Map(_) => self.key_place(path),
-            _ => None,
-        };
-        key.or_else(|| Some(node.place.clone()))
+    /// Returns the place to report: of the value, or of the key for a list or section.
+    pub fn shown_place(&self) -> ValuePlace {
+        let is_section = matches!(self.value, Value::List(_) | Value::Map(_));
+        if is_section { self.key.clone() } else { self.place.clone() }
     }
 
     /// Returns the place to report for `path`, or for the nearest section above it.
     pub fn nearest_place<S: AsRef<str>>(&self, path: &[S]) -> ValuePlace {
         let mut above = (1..=path.len()).rev();
-        let place = above.find_map(|length| self.place_of(&path[..length]));
-        place.unwrap_or(ValuePlace::Nowhere)
-    }
-
-    pub fn key_place<S: AsRef<str>>(&self, path: &[S]) -> Option<ValuePlace> {
-        let (last, parent) = path.split_last()?;
-        Some(self.map_at(parent)?.get(last.as_ref())?.place.clone())
+        let node = above.find_map(|length| self.get(&path[..length]));
+        node.map_or(ValuePlace::Nowhere, Self::shown_place)
     }
 
     /// Puts `node` at `path` and creates the sections above it. Returns false if another value is
     /// in the way.
     pub fn put<S: AsRef<str>>(&mut self, path: &[S], node: Self) -> bool {
-        self.put_entry(path, NodeEntry { place: node.place.clone(), node })
-    }
-
-    pub fn put_entry<S: AsRef<str>>(&mut self, path: &[S], entry: NodeEntry) -> bool {
         let Value::Map(map) = &mut self.value else { return false };
         let Some((first, rest)) = path.split_first() else { return false };
         let name = first.as_ref().to_string();
         if rest.is_empty() {
-            return map.insert(name, entry).is_none();
+            return map.insert(name, node).is_none();
         }
-        let place = entry.place.clone();
-        let section =
-            map.entry(name).or_insert_with(|| NodeEntry { node: Self::map(place.clone()), place });
-        section.node.put_entry(rest, entry)
+        let section = map.entry(name).or_insert_with(|| Self::map(node.key.clone()));
+        section.put(rest, node)
     }
 
     /// Returns whether the node is a file without content; `{}` is content.
@@ -150,23 +154,18 @@ impl Node {
         is_whole && matches!(&self.value, Value::Map(map) if map.is_empty())
     }
 
-    /// Reports keys without a value, and returns their paths: an incomplete key of a policy must
-    /// not match everyone.
-    pub fn refuse_keys_without_value(
-        &self,
-        hint: &str,
-        problems: &mut Problems,
-    ) -> Vec<Vec<String>> {
-        let mut found = Vec::new();
-        for (path, node) in self.all() {
-            if matches!(node.value, Value::Null)
-                && let Some(place) = self.key_place(&path)
-            {
-                problems.error(place, path.join("."), "has no value", hint);
-                found.push(path);
+    /// Reports keys without a value: an incomplete key of a policy must not match everyone.
+    pub fn refuse_keys_without_value(&mut self, hint: &str, problems: &mut Problems) {
+        self.visit_mut(&mut Vec::new(), &mut |path, node| {
+            let Value::Map(map) = &mut node.value else { return };
+            for (name, node) in map.iter_mut() {
+                if matches!(node.value, Value::Null) {
+                    let key = [path, std::slice::from_ref(name)].concat().join(".");
+                    problems.error(node.key.clone(), key, "has no value", hint);
+                    node.is_damaged = true;
+                }
             }
-        }
-        found
+        });
     }
 
     /// Returns this node and all below it, with their paths.
@@ -177,7 +176,7 @@ impl Node {
             let below: Vec<(String, &Self)> = match &node.value {
                 Value::List(items) => numbered(items.iter()).collect(),
                 Value::Map(map) => {
-                    map.iter().map(|(key, entry)| (key.clone(), &entry.node)).collect()
+                    Vec::from_iter(map.iter().map(|(key, node)| (key.clone(), node)))
                 }
                 _ => Vec::new(),
             };
@@ -194,7 +193,7 @@ impl Node {
         let below: Vec<(String, &mut Self)> = match &mut self.value {
             Value::List(items) => numbered(items.iter_mut()).collect(),
             Value::Map(map) => {
-                map.iter_mut().map(|(key, entry)| (key.clone(), &mut entry.node)).collect()
+                Vec::from_iter(map.iter_mut().map(|(key, node)| (key.clone(), node)))
             }
             _ => return,
         };
@@ -212,34 +211,29 @@ impl Node {
 
     /// Renames the key at the end of `path`, unless the new name exists.
     pub fn rename<S: AsRef<str>>(&mut self, path: &[S], name: &str) {
-        match (path, &mut self.value) {
-            ([last], Value::Map(map)) if !map.contains_key(name) => {
-                if let Some(entry) = map.remove(last.as_ref()) {
-                    map.insert(name.to_string(), entry);
-                }
-            }
-            ([first, rest @ ..], Value::Map(map)) if !rest.is_empty() => {
-                if let Some(entry) = map.get_mut(first.as_ref()) {
-                    entry.node.rename(rest, name);
-                }
-            }
-            _ => {}
+        let Some((last, parent)) = path.split_last() else { return };
+        let Some(Self { value: Value::Map(map), .. }) = self.get_mut(parent) else { return };
+        if !map.contains_key(name)
+            && let Some(node) = map.remove(last.as_ref())
+        {
+            map.insert(name.to_string(), node);
         }
     }
 
-    pub fn remove<S: AsRef<str>>(&mut self, path: &[S]) -> Option<Self> {
-        match (path, &mut self.value) {
-            ([last], Value::Map(map)) => Some(map.remove(last.as_ref())?.node),
-            ([last], Value::List(list)) => {
-                let at = last.as_ref().parse::<usize>().ok()?;
-                if at >= list.len() {
-                    return None;
-                }
-                Some(list.remove(at))
+    /// Returns the path of a value with the numbers that items of lists have in the source. In the
+    /// decoded `path`, malformed items do not count. `None` if there is no list on the way.
+    pub fn written_path(&self, path: &[String]) -> Option<Vec<String>> {
+        let (first, rest) = path.split_first()?;
+        match &self.value {
+            Value::Map(map) => {
+                let below = map.get(first)?.written_path(rest)?;
+                Some([vec![first.clone()], below].concat())
             }
-            ([first, rest @ ..], Value::Map(map)) => map.get_mut(first.as_ref())?.node.remove(rest),
-            ([first, rest @ ..], Value::List(list)) => {
-                list.get_mut(first.as_ref().parse::<usize>().ok()?)?.remove(rest)
+            Value::List(list) => {
+                let mut items = numbered(list.iter()).filter(|(_, item)| !item.is_damaged);
+                let (name, item) = items.nth(first.parse().ok()?)?;
+                let below = item.written_path(rest).unwrap_or_else(|| rest.to_vec());
+                Some([vec![name], below].concat())
             }
             _ => None,
         }
@@ -259,7 +253,8 @@ impl Node {
         format!(" (it is `{}`)", text.escape_debug())
     }
 
-    /// Converts to figment's type without places. Null means "not given" and is left out.
+    /// Converts to figment's type without places. Null means "not given" and is left out, as are
+    /// malformed values.
     pub fn to_figment(&self) -> Figment {
         let tag = Tag::Default;
         match &self.value {
@@ -272,15 +267,33 @@ impl Node {
             },
             Value::Float(value) => Figment::Num(tag, Num::F64(*value)),
             Value::Text(text) => Figment::String(tag, text.clone()),
-            Value::List(list) => Figment::Array(tag, list.iter().map(Self::to_figment).collect()),
+            Value::List(list) => {
+                let items = list.iter().filter(|item| !item.is_damaged);
+                Figment::Array(tag, items.map(Self::to_figment).collect())
+            }
             Value::Map(_) => Figment::Dict(tag, self.to_dict()),
         }
     }
 
     pub fn to_dict(&self) -> Dict {
         let entries = self.as_map().into_iter().flatten();
-        let given = entries.filter(|(_, entry)| !matches!(entry.node.value, Value::Null));
-        given.map(|(key, entry)| (key.clone(), entry.node.to_figment())).collect()
+        let given =
+            entries.filter(|(_, node)| !node.is_damaged && !matches!(node.value, Value::Null));
+        given.map(|(key, node)| (key.clone(), node.to_figment())).collect()
+    }
+}
+
+pub fn kind_of(actual: &Actual) -> &'static str {
+    match actual {
+        Actual::Bool(_) => "true or false",
+        Actual::Signed(value) if *value < 0 => "a negative number",
+        Actual::Unsigned(_) | Actual::Signed(_) => "a number",
+        Actual::Float(_) => "a number with a fraction",
+        Actual::Char(_) | Actual::Str(_) => "text",
+        Actual::Unit | Actual::Option => "nothing",
+        Actual::Seq => "a list",
+        Actual::Map => "a section",
+        _ => "this",
     }
 }
 

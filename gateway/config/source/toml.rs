@@ -6,7 +6,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::node::{Lines, MAX_NESTING, Node, NodeEntry, STOPPED, Value};
+use super::node::{Lines, MAX_NESTING, Node, STOPPED, Value};
 use crate::problem::{Problem, ValuePlace};
 
 pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
@@ -34,11 +34,9 @@ fn map(table: &DeTable<'_>, at: usize, lines: &Lines<'_>, depth: usize) -> Resul
     }
     let mut entries = std::collections::BTreeMap::new();
     for (key, value) in table {
-        let entry = NodeEntry {
-            place: lines.place(key.span().start),
-            node: node(value, lines, depth + 1)?,
-        };
-        entries.insert(key.get_ref().to_string(), entry);
+        let place = lines.place(key.span().start);
+        let node = Node { key: place, ..node(value, lines, depth + 1)? };
+        entries.insert(key.get_ref().to_string(), node);
     }
     Ok(Node::new(Value::Map(entries), place))
 }

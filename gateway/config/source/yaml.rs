@@ -10,7 +10,7 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::options::{AliasLimits, DuplicateKeyPolicy};
 use serde_saphyr::{Location, Spanned};
 
-use super::node::{MAX_NESTING, Node, NodeEntry, STOPPED, Value};
+use super::node::{MAX_NESTING, Node, STOPPED, Value};
 use crate::problem::{Problem, ValuePlace};
 
 const MAX_NODES: usize = 100_000;
@@ -131,8 +131,8 @@ fn build(tree: Spanned<Tree>, place: &impl Fn(Location) -> ValuePlace) -> Node {
         Tree::Map(entries) => {
             let mut map = BTreeMap::new();
             for (key, value) in entries {
-                let entry = NodeEntry { place: place(key.referenced), node: build(value, place) };
-                map.insert(key.value, entry);
+                let node = Node { key: place(key.referenced), ..build(value, place) };
+                map.insert(key.value, node);
             }
             Value::Map(map)
         }

@@ -17,9 +17,9 @@ use crate::raw::{self, Root};
 const MAX_ROLE: usize = 256;
 
 impl Check<'_> {
-    pub fn listener(&mut self, root: &Root, has_key: bool) -> Option<lockgate_listener::Config> {
-        let listen = self.address("listen", &root.listen, has_key);
-        let mut http = root.http.clone();
+    pub fn listener(&mut self, has_key: bool) -> Option<lockgate_listener::Config> {
+        let listen = self.address("listen", &self.root.listen, has_key);
+        let mut http = self.root.http.clone();
         self.check_tls(&http);
         // The listener does not depend on these settings.
         http.public_url = None;
@@ -46,13 +46,8 @@ impl Check<'_> {
         })
     }
 
-    pub fn admin(
-        &mut self,
-        root: &Root,
-        main: Option<SocketAddr>,
-        has_key: bool,
-    ) -> lockgate_admin::Config {
-        let raw = &root.admin;
+    pub fn admin(&mut self, main: Option<SocketAddr>, has_key: bool) -> lockgate_admin::Config {
+        let Root { admin: raw, http, approvals, .. } = self.root;
         let path = "admin.listen";
         let listen = raw.listen.as_ref().and_then(|text| self.address(path, text, has_key));
         if let Some(listen) = listen
@@ -64,7 +59,7 @@ impl Check<'_> {
         }
         // Behind a proxy, all requests come from this machine.
         let is_private =
-            matches!(main, Some(main) if is_loopback(main.ip())) && !is_behind_proxy(&root.http);
+            matches!(main, Some(main) if is_loopback(main.ip())) && !is_behind_proxy(http);
         let trusts_local = is_private && !self.production;
         let import_registry = raw.import_registry.as_ref();
         let api = lockgate_admin::ApiConfig {
@@ -87,7 +82,7 @@ impl Check<'_> {
         let scrape_token = self.scrape_token(raw.scrape_token.as_deref());
         lockgate_admin::Config {
             listen,
-            webhook: root.approvals.webhook.clone(),
+            webhook: approvals.webhook.clone(),
             api,
             ready: raw.ready,
             scrape_token,
@@ -125,7 +120,7 @@ impl Check<'_> {
         let hint = match address.port() {
             0 if matches!(self.layers.place(&self.path(path)), ValuePlace::Flag(_)) => None,
             0 => Some("port 0 (any free port) is only accepted on the command line"),
-            1..1024 if !self.privileged => {
+            1..1024 if !self.root.http.privileged_ports => {
                 Some("use a higher port, or set `http.privileged_ports: true`")
             }
             _ => None,

@@ -11,7 +11,7 @@ use url::Url;
 use super::Check;
 use super::secret::MAX_CREDENTIAL;
 use super::server_auth::{exchanges_tokens, has_users};
-use crate::raw::{Root, Server, SignIn};
+use crate::raw::{Server, SignIn};
 use crate::{keys, suggest};
 
 const MAX_ISSUERS: usize = 32;
@@ -20,15 +20,16 @@ const ALGORITHMS: [&str; 9] =
     ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"];
 
 impl Check<'_> {
-    pub fn auth(&mut self, root: &Root) -> authn::Config {
+    pub fn auth(&mut self) -> authn::Config {
+        let root = self.root;
         let mut config = root.auth.clone();
         self.check_scopes(&config.scopes);
         if let Some(key) = &config.key {
             self.key(key);
         }
         self.issuers(&mut config.issuers);
-        config.keys = self.keys(root);
-        config.public_url = self.public_url(root);
+        config.keys = self.keys();
+        config.public_url = self.public_url();
         config.certificates = matches!(&root.http.tls, Some(tls) if tls.client_ca.is_some());
         config.keeps_tokens = exchanges_tokens(root);
         self.admission(&config);
@@ -81,16 +82,14 @@ impl Check<'_> {
         }
     }
 
-    fn keys(&mut self, root: &Root) -> Option<Vec<authn::key::Key>> {
-        let file = root.auth.keys_file.as_deref()?;
+    fn keys(&mut self) -> Option<Vec<authn::key::Key>> {
+        let file = self.root.auth.keys_file.as_deref()?;
         if !file.exists() {
             let shown = self.shown("auth.keys_file");
             let hint = "create the first key with `lockgate keys create NAME`";
             self.warning("auth.keys_file", format!("there is no such file yet{shown}"), hint);
         }
-        let read = keys::read(file, &self.sources.cwd, self.problems);
-        self.wrong |= read.is_none();
-        read
+        Some(keys::read(file, &self.sources.cwd, self.problems))
     }
 
     fn issuers(&mut self, issuers: &mut BTreeMap<String, authn::Issuer>) {
@@ -160,7 +159,8 @@ impl Check<'_> {
     }
 
     /// Returns the gateway's address for clients: the configured one, or a loopback `listen`.
-    fn public_url(&mut self, root: &Root) -> Option<Url> {
+    fn public_url(&mut self) -> Option<Url> {
+        let root = self.root;
         let path = "http.public_url";
         let hint = "such as https://mcp.example.com; it is part of the audience of tokens";
         if let Some(text) = &root.http.public_url {
@@ -176,7 +176,7 @@ impl Check<'_> {
             return None;
         }
         let listen = root.listen.replace("localhost:", "127.0.0.1:");
-        let url = listen.parse().ok().and_then(|listen| super::local_url(listen, root));
+        let url = listen.parse().ok().and_then(|listen| self.local_url(listen));
         if url.is_none() {
             let what = "is required: tokens are issued for the address that clients use";
             self.error(path, what, hint);
@@ -222,12 +222,12 @@ const MAKE_ONE: &str = "generate one with `openssl genpkey -algorithm EC -pkeyop
 
 impl Check<'_> {
     /// Returns the settings for signed identities; `None` without a key.
-    pub fn identity(&mut self, root: &Root, public_url: Option<&Url>) -> Option<signer::Config> {
-        let given = &root.identity.keys;
+    pub fn identity(&mut self, public_url: Option<&Url>) -> Option<signer::Config> {
+        let given = &self.root.identity.keys;
         let path = "identity.keys";
         if given.is_empty() {
             if !self.is_damaged(path) {
-                self.refuse_unsigned(root);
+                self.refuse_unsigned();
             }
             return None;
         }
@@ -250,9 +250,9 @@ impl Check<'_> {
     }
 
     /// Reports servers that require signatures, because there is no default key.
-    fn refuse_unsigned(&mut self, root: &Root) {
+    fn refuse_unsigned(&mut self) {
         let what = "requires a signing key in `identity.keys`";
-        for (slug, server) in &root.servers {
+        for (slug, server) in &self.root.servers {
             if server.identity.is_some() && server.command.is_none() {
                 self.within("servers", slug, |check| check.error("identity", what, MAKE_ONE));
             }
@@ -302,39 +302,44 @@ const OPENID: &str = "openid";
 impl Check<'_> {
     pub fn sign_in(
         &mut self,
-        root: &Root,
         authn: &authn::Config,
         admin: &lockgate_admin::Config,
     ) -> Option<authn::SignIn> {
-        let raw = root.admin.sign_in.as_ref()?;
+        let raw = self.root.admin.sign_in.as_ref()?;
         if !admin.api.on_clients_address && (admin.listen.is_none() || !admin.api.on_own_address) {
             let hint = "set `admin.listen` or `admin.api: everywhere`, or remove it";
             self.warning("admin.sign_in", "there is no console to sign in to", hint);
         }
-        let issuer = self.sign_in_issuer(root, raw);
+        let issuer = self.sign_in_issuer(raw);
         let client_id = self.client_id(raw.client_id.as_deref());
         if let Some(secret) = &raw.client_secret {
             self.client_secret("admin.sign_in.client_secret", secret);
         }
-        let scopes = self.sign_in_scopes(&raw.scopes);
-        let mut redirect = self.console_url(root, raw, authn, admin)?;
+        let path = "admin.sign_in.scopes";
+        self.check_scope_list(path, &raw.scopes);
+        if !raw.scopes.iter().any(|scope| scope == OPENID) {
+            let hint = "without it the provider does not identify the user";
+            self.error(path, "must contain `openid`", hint);
+        }
+        let mut redirect = self.console_url(raw, authn, admin)?;
         redirect.set_path(CALLBACK);
         Some(authn::SignIn {
             issuer: issuer?,
             client_id: client_id?,
             client_secret: raw.client_secret.clone(),
-            scopes,
+            scopes: raw.scopes.clone(),
             redirect,
         })
     }
 
     /// Returns the `iss` of the named issuer.
-    fn sign_in_issuer(&mut self, root: &Root, raw: &SignIn) -> Option<String> {
+    fn sign_in_issuer(&mut self, raw: &SignIn) -> Option<String> {
         let path = "admin.sign_in.issuer";
         let hint = "add the provider to `auth.issuers`, and use its name there";
         let name = self.required(path, raw.issuer.as_ref(), hint)?;
-        let Some(issuer) = root.auth.issuers.get(name) else {
-            let names: Vec<_> = root.auth.issuers.keys().map(|name| name.as_str()).collect();
+        let issuers = &self.root.auth.issuers;
+        let Some(issuer) = issuers.get(name) else {
+            let names: Vec<_> = issuers.keys().map(|name| name.as_str()).collect();
             let near = suggest::for_word(name, &names);
             let hint = near.unwrap_or_else(|| "add the provider to `auth.issuers`".into());
             self.wrong_value(path, "is not a name in `auth.issuers`", hint);
@@ -355,21 +360,10 @@ impl Check<'_> {
         Some(id.to_owned())
     }
 
-    fn sign_in_scopes(&mut self, scopes: &[String]) -> Vec<String> {
-        let path = "admin.sign_in.scopes";
-        self.check_scope_list(path, scopes);
-        if !scopes.contains(&OPENID.to_owned()) {
-            let hint = "without it the provider does not identify the user";
-            self.error(path, "must contain `openid`", hint);
-        }
-        scopes.to_vec()
-    }
-
     /// Returns the console's address for browsers: the configured one, or the one derived from the
     /// rest of the configuration.
     fn console_url(
         &mut self,
-        root: &Root,
         raw: &SignIn,
         authn: &authn::Config,
         admin: &lockgate_admin::Config,
@@ -385,7 +379,7 @@ impl Check<'_> {
             return Some(url);
         }
         let found = match admin.listen {
-            Some(listen) if !admin.api.on_clients_address => super::local_url(listen, root),
+            Some(listen) if !admin.api.on_clients_address => self.local_url(listen),
             _ => authn.public_url.clone().filter(is_fit),
         };
         if self.is_damaged("http.public_url") {

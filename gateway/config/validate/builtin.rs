@@ -11,12 +11,11 @@ use lockgate_tools::{File, FileRoot, Shell, ShellRoot, Web, content};
 
 use super::{Check, RELATIVE};
 use crate::expand::is_variable_name;
-use crate::raw::Root;
 use crate::source::node::Node;
 
 impl Check<'_> {
-    pub fn tools(&mut self, root: &Root) -> lockgate_tools::Config {
-        let mut tools = root.builtin.clone();
+    pub fn tools(&mut self) -> lockgate_tools::Config {
+        let mut tools = self.root.builtin.clone();
         if self.production && tools.example == Some(true) {
             let hint = "remove it, or use `profile: development`";
             self.error("builtin.example", "the example server is not for production", hint);
@@ -37,7 +36,7 @@ impl Check<'_> {
             self.web(web);
         }
         // The example server is only useful if nothing else is configured.
-        let nothing = root.servers.is_empty() && tools.names().all(|name| name == "system");
+        let nothing = self.root.servers.is_empty() && tools.names().all(|name| name == "system");
         tools.example.get_or_insert(!self.production && nothing);
         tools
     }
@@ -51,6 +50,7 @@ impl Check<'_> {
         }
         for problem in content.problems() {
             let path = [self.path("builtin.content"), problem.path].concat();
+            let path = self.layers.written_path(path);
             self.error_at(&path, problem.message, "docs/tools.md explains the settings");
         }
     }

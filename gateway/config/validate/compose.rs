@@ -13,29 +13,30 @@ use url::Url;
 
 use super::receivers::is_framing;
 use super::{Check, is_local};
-use crate::raw::{self, AuthMethod, Root};
+use crate::raw::{self, AuthMethod};
 
 /// Groups, and likewise endpoints.
 const MAX_ENTRIES: usize = 100;
 const MAX_GROUPED: usize = 100;
 
 impl Check<'_> {
-    pub fn check_groups(&mut self, root: &Root) {
-        self.entries("groups", root.groups.keys());
-        for (name, group) in &root.groups {
-            self.within("groups", name, |check| check.check_group(name, group, root));
+    pub fn check_groups(&mut self) {
+        self.entries("groups", self.root.groups.keys());
+        for (name, group) in &self.root.groups {
+            self.within("groups", name, |check| check.check_group(name, group));
         }
     }
 
-    fn check_group(&mut self, name: &str, group: &Group, root: &Root) {
+    fn check_group(&mut self, name: &str, group: &Group) {
+        let servers = &self.root.servers;
         if !(2..=MAX_GROUPED).contains(&group.servers.len()) {
             self.error("servers", format!("must name 2 to {MAX_GROUPED} servers"), "list them");
         }
-        if group.servers.iter().any(|server| !root.servers.contains_key(server)) {
+        if group.servers.iter().any(|server| !servers.contains_key(server)) {
             let what = "names a server that is not in `servers`";
             self.error("servers", what, "name servers; a group cannot contain a group");
         }
-        if root.servers.contains_key(name) {
+        if servers.contains_key(name) {
             self.error("", "is the name of a server", "use a name of its own");
         }
         if !is_name(&group.argument) {
@@ -44,10 +45,10 @@ impl Check<'_> {
         }
     }
 
-    pub fn endpoints(&mut self, root: &Root) -> BTreeMap<String, Arc<Compose>> {
+    pub fn endpoints(&mut self) -> BTreeMap<String, Arc<Compose>> {
         let mut endpoints = BTreeMap::new();
-        self.entries("endpoints", root.endpoints.keys());
-        for (name, items) in &root.endpoints {
+        self.entries("endpoints", self.root.endpoints.keys());
+        for (name, items) in &self.root.endpoints {
             let compose = items.check().unwrap_or_else(|mistakes| {
                 for ItemMistake { member, key, what, fix } in mistakes {
                     let mut path = ["endpoints", name, member].map(str::to_owned).to_vec();
@@ -61,7 +62,8 @@ impl Check<'_> {
         endpoints
     }
 
-    pub fn methods(&mut self, raw: &[String]) -> BTreeSet<String> {
+    pub fn methods(&mut self) -> BTreeSet<String> {
+        let raw = &self.root.methods;
         self.at_most("methods", raw.len(), MAX_ENTRIES, "remove some");
         for method in raw {
             let is_plain = method.contains('/') && method.split('/').all(is_name);
@@ -84,7 +86,8 @@ impl Check<'_> {
 
 impl Check<'_> {
     /// Returns the settings with the public address; `None` if nothing is published.
-    pub fn discovery(&mut self, given: &Discovery, public_url: Option<&Url>) -> Option<Discovery> {
+    pub fn discovery(&mut self, public_url: Option<&Url>) -> Option<Discovery> {
+        let given = &self.root.discovery;
         if !given.cards && given.registry == Registry::Off {
             return None;
         }
@@ -108,7 +111,8 @@ impl Check<'_> {
 const MAX_SEARCH_ENTRIES: usize = 1000;
 
 impl Check<'_> {
-    pub fn tool_search(&mut self, given: &ToolSearch) -> ToolSearch {
+    pub fn tool_search(&mut self) -> ToolSearch {
+        let given = &self.root.tool_search;
         for path in given.endpoints.keys() {
             if Endpoint::parse(path).is_none() {
                 let hint = "use /mcp, /servers/NAME/mcp, /agents/ID/mcp or /endpoints/NAME/mcp";
@@ -156,7 +160,8 @@ const TITLE_CHARS: usize = 100;
 const DESCRIPTION_BYTES: usize = 1000;
 
 impl Check<'_> {
-    pub fn catalogue(&mut self, raw: &BTreeMap<String, raw::CatalogueEntry>) -> Catalogue {
+    pub fn catalogue(&mut self) -> Catalogue {
+        let raw = &self.root.catalogue;
         self.at_most("catalogue", raw.len(), MAX_CATALOGUE, "remove unused entries");
         let mut catalogue = Catalogue::new();
         for (slug, entry) in raw {
@@ -191,18 +196,17 @@ impl Check<'_> {
     }
 
     fn catalogue_auth(&mut self, raw: &raw::CatalogueEntry) -> Option<Auth> {
-        let header = raw.header.clone();
-        if header.is_some() && !matches!(raw.auth, AuthMethod::ApiKey | AuthMethod::UserHeaders) {
-            let what = "is only valid with `auth: api_key` and `user_headers`";
-            self.error("header", what, "remove it");
-            return None;
-        }
-        let auth = match (raw.auth, header) {
-            (AuthMethod::None, _) => Auth::None,
-            (AuthMethod::BearerToken, _) => Auth::BearerToken,
-            (AuthMethod::User, _) => Auth::User,
+        let auth = match (raw.auth, raw.header.clone()) {
             (AuthMethod::UserHeaders, header) => Auth::UserHeaders { header },
             (AuthMethod::ApiKey, Some(header)) => Auth::ApiKey { header },
+            (AuthMethod::None, None) => Auth::None,
+            (AuthMethod::BearerToken, None) => Auth::BearerToken,
+            (AuthMethod::User, None) => Auth::User,
+            (_, Some(_)) => {
+                let what = "is only valid with `auth: api_key` and `user_headers`";
+                self.error("header", what, "remove it");
+                return None;
+            }
             (AuthMethod::ApiKey, None) => {
                 self.error("auth", "`api_key` requires `header`", "such as X-Api-Key");
                 return None;

@@ -10,7 +10,8 @@ use crate::source::environment::is_proxy;
 
 impl Check<'_> {
     /// Returns the settings; organisations may use local addresses if `is_local`.
-    pub(super) fn egress(&mut self, raw: &Config, is_local: bool) -> Config {
+    pub(super) fn egress(&mut self, is_local: bool) -> Config {
+        let raw = &self.root.egress;
         let proxy = raw.proxy.as_ref().and_then(|given| {
             let credentials = (given.user.as_deref(), given.password.as_deref());
             self.http_proxy("egress.proxy", &given.url, credentials)

@@ -4,7 +4,6 @@
 use std::path::Path;
 
 use super::Check;
-use crate::raw::Root;
 use crate::source::read_bytes;
 
 /// Bytes for the program itself, lists of servers, sessions and connections.
@@ -19,8 +18,8 @@ const MAX_FILE: u64 = 64 << 10;
 impl Check<'_> {
     /// Returns the maximum bytes of messages. Half of the memory beside the program's own is
     /// reserved for copies of rewritten messages, connection buffers, and the allocator's overhead.
-    pub fn bytes_in_flight(&mut self, root: &Root) -> usize {
-        let limits = &root.limits;
+    pub fn bytes_in_flight(&mut self) -> usize {
+        let limits = &self.root.limits;
         let share = limits.memory.map_or_else(|| share(default_memory(Path::new("/"))), share);
         let share = usize::try_from(share).unwrap_or(usize::MAX);
         let given = limits.bytes_in_flight;
@@ -28,7 +27,7 @@ impl Check<'_> {
             return share;
         }
         let path = "limits.bytes_in_flight";
-        if given < root.http.body_bytes {
+        if given < self.root.http.body_bytes {
             let hint = "raise it, or lower `http.body_bytes`";
             self.error(path, "must not be less than `http.body_bytes`", hint);
         }

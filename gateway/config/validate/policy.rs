@@ -18,8 +18,8 @@ use crate::source::{read_bytes, reason};
 type Asks = fn(&Who) -> bool;
 
 impl Check<'_> {
-    pub fn policy(&mut self, root: &Root, authn: &authn::Config) -> Config {
-        let raw = &root.policy;
+    pub fn policy(&mut self, authn: &authn::Config) -> Config {
+        let raw = &self.root.policy;
         let named = self.given("policy.files").is_some() || self.is_damaged("policy.files");
         if self.production
             && !named
@@ -31,7 +31,6 @@ impl Check<'_> {
         }
         let files = self.policy_files(&raw.files);
         let read = policies::read(&files, &self.sources.cwd, self.problems);
-        self.wrong |= read.damaged;
         let lists = Lists { files: Vec::new(), ..raw.clone() };
         let config = Config { lists, documents: read.documents() };
         if let Err(mistakes) = Policy::compile(&config) {
@@ -42,7 +41,7 @@ impl Check<'_> {
         if !self.is_damaged("auth") && !self.is_damaged("http") {
             self.who(&config, authn, &read);
         }
-        self.warn_of_unknown_servers(root, &config, &read);
+        self.warn_of_unknown_servers(&config, &read);
         config
     }
 
@@ -103,7 +102,6 @@ impl Check<'_> {
         if let Some(at) = at
             && let Some((place, key)) = read.locate(at, &path)
         {
-            self.wrong = true;
             return self.problems.error(place, key, what, hint);
         }
         if let [list @ .., at] = path.as_slice()
@@ -140,15 +138,16 @@ struct Names<'a> {
 impl Check<'_> {
     /// Warns of items in the configuration's own lists, and of policies with a list of servers that
     /// matches none.
-    pub fn warn_of_unknown_servers(&mut self, root: &Root, config: &Config, read: &Read) {
+    fn warn_of_unknown_servers(&mut self, config: &Config, read: &Read) {
         if self.is_damaged("servers") {
             return;
         }
-        let own = root.servers.keys().map(String::as_str);
+        let Root { servers, names, .. } = self.root;
+        let own = servers.keys().map(String::as_str);
         let names = Names {
             servers: CATEGORIES.into_iter().chain(own).collect(),
-            separator: root.names.separator.as_str(),
-            certain: root.names.max_length / 2,
+            separator: names.separator.as_str(),
+            certain: names.max_length / 2,
         };
         self.warn_of_lists(&config.lists, &names);
         for (file, document) in config.documents.iter().enumerate() {
@@ -227,7 +226,8 @@ const MAX_BYTES: u64 = 64 << 20;
 
 impl Check<'_> {
     /// Returns the pins with the content of their lock file.
-    pub fn pins(&mut self, given: &pin::Pins) -> pin::Pins {
+    pub fn pins(&mut self) -> pin::Pins {
+        let given = &self.root.pins;
         let lock = given.file.as_deref().map(|file| self.lock(file));
         pin::Pins { lock, ..given.clone() }
     }

@@ -14,14 +14,14 @@ use lockgate_telemetry::audit::{self, OutputKind};
 use url::Url;
 
 use super::{Check, is_local, parse_open_url};
-use crate::raw::Root;
 
 /// Headers of a signed request, besides those of HTTP framing.
 const OWN_HEADERS: [&str; 5] =
     ["content-encoding", "user-agent", "webhook-id", "webhook-signature", "webhook-timestamp"];
 
 impl Check<'_> {
-    pub fn audit(&mut self, raw: &audit::Config) -> Option<audit::Config> {
+    pub fn audit(&mut self) -> Option<audit::Config> {
+        let raw = &self.root.audit;
         if let Some(key) = &raw.key {
             self.long_secret("audit.key", key);
         }
@@ -154,12 +154,12 @@ const PREFIX: &str = "whsec_";
 const BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
 impl Check<'_> {
-    pub fn webhook(&mut self, root: &Root) {
-        let Some(webhook) = &root.approvals.webhook else { return };
+    pub fn webhook(&mut self) {
+        let Some(webhook) = &self.root.approvals.webhook else { return };
         let example = "https://hooks.example.com/approvals";
         self.open_url("approvals.webhook.url", &webhook.url, example);
         self.webhook_secret("approvals.webhook.secret", &webhook.secret);
-        if root.http.public_url.is_none() {
+        if self.root.http.public_url.is_none() {
             let hint = "messages link to the gateway: set the address that approvers use";
             self.absent("http.public_url", "is required for `approvals.webhook`", hint);
         }
@@ -201,7 +201,8 @@ const MAX_TEXT: usize = 256;
 const MAX_ATTRIBUTES: usize = 32;
 
 impl Check<'_> {
-    pub(super) fn export(&mut self, raw: &Export) -> Export {
+    pub(super) fn export(&mut self) -> Export {
+        let raw = &self.root.telemetry;
         let mut unencrypted = None;
         for (key, address, signal) in
             [("otlp", &raw.otlp, "traces"), ("otlp_logs", &raw.otlp_logs, "logs")]

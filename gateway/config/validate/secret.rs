@@ -52,13 +52,13 @@ impl Check<'_> {
     }
 
     /// Checks the secret that seals tokens, and those that only open them.
-    pub fn secrets(&mut self, root: &Root) {
-        if let Some(secret) = &root.secret {
+    pub fn secrets(&mut self) {
+        let Root { secret, old_secrets: old, .. } = self.root;
+        if let Some(secret) = secret {
             self.long_secret("secret", secret);
         }
-        let old = &root.old_secrets;
         let path = "old_secrets";
-        if root.secret.is_none() && !old.is_empty() {
+        if secret.is_none() && !old.is_empty() {
             self.error(path, "requires `secret`, which protects new tokens", "add secret");
         }
         self.at_most(path, old.len(), OLD_SECRETS, "remove the oldest");

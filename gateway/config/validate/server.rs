@@ -24,12 +24,8 @@ pub fn is_own_header(name: &str) -> bool {
 }
 
 impl Check<'_> {
-    pub fn servers(
-        &mut self,
-        servers: &BTreeMap<String, Server>,
-        depth: usize,
-        builtin: &lockgate_tools::Config,
-    ) -> Vec<Config> {
+    pub fn servers(&mut self, builtin: &lockgate_tools::Config) -> Vec<Config> {
+        let servers = &self.root.servers;
         self.at_most("servers", servers.len(), MAX_SERVERS, "start several gateways");
         if servers.len() > MAX_SERVERS {
             return Vec::new();
@@ -38,7 +34,7 @@ impl Check<'_> {
         for (slug, server) in servers {
             made.extend(self.within("servers", slug, |check| {
                 check.server_name(slug, builtin);
-                check.server(slug, server, depth)
+                check.server(slug, server)
             }));
         }
         self.shared_audiences(&made);
@@ -59,7 +55,7 @@ impl Check<'_> {
         }
     }
 
-    fn server(&mut self, slug: &str, raw: &Server, depth: usize) -> Option<Config> {
+    fn server(&mut self, slug: &str, raw: &Server) -> Option<Config> {
         let transport = self.transport(raw);
         let sse = raw.url.is_some() && raw.transport == Some(raw::Transport::Sse);
         if sse && raw.era == EraChoice::Modern {
@@ -85,7 +81,7 @@ impl Check<'_> {
             stall_timeout: raw.stall_timeout,
             start_timeout: raw.start_timeout,
             limits: Limits {
-                depth,
+                depth: self.root.limits.depth,
                 concurrency: raw.concurrency,
                 queue: raw.queue,
                 client_connections: match raw.client_connections {

@@ -44,19 +44,13 @@ fn needs_client(kind: Method, raw: &ServerAuth) -> bool {
 
 impl Check<'_> {
     /// Returns the settings of accounts, for the servers that have them.
-    pub fn accounts(&mut self, root: &Root, public_url: Option<&Url>) -> Config {
+    pub fn accounts(&mut self, public_url: Option<&Url>) -> Config {
+        let root = self.root;
         let mut servers = BTreeMap::new();
         for (slug, server) in &root.servers {
             let Some(auth) = &server.auth else { continue };
             let config = self.within("servers", slug, |check| check.server_auth(server, auth));
-            if let Some(config) = config {
-                if config.method == Method::Exchange && root.auth.issuers.len() > 1 {
-                    let what = "sends callers' tokens of all `auth.issuers` to the server's issuer";
-                    let hint = "use `id_jag`, or a gateway for each issuer of callers";
-                    self.within("servers", slug, |check| check.error("auth.type", what, hint));
-                }
-                servers.insert(slug.clone(), config);
-            }
+            servers.extend(config.map(|config| (slug.clone(), config)));
         }
         let secrets = root.secret.iter().chain(&root.old_secrets);
         let link_secrets = secrets.map(|secret| Secret::new(secret.clone())).collect();
@@ -80,6 +74,11 @@ impl Check<'_> {
             let what =
                 "is not possible over plain http: tokens would cross the network unencrypted";
             self.error("auth", what, "use https:// in `url`");
+        }
+        if kind == Method::Exchange && self.root.auth.issuers.len() > 1 {
+            let what = "sends callers' tokens of all `auth.issuers` to the server's issuer";
+            let hint = "use `id_jag`, or a gateway for each issuer of callers";
+            self.error("auth.type", what, hint);
         }
         self.auth_headers(server, (kind, raw.discovery));
         self.only_for(kind, raw);

@@ -25,7 +25,8 @@ const SSL_MODES: [&str; 6] = ["disable", "allow", "prefer", "require", "verify-c
 
 impl Check<'_> {
     /// Checks the store; `makes_key` is set if the gateway may create a key itself.
-    pub fn store(&mut self, raw: &Config, own: Option<&Path>, makes_key: bool) -> Config {
+    pub fn store(&mut self, own: Option<&Path>, makes_key: bool) -> Config {
+        let raw = &self.root.store;
         let path = "store.keys";
         let hint = "run `lockgate vault rotate`, then remove the last";
         self.at_most(path, raw.keys.0.len(), MAX_KEYS, hint);
@@ -135,8 +136,8 @@ const PREFIX_BYTES: usize = 64;
 
 impl Check<'_> {
     /// Returns the shared store of rates; `None` if each gateway counts for itself.
-    pub fn redis(&mut self, root: &Root) -> Option<lockgate_limits::Config> {
-        let Redis { url, prefix } = &root.redis;
+    pub fn redis(&mut self) -> Option<lockgate_limits::Config> {
+        let Root { redis: Redis { url, prefix }, secret, old_secrets, .. } = self.root;
         let Some(url) = url else {
             if prefix.is_some() {
                 let hint = "add it, or remove `redis.prefix`";
@@ -150,15 +151,14 @@ impl Check<'_> {
             self.error("redis.prefix", what, "for example lockgate-production");
         }
         // The oldest of the ring: a new secret reaches all gateways before it is first anywhere.
-        let secret = root.old_secrets.last().or(root.secret.as_ref());
-        let secret = secret.map_or("", String::as_str);
-        if root.secret.is_none() {
+        let oldest = old_secrets.last().or(secret.as_ref()).map_or("", String::as_str);
+        if secret.is_none() {
             let hint = "add `secret`, with the same value on every gateway";
             let what = "requires `secret`, which is used to hash callers in the store";
             self.error("redis.url", what, hint);
         }
         let hint = "for example redis://:PASSWORD@HOST:6379/0, with TLS rediss://";
-        lockgate_limits::Config::new(url, prefix, secret)
+        lockgate_limits::Config::new(url, prefix, oldest)
             .map_err(|error| self.error("redis.url", error.to_string(), hint))
             .ok()
     }
@@ -175,12 +175,8 @@ const MAX_PEERS: usize = 64;
 
 impl Check<'_> {
     /// Returns the settings for the connections between gateways; `None` for a single gateway.
-    pub fn replicas(
-        &mut self,
-        root: &Root,
-        listener: Option<&lockgate_listener::Config>,
-    ) -> Option<Replicas> {
-        let given = &root.replicas;
+    pub fn replicas(&mut self, listener: Option<&lockgate_listener::Config>) -> Option<Replicas> {
+        let given = &self.root.replicas;
         let Some(address) = &given.address else {
             for key in ["replicas.peers", "replicas.tls_name"] {
                 if self.given(key).is_some() {
@@ -192,7 +188,7 @@ impl Check<'_> {
         };
         let listener = listener?;
         let port = listener.listen.port();
-        if root.secret.is_none() {
+        if self.root.secret.is_none() {
             let hint = "add `secret`, with the same value on every gateway";
             let what = "requires `secret`, which authenticates gateways to each other";
             self.error("replicas.address", what, hint);

@@ -119,7 +119,6 @@ fn put_resource(env: &Environment, root: &mut Node) {
         }
     }
     if let Some(name) = find_set(env, NAME) {
-        root.remove(&service_name);
         put(root, &service_name, name, NAME);
     }
 }

@@ -1,5 +1,6 @@
 //! Mistakes in keys and types: unknown keys, keys without a value, text in place of a number.
 
+use super::super::TestConfig;
 use super::{Case, hold};
 
 const CASES: &[Case] = &[
@@ -49,6 +50,19 @@ const CASES: &[Case] = &[
     ),
     (
         "lockgate.yaml",
+        "policy: { tools: { allow: [1, 'a[', 2, 'b['] } }\nhttp: { hosts: ['${NOT_SET}', 3, 'http://x'] }\n",
+        &[
+            "lockgate.yaml:1:28: policy.tools.allow.0: must be text, not a number — put it in quotes",
+            "lockgate.yaml:1:31: policy.tools.allow.1: is not a valid pattern: unclosed character class; missing ']' (it is `a[`) — use *, ?, [a-z] and {a,b}",
+            "lockgate.yaml:1:37: policy.tools.allow.2: must be text, not a number — put it in quotes",
+            "lockgate.yaml:1:40: policy.tools.allow.3: is not a valid pattern: unclosed character class; missing ']' (it is `b[`) — use *, ?, [a-z] and {a,b}",
+            "lockgate.yaml:2:17: http.hosts.0: the environment variable NOT_SET is not set — set it, or add a default: ${NOT_SET:-…}",
+            "lockgate.yaml:2:31: http.hosts.1: must be text, not a number — put it in quotes",
+            "lockgate.yaml:2:34: http.hosts.2: is not a host name (it is `http://x`) — use a name such as mcp.example.com, or a single * for any",
+        ],
+    ),
+    (
+        "lockgate.yaml",
         "mcpServers: { a: { command: sh } }\nport: 3000\n",
         &[
             "lockgate.yaml:1:1: mcpServers: there is no such key — put the entries of a client's file under `servers`, or list that file in `import` or with --mcp-servers",
@@ -60,4 +74,13 @@ const CASES: &[Case] = &[
 #[test]
 fn every_mistake_in_keys_and_shapes_is_reported_with_a_hint() {
     hold(CASES);
+}
+
+/// The items of a list in a variable have no places, even if the file has such a list.
+#[test]
+fn mistakes_in_a_list_of_a_variable_are_reported_at_the_variable() {
+    let given = TestConfig::yaml("http: { hosts: [a, b] }\n").env("LOCKGATE_HTTP__HOSTS", "a,//");
+    let messages = given.messages();
+    let expected = "environment LOCKGATE_HTTP__HOSTS: http.hosts: is not a host name";
+    assert!(messages.len() == 1 && messages[0].starts_with(expected), "{messages:?}");
 }
