@@ -57,18 +57,18 @@ impl LogExport {
     ) -> Result<(), ExportError> {
         let Some(endpoint) = &config.export.otlp_logs else { return Ok(()) };
         let collector = Collector::new(endpoint, &config.export, way)?;
-        let _ = metrics.0.lost_logs.set(Arc::clone(self.queue.lost()));
+        let _ = metrics.0.lost_logs.set(Arc::clone(&self.queue.lost));
         if let Some(waiting) = self.waiting.lock().take() {
             tokio::spawn(waiting.export(collector));
         }
         Ok(())
     }
 
-    /// Exports the queued records, if started. Waits at most three seconds.
+    /// Exports the queued records, if started, and ends the export. Waits at most three seconds.
     pub(crate) async fn flush(&self) {
         let has_started = self.waiting.lock().is_none();
         if has_started {
-            self.queue.flush().await;
+            self.queue.end().await;
         }
     }
 }

@@ -349,9 +349,9 @@ impl Tracer {
         Ok(Some(Self { queue, scope, sampled: config.export.sampled }))
     }
 
-    /// Exports the queued spans. Waits at most three seconds.
+    /// Exports the queued spans, and ends the export. Waits at most three seconds.
     pub async fn flush(&self) {
-        self.queue.flush().await;
+        self.queue.end().await;
     }
 }
 

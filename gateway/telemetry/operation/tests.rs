@@ -15,7 +15,7 @@ use crate::batches::QUEUE_CAPACITY;
 use crate::{Export, Format};
 
 fn lost(tracer: &Tracer) -> u64 {
-    tracer.queue.lost().get()
+    tracer.queue.lost.get()
 }
 
 /// Returns a collector that answers with `status`, and forwards the path and body of each request.
