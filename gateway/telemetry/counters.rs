@@ -229,23 +229,26 @@ impl Number {
 /// Name and help of a family.
 pub(crate) type Named = (&'static str, &'static str);
 
-/// Declares numbers with their exported names. The documentation of each is its help.
+/// Declares numbers with their exported names, and further fields. The documentation of each number
+/// is its help.
 macro_rules! numbers {
     ($(#[$meta:meta])* pub struct $numbers:ident {
         $($(#[doc = $help:literal])+ $field:ident = $name:literal,)+
+        $(; $($further:tt)+)?
     }) => {
         $(#[$meta])*
         #[derive(Debug, Default)]
-        pub struct $numbers { $($(#[doc = $help])+ pub $field: Number,)+ }
+        pub struct $numbers { $($(#[doc = $help])+ pub $field: Number,)+ $($($further)+)? }
 
         impl $numbers {
             /// Returns the values with their names.
-            pub(crate) fn read(&self) -> Vec<(Named, u64)> {
+            pub(crate) fn read(&self) -> Vec<($crate::counters::Named, u64)> {
                 vec![$((($name, concat!($($help),+).trim_ascii_start()), self.$field.get()),)+]
             }
         }
     };
 }
+pub(crate) use numbers;
 
 numbers! {
     /// Numbers of the gateway that are counted elsewhere.

@@ -169,39 +169,18 @@ impl Families {
 
     /// Reads the audit trail, with its receivers besides its file, and other exports.
     fn read_exports(&mut self, numbers: &Numbers) {
+        let spans = ("lockgate_spans_lost_total", "Spans that were not exported");
+        let logs = ("lockgate_logs_lost_total", "Log lines that were not exported");
         let lost_logs = numbers.lost_logs.get().map_or(0, |lost| lost.get());
-        let audit = &numbers.audit;
-        let lost = "Records missing in the audit trail";
-        let failing = "1 while the audit trail cannot be written";
-        let own = [
-            (
-                ("lockgate_spans_lost_total", "Spans that were not exported"),
-                numbers.lost_spans.get(),
-            ),
-            (("lockgate_logs_lost_total", "Log lines that were not exported"), lost_logs),
-            (
-                ("lockgate_audit_records_total", "Records written to the audit trail"),
-                audit.written.get(),
-            ),
-            (("lockgate_audit_lost_total", lost), audit.dropped.get()),
-            (("lockgate_audit_failing", failing), audit.failing.load(Relaxed).into()),
-        ];
-        self.read_all(own, &[]);
-        let taken = "Audit records accepted by a receiver";
-        let behind = "Audit records waiting to be sent to a receiver";
-        let lost = "Audit records removed by rotation before a receiver accepted them";
-        let failing = "1 while a receiver of the audit trail does not accept records";
-        for (to, counters) in &*audit.forwards.lock() {
-            let of_receiver = [
-                (("lockgate_audit_forwarded_total", taken), counters.taken.get()),
-                (("lockgate_audit_forward_behind", behind), counters.behind(audit.last())),
-                (("lockgate_audit_forward_lost_total", lost), counters.lost.get()),
-                (
-                    ("lockgate_audit_forward_failing", failing),
-                    counters.failing.load(Relaxed).into(),
-                ),
-            ];
-            self.read_all(of_receiver, &[pair("to", to)]);
+        self.read_all([(spans, numbers.lost_spans.get()), (logs, lost_logs)], &[]);
+        self.read_all(numbers.audit.read(), &[]);
+        let last = numbers.audit.last();
+        let help = "Audit records waiting to be sent to a receiver";
+        for (to, counters) in &*numbers.audit.forwards.lock() {
+            let labels = [pair("to", to)];
+            self.read_all(counters.read(), &labels);
+            let behind = last.saturating_sub(counters.sent.get());
+            self.read_all([(("lockgate_audit_forward_behind", help), behind)], &labels);
         }
     }
 

@@ -178,7 +178,7 @@ impl Trail {
     fn take(&self, take: impl FnOnce(&Queue) -> bool) -> Result<bool, RecordError> {
         let Inner { shared, on_full, .. } = &*self.0;
         let refuse = *on_full == OnFull::Deny;
-        let failing = refuse && shared.counters.failing.load(Relaxed);
+        let failing = refuse && shared.counters.failing.get() != 0;
         let taken = !failing && take(&shared.queue);
         if taken || !refuse { Ok(taken) } else { Err(RecordError) }
     }
