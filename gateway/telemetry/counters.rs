@@ -169,8 +169,8 @@ impl ServerMetrics {
         self.recent.lock().end_step(self.call_counts());
     }
 
-    /// Returns the recent calls of the server's tools, by step.
-    pub(crate) fn recent_calls(&self) -> Vec<RecentCalls> {
+    /// Returns the recent calls of the server's tools, oldest step first.
+    pub fn recent_calls(&self) -> Vec<RecentCalls> {
         self.recent.lock().list(&self.call_counts())
     }
 
@@ -180,7 +180,8 @@ impl ServerMetrics {
         CallCounts { ran: self.durations.counts(), unavailable, failed }
     }
 
-    pub(crate) fn figures(&self) -> ServerFigures {
+    /// Returns the figures since the creation of the counters.
+    pub fn figures(&self) -> ServerFigures {
         let durations = self.durations.counts();
         let errors = FailureType::ALL
             .map(|kind| (kind.as_str(), self.failures[kind as usize].load(Relaxed)));
