@@ -108,12 +108,27 @@ impl ToolMetrics {
         if self.is_shared {
             return None;
         }
-        let now = self.now();
+        let mut now = self.now();
+        let before = self.baseline.lock();
+        for (calls, before) in now.calls.iter_mut().zip(before.calls) {
+            *calls = calls.saturating_sub(before);
+        }
+        let durations = now.durations.since(&before.durations);
         let last = match self.last.load(Relaxed) {
             0 => None,
             micros => Some(self.made.time + Duration::from_micros(micros)),
         };
-        Some(now.figures_since(&self.baseline.lock(), last))
+        let failures = FAILED.iter().map(|outcome| now.calls[*outcome as usize]).sum();
+        Some(ToolFigures {
+            since: before.at,
+            invocations: durations.count() + now.calls[Outcome::Unavailable as usize],
+            successes: now.calls[Outcome::Ok as usize],
+            failures,
+            cancelled: now.calls[Outcome::Cancelled as usize],
+            average: durations.average(),
+            p95: durations.percentile(95),
+            last: last.filter(|last| *last >= before.at),
+        })
     }
 
     /// Resets the figures. Exported metrics are unaffected.
@@ -421,29 +436,6 @@ struct Baseline {
     at: SystemTime,
     calls: [u64; Outcome::ALL.len()],
     durations: Counts,
-}
-
-impl Baseline {
-    /// Returns the difference to an earlier point in time; `last` is the end of the last call.
-    fn figures_since(&self, earlier: &Self, last: Option<SystemTime>) -> ToolFigures {
-        let durations = self.durations.since(&earlier.durations);
-        let failures = FAILED.iter().map(|outcome| self.added(earlier, *outcome)).sum();
-        ToolFigures {
-            since: earlier.at,
-            invocations: durations.count() + self.added(earlier, Outcome::Unavailable),
-            successes: self.added(earlier, Outcome::Ok),
-            failures,
-            cancelled: self.added(earlier, Outcome::Cancelled),
-            average: durations.average(),
-            p95: durations.percentile(95),
-            last: last.filter(|last| *last >= earlier.at),
-        }
-    }
-
-    fn added(&self, earlier: &Self, outcome: Outcome) -> u64 {
-        let before = earlier.calls[outcome as usize];
-        self.calls[outcome as usize].saturating_sub(before)
-    }
 }
 
 #[cfg(test)]
