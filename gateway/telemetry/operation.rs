@@ -18,7 +18,7 @@ use prost::Message as _;
 
 use crate::Config;
 use crate::batches::{self, Collector, ExportError, Item, Queue, Way};
-use crate::labels::{CALLERS_FAULTS, Network, OTHER_METHOD};
+use crate::labels::{Ending, Network, OTHER_METHOD};
 use crate::metrics::Metrics;
 use crate::trace::TraceContext;
 
@@ -26,15 +26,6 @@ use crate::trace::TraceContext;
 const MAX_TEXT: usize = 512;
 /// The error type of a tool call answered with `isError`.
 pub const TOOL_ERROR: &str = "tool_error";
-
-/// The target of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target<'a> {
-    Tool(&'a str),
-    Prompt(&'a str),
-    Resource(&'a str),
-    Nothing,
-}
 
 /// An operation in progress, exported on drop.
 #[derive(Debug)]
@@ -112,24 +103,24 @@ impl OperationSpan {
         &self.context
     }
 
-    /// Sets the target. The span name contains it only if `is_known`, because client-chosen names
-    /// would create an unlimited number of span names.
-    pub fn set_target(&mut self, target: Target<'_>, is_known: bool) {
-        let named = match target {
-            Target::Tool(name) => {
-                self.set_text("gen_ai.tool.name", name);
+    /// Sets the requested item. The span name contains its name only if `is_known`, because
+    /// client-chosen names would create an unlimited number of span names.
+    pub fn set_target(&mut self, target: &str, is_known: bool) {
+        match self.method {
+            "tools/call" => {
+                self.set_text("gen_ai.tool.name", target);
                 self.set("gen_ai.operation.name", "execute_tool");
-                name
             }
-            Target::Prompt(name) => {
-                self.set_text("gen_ai.prompt.name", name);
-                name
-            }
-            Target::Resource(uri) => return self.set_text("mcp.resource.uri", uri),
-            Target::Nothing => return,
-        };
+            "prompts/get" => self.set_text("gen_ai.prompt.name", target),
+            "resources/read"
+            | "resources/directory/read"
+            | "resources/subscribe"
+            | "resources/unsubscribe"
+            | "skills/get" => return self.set_text("mcp.resource.uri", target),
+            _ => return,
+        }
         if is_known && let Some(data) = &mut self.data {
-            data.name = Cow::Owned([self.method, " ", cut(named)].concat());
+            data.name = Cow::Owned([self.method, " ", cut(target)].concat());
         }
     }
 
@@ -178,28 +169,15 @@ impl OperationSpan {
         }
     }
 
-    /// Records a JSON-RPC error response. Codes that blame the caller are failures only on the
-    /// CLIENT side.
-    pub fn answered_with_error(&mut self, code: i64, message: &str) {
+    /// Records how the operation ended, with the message of an error.
+    pub fn ended(&mut self, ending: Ending, message: &str) {
         let Some(data) = &mut self.data else { return };
-        let text = code.to_string();
-        if data.span_kind == SpanKind::Client || !CALLERS_FAULTS.contains(&code) {
+        if let Some(error) = ending.error_type() {
             data.status = Status::error(cut(message).to_owned());
-            self.set("error.type", text.clone());
+            self.set("error.type", error);
         }
-        self.set("rpc.response.status_code", text);
-    }
-
-    /// Records a tool result with `isError`.
-    pub fn answered_with_tool_error(&mut self) {
-        self.failed(TOOL_ERROR, "");
-    }
-
-    /// Records a failure without a response. `kind` is from a small fixed set.
-    pub fn failed(&mut self, kind: &'static str, message: &str) {
-        if let Some(data) = &mut self.data {
-            data.status = Status::error(cut(message).to_owned());
-            self.set("error.type", kind);
+        if let Some(code) = ending.status_code() {
+            self.set("rpc.response.status_code", code);
         }
     }
 

@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use lockgate_protocol::jsonrpc::{Outcome, Response};
 use lockgate_protocol::key::Key;
-use lockgate_protocol::method::Method;
 use lockgate_protocol::{code, scan};
-use lockgate_telemetry::{CallTrace, Network, Note, OperationSpan, Target, TraceContext};
+use lockgate_telemetry::{
+    CallTrace, Ending, Network, Note, OperationSpan, TOOL_ERROR, TraceContext,
+};
 
 use crate::breaker::Breaker;
 use crate::call::{Answer, AnswerKind, Call, ServerId};
@@ -92,7 +93,7 @@ pub(super) fn begin_trace(
     id: Option<u64>,
 ) -> TraceContext {
     trace.begin(call.method().as_str(), |span| {
-        span.set_target(find_target(call), true);
+        span.set_target(call.target, true);
         if let Some(id) = id {
             span.set_request_id(id.to_string().as_bytes());
         }
@@ -106,26 +107,15 @@ pub(super) fn end_trace(trace: &CallTrace, result: &Result<Answer>) {
     trace.end(|span| match result {
         Ok(answer) => match &answer.outcome {
             Outcome::Error(error) => {
-                span.answered_with_error(error.code, &error.message(&answer.text));
+                span.ended(Ending::Error(error.code), &error.message(&answer.text));
             }
             Outcome::Result(..) if answer.member(Key::IsError) == Some(b"true") => {
-                span.answered_with_tool_error();
+                span.ended(Ending::Failed(TOOL_ERROR), "");
             }
             Outcome::Result(..) => {}
         },
-        Err(failure) => span.failed(failure.kind.as_str(), &failure.words),
+        Err(failure) => span.ended(Ending::Failed(failure.kind.as_str()), &failure.words),
     });
-}
-
-fn find_target<'a>(call: &Call<'a>) -> Target<'a> {
-    match call.method() {
-        Method::ToolsCall => Target::Tool(call.target),
-        Method::PromptsGet => Target::Prompt(call.target),
-        Method::ResourcesRead | Method::DirectoryRead | Method::SkillsGet => {
-            Target::Resource(call.target)
-        }
-        _ => Target::Nothing,
-    }
 }
 
 fn describe_way(span: &mut OperationSpan, shared: &Shared, connection: &Connection) {
