@@ -13,7 +13,6 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
 use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_scope;
 use opentelemetry_sdk::trace::SpanData;
-use parking_lot::Mutex;
 use prost::Message as _;
 
 use crate::Config;
@@ -237,54 +236,28 @@ fn cut(text: &str) -> &str {
     text.get(..text.floor_char_boundary(MAX_TEXT)).unwrap_or("")
 }
 
-/// The trace of a call. A clone does not have its own span yet.
-#[derive(Debug)]
+/// The trace of a call.
+#[derive(Clone, Debug)]
 pub struct CallTrace {
     parent: TraceContext,
     /// The recorder of requests to the server; `None` without an export.
     tracer: Option<Tracer>,
-    span: Mutex<Option<OperationSpan>>,
-}
-
-impl Clone for CallTrace {
-    fn clone(&self) -> Self {
-        Self::new(self.parent.clone(), self.tracer.clone())
-    }
 }
 
 impl CallTrace {
     pub fn new(parent: TraceContext, tracer: Option<Tracer>) -> Self {
-        Self { parent, tracer, span: Mutex::default() }
+        Self { parent, tracer }
     }
 
-    /// Returns whether the request's span is recorded.
-    pub fn is_recorded(&self) -> bool {
-        self.tracer.is_some() && self.parent.is_sampled()
+    /// Starts the span of a request to the server, if it is recorded.
+    pub fn begin(&self, method: &'static str) -> Option<Box<OperationSpan>> {
+        let tracer = self.tracer.as_ref().filter(|_| self.parent.is_sampled())?;
+        Some(Box::new(OperationSpan::client(tracer, &self.parent, method)))
     }
 
-    /// Starts the span of a request to the server. Returns the context to send with it; `describe`
-    /// is called only if the span is recorded.
-    pub fn begin(
-        &self,
-        method: &'static str,
-        describe: impl FnOnce(&mut OperationSpan),
-    ) -> TraceContext {
-        let Some(tracer) = self.tracer.as_ref().filter(|_| self.parent.is_sampled()) else {
-            return self.parent.child();
-        };
-        let mut span = OperationSpan::client(tracer, &self.parent, method);
-        describe(&mut span);
-        let context = span.context().clone();
-        *self.span.lock() = Some(span);
-        context
-    }
-
-    /// Ends the request's span after `describe`. Later calls have no effect.
-    pub fn end(&self, describe: impl FnOnce(&mut OperationSpan)) {
-        let span = self.span.lock().take();
-        if let Some(mut span) = span {
-            describe(&mut span);
-        }
+    /// Returns the context to send with a request: that of its span, if it is recorded.
+    pub fn context(&self, span: Option<&OperationSpan>) -> TraceContext {
+        span.map_or_else(|| self.parent.child(), |span| span.context().clone())
     }
 }
 

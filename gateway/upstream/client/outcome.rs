@@ -1,14 +1,12 @@
-//! The result of a call: its classification, its effect on the breaker, and its trace, the CLIENT
-//! span with the trace context sent to the server.
+//! The result of a call: its classification, its effect on the breaker, and the CLIENT span of a
+//! request to the server.
 
 use std::time::Instant;
 
 use lockgate_protocol::jsonrpc::{Outcome, Response};
 use lockgate_protocol::key::Key;
 use lockgate_protocol::{code, scan};
-use lockgate_telemetry::{
-    CallTrace, Ending, Network, Note, OperationSpan, TOOL_ERROR, TraceContext,
-};
+use lockgate_telemetry::{Network, Note, OperationSpan};
 
 use crate::breaker::Breaker;
 use crate::call::{Answer, AnswerKind, Call, ServerId};
@@ -84,38 +82,20 @@ impl Drop for Verdict<'_> {
     }
 }
 
-/// Opens the span of the request `id` on `connection` and returns the context to send with it.
-pub(super) fn begin_trace(
+/// Starts the span of a request, and mints its id, if the span is recorded.
+pub(super) fn begin_span(
     shared: &Shared,
-    trace: &CallTrace,
     call: &Call<'_>,
     connection: &Connection,
-    id: Option<u64>,
-) -> TraceContext {
-    trace.begin(call.method().as_str(), |span| {
-        span.set_target(call.target, true);
-        if let Some(id) = id {
-            span.set_request_id(id.to_string().as_bytes());
-        }
-        span.set_protocol(connection.peer.revision.as_str());
-        describe_way(span, shared, connection);
-        span.note(Note::Server, &shared.id.to_string());
-    })
-}
-
-pub(super) fn end_trace(trace: &CallTrace, result: &Result<Answer>) {
-    trace.end(|span| match result {
-        Ok(answer) => match &answer.outcome {
-            Outcome::Error(error) => {
-                span.ended(Ending::Error(error.code), &error.message(&answer.text));
-            }
-            Outcome::Result(..) if answer.member(Key::IsError) == Some(b"true") => {
-                span.ended(Ending::Failed(TOOL_ERROR), "");
-            }
-            Outcome::Result(..) => {}
-        },
-        Err(failure) => span.ended(Ending::Failed(failure.kind.as_str()), &failure.words),
-    });
+) -> Option<(u64, Box<OperationSpan>)> {
+    let mut span = call.trace.as_ref()?.begin(call.method().as_str())?;
+    let id = connection.mint_id();
+    span.set_target(call.target, true);
+    span.set_request_id(id.to_string().as_bytes());
+    span.set_protocol(connection.peer.revision.as_str());
+    describe_way(&mut span, shared, connection);
+    span.note(Note::Server, &shared.id.to_string());
+    Some((id, span))
 }
 
 fn describe_way(span: &mut OperationSpan, shared: &Shared, connection: &Connection) {
