@@ -9,7 +9,6 @@ mod webhook;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -164,7 +163,7 @@ impl Forwarder {
     }
 
     fn is_away(&mut self, trouble: &ForwardError) {
-        self.backlog.counters.failing.store(true, Relaxed);
+        self.backlog.counters.failing.set(true);
         if self.trouble != trouble.words {
             let behind = self.backlog.waiting();
             tracing::warn!(
@@ -179,7 +178,7 @@ impl Forwarder {
     }
 
     fn is_back(&mut self, behind: u64) {
-        self.backlog.counters.failing.store(false, Relaxed);
+        self.backlog.counters.failing.set(false);
         if !self.trouble.is_empty() {
             tracing::info!(
                 to = self.backlog.to,

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use anyhow::Context;
 use lockgate_policy::response::{Response, Spec};
 use lockgate_protocol::strings::{self, StringRole};
 use lockgate_telemetry::audit::{Output, Redact, Trail};
@@ -36,7 +37,8 @@ pub(crate) fn find_way(config: &lockgate_config::Config) -> Way {
 /// Opens the trail, if configured.
 pub(crate) fn start(config: &Config, metrics: &Metrics) -> anyhow::Result<Option<Trail>> {
     let Some(audit) = &config.audit else { return Ok(None) };
-    Ok(Some(Trail::start(audit, Arc::clone(metrics.audit()), redact()?)?))
+    let trail = Trail::start(audit, Arc::clone(metrics.audit()), redact()?);
+    Ok(Some(trail.with_context(|| format!("the audit trail {}", audit.output))?))
 }
 
 /// Returns the trail's file, if the output is a file.

@@ -3,7 +3,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -64,7 +63,7 @@ impl Backlog {
         }
         cursor.write(after).with_context(|| format!("PATH.{to}.cursor"))?;
         let counters = trail.forward(to);
-        counters.sent.store(after, Relaxed);
+        counters.sent.set(after);
         Ok(Self {
             to,
             path: path.to_owned(),
@@ -140,7 +139,7 @@ impl Backlog {
 
     /// Counts the read records as sent, although they may still be lost.
     pub(super) fn set_sent(&self) {
-        self.counters.sent.store(self.read, Relaxed);
+        self.counters.sent.set(self.read);
     }
 
     /// Marks the read records as acknowledged.

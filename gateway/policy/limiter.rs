@@ -6,11 +6,12 @@ mod pace;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::num::NonZeroU32;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ahash::RandomState;
 use dashmap::DashMap;
+use parking_lot::RwLock;
 
 use crate::file::{Key, WhenAway};
 use crate::{Subject, Target};
@@ -115,17 +116,9 @@ impl Local {
         Self::default()
     }
 
-    fn read_buckets(&self) -> RwLockReadGuard<'_, Buckets> {
-        self.buckets.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write_buckets(&self) -> RwLockWriteGuard<'_, Buckets> {
-        self.buckets.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the counts of a policy, unless its numbers have changed.
     fn find_bucket(&self, name: &str, quota: &Quota) -> Option<Arc<Bucket>> {
-        let buckets = self.read_buckets();
+        let buckets = self.buckets.read();
         buckets.get(name).filter(|bucket| bucket.quota == *quota).cloned()
     }
 
@@ -133,7 +126,7 @@ impl Local {
         if let Some(known) = self.find_bucket(name, quota) {
             return known;
         }
-        let mut buckets = self.write_buckets();
+        let mut buckets = self.buckets.write();
         let new = match buckets.get(name) {
             Some(known) if known.quota == *quota => return Arc::clone(known),
             Some(known) => known.changed_to(quota.clone()),
@@ -187,9 +180,9 @@ impl Limiter for Local {
 
     fn sweep(&self) {
         let paces: Vec<_> =
-            self.read_buckets().values().filter_map(|bucket| bucket.pace.clone()).collect();
+            self.buckets.read().values().filter_map(|bucket| bucket.pace.clone()).collect();
         paces.iter().for_each(|pace| pace.sweep());
-        let mut buckets = self.write_buckets();
+        let mut buckets = self.buckets.write();
         // A bucket in use may be about to record a count.
         buckets.retain(|_, bucket| Arc::strong_count(bucket) > 1 || bucket.remembers() > 0);
     }

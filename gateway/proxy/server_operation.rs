@@ -10,13 +10,11 @@ use lockgate_authn::Peer;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::key::Key;
 use lockgate_protocol::meta;
-use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
 use lockgate_telemetry::{
     Denial, Ending, Metrics, Network, Note, OperationLabels, OperationSpan, Outcome, TOOL_ERROR,
     ToolMetrics, TraceContext, Tracer,
 };
-use lockgate_upstream::span_target;
 use parking_lot::Mutex;
 
 use crate::rescue::RequestError;
@@ -35,6 +33,15 @@ struct OperationState {
     tool: Option<Arc<ToolMetrics>>,
     /// Set if tracing is enabled. Boxed, so that other requests do not carry its size.
     span: Option<Box<OperationSpan>>,
+}
+
+impl OperationState {
+    fn end(&mut self, ending: Ending, message: &str) {
+        self.labels.ending = ending;
+        if let Some(span) = &mut self.span {
+            span.ended(ending, message);
+        }
+    }
 }
 
 impl ServerOperation {
@@ -93,10 +100,10 @@ impl ServerOperation {
     }
 
     /// Records the requested item, once it is resolved to a server.
-    pub(crate) fn set_destination(&self, method: Method, name: Option<&str>, server: &str) {
+    pub(crate) fn set_destination(&self, name: Option<&str>, server: &str) {
         if let Some(span) = &mut self.state.lock().span {
             if let Some(name) = name {
-                span.set_target(span_target(method, name), true);
+                span.set_target(name, true);
             }
             span.note(Note::Server, server);
         }
@@ -115,14 +122,16 @@ impl ServerOperation {
     pub fn refuse(&self, problem: &RequestError) {
         let mut state = self.state.lock();
         if problem.outcome != Outcome::Ok {
-            state.labels.ending = if problem.is_result() {
-                Ending::Failed(TOOL_ERROR)
+            if problem.is_result() {
+                state.end(Ending::Failed(TOOL_ERROR), "");
             } else {
-                Ending::answered(problem.code)
-            };
+                state.end(Ending::answered(problem.code), &problem.message);
+            }
         }
-        if let Some(span) = &mut state.span {
-            describe_refusal(span, problem);
+        if let Some(span) = &mut state.span
+            && !span.has_note(Note::Outcome)
+        {
+            span.note(Note::Outcome, problem.outcome.as_str());
         }
     }
 
@@ -130,15 +139,12 @@ impl ServerOperation {
     pub(crate) fn end(&self, outcome: Outcome) {
         let mut state = self.state.lock();
         match outcome {
-            Outcome::ToolError => state.labels.ending = Ending::Failed(TOOL_ERROR),
+            Outcome::ToolError => state.end(Ending::Failed(TOOL_ERROR), ""),
             Outcome::Cancelled => state.labels.ending = Ending::Failed(outcome.as_str()),
             _ => {}
         }
         if let Some(span) = &mut state.span {
             span.note(Note::Outcome, outcome.as_str());
-            if outcome == Outcome::ToolError {
-                span.answered_with_tool_error();
-            }
         }
     }
 }
@@ -160,27 +166,12 @@ fn begin_span(tracer: &Tracer, exchange: &Exchange, request: &Request) -> Operat
         span.set_request_id(request.id());
     }
     describe_arrival(&mut span, exchange);
-    let method = request.method;
-    if let Some(key) = method.target()
+    if let Some(key) = request.method.target()
         && let Some(name) = request.param_str(key)
     {
-        span.set_target(span_target(method, &name), false);
+        span.set_target(&name, false);
     }
     span
-}
-
-fn describe_refusal(span: &mut OperationSpan, problem: &RequestError) {
-    if !span.has_note(Note::Outcome) {
-        span.note(Note::Outcome, problem.outcome.as_str());
-    }
-    if problem.outcome == Outcome::Ok {
-        return;
-    }
-    if problem.is_result() {
-        span.answered_with_tool_error();
-    } else {
-        span.answered_with_error(problem.code, &problem.message);
-    }
 }
 
 /// Records the error of a request, if there is an operation for it.

@@ -87,12 +87,14 @@ impl Gateway {
 
     /// Returns the call figures of a server, `None` if its calls are counted with those of others.
     pub fn figures_of(&self, server: &dyn Upstream) -> Option<ServerFigures> {
-        self.metrics.server_figures(organisation_of(server), server.slug())
+        let counted = self.metrics.find_server(organisation_of(server), server.slug())?;
+        Some(counted.figures())
     }
 
     /// Returns the recent call counts, in steps of [`lockgate_telemetry::RECENT_STEP`].
     pub fn recent_calls_of(&self, server: &dyn Upstream) -> Vec<RecentCalls> {
-        self.metrics.recent_calls(organisation_of(server), server.slug())
+        let counted = self.metrics.find_server(organisation_of(server), server.slug());
+        counted.map(|counted| counted.recent_calls()).unwrap_or_default()
     }
 
     /// Returns the calls of the last 5 minutes, if there were at least 5 and at least half of them

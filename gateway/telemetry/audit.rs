@@ -26,7 +26,7 @@ pub use pieces::{Members, list_files};
 pub use queue::{AuditCounters, ForwardCounters};
 pub use search::{Search, SearchResult, search};
 pub use tail::{Cursor, Records, Saved, Tail};
-pub use trail::{Change, ChangePlace, RecordError, StartError, Ticket, Trail};
+pub use trail::{Change, ChangePlace, RecordError, Ticket, Trail};
 
 use crate::labels::Outcome;
 use crate::trace::TraceContext;

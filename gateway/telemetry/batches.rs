@@ -6,8 +6,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use opentelemetry::KeyValue;
@@ -16,7 +14,7 @@ use opentelemetry_sdk::Resource;
 use prost::bytes::Bytes;
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::Export;
@@ -45,114 +43,72 @@ pub(crate) trait Item: Sized {
 }
 
 /// The sending half of the queue. Clones share the queue.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Queue<T> {
-    places: mpsc::Sender<Message<T>>,
-    state: Arc<BatchState>,
-}
-
-impl<T> Clone for Queue<T> {
-    fn clone(&self) -> Self {
-        Self { places: self.places.clone(), state: Arc::clone(&self.state) }
-    }
+    places: mpsc::Sender<T>,
+    pub(crate) lost: Arc<Number>,
+    is_ending: watch::Sender<bool>,
 }
 
 /// The receiving half of the queue, drained by [`Waiting::export`].
 #[derive(Debug)]
 pub(crate) struct Waiting<T> {
-    queued: mpsc::Receiver<Message<T>>,
-    state: Arc<BatchState>,
+    queued: mpsc::Receiver<T>,
+    lost: Arc<Number>,
+    /// Set at the end of the process: failed batches are not retried.
+    is_ending: watch::Receiver<bool>,
     /// The last attempt failed and was logged.
     is_failing: bool,
-}
-
-#[derive(Debug, Default)]
-struct BatchState {
-    lost: Arc<Number>,
-    /// A flush is pending, so failed batches are not retried.
-    is_flushing: AtomicBool,
-    /// Ends the pause before the next retry.
-    hurry: Notify,
-}
-
-#[derive(Debug)]
-enum Message<T> {
-    Item(T),
-    /// Export the queued items, then respond.
-    Flush(oneshot::Sender<()>),
 }
 
 /// Creates a queue that counts lost items in `lost`.
 pub(crate) fn queue<T>(lost: Arc<Number>) -> (Queue<T>, Waiting<T>) {
     let (places, queued) = mpsc::channel(QUEUE_CAPACITY);
-    let state = Arc::new(BatchState { lost, ..BatchState::default() });
-    (Queue { places, state: Arc::clone(&state) }, Waiting { queued, state, is_failing: false })
+    let (ends, is_ending) = watch::channel(false);
+    let waiting = Waiting { queued, lost: Arc::clone(&lost), is_ending, is_failing: false };
+    (Queue { places, lost, is_ending: ends }, waiting)
 }
 
 impl<T> Queue<T> {
     /// Queues the result of `make`, which is not called if the queue is full. Never waits.
     pub(crate) fn put(&self, make: impl FnOnce() -> T) {
         match self.places.try_reserve() {
-            Ok(place) => place.send(Message::Item(make())),
-            Err(_) => self.state.lost.add(1),
+            Ok(place) => place.send(make()),
+            Err(_) => self.lost.add(1),
         }
     }
 
-    /// Exports the queued items, with one attempt per batch. Waits at most three seconds.
-    pub(crate) async fn flush(&self) {
-        let (done, wait) = oneshot::channel();
-        self.state.is_flushing.store(true, Relaxed);
-        self.state.hurry.notify_one();
-        let flushed = async {
-            if self.places.send(Message::Flush(done)).await.is_ok() {
-                // An error means that the exporter has ended, so there is nothing to wait for.
-                let _ = wait.await;
-            }
-        };
-        let _ = timeout(SHUTDOWN_TIMEOUT, flushed).await;
-    }
-
-    pub(crate) fn lost(&self) -> &Arc<Number> {
-        &self.state.lost
+    /// Exports the queued items, with one attempt per batch, and ends the export. Waits at most
+    /// three seconds.
+    pub(crate) async fn end(&self) {
+        self.is_ending.send_replace(true);
+        let _ = timeout(SHUTDOWN_TIMEOUT, self.is_ending.closed()).await;
     }
 }
 
 impl<T: Item> Waiting<T> {
-    /// Sends queued items to the collector until all senders are dropped.
+    /// Sends queued items to the collector until the queue ends.
     pub(crate) async fn export(mut self, collector: Collector) {
-        while !(self.queued.is_closed() && self.queued.is_empty()) {
-            let (batch, flushed) = self.fill().await;
-            if !batch.is_empty() {
-                self.deliver(batch, &collector).await;
+        while let Some(first) = self.next().await {
+            let mut batch = vec![first];
+            let deadline = Instant::now() + LINGER_TIMEOUT;
+            while batch.len() < MAX_BATCH
+                && let Ok(Some(item)) = timeout_at(deadline, self.next()).await
+            {
+                batch.push(item);
             }
-            if let Some(done) = flushed {
-                self.state.is_flushing.store(false, Relaxed);
-                let _ = done.send(());
-            }
+            self.deliver(batch, &collector).await;
         }
     }
 
-    /// Collects the next batch: a full one, or the items up to the deadline or a flush, which waits
-    /// for the batch.
-    async fn fill(&mut self) -> (Vec<T>, Option<oneshot::Sender<()>>) {
-        let mut batch = Vec::new();
-        let mut deadline = None;
-        while batch.len() < MAX_BATCH {
-            let next = self.queued.recv();
-            let message = match deadline {
-                None => next.await,
-                Some(deadline) => timeout_at(deadline, next).await.unwrap_or(None),
-            };
-            match message {
-                Some(Message::Item(item)) => {
-                    deadline.get_or_insert_with(|| Instant::now() + LINGER_TIMEOUT);
-                    batch.push(item);
-                }
-                Some(Message::Flush(done)) => return (batch, Some(done)),
-                None => break,
-            }
+    /// Waits for the next item. Returns `None` after the last item of a queue that ends.
+    async fn next(&mut self) -> Option<T> {
+        tokio::select! {
+            biased;
+            item = self.queued.recv() => return item,
+            () = until_end(&mut self.is_ending) => self.queued.close(),
         }
-        (batch, None)
+        self.queued.recv().await
     }
 
     async fn deliver(&mut self, batch: Vec<T>, collector: &Collector) {
@@ -165,22 +121,27 @@ impl<T: Item> Waiting<T> {
                 tracing::warn!(collector = collector.address(), error, "{}", T::FAILED);
             }
             let wait = match wait {
-                Some(wait) if !self.state.is_flushing.load(Relaxed) => wait.clamp(pause, MAX_PAUSE),
+                Some(wait) if !*self.is_ending.borrow() => wait.clamp(pause, MAX_PAUSE),
                 _ => {
-                    self.state.lost.add(count);
+                    self.lost.add(count);
                     return;
                 }
             };
             tokio::select! {
                 () = sleep(wait.mul_f64(0.75 + fastrand::f64() / 4.0)) => {}
-                () = self.state.hurry.notified() => {}
+                () = until_end(&mut self.is_ending) => {}
             }
             pause = MAX_PAUSE.min(pause * 2);
         }
         if std::mem::take(&mut self.is_failing) {
-            tracing::info!(lost = self.state.lost.get(), "{}", T::RESUMED);
+            tracing::info!(lost = self.lost.get(), "{}", T::RESUMED);
         }
     }
+}
+
+/// Waits for the end of a queue, also by the loss of its senders.
+async fn until_end(is_ending: &mut watch::Receiver<bool>) {
+    let _ = is_ending.wait_for(|is_ending| *is_ending).await;
 }
 
 // A collector of OpenTelemetry data, reached over OTLP/HTTP by a dedicated client that follows no

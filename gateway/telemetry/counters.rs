@@ -109,12 +109,27 @@ impl ToolMetrics {
         if self.is_shared {
             return None;
         }
-        let now = self.now();
+        let mut now = self.now();
+        let before = self.baseline.lock();
+        for (calls, before) in now.calls.iter_mut().zip(before.calls) {
+            *calls = calls.saturating_sub(before);
+        }
+        let durations = now.durations.since(&before.durations);
         let last = match self.last.load(Relaxed) {
             0 => None,
             micros => Some(self.made.time + Duration::from_micros(micros)),
         };
-        Some(now.figures_since(&self.baseline.lock(), last))
+        let failures = FAILED.iter().map(|outcome| now.calls[*outcome as usize]).sum();
+        Some(ToolFigures {
+            since: before.at,
+            invocations: durations.count() + now.calls[Outcome::Unavailable as usize],
+            successes: now.calls[Outcome::Ok as usize],
+            failures,
+            cancelled: now.calls[Outcome::Cancelled as usize],
+            average: durations.average(),
+            p95: durations.percentile(95),
+            last: last.filter(|last| *last >= before.at),
+        })
     }
 
     /// Resets the figures. Exported metrics are unaffected.
@@ -170,8 +185,8 @@ impl ServerMetrics {
         self.recent.lock().end_step(self.call_counts());
     }
 
-    /// Returns the recent calls of the server's tools, by step.
-    pub(crate) fn recent_calls(&self) -> Vec<RecentCalls> {
+    /// Returns the recent calls of the server's tools, oldest step first.
+    pub fn recent_calls(&self) -> Vec<RecentCalls> {
         self.recent.lock().list(&self.call_counts())
     }
 
@@ -181,7 +196,8 @@ impl ServerMetrics {
         CallCounts { ran: self.durations.counts(), unavailable, failed }
     }
 
-    pub(crate) fn figures(&self) -> ServerFigures {
+    /// Returns the figures since the creation of the counters.
+    pub fn figures(&self) -> ServerFigures {
         let durations = self.durations.counts();
         let errors = FailureType::ALL
             .map(|kind| (kind.as_str(), self.failures[kind as usize].load(Relaxed)));
@@ -230,23 +246,26 @@ impl Number {
 /// Name and help of a family.
 pub(crate) type Named = (&'static str, &'static str);
 
-/// Declares numbers with their exported names. The documentation of each is its help.
+/// Declares numbers with their exported names, and further fields. The documentation of each number
+/// is its help.
 macro_rules! numbers {
     ($(#[$meta:meta])* pub struct $numbers:ident {
         $($(#[doc = $help:literal])+ $field:ident = $name:literal,)+
+        $(; $($further:tt)+)?
     }) => {
         $(#[$meta])*
         #[derive(Debug, Default)]
-        pub struct $numbers { $($(#[doc = $help])+ pub $field: Number,)+ }
+        pub struct $numbers { $($(#[doc = $help])+ pub $field: Number,)+ $($($further)+)? }
 
         impl $numbers {
             /// Returns the values with their names.
-            pub(crate) fn read(&self) -> Vec<(Named, u64)> {
+            pub(crate) fn read(&self) -> Vec<($crate::counters::Named, u64)> {
                 vec![$((($name, concat!($($help),+).trim_ascii_start()), self.$field.get()),)+]
             }
         }
     };
 }
+pub(crate) use numbers;
 
 numbers! {
     /// Numbers of the gateway that are counted elsewhere.
@@ -436,29 +455,6 @@ struct Baseline {
     at: SystemTime,
     calls: [u64; Outcome::ALL.len()],
     durations: Counts,
-}
-
-impl Baseline {
-    /// Returns the difference to an earlier point in time; `last` is the end of the last call.
-    fn figures_since(&self, earlier: &Self, last: Option<SystemTime>) -> ToolFigures {
-        let durations = self.durations.since(&earlier.durations);
-        let failures = FAILED.iter().map(|outcome| self.added(earlier, *outcome)).sum();
-        ToolFigures {
-            since: earlier.at,
-            invocations: durations.count() + self.added(earlier, Outcome::Unavailable),
-            successes: self.added(earlier, Outcome::Ok),
-            failures,
-            cancelled: self.added(earlier, Outcome::Cancelled),
-            average: durations.average(),
-            p95: durations.percentile(95),
-            last: last.filter(|last| *last >= earlier.at),
-        }
-    }
-
-    fn added(&self, earlier: &Self, outcome: Outcome) -> u64 {
-        let before = earlier.calls[outcome as usize];
-        self.calls[outcome as usize].saturating_sub(before)
-    }
 }
 
 #[cfg(test)]

@@ -145,7 +145,7 @@ pub(crate) fn pair(name: &str, value: &str) -> LabelPair {
 }
 
 /// JSON-RPC codes that blame the caller, which are not errors of the responder.
-pub(crate) const CALLERS_FAULTS: [i64; 5] = [-32700, -32600, -32601, -32602, -32002];
+const CALLERS_FAULTS: [i64; 5] = [-32700, -32600, -32601, -32602, -32002];
 /// The label of methods that the protocol does not define.
 pub(crate) const OTHER_METHOD: &str = "_OTHER";
 
@@ -187,6 +187,23 @@ impl Ending {
     /// Classifies a JSON-RPC error from the responder's view.
     pub fn answered(code: i64) -> Self {
         if CALLERS_FAULTS.contains(&code) { Self::Refused(code) } else { Self::Error(code) }
+    }
+
+    pub(crate) fn status_code(self) -> Option<String> {
+        match self {
+            Self::Refused(code) | Self::Error(code) => Some(code.to_string()),
+            _ => None,
+        }
+    }
+
+    /// Returns the type of a failure.
+    pub(crate) fn error_type(self) -> Option<String> {
+        match self {
+            Self::Success | Self::Refused(_) => None,
+            Self::Error(code) => Some(code.to_string()),
+            Self::Failed(kind) => Some(kind.to_owned()),
+            Self::Other => Some("_OTHER".to_owned()),
+        }
     }
 }
 
@@ -256,15 +273,10 @@ impl OperationLabels {
                 pairs.extend(version.map(|version| pair("network_protocol_version", version)));
             }
         }
-        if let Ending::Refused(code) | Ending::Error(code) = self.ending {
-            pairs.push(pair("rpc_response_status_code", &code.to_string()));
-        }
-        match self.ending {
-            Ending::Success | Ending::Refused(_) => {}
-            Ending::Error(code) => pairs.push(pair("error_type", &code.to_string())),
-            Ending::Failed(kind) => pairs.push(pair("error_type", kind)),
-            Ending::Other => pairs.push(pair("error_type", "_OTHER")),
-        }
+        let code = self.ending.status_code();
+        pairs.extend(code.map(|code| pair("rpc_response_status_code", &code)));
+        let error = self.ending.error_type();
+        pairs.extend(error.map(|error| pair("error_type", &error)));
         pairs
     }
 }

@@ -35,7 +35,7 @@ pub use labels::{
 };
 pub use log::{Guard, LogError, init};
 pub use metrics::{KeySet, Metrics};
-pub use operation::{CallTrace, Note, OperationSpan, TOOL_ERROR, Target, Tracer};
+pub use operation::{CallTrace, Note, OperationSpan, TOOL_ERROR, Tracer};
 pub use trace::{TraceContext, TraceParent};
 
 // The validated configuration of telemetry. Nothing here reads a file or the environment.

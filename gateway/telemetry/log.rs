@@ -5,14 +5,17 @@ use std::fmt::{self, Write as _};
 use std::io::{self, IsTerminal, Write};
 
 use lockgate_text::unseen::{Unseen, unseen};
+use tracing::{Event, Subscriber};
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt as lines, reload};
 
 use crate::batches::{ExportError, Way};
-use crate::log_records::{LogExport, write_lists};
+use crate::log_records::{LogExport, write_json};
 use crate::metrics::Metrics;
 use crate::request;
 use crate::{Config, Format};
@@ -75,40 +78,41 @@ type Output<S> = Box<dyn Layer<S> + Send + Sync>;
 
 fn layer<S, W, O>(format: Format, terminal: bool, output: W) -> Output<S>
 where
-    S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
+    S: Subscriber + for<'a> LookupSpan<'a>,
     W: Fn() -> O + Send + Sync + 'static,
     O: Write + 'static,
 {
     match format {
         Format::Text => {
-            let fields = debug_fn(|writer: &mut Writer<'_>, field, value| match field.name() {
-                "message" => write!(Escaped(writer), "{value:?}"),
-                name => write!(Escaped(writer), "{name}={value:?}"),
-            });
+            let fields =
+                debug_fn(move |writer: &mut Writer<'_>, field, value| match field.name() {
+                    "message" => write!(Escaped(writer, format), "{value:?}"),
+                    name => write!(Escaped(writer, format), "{name}={value:?}"),
+                });
             let text = lines::layer()
                 .fmt_fields(fields.delimited(" "))
-                .with_writer(move || Lines { output: output(), format });
+                .event_format(TextFormat)
+                .with_writer(output);
             // On a terminal the default applies, which respects NO_COLOR.
             if terminal { text.boxed() } else { text.with_ansi(false).boxed() }
         }
-        Format::Json => lines::layer()
-            .json()
-            .flatten_event(true)
-            .with_current_span(false)
-            .with_span_list(false)
-            .with_writer(move || Lines { output: output(), format })
-            .boxed(),
+        Format::Json => JsonLines(output).boxed(),
     }
 }
 
-/// Escapes control characters as `\u{…}`, so that a value stays within its line.
-struct Escaped<'a, W>(&'a mut W);
+/// Escapes control characters, so that a value stays within its line, and characters that JSON
+/// allows in a string but a terminal interprets: DEL, the C1 controls and others.
+struct Escaped<'a, W>(&'a mut W, Format);
 
 impl<W: fmt::Write> fmt::Write for Escaped<'_, W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut rest = text;
         while let Some((at, dangerous)) = rest.char_indices().find(|(_, c)| is_dangerous(*c)) {
-            write!(self.0, "{}{}", &rest[..at], dangerous.escape_unicode())?;
+            self.0.write_str(&rest[..at])?;
+            match self.1 {
+                Format::Text => write!(self.0, "{}", dangerous.escape_unicode())?,
+                Format::Json => write!(self.0, "\\u{:04x}", u32::from(dangerous))?,
+            }
             rest = &rest[at + dangerous.len_utf8()..];
         }
         self.0.write_str(rest)
@@ -120,46 +124,43 @@ pub(crate) fn is_dangerous(c: char) -> bool {
     matches!(unseen(c), Some(Unseen::Control | Unseen::LineBreak | Unseen::Direction))
 }
 
-/// A writer of lines that adds the ids of the current request. In JSON lines it also escapes
-/// characters that JSON allows in a string but a terminal interprets: DEL, the C1 controls (`c2 80`
-/// to `c2 9f`) and others. They occur only inside strings, and the formatter writes whole lines.
-struct Lines<W> {
-    output: W,
-    format: Format,
+/// The default format of text lines, with the ids of the current request.
+struct TextFormat;
+
+impl<S, N> FormatEvent<S, N> for TextFormat
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut line = String::new();
+        let format = lines::format().with_ansi(writer.has_ansi_escapes());
+        format.format_event(context, Writer::new(&mut line), event)?;
+        line.truncate(line.trim_end_matches('\n').len());
+        request::see_current(|tag| {
+            for (name, value) in tag.describe() {
+                let _ = write!(line, " {name}={value}");
+            }
+        });
+        writeln!(writer, "{line}")
+    }
 }
 
-impl<W: Write> Write for Lines<W> {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.write_all(line)?;
-        Ok(line.len())
-    }
+/// A layer that writes events as JSON lines.
+struct JsonLines<W>(W);
 
-    fn write_all(&mut self, line: &[u8]) -> io::Result<()> {
-        let is_json = self.format == Format::Json;
-        let tagged = request::tagged(line, is_json);
-        let line = tagged.as_deref().unwrap_or(line);
-        if !is_json {
-            return self.output.write_all(line);
-        }
-        let listed = write_lists(line);
-        let line = listed.as_deref().unwrap_or(line);
-        let text = std::str::from_utf8(line).unwrap_or_default();
-        if !text.contains(|c| is_dangerous(c) && c != '\n') {
-            return self.output.write_all(line);
-        }
-        let mut clean = String::with_capacity(line.len() + 16);
-        for c in text.chars() {
-            if is_dangerous(c) && c != '\n' {
-                let _ = write!(clean, "\\u{:04x}", u32::from(c));
-            } else {
-                clean.push(c);
-            }
-        }
-        self.output.write_all(clean.as_bytes())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.output.flush()
+impl<S: Subscriber, O: Write, W: Fn() -> O + 'static> Layer<S> for JsonLines<W> {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut line = String::new();
+        // Writing to memory cannot fail; a line that stderr does not take is lost.
+        let _ = write!(Escaped(&mut line, Format::Json), "{}", write_json(event));
+        line.push('\n');
+        let _ = (self.0)().write_all(line.as_bytes());
     }
 }
 

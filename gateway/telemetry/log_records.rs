@@ -1,6 +1,6 @@
-//! Log lines as OpenTelemetry records for a collector. Only the gateway's own lines are exported,
-//! so that the export does not create further lines. Logging never waits for the export. A record
-//! contains the same data as the JSON line.
+//! The fields of a log line, written as a JSON line to stderr, and as an OpenTelemetry record for a
+//! collector. Only the gateway's own lines are exported, so that the export does not create further
+//! lines. Logging never waits for the export.
 //! <https://opentelemetry.io/docs/specs/otel/logs/data-model/>
 
 use std::fmt;
@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use lockgate_text::json;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
-use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::any_value;
 use opentelemetry_proto::tonic::common::v1::{
     AnyValue, ArrayValue, InstrumentationScope, KeyValue,
 };
@@ -18,9 +18,12 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
 use parking_lot::Mutex;
 use prost::Message as _;
+use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{self, FormatTime};
 use tracing_subscriber::layer::Context;
 
 use crate::Config;
@@ -57,18 +60,18 @@ impl LogExport {
     ) -> Result<(), ExportError> {
         let Some(endpoint) = &config.export.otlp_logs else { return Ok(()) };
         let collector = Collector::new(endpoint, &config.export, way)?;
-        let _ = metrics.0.lost_logs.set(Arc::clone(self.queue.lost()));
+        let _ = metrics.0.lost_logs.set(Arc::clone(&self.queue.lost));
         if let Some(waiting) = self.waiting.lock().take() {
             tokio::spawn(waiting.export(collector));
         }
         Ok(())
     }
 
-    /// Exports the queued records, if started. Waits at most three seconds.
+    /// Exports the queued records, if started, and ends the export. Waits at most three seconds.
     pub(crate) async fn flush(&self) {
         let has_started = self.waiting.lock().is_none();
         if has_started {
-            self.queue.flush().await;
+            self.queue.end().await;
         }
     }
 }
@@ -106,46 +109,63 @@ fn is_exported(target: &str) -> bool {
 fn make_record(event: &Event<'_>) -> LogRecord {
     let now = nanoseconds(SystemTime::now());
     let level = *event.metadata().level();
-    let mut fields = Fields::default();
-    event.record(&mut fields);
-    let body = fields.message.take().unwrap_or_else(|| join(&fields.attributes));
-    fields.put("target", text(event.metadata().target()));
+    let mut fields = read_fields(event);
+    let body = match fields.shift_remove("message") {
+        Some(message) => message,
+        None => join(&fields).into(),
+    };
+    write_origin(&mut fields, event);
+    let attributes = fields.into_iter().map(|(key, value)| KeyValue {
+        key,
+        value: Some(AnyValue { value: convert(value) }),
+        ..Default::default()
+    });
     let mut record = LogRecord {
         time_unix_nano: now,
         observed_time_unix_nano: now,
         severity_number: severity(level).into(),
         severity_text: level.as_str().to_owned(),
-        body: Some(AnyValue { value: Some(Value::StringValue(body)) }),
+        body: Some(AnyValue { value: convert(body) }),
+        attributes: attributes.collect(),
         ..Default::default()
     };
     request::see_current(|tag| {
-        for (name, value) in tag.describe() {
-            if !value.is_empty() {
-                fields.put(name, text(&value));
-            }
-        }
         if let Some(trace) = tag.trace() {
             record.trace_id = trace.trace_id().to_be_bytes().to_vec();
             record.span_id = trace.span_id().to_be_bytes().to_vec();
             record.flags = trace.flags().into();
         }
     });
-    record.attributes = fields.attributes;
     record
 }
 
 /// Joins the fields of a line without a message.
-fn join(attributes: &[KeyValue]) -> String {
-    let fields = attributes.iter().map(|KeyValue { key, value, .. }| {
-        match value.as_ref().and_then(|value| value.value.as_ref()) {
-            Some(Value::StringValue(text)) => format!("{key}={text}"),
-            Some(Value::IntValue(number)) => format!("{key}={number}"),
-            Some(Value::BoolValue(flag)) => format!("{key}={flag}"),
-            Some(Value::DoubleValue(number)) => format!("{key}={number}"),
-            _ => format!("{key}="),
-        }
+fn join(fields: &Map<String, Value>) -> String {
+    let fields = fields.iter().map(|(key, value)| match value {
+        Value::String(text) => format!("{key}={text}"),
+        value => format!("{key}={value}"),
     });
-    cut(fields.collect::<Vec<_>>().join(" "))
+    fields.collect::<Vec<_>>().join(" ")
+}
+
+/// Converts a field for a collector. Long texts are truncated.
+fn convert(value: Value) -> Option<any_value::Value> {
+    Some(match value {
+        Value::String(mut text) => {
+            text.truncate(text.floor_char_boundary(MAX_TEXT));
+            any_value::Value::StringValue(text)
+        }
+        Value::Bool(flag) => any_value::Value::BoolValue(flag),
+        Value::Number(number) => match number.as_i64() {
+            Some(number) => any_value::Value::IntValue(number),
+            None => any_value::Value::DoubleValue(number.as_f64()?),
+        },
+        Value::Array(list) => {
+            let values = list.into_iter().map(|item| AnyValue { value: convert(item) });
+            any_value::Value::ArrayValue(ArrayValue { values: values.collect() })
+        }
+        Value::Null | Value::Object(_) => return None,
+    })
 }
 
 fn nanoseconds(time: SystemTime) -> u64 {
@@ -163,104 +183,84 @@ fn severity(level: Level) -> SeverityNumber {
     }
 }
 
-#[derive(Default)]
-struct Fields {
-    message: Option<String>,
-    attributes: Vec<KeyValue>,
+// Fields of events. A list is logged as the text that `JsonList` writes, because a field can only
+// be a text, a number or a flag. Other texts that look like lists stay texts.
+
+/// Fields that contain lists.
+const LISTS: [&str; 2] = ["stderr", "programs"];
+
+/// Writes an event as a JSON object: its time and level, its fields, and its origin.
+pub(crate) fn write_json(event: &Event<'_>) -> Value {
+    let mut time = String::new();
+    // Writing to memory cannot fail.
+    let _ = time::SystemTime.format_time(&mut Writer::new(&mut time));
+    let mut line = Map::new();
+    line.insert("timestamp".to_owned(), time.into());
+    line.insert("level".to_owned(), event.metadata().level().as_str().into());
+    line.extend(read_fields(event));
+    write_origin(&mut line, event);
+    line.into()
 }
 
-impl Fields {
-    fn set(&mut self, field: &Field, value: Value) {
-        match (field.name(), value) {
-            ("message", Value::StringValue(message)) => self.message = Some(message),
-            (name, Value::StringValue(list)) if LISTS.contains(&name) => {
-                self.put(name, read_value(list));
-            }
-            (name, value) => self.put(name, value),
-        }
-    }
+fn read_fields(event: &Event<'_>) -> Map<String, Value> {
+    let mut fields = Fields::default();
+    event.record(&mut fields);
+    fields.0
+}
 
-    /// Sets an attribute. Keys are unique, and the last value wins.
-    fn put(&mut self, name: &str, value: Value) {
-        self.attributes.retain(|known| known.key != name);
-        let value = Some(AnyValue { value: Some(value) });
-        self.attributes.push(KeyValue { key: name.to_owned(), value, ..Default::default() });
+/// Adds the target of an event, and the ids of the current request.
+fn write_origin(fields: &mut Map<String, Value>, event: &Event<'_>) {
+    let target = fields.shift_remove("log.target");
+    let target = target.unwrap_or_else(|| event.metadata().target().into());
+    fields.insert("target".to_owned(), target);
+    request::see_current(|tag| {
+        fields.extend(tag.describe().map(|(name, value)| (name.to_owned(), value.into())));
+    });
+}
+
+#[derive(Default)]
+struct Fields(Map<String, Value>);
+
+impl Fields {
+    fn set(&mut self, field: &Field, value: impl Into<Value>) {
+        let name = field.name();
+        // Of the lines of the crate `log`, only the target is wanted.
+        if !name.starts_with("log.") || name == "log.target" {
+            self.0.insert(name.to_owned(), value.into());
+        }
     }
 }
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.set(field, Value::StringValue(cut(format!("{value:?}"))));
+        let text = format!("{value:?}");
+        if LISTS.contains(&field.name())
+            && let Ok(list) = json::from_str::<Vec<String>>(&text)
+        {
+            return self.set(field, list);
+        }
+        self.set(field, text);
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.set(field, text(value));
+        self.set(field, value);
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.set(field, Value::BoolValue(value));
+        self.set(field, value);
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.set(field, Value::DoubleValue(value));
+        self.set(field, value);
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.set(field, Value::IntValue(value));
+        self.set(field, value);
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.set(field, Value::IntValue(i64::try_from(value).unwrap_or(i64::MAX)));
+        self.set(field, value);
     }
-}
-
-/// Parses a field that contains a list. A text that was cut stays a text.
-fn read_value(list: String) -> Value {
-    let Some(list) = read_list(&list) else { return Value::StringValue(list) };
-    let values: Vec<_> = list.iter().map(|item| AnyValue { value: Some(text(item)) }).collect();
-    Value::ArrayValue(ArrayValue { values })
-}
-
-fn text(text: &str) -> Value {
-    let end = text.floor_char_boundary(MAX_TEXT);
-    Value::StringValue(text.get(..end).unwrap_or("").to_owned())
-}
-
-fn cut(mut text: String) -> String {
-    text.truncate(text.floor_char_boundary(MAX_TEXT));
-    text
-}
-
-// Lists in JSON log lines. The formatter supports only texts, numbers and flags, so a list is
-// logged as the text that `JsonList` writes. Other texts that look like lists stay texts.
-
-/// Fields that contain lists.
-const LISTS: [&str; 2] = ["stderr", "programs"];
-/// Start of a list in a JSON line.
-const LIST_START: &[u8] = b"\":\"[";
-
-/// Converts the fields that contain lists to JSON arrays; returns `None` if there are none.
-pub(crate) fn write_lists(line: &[u8]) -> Option<Vec<u8>> {
-    // A cheap check, because most lines have no list.
-    if !line.windows(LIST_START.len()).any(|part| part == LIST_START) {
-        return None;
-    }
-    let mut fields: serde_json::Map<String, serde_json::Value> = json::from_slice(line).ok()?;
-    for name in LISTS {
-        if let Some(value) = fields.get_mut(name)
-            && let Some(list) = value.as_str().and_then(read_list)
-        {
-            *value = list.into();
-        }
-    }
-    let mut text = serde_json::to_vec(&fields).ok()?;
-    text.push(b'\n');
-    Some(text)
-}
-
-/// Parses the text of a field that contains a list.
-fn read_list(text: &str) -> Option<Vec<String>> {
-    json::from_str(text).ok()
 }
 
 #[cfg(test)]

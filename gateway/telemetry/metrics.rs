@@ -13,9 +13,7 @@ use prometheus::proto::LabelPair;
 
 use crate::Config;
 use crate::audit::AuditCounters;
-use crate::counters::{
-    Gauges, Made, Number, RecentCalls, ServerFigures, ServerMetrics, ToolMetrics,
-};
+use crate::counters::{Gauges, Made, Number, ServerMetrics, ToolMetrics};
 use crate::labels::{
     Denial, Durations, Notification, OTHER, OperationLabels, Rejection, Unknown, pair,
 };
@@ -122,19 +120,12 @@ impl Metrics {
         self.0.servers.lock().entry(organisation, slug).server.clone()
     }
 
-    /// Returns the figures of a server, or `None` if it has no separate counters.
-    pub fn server_figures(&self, organisation: Option<&str>, slug: &str) -> Option<ServerFigures> {
-        Some(self.known(organisation, slug)?.figures())
-    }
-
-    /// Returns the recent calls of a server's tools, oldest step first. Empty if the server has no
-    /// separate counters.
-    pub fn recent_calls(&self, organisation: Option<&str>, slug: &str) -> Vec<RecentCalls> {
-        self.known(organisation, slug).map(|server| server.recent_calls()).unwrap_or_default()
-    }
-
     /// Returns the separate counters of a server, if it has any.
-    fn known(&self, organisation: Option<&str>, slug: &str) -> Option<Arc<ServerMetrics>> {
+    pub fn find_server(
+        &self,
+        organisation: Option<&str>,
+        slug: &str,
+    ) -> Option<Arc<ServerMetrics>> {
         let servers = self.0.servers.lock();
         let entry = servers.by_label.get(&ServerLabel::new(organisation, slug))?;
         if entry.is_other { None } else { Some(Arc::clone(&entry.server)) }

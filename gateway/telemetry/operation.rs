@@ -13,12 +13,11 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
 use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_scope;
 use opentelemetry_sdk::trace::SpanData;
-use parking_lot::Mutex;
 use prost::Message as _;
 
 use crate::Config;
 use crate::batches::{self, Collector, ExportError, Item, Queue, Way};
-use crate::labels::{CALLERS_FAULTS, Network, OTHER_METHOD};
+use crate::labels::{Ending, Network, OTHER_METHOD};
 use crate::metrics::Metrics;
 use crate::trace::TraceContext;
 
@@ -26,15 +25,6 @@ use crate::trace::TraceContext;
 const MAX_TEXT: usize = 512;
 /// The error type of a tool call answered with `isError`.
 pub const TOOL_ERROR: &str = "tool_error";
-
-/// The target of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target<'a> {
-    Tool(&'a str),
-    Prompt(&'a str),
-    Resource(&'a str),
-    Nothing,
-}
 
 /// An operation in progress, exported on drop.
 #[derive(Debug)]
@@ -112,24 +102,24 @@ impl OperationSpan {
         &self.context
     }
 
-    /// Sets the target. The span name contains it only if `is_known`, because client-chosen names
-    /// would create an unlimited number of span names.
-    pub fn set_target(&mut self, target: Target<'_>, is_known: bool) {
-        let named = match target {
-            Target::Tool(name) => {
-                self.set_text("gen_ai.tool.name", name);
+    /// Sets the requested item. The span name contains its name only if `is_known`, because
+    /// client-chosen names would create an unlimited number of span names.
+    pub fn set_target(&mut self, target: &str, is_known: bool) {
+        match self.method {
+            "tools/call" => {
+                self.set_text("gen_ai.tool.name", target);
                 self.set("gen_ai.operation.name", "execute_tool");
-                name
             }
-            Target::Prompt(name) => {
-                self.set_text("gen_ai.prompt.name", name);
-                name
-            }
-            Target::Resource(uri) => return self.set_text("mcp.resource.uri", uri),
-            Target::Nothing => return,
-        };
+            "prompts/get" => self.set_text("gen_ai.prompt.name", target),
+            "resources/read"
+            | "resources/directory/read"
+            | "resources/subscribe"
+            | "resources/unsubscribe"
+            | "skills/get" => return self.set_text("mcp.resource.uri", target),
+            _ => return,
+        }
         if is_known && let Some(data) = &mut self.data {
-            data.name = Cow::Owned([self.method, " ", cut(named)].concat());
+            data.name = Cow::Owned([self.method, " ", cut(target)].concat());
         }
     }
 
@@ -178,28 +168,15 @@ impl OperationSpan {
         }
     }
 
-    /// Records a JSON-RPC error response. Codes that blame the caller are failures only on the
-    /// CLIENT side.
-    pub fn answered_with_error(&mut self, code: i64, message: &str) {
+    /// Records how the operation ended, with the message of an error.
+    pub fn ended(&mut self, ending: Ending, message: &str) {
         let Some(data) = &mut self.data else { return };
-        let text = code.to_string();
-        if data.span_kind == SpanKind::Client || !CALLERS_FAULTS.contains(&code) {
+        if let Some(error) = ending.error_type() {
             data.status = Status::error(cut(message).to_owned());
-            self.set("error.type", text.clone());
+            self.set("error.type", error);
         }
-        self.set("rpc.response.status_code", text);
-    }
-
-    /// Records a tool result with `isError`.
-    pub fn answered_with_tool_error(&mut self) {
-        self.failed(TOOL_ERROR, "");
-    }
-
-    /// Records a failure without a response. `kind` is from a small fixed set.
-    pub fn failed(&mut self, kind: &'static str, message: &str) {
-        if let Some(data) = &mut self.data {
-            data.status = Status::error(cut(message).to_owned());
-            self.set("error.type", kind);
+        if let Some(code) = ending.status_code() {
+            self.set("rpc.response.status_code", code);
         }
     }
 
@@ -259,54 +236,28 @@ fn cut(text: &str) -> &str {
     text.get(..text.floor_char_boundary(MAX_TEXT)).unwrap_or("")
 }
 
-/// The trace of a call. A clone does not have its own span yet.
-#[derive(Debug)]
+/// The trace of a call.
+#[derive(Clone, Debug)]
 pub struct CallTrace {
     parent: TraceContext,
     /// The recorder of requests to the server; `None` without an export.
     tracer: Option<Tracer>,
-    span: Mutex<Option<OperationSpan>>,
-}
-
-impl Clone for CallTrace {
-    fn clone(&self) -> Self {
-        Self::new(self.parent.clone(), self.tracer.clone())
-    }
 }
 
 impl CallTrace {
     pub fn new(parent: TraceContext, tracer: Option<Tracer>) -> Self {
-        Self { parent, tracer, span: Mutex::default() }
+        Self { parent, tracer }
     }
 
-    /// Returns whether the request's span is recorded.
-    pub fn is_recorded(&self) -> bool {
-        self.tracer.is_some() && self.parent.is_sampled()
+    /// Starts the span of a request to the server, if it is recorded.
+    pub fn begin(&self, method: &'static str) -> Option<Box<OperationSpan>> {
+        let tracer = self.tracer.as_ref().filter(|_| self.parent.is_sampled())?;
+        Some(Box::new(OperationSpan::client(tracer, &self.parent, method)))
     }
 
-    /// Starts the span of a request to the server. Returns the context to send with it; `describe`
-    /// is called only if the span is recorded.
-    pub fn begin(
-        &self,
-        method: &'static str,
-        describe: impl FnOnce(&mut OperationSpan),
-    ) -> TraceContext {
-        let Some(tracer) = self.tracer.as_ref().filter(|_| self.parent.is_sampled()) else {
-            return self.parent.child();
-        };
-        let mut span = OperationSpan::client(tracer, &self.parent, method);
-        describe(&mut span);
-        let context = span.context().clone();
-        *self.span.lock() = Some(span);
-        context
-    }
-
-    /// Ends the request's span after `describe`. Later calls have no effect.
-    pub fn end(&self, describe: impl FnOnce(&mut OperationSpan)) {
-        let span = self.span.lock().take();
-        if let Some(mut span) = span {
-            describe(&mut span);
-        }
+    /// Returns the context to send with a request: that of its span, if it is recorded.
+    pub fn context(&self, span: Option<&OperationSpan>) -> TraceContext {
+        span.map_or_else(|| self.parent.child(), |span| span.context().clone())
     }
 }
 
@@ -349,9 +300,9 @@ impl Tracer {
         Ok(Some(Self { queue, scope, sampled: config.export.sampled }))
     }
 
-    /// Exports the queued spans. Waits at most three seconds.
+    /// Exports the queued spans, and ends the export. Waits at most three seconds.
     pub async fn flush(&self) {
-        self.queue.flush().await;
+        self.queue.end().await;
     }
 }
 

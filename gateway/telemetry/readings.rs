@@ -2,13 +2,14 @@
 //! them.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::UNIX_EPOCH;
 
 use prometheus::TextEncoder;
 use prometheus::proto::{Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
+use rustix::process::{Resource, getrlimit};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::counters::{Named, ServerLoad, ServerMetrics, ToolMetrics};
 use crate::labels::{Denial, Notification, OTHER, Outcome, Rejection, ServerState, Unknown, pair};
@@ -169,39 +170,18 @@ impl Families {
 
     /// Reads the audit trail, with its receivers besides its file, and other exports.
     fn read_exports(&mut self, numbers: &Numbers) {
+        let spans = ("lockgate_spans_lost_total", "Spans that were not exported");
+        let logs = ("lockgate_logs_lost_total", "Log lines that were not exported");
         let lost_logs = numbers.lost_logs.get().map_or(0, |lost| lost.get());
-        let audit = &numbers.audit;
-        let lost = "Records missing in the audit trail";
-        let failing = "1 while the audit trail cannot be written";
-        let own = [
-            (
-                ("lockgate_spans_lost_total", "Spans that were not exported"),
-                numbers.lost_spans.get(),
-            ),
-            (("lockgate_logs_lost_total", "Log lines that were not exported"), lost_logs),
-            (
-                ("lockgate_audit_records_total", "Records written to the audit trail"),
-                audit.written.get(),
-            ),
-            (("lockgate_audit_lost_total", lost), audit.dropped.get()),
-            (("lockgate_audit_failing", failing), audit.failing.load(Relaxed).into()),
-        ];
-        self.read_all(own, &[]);
-        let taken = "Audit records accepted by a receiver";
-        let behind = "Audit records waiting to be sent to a receiver";
-        let lost = "Audit records removed by rotation before a receiver accepted them";
-        let failing = "1 while a receiver of the audit trail does not accept records";
-        for (to, counters) in &*audit.forwards.lock() {
-            let of_receiver = [
-                (("lockgate_audit_forwarded_total", taken), counters.taken.get()),
-                (("lockgate_audit_forward_behind", behind), counters.behind(audit.last())),
-                (("lockgate_audit_forward_lost_total", lost), counters.lost.get()),
-                (
-                    ("lockgate_audit_forward_failing", failing),
-                    counters.failing.load(Relaxed).into(),
-                ),
-            ];
-            self.read_all(of_receiver, &[pair("to", to)]);
+        self.read_all([(spans, numbers.lost_spans.get()), (logs, lost_logs)], &[]);
+        self.read_all(numbers.audit.read(), &[]);
+        let last = numbers.audit.last();
+        let help = "Audit records waiting to be sent to a receiver";
+        for (to, counters) in &*numbers.audit.forwards.lock() {
+            let labels = [pair("to", to)];
+            self.read_all(counters.read(), &labels);
+            let behind = last.saturating_sub(counters.sent.get());
+            self.read_all([(("lockgate_audit_forward_behind", help), behind)], &labels);
         }
     }
 
@@ -287,37 +267,26 @@ impl Families {
 
 // Resource usage of this process according to the kernel, read on demand if available.
 
-/// Processor time ticks per second: the constant `USER_HZ` on all supported Linux machines.
-const TICKS_PER_SECOND: f64 = 100.0;
-const FOLDER: &str = "/proc/self";
-
 /// Returns the process metrics under their conventional Prometheus names.
+#[allow(clippy::disallowed_methods, reason = "what the kernel says of this process alone")]
 fn read_usage() -> Option<Vec<(Named, f64)>> {
-    let folder = Path::new(FOLDER);
-    let stat = read(&folder.join("stat"))?;
-    let status = read(&folder.join("status"))?;
-    let limits = read(&folder.join("limits"))?;
-    parse(&stat, &status, &limits, count_files(&folder.join("fd"))?)
-}
-
-fn parse(stat: &str, status: &str, limits: &str, open_files: u64) -> Option<Vec<(Named, f64)>> {
-    // The program name, in parentheses, may contain any character.
-    let (_, after_name) = stat.rsplit_once(')')?;
-    let mut times = after_name.split_whitespace().skip(11);
-    let user: u64 = times.next()?.parse().ok()?;
-    let system: u64 = times.next()?.parse().ok()?;
-    let cpu_seconds = (user + system) as f64 / TICKS_PER_SECOND;
-    let resident = find_number(status, "VmRSS:")? * 1024;
-    let virtual_bytes = find_number(status, "VmSize:")? * 1024;
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let resident = find_number(&status, "VmRSS:")? * 1024;
+    let virtual_bytes = find_number(&status, "VmSize:")? * 1024;
+    let threads = find_number(&status, "Threads:")?;
+    // The listing includes the folder's own handle.
+    let open_files = std::fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1);
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let cpu_seconds = time.tv_sec as f64 + time.tv_nsec as f64 / 1e9;
     let mut usage = vec![
         (("process_cpu_seconds_total", "CPU time of the process"), cpu_seconds),
         (("process_resident_memory_bytes", "Resident memory"), resident as f64),
         (("process_virtual_memory_bytes", "Virtual memory"), virtual_bytes as f64),
-        (("process_threads", "Threads"), find_number(status, "Threads:")? as f64),
+        (("process_threads", "Threads"), threads as f64),
         (("process_open_fds", "Open file descriptors"), open_files as f64),
     ];
-    // Not a number without a limit.
-    if let Some(limit) = find_number(limits, "Max open files") {
+    // `None` without a limit.
+    if let Some(limit) = getrlimit(Resource::Nofile).current {
         usage.push((("process_max_fds", "Maximum number of open file descriptors"), limit as f64));
     }
     Some(usage)
@@ -326,17 +295,6 @@ fn parse(stat: &str, status: &str, limits: &str, open_files: u64) -> Option<Vec<
 fn find_number(lines: &str, name: &str) -> Option<u64> {
     let rest = lines.lines().find_map(|line| line.strip_prefix(name))?;
     rest.split_whitespace().next()?.parse().ok()
-}
-
-#[allow(clippy::disallowed_methods, reason = "what the kernel says of this process alone")]
-fn read(path: &Path) -> Option<String> {
-    std::fs::read_to_string(path).ok()
-}
-
-#[allow(clippy::disallowed_methods, reason = "what the kernel says of this process alone")]
-fn count_files(folder: &Path) -> Option<u64> {
-    // The listing includes the folder's own handle.
-    Some((std::fs::read_dir(folder).ok()?.count() as u64).saturating_sub(1))
 }
 
 #[cfg(test)]

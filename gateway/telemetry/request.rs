@@ -59,16 +59,16 @@ impl Tag {
         self.given.as_deref()
     }
 
-    /// Returns the request's fields for each line, in characters that no format escapes. Unknown
-    /// values are empty.
-    pub(crate) fn describe(&self) -> [(&'static str, String); 3] {
+    /// Returns the request's known fields for each line, in characters that no format escapes.
+    pub(crate) fn describe(&self) -> impl Iterator<Item = (&'static str, String)> {
         let (n, rpc) = self.rpc.get();
         let client = self.arrival.map(|arrival| arrival.address.to_string()).unwrap_or_default();
-        [
+        let fields = [
             ("request_id", self.to_string()),
             ("rpc_id", show_rpc_id(rpc.get(..n.into()).unwrap_or(&[]))),
             ("client", client),
-        ]
+        ];
+        fields.into_iter().filter(|(_, value)| !value.is_empty())
     }
 
     pub(crate) fn trace(&self) -> Option<TraceContext> {
@@ -131,34 +131,6 @@ pub fn has_trace(find: impl FnOnce() -> Option<TraceContext>) {
 /// Passes the tag of the current request, if any, to `see`.
 pub(crate) fn see_current(see: impl FnOnce(&Tag)) {
     let _ = CURRENT.try_with(see);
-}
-
-/// Returns a complete log line with the tag of the current request, or `None` outside of requests.
-pub(crate) fn tagged(line: &[u8], json: bool) -> Option<Vec<u8>> {
-    let end: &[u8] = if json { b"}\n" } else { b"\n" };
-    let text = line.strip_suffix(end)?;
-    CURRENT
-        .try_with(|tag| {
-            let mut line = text.to_vec();
-            for (name, value) in tag.describe() {
-                append(&mut line, json, name, &value);
-            }
-            line.extend_from_slice(end);
-            line
-        })
-        .ok()
-}
-
-/// Appends a field that needs no escapes, unless it is empty.
-fn append(line: &mut Vec<u8>, json: bool, name: &str, value: &str) {
-    if !value.is_empty() {
-        let field = if json {
-            [",\"", name, "\":\"", value, "\""].concat()
-        } else {
-            [" ", name, "=", value].concat()
-        };
-        line.extend_from_slice(field.as_bytes());
-    }
 }
 
 /// Formats a JSON-RPC id without its quotes, in characters that no log format escapes.

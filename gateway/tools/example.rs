@@ -11,7 +11,6 @@ use lockgate_upstream::{BoxFuture, ListKind};
 use serde_json::{Map, Number, Value, json};
 
 use crate::provider::{CompletionTarget, Contents, Provider};
-use crate::schema;
 use crate::server::ServerDefinition;
 use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 
@@ -59,7 +58,9 @@ impl Tool for Add {
 fn sum(a: Option<&Value>, b: Option<&Value>) -> Option<Number> {
     let a = a?;
     let b = b?;
-    if let (Some(a), Some(b)) = (schema::as_whole(a), schema::as_whole(b)) {
+    if let (Value::Number(a), Value::Number(b)) = (a, b)
+        && let (Some(a), Some(b)) = (a.as_i128(), b.as_i128())
+    {
         return Number::from_i128(a + b);
     }
     Number::from_f64(a.as_f64()? + b.as_f64()?)

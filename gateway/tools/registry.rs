@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::schema;
+use crate::schema::Schema;
 use crate::tool::{AnyTool, ToolSpec};
 
 /// The organisation of callers without an organisation.
@@ -28,6 +28,7 @@ pub(crate) enum CallOutcome {
 pub(crate) struct RegisteredTool {
     pub(crate) name: Arc<str>,
     pub(crate) spec: ToolSpec,
+    pub(crate) input: Schema,
     pub(crate) tool: Box<dyn AnyTool>,
     /// Shared with the tool of the same name that this one replaces, where runs may still end.
     runs: Arc<Mutex<Runs>>,
@@ -98,16 +99,14 @@ impl Registry {
                     "the tool `{name}` must be named {category}/NAME, of a-z, A-Z, 0-9, _, - and ."
                 ));
             }
-            for (schema, what) in [(&spec.input, "input"), (&spec.output, "output")] {
-                schema::is_checkable(schema)
-                    .map_err(|words| format!("{name}: its {what} schema: {words}"))?;
-            }
+            let input = Schema::compile(&spec.input);
+            let input = input.map_err(|words| format!("{name}: its input schema: {words}"))?;
             if !names.insert(Arc::clone(&name)) {
                 return Err(format!("there are two tools named {name}"));
             }
             let known = self.0.read().get(&name).map(|known| Arc::clone(&known.runs));
             let runs = known.unwrap_or_default();
-            entries.push(Arc::new(RegisteredTool { name, spec, tool, runs }));
+            entries.push(Arc::new(RegisteredTool { name, spec, input, tool, runs }));
         }
         Ok(entries)
     }

@@ -1,138 +1,141 @@
-//! Validation of arguments against a tool's input schema: the subset of JSON Schema 2020-12 that
-//! built-in tools use. Messages name the argument, the expected and the received value. Tools with
-//! other keywords in their schema are rejected at registration, so that no constraint is silently
-//! ignored.
+//! Validation of arguments against a tool's input schema (JSON Schema 2020-12). Messages name the
+//! argument, the expected and the received value, in words for the keywords of built-in tools.
 
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::paths::LocationSegment;
+use jsonschema::{Draft, ValidationError, Validator};
 use serde_json::{Map, Value};
 
 use crate::tool::first_chars;
 
-/// Keywords without effect on validation.
-const NOTES: [&str; 7] =
-    ["$schema", "title", "description", "examples", "default", "format", "deprecated"];
-const CHECKED: [&str; 12] = [
-    "type",
-    "enum",
-    "minimum",
-    "maximum",
-    "minLength",
-    "maxLength",
-    "items",
-    "minItems",
-    "maxItems",
-    "properties",
-    "required",
-    "additionalProperties",
-];
-const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "object", "null"];
 /// 2^53: all integers up to it are exact in a double.
 const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 /// Maximum number of characters of a value in a message.
 const MAX_SHOWN_CHARS: usize = 80;
 
-/// Returns an error unless [`check_arguments`] checks all keywords of a schema.
-pub(crate) fn is_checkable(schema: &Value) -> Result<(), String> {
-    let Some(all) = schema.as_object() else {
-        return if schema.is_boolean() { Ok(()) } else { Err("a schema must be an object".into()) };
-    };
-    for word in all.keys() {
-        if !NOTES.contains(&word.as_str()) && !CHECKED.contains(&word.as_str()) {
-            return Err(format!("the keyword `{word}` is not checked"));
-        }
-    }
-    for kind in declared_types(schema) {
-        if !TYPES.contains(&kind) {
-            return Err(format!("there is no type `{kind}`"));
-        }
-    }
-    if let Some(properties) = properties_of(schema) {
-        for property in properties.values() {
-            is_checkable(property)?;
-        }
-    }
-    for word in ["items", "additionalProperties"] {
-        if let Some(below) = all.get(word) {
-            is_checkable(below)?;
-        }
-    }
-    Ok(())
+/// A compiled schema.
+#[derive(Debug)]
+pub(crate) struct Schema {
+    text: Value,
+    validator: Validator,
 }
 
-/// Validates the arguments of a call and inserts defaults. Integers written as `3.0` become `3`.
-pub(crate) fn check_arguments(
-    schema: &Value,
-    arguments: &mut Map<String, Value>,
-) -> Result<(), String> {
-    check_members(schema, arguments, "")
-}
-
-fn check_members(schema: &Value, given: &mut Map<String, Value>, path: &str) -> Result<(), String> {
-    let none = Map::new();
-    let properties = properties_of(schema).unwrap_or(&none);
-    let others = schema.get("additionalProperties").unwrap_or(&Value::Bool(true));
-    for (key, value) in given.iter_mut() {
-        let name = join_path(path, key);
-        match (properties.get(key), others) {
-            (Some(property), _) => check_value(property, value, &name)?,
-            (None, Value::Bool(false)) => return Err(describe_unknown(properties, &name, path)),
-            (None, other) => check_value(other, value, &name)?,
-        }
+impl Schema {
+    pub(crate) fn compile(text: &Value) -> Result<Self, String> {
+        let options = jsonschema::options().with_draft(Draft::Draft202012).offline();
+        let validator = options.build(text).map_err(|error| error.to_string())?;
+        Ok(Self { text: text.clone(), validator })
     }
-    if let Some(Value::Array(required)) = schema.get("required") {
-        for key in required {
-            let Some(key) = key.as_str() else { continue };
-            if given.contains_key(key) {
-                continue;
+
+    /// Validates the arguments of a call and inserts defaults. Integers written as `3.0` become
+    /// `3`.
+    pub(crate) fn check(&self, mut given: Value) -> Result<Value, String> {
+        let is_exact = normalize(&self.text, &mut given);
+        if let Err(error) = self.validator.validate(&given) {
+            return Err(self.describe(&error));
+        }
+        if !is_exact {
+            return Err("a whole number is larger than a number can represent exactly".into());
+        }
+        insert_defaults(&self.text, &mut given);
+        Ok(given)
+    }
+
+    fn describe(&self, error: &ValidationError<'_>) -> String {
+        let path = join_path(error);
+        // The schema that the keyword belongs to.
+        let place = error.schema_path().as_str().rsplit_once('/').map_or("", |(place, _)| place);
+        let schema = self.text.pointer(place).unwrap_or(&self.text);
+        match error.kind() {
+            ValidationErrorKind::AdditionalProperties { unexpected } => {
+                describe_unknown(schema, unexpected.first().map_or("", String::as_str), &path)
             }
-            let name = join_path(path, key);
-            let expected = properties.get(key).map_or("a value".to_owned(), describe_schema);
-            return Err(format!("the argument `{name}` is missing; expected {expected}"));
+            ValidationErrorKind::Required { property } => {
+                let key = property.as_str().unwrap_or_default();
+                let expected = schema["properties"].get(key);
+                let expected = expected.map_or("a value".to_owned(), describe_schema);
+                let name = join(&path, key);
+                format!("the argument `{name}` is missing; expected {expected}")
+            }
+            _ => {
+                let expected = describe_schema(schema);
+                let received = describe_value(error.instance());
+                format!("`{path}` must be {expected}, received {received}")
+            }
         }
     }
-    for (key, property) in properties {
-        if !given.contains_key(key)
-            && let Some(default) = property.get("default")
-        {
-            given.insert(key.clone(), default.clone());
-        }
+}
+
+/// Returns the place of a value, such as `a.b[1]`.
+fn join_path(error: &ValidationError<'_>) -> String {
+    let mut path = String::new();
+    for segment in error.instance_path() {
+        path = match segment {
+            LocationSegment::Property(key) => join(&path, &key),
+            LocationSegment::Index(at) => format!("{path}[{at}]"),
+        };
     }
-    Ok(())
+    path
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+fn describe_unknown(schema: &Value, key: &str, path: &str) -> String {
+    let known = properties_of(schema).map(|all| Vec::from_iter(all.keys().map(String::as_str)));
+    let known = known.unwrap_or_default();
+    let takes = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    let taker = if path.is_empty() { "this tool".to_owned() } else { format!("`{path}`") };
+    let name = join(path, key);
+    format!("unknown argument `{}`: {taker} takes {takes}", first_chars(&name, MAX_SHOWN_CHARS))
 }
 
 fn properties_of(schema: &Value) -> Option<&Map<String, Value>> {
     schema.get("properties")?.as_object()
 }
 
-fn join_path(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
-}
-
-fn describe_unknown(properties: &Map<String, Value>, name: &str, path: &str) -> String {
-    let known: Vec<&str> = properties.keys().map(String::as_str).collect();
-    let takes = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    let taker = if path.is_empty() { "this tool".to_owned() } else { format!("`{path}`") };
-    format!("unknown argument `{}`: {taker} takes {takes}", first_chars(name, MAX_SHOWN_CHARS))
-}
-
-fn check_value(schema: &Value, value: &mut Value, name: &str) -> Result<(), String> {
-    let types = declared_types(schema);
-    let mut integer = types.contains(&"integer") && !types.contains(&"number");
-    integer = integer && normalize_integer(value);
-    let fits_type = types.is_empty() || integer || types.iter().any(|kind| has_type(value, kind));
-    if !fits_type || !is_within_bounds(schema, value) {
-        let expected = describe_schema(schema);
-        return Err(format!("`{name}` must be {expected}, received {}", describe_value(value)));
-    }
+/// Writes integers as such, in this value and the values inside. Returns whether all are exact.
+fn normalize(schema: &Value, value: &mut Value) -> bool {
     match value {
-        Value::Array(list) => {
-            let Some(items) = schema.get("items") else { return Ok(()) };
-            for (at, item) in list.iter_mut().enumerate() {
-                check_value(items, item, &format!("{name}[{at}]"))?;
-            }
-            Ok(())
+        Value::Object(members) => members.iter_mut().all(|(key, member)| {
+            let property = properties_of(schema).and_then(|all| all.get(key));
+            let inner = property.or_else(|| schema.get("additionalProperties"));
+            inner.is_none_or(|schema| normalize(schema, member))
+        }),
+        Value::Array(items) => {
+            let Some(schema) = schema.get("items") else { return true };
+            items.iter_mut().all(|item| normalize(schema, item))
         }
-        Value::Object(all) => check_members(schema, all, name),
-        _ => Ok(()),
+        Value::Number(number) if number.is_f64() && is_of_integers(schema) => {
+            let float = number.as_f64().filter(|float| float.fract() == 0.0);
+            // The schema refuses fractions.
+            let Some(float) = float else { return true };
+            let exact = format!("{float:.0}").parse::<i64>();
+            match exact {
+                Ok(exact) if float.abs() <= MAX_EXACT_INTEGER => *value = exact.into(),
+                _ => return false,
+            }
+            true
+        }
+        _ => true,
+    }
+}
+
+fn is_of_integers(schema: &Value) -> bool {
+    let types = declared_types(schema);
+    types.contains(&"integer") && !types.contains(&"number")
+}
+
+fn insert_defaults(schema: &Value, value: &mut Value) {
+    if let (Some(properties), Value::Object(members)) = (properties_of(schema), value) {
+        for (key, property) in properties {
+            if let Some(member) = members.get_mut(key) {
+                insert_defaults(property, member);
+            } else if let Some(default) = property.get("default") {
+                members.insert(key.clone(), default.clone());
+            }
+        }
     }
 }
 
@@ -142,70 +145,6 @@ fn declared_types(schema: &Value) -> Vec<&str> {
         Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
         _ => Vec::new(),
     }
-}
-
-fn has_type(value: &Value, kind: &str) -> bool {
-    match kind {
-        "string" => value.is_string(),
-        "integer" => value.is_i64() || value.is_u64(),
-        "number" => value.is_number(),
-        "boolean" => value.is_boolean(),
-        "array" => value.is_array(),
-        "object" => value.is_object(),
-        _ => value.is_null(),
-    }
-}
-
-/// Returns whether a value is an integer, after converting `3.0` to `3`.
-fn normalize_integer(value: &mut Value) -> bool {
-    if value.is_f64()
-        && let Some(number) = value.as_f64()
-        && number.fract() == 0.0
-        && number.abs() <= MAX_EXACT_INTEGER
-        && let Ok(exact) = format!("{number:.0}").parse::<i64>()
-    {
-        *value = exact.into();
-    }
-    value.is_i64() || value.is_u64()
-}
-
-fn is_within_bounds(schema: &Value, value: &Value) -> bool {
-    if let Some(Value::Array(words)) = schema.get("enum")
-        && !words.contains(value)
-    {
-        return false;
-    }
-    match value {
-        Value::Number(_) => {
-            schema.get("minimum").is_none_or(|least| at_most(least, value))
-                && schema.get("maximum").is_none_or(|most| at_most(value, most))
-        }
-        Value::String(text) => is_sized(schema, text.chars().count(), "minLength", "maxLength"),
-        Value::Array(list) => is_sized(schema, list.len(), "minItems", "maxItems"),
-        _ => true,
-    }
-}
-
-fn is_sized(schema: &Value, size: usize, least: &str, most: &str) -> bool {
-    let least = schema[least].as_u64().unwrap_or(0);
-    let most = schema[most].as_u64().unwrap_or(u64::MAX);
-    (least..=most).contains(&(size as u64))
-}
-
-/// Compares integers exactly, other numbers as doubles.
-fn at_most(a: &Value, b: &Value) -> bool {
-    if let (Some(a), Some(b)) = (as_whole(a), as_whole(b)) {
-        return a <= b;
-    }
-    match (a.as_f64(), b.as_f64()) {
-        (Some(a), Some(b)) => a <= b,
-        _ => false,
-    }
-}
-
-/// Returns an integer of JSON, signed or unsigned.
-pub(crate) fn as_whole(value: &Value) -> Option<i128> {
-    value.as_number()?.as_i128()
 }
 
 fn describe_schema(schema: &Value) -> String {

@@ -107,13 +107,12 @@ impl Rig {
         let result =
             self.ask(slug, Method::ToolsCall, own, json!({"arguments": arguments})).await.unwrap();
         if result["isError"] == json!(false) {
-            let mut structured = result["structuredContent"].as_object().unwrap().clone();
+            let structured = result["structuredContent"].clone();
             let tools = self.server(slug).catalog();
             let item = tools.items(ListKind::Tools).iter().find(|item| &*item.key == own).unwrap();
             let item: Value = serde_json::from_slice(&item.text).unwrap();
-            schema::check_arguments(&item["outputSchema"], &mut structured)
-                .unwrap_or_else(|words| panic!("{name}: {words}"));
-            Ok(result["structuredContent"].clone())
+            let output = schema::Schema::compile(&item["outputSchema"]).unwrap();
+            output.check(structured).map_err(|words| panic!("{name}: {words}"))
         } else {
             Err(result["content"][0]["text"].as_str().unwrap().to_owned())
         }

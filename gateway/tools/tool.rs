@@ -292,9 +292,9 @@ impl From<Refusal> for ToolError {
     }
 }
 
-/// Arguments that match the tool's input schema, defaults included.
+/// Arguments that match the tool's input schema, defaults included: an object.
 #[derive(Debug, Default)]
-pub(crate) struct Arguments(pub(crate) Map<String, Value>);
+pub(crate) struct Arguments(pub(crate) Value);
 
 impl Arguments {
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {

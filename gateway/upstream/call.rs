@@ -17,7 +17,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan;
 use lockgate_protocol::scan::Member;
-use lockgate_telemetry::{CallTrace, Target, ToolMetrics};
+use lockgate_telemetry::{CallTrace, ToolMetrics};
 
 use crate::catalog::ListKind;
 use crate::failure::UpstreamError;
@@ -47,16 +47,6 @@ pub struct Call<'a> {
     pub trace: Option<CallTrace>,
     /// Overrides the server's own timeout.
     pub timeout: Option<Duration>,
-}
-
-/// Returns the target of a request in traces.
-pub fn span_target(method: Method, name: &str) -> Target<'_> {
-    match method {
-        Method::ToolsCall => Target::Tool(name),
-        Method::PromptsGet => Target::Prompt(name),
-        _ if method.target() == Some(Key::Uri) => Target::Resource(name),
-        _ => Target::Nothing,
-    }
 }
 
 impl<'a> Call<'a> {

@@ -19,11 +19,11 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::Outbound;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::{capabilities, write};
-use lockgate_telemetry::{CallTrace, TraceContext};
+use lockgate_telemetry::TraceContext;
 use parking_lot::Mutex;
 use scopeguard::{ScopeGuard, guard};
 
-use outcome::{begin_trace, end_trace, is_header_mismatch, read, report};
+use outcome::{begin_span, is_header_mismatch, read, report};
 use session::Route;
 
 use crate::call::{Answer, BackChannel, Call, Caller, CallerIdentity, ClientChannel, Subscription};
@@ -169,10 +169,6 @@ impl Shared {
             self.attempt(call, own.as_ref(), turn.channel).await
         })
         .await;
-        if let Some(trace) = &call.trace {
-            // Not reached if the call's future is dropped: the span then stays open.
-            end_trace(trace, &result);
-        }
         report(ScopeGuard::into_inner(admitted), &result, &self.id);
         if let Ok(answer) = &result {
             self.silent_ends.reset();
@@ -223,9 +219,8 @@ impl Shared {
         {
             Box::pin(connection.ensure_level(level)).await;
         }
-        let is_recorded = call.trace.as_ref().is_some_and(CallTrace::is_recorded);
-        let id = is_recorded.then(|| connection.mint_id());
-        let trace = call.trace.as_ref().map(|trace| begin_trace(self, trace, call, connection, id));
+        let (id, span) = begin_span(self, call, connection).unzip();
+        let trace = call.trace.as_ref().map(|trace| trace.context(span.as_deref()));
         let parent = trace.as_ref().map(TraceContext::traceparent);
         let position = match (&parent, &trace) {
             (Some(parent), Some(trace)) => Some((parent.as_str(), trace.tracestate())),
@@ -255,14 +250,11 @@ impl Shared {
             channel,
             sink: call.sink.clone(),
             tool: call.tool.clone(),
+            span,
             assertion: call.caller.assertion.clone(),
             limit: Some(call.timeout.unwrap_or_else(|| self.timeout_of(call))),
         };
-        let result = connection.ask(ask).await.and_then(|response| read(response, modern));
-        if let Some(trace) = &call.trace {
-            end_trace(trace, &result);
-        }
-        result
+        connection.ask(ask).await.and_then(|response| read(response, modern))
     }
 
     fn param_headers(&self, connection: &Connection, call: &Call<'_>) -> Option<Arc<ParamHeaders>> {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use lockgate_admission::clock;
 use lockgate_egress::{PostHead, PostRequest};
-use lockgate_protocol::jsonrpc::{ErrorObject, Outcome, Response};
+use lockgate_protocol::jsonrpc::{Outcome, Response};
 use lockgate_protocol::key::Key;
 use lockgate_protocol::legacy::ServerDescription;
 use lockgate_protocol::meta::Sender;
@@ -19,7 +19,7 @@ use lockgate_protocol::outbound::Outbound;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::{code, header, meta, modern, outbound, scan, write};
 use lockgate_telemetry::{
-    Ending, Network, OperationLabels, ServerMetrics, TOOL_ERROR, ToolMetrics,
+    Ending, Network, OperationLabels, OperationSpan, ServerMetrics, TOOL_ERROR, ToolMetrics,
 };
 use parking_lot::Mutex;
 use scopeguard::{ScopeGuard, guard};
@@ -27,7 +27,7 @@ use tokio::sync::oneshot;
 
 use crate::call::{ClientChannel, IdentityAssertion, LogLevel, ResponseSink};
 use crate::duplex::{Duplex, Role};
-use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
+use crate::failure::{Result, UpstreamError};
 use crate::http::{HttpTransport, Post, Posted, status_failure};
 use crate::outstanding::Outstanding;
 use crate::process::Child;
@@ -84,6 +84,7 @@ pub(crate) struct Ask<'a> {
     /// The requester's identity; `None` for the connection's owner.
     pub(crate) assertion: Option<Arc<dyn IdentityAssertion>>,
     pub(crate) tool: Option<Arc<ToolMetrics>>,
+    pub(crate) span: Option<Box<OperationSpan>>,
     /// Longest silent processing; `None` for requests that stay open or answer elsewhere.
     pub(crate) limit: Option<Duration>,
 }
@@ -101,6 +102,7 @@ impl<'a> Ask<'a> {
             sink: None,
             assertion: None,
             tool: None,
+            span: None,
             limit: Some(DEFAULT_TIMEOUT),
         }
     }
@@ -231,12 +233,12 @@ impl Connection {
         let id = ask.id.unwrap_or_else(|| self.mint_id());
         let modern = self.era() == Era::Modern;
         let written = self.write(id, &ask, modern);
-        let Ask { method, channel, sink, tool, assertion, limit, .. } = ask;
+        let Ask { method, channel, sink, tool, span, assertion, limit, .. } = ask;
         let labels = OperationLabels { method: method.as_str(), ..self.labels() };
         let metrics = Arc::clone(&self.receiver.metrics);
         let began = clock::now();
         let operation =
-            ClientOperation { server: metrics, tool, labels, began, limit, is_over: false };
+            ClientOperation { server: metrics, tool, span, labels, began, limit, is_over: false };
         let bounded = limit.filter(|_| method != Method::Listen);
         let unanswered = bounded.map(|limit| self.outstanding.begin(limit));
         async move {
@@ -311,7 +313,7 @@ impl Connection {
         let response = self.ask(ask).await?;
         match &response.outcome {
             Outcome::Result(..) => Ok(response),
-            Outcome::Error(error) => Err(refused(method, *error, &response.text)),
+            Outcome::Error(error) => Err(UpstreamError::refused(method, *error, &response.text)),
         }
     }
 
@@ -415,25 +417,15 @@ fn read_posted(transport: &HttpTransport, posted: Posted) -> Result<Response> {
     }
 }
 
-/// Returns the error for a request of the gateway that the server refused.
-pub(crate) fn refused(method: Method, error: ErrorObject, text: &[u8]) -> UpstreamError {
-    let message: String =
-        error.message(text).chars().filter(|c| !c.is_control()).take(200).collect();
-    UpstreamErrorKind::Garbage.error(format!(
-        "the server refused {}: {} ({message})",
-        method.as_str(),
-        error.code
-    ))
-}
-
 fn is_unknown_method(response: &Response) -> bool {
     matches!(&response.outcome, Outcome::Error(error) if error.code == code::METHOD_NOT_FOUND)
 }
 
-/// A running measurement; recorded on drop.
+/// The metrics and span of a request; recorded on drop.
 struct ClientOperation {
     server: Arc<ServerMetrics>,
     tool: Option<Arc<ToolMetrics>>,
+    span: Option<Box<OperationSpan>>,
     labels: OperationLabels,
     began: Instant,
     /// The timeout; a request that is dropped after it counts as timed out, not as cancelled.
@@ -454,6 +446,14 @@ impl ClientOperation {
             },
             Err(failure) => Ending::Failed(failure.kind.as_str()),
         };
+        if let Some(span) = &mut self.span {
+            let message = match answer {
+                Ok(Response { outcome: Outcome::Error(error), text, .. }) => error.message(text),
+                Ok(_) => "".into(),
+                Err(failure) => (&*failure.words).into(),
+            };
+            span.ended(self.labels.ending, &message);
+        }
     }
 }
 
@@ -463,6 +463,9 @@ impl Drop for ClientOperation {
         if !self.is_over {
             let is_late = self.limit.is_some_and(|limit| duration >= limit);
             self.labels.ending = Ending::Failed(if is_late { "timeout" } else { "cancelled" });
+            if let Some(span) = &mut self.span {
+                span.ended(self.labels.ending, "");
+            }
         }
         self.server.asked(self.tool.as_deref(), self.labels, duration);
     }

@@ -5,6 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use lockgate_admission::reader::NoMemory;
 use lockgate_egress::{BodyError, SendError};
+use lockgate_protocol::jsonrpc::ErrorObject;
+use lockgate_protocol::method::Method;
 
 /// What functions return that call a server.
 pub(crate) type Result<T, E = UpstreamError> = std::result::Result<T, E>;
@@ -166,6 +168,14 @@ impl UpstreamError {
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
+    }
+
+    /// Creates the error for a request of the gateway that the server refused.
+    pub(crate) fn refused(method: Method, error: ErrorObject, text: &[u8]) -> Self {
+        let message: String =
+            error.message(text).chars().filter(|c| !c.is_control()).take(200).collect();
+        let words = format!("the server refused {}: {} ({message})", method.as_str(), error.code);
+        UpstreamErrorKind::Garbage.error(words)
     }
 
     /// Reports whether the call was rejected for lack of a permit.

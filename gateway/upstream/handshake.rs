@@ -297,7 +297,7 @@ async fn initialize(
     let welcome = match &response.outcome {
         Outcome::Result(span, _) => legacy::read_welcome(span.of(&response.text)),
         Outcome::Error(error) => {
-            let failure = crate::connection::refused(Method::Initialize, *error, &response.text);
+            let failure = UpstreamError::refused(Method::Initialize, *error, &response.text);
             let mut refused = HandshakeError::new(Stage::Handshake, failure.words);
             refused.modern = error.code == code::UNSUPPORTED_VERSION;
             return Err(refused);

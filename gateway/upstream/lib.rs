@@ -42,7 +42,7 @@ pub use crate::client::Instance;
 pub use call::{
     Answer, AnswerKind, Authorization, BackChannel, Call, Caller, CallerIdentity, CallerToken,
     CallerView, ClientChannel, ClientSession, IDENTITY_HEADER, IdentityAssertion, LogLevel,
-    QuestionError, ResponseSink, ServerId, SinkError, Subscription, VisibleItem, span_target,
+    QuestionError, ResponseSink, ServerId, SinkError, Subscription, VisibleItem,
 };
 pub use catalog::{Catalog, CatalogMemory, Item, ListKind, ListMemory};
 pub use client::Client;

@@ -111,7 +111,7 @@ fn what_remembers_nothing_is_forgotten_and_nothing_else() {
     let names = || {
         limiter.sweep();
         let mut names: Vec<String> =
-            limiter.buckets.read().unwrap().keys().map(ToString::to_string).collect();
+            limiter.buckets.read().keys().map(ToString::to_string).collect();
         names.sort();
         names
     };
@@ -130,6 +130,6 @@ fn beyond_the_most_policies_the_least_is_forgotten() {
     for n in 0..MAX_BUCKETS + 10 {
         limiter.bucket(&n.to_string(), &quota(1, None)).take(7).unwrap();
     }
-    assert_eq!(limiter.buckets.read().unwrap().len(), MAX_BUCKETS);
+    assert_eq!(limiter.buckets.read().len(), MAX_BUCKETS);
     assert!(limiter.bucket("first", &quota(1, None)).take(0).is_err());
 }

@@ -40,7 +40,7 @@ pub fn audit_denial(gateway: &Gateway, context: &RequestContext, problem: &Reque
         operation.deny(problem, rule.as_deref(), denial);
         if let Some(server) = server.as_deref() {
             let name = if problem.is_unknown { None } else { find_name(context) };
-            operation.set_destination(context.request.method, name.as_deref(), server);
+            operation.set_destination(name.as_deref(), server);
         }
     }
     if let Some(trail) = &gateway.audit {
@@ -263,7 +263,7 @@ impl<'a> CallRecord<'a> {
             if operation.is_traced() {
                 let name = name_of(context, permitted);
                 let server = permitted.server().qualified_name();
-                operation.set_destination(context.request.method, name.as_deref(), &server);
+                operation.set_destination(name.as_deref(), &server);
             }
         }
         Ok(Self {

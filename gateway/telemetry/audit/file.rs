@@ -3,7 +3,7 @@
 //! second writer. A chain with an unverifiable end is not continued.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use super::chain::{Hex, MAX_LINE, Seal, Tip};
 use super::config::Config;
 use super::pieces::{
-    End, MAX_ZEROS, Range, aside, beginning, beside, end, gone, numbered, open, open_if_there,
-    read_at, replace, text, without_zeros,
+    End, MAX_ZEROS, Range, aside, beginning, beside, end, gone, numbered, open, read_at,
+    read_beside, replace, text, without_zeros,
 };
 use super::verify::Anchor;
 
@@ -314,9 +314,8 @@ fn read_tip(end: &End, seal: &Seal, found: &mut ChainEnd) -> io::Result<Tip> {
 /// Reads the last anchor, if present. Its values are written to the trail, so only a number and a
 /// hash are accepted.
 fn read_head(path: &Path) -> io::Result<Option<Tip>> {
-    let Some(file) = open_if_there(&beside(path, "head"))? else { return Ok(None) };
-    let mut text = String::new();
-    file.take(MAX_LINE as u64).read_to_string(&mut text)?;
+    let Some(bytes) = read_beside(path, "head")? else { return Ok(None) };
+    let text = String::from_utf8_lossy(&bytes);
     if let Ok(Anchor { seq, hash }) = text.parse()
         && let Some(hash) = Hex::parse(&hash)
         && seq <= MAX_SEQ

@@ -135,6 +135,12 @@ pub(super) fn replace(path: &Path, end: &str, text: &Value) -> io::Result<()> {
     fs::rename(new, beside(path, end))
 }
 
+/// Reads a small file beside the trail; returns `None` if it does not exist.
+pub(super) fn read_beside(path: &Path, end: &str) -> io::Result<Option<Vec<u8>>> {
+    let Some(mut file) = open_if_there(&beside(path, end))? else { return Ok(None) };
+    read_at(&mut file, 0, MAX_LINE as u64).map(Some)
+}
+
 /// Returns the first records of the rotated files, in order.
 #[allow(clippy::disallowed_methods, reason = "the folder of the trail's own files")]
 pub(super) fn aside(path: &Path) -> io::Result<Vec<u64>> {

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::counters::Number;
+use crate::counters::{Number, numbers};
 
 /// Buffer capacity that an emptied batch keeps.
 const KEPT_BYTES: usize = 1024 * 1024;
@@ -172,17 +172,20 @@ pub(super) struct Shared {
 
 // Counters of the trail and of its receivers, for metrics. Lock-free on the path of a record.
 
-/// Counters updated by the writer, and by callers after the loss of a record.
-#[derive(Debug, Default)]
-pub struct AuditCounters {
-    pub(crate) written: Number,
-    /// Lost records.
-    pub(crate) dropped: Number,
-    /// Set while writing fails.
-    pub(crate) failing: AtomicBool,
-    /// Number of the last record before this process.
-    pub(super) begun: AtomicU64,
-    pub(crate) forwards: Mutex<Vec<(&'static str, Arc<ForwardCounters>)>>,
+numbers! {
+    /// Counters updated by the writer, and by callers after the loss of a record.
+    pub struct AuditCounters {
+        /// Records written to the audit trail
+        written = "lockgate_audit_records_total",
+        /// Records missing in the audit trail
+        dropped = "lockgate_audit_lost_total",
+        /// 1 while the audit trail cannot be written
+        failing = "lockgate_audit_failing",
+        ;
+        /// Number of the last record before this process.
+        pub(super) begun: AtomicU64,
+        pub(crate) forwards: Mutex<Vec<(&'static str, Arc<ForwardCounters>)>>,
+    }
 }
 
 impl AuditCounters {
@@ -204,22 +207,17 @@ impl AuditCounters {
     }
 }
 
-/// Counters of forwarding to a receiver, updated by the forwarder.
-#[derive(Debug, Default)]
-pub struct ForwardCounters {
-    /// Records that the receiver has accepted.
-    pub taken: Number,
-    /// Records that were removed before they could be sent.
-    pub lost: Number,
-    /// The last record that was sent and needs no retry, as far as known.
-    pub sent: AtomicU64,
-    /// Set while the receiver accepts no records.
-    pub failing: AtomicBool,
-}
-
-impl ForwardCounters {
-    /// Returns the number of pending records in a trail that ends with record `last`.
-    pub fn behind(&self, last: u64) -> u64 {
-        last.saturating_sub(self.sent.load(Relaxed))
+numbers! {
+    /// Counters of forwarding to a receiver, updated by the forwarder.
+    pub struct ForwardCounters {
+        /// Audit records accepted by a receiver
+        taken = "lockgate_audit_forwarded_total",
+        /// Audit records removed by rotation before a receiver accepted them
+        lost = "lockgate_audit_forward_lost_total",
+        /// 1 while a receiver of the audit trail does not accept records
+        failing = "lockgate_audit_forward_failing",
+        ;
+        /// The last record that was sent and needs no retry, as far as known.
+        pub sent: Number,
     }
 }

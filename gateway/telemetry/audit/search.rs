@@ -105,19 +105,13 @@ fn read_before(file: &mut File, end: u64) -> io::Result<(u64, Vec<u8>)> {
     Ok((begin, block))
 }
 
-/// Returns the files that may contain records before `before`, or outcomes of those, newest first.
+/// Returns the files that may contain records before `before`, and the next newer one, which may
+/// contain outcomes of those, newest first.
 fn list_files(path: &Path, before: Option<u64>) -> io::Result<Vec<PathBuf>> {
-    let mut files = vec![path.to_owned()];
-    let mut is_behind = true;
-    for first in aside(path)?.into_iter().rev() {
-        let is_later = matches!(before, Some(before) if first >= before);
-        if is_behind && is_later {
-            // Newer files are not needed.
-            files.clear();
-        }
-        is_behind = is_later;
-        files.push(numbered(path, first));
-    }
+    let names = aside(path)?;
+    let newer = names.partition_point(|first| before.is_none_or(|before| *first < before));
+    let mut files = vec![names.get(newer).map_or(path.to_owned(), |first| numbered(path, *first))];
+    files.extend(names.iter().take(newer).rev().map(|first| numbered(path, *first)));
     Ok(files)
 }
 
@@ -194,9 +188,9 @@ pub struct Search<'a> {
     pub fits: &'a dyn Fn(&Members) -> bool,
 }
 
-/// Finds the start of a search in `files`, newest first: the index of a file, and an offset in it
-/// that follows a line break. The start includes `slack` further bytes, for outcomes of the records
-/// before it. Returns `None` if all records are too new.
+/// Finds the start of a search in `files`, newest first: the index of a file, and an offset in it,
+/// of which the line is left out. The start includes `slack` further bytes, for outcomes of the
+/// records before it. Returns `None` if all records are too new.
 fn find_start(
     files: &[PathBuf],
     wanted: &Search<'_>,
@@ -214,18 +208,10 @@ fn find_start(
             continue;
         }
         let (_, at) = bisect(&mut file, |line| Some(!is_after(&read_record(line)?.1, wanted)))?;
-        let at = at.saturating_add(slack);
-        let Some(more) = at.checked_sub(length) else {
-            return Ok(Some((place, find_break(&mut file, at)?)));
-        };
+        let end = at.saturating_add(slack);
         // The rest of the slack is in the next newer file.
-        if let Some(newer) = place.checked_sub(1)
-            && let Some(path) = files.get(newer)
-            && let Ok(Some(mut file)) = open_if_there(path)
-        {
-            return Ok(Some((newer, find_break(&mut file, more)?)));
-        }
-        return Ok(Some((place, length)));
+        let is_in_newer = end > length && place > 0;
+        return Ok(Some(if is_in_newer { (place - 1, end - length) } else { (place, end) }));
     }
     Ok(None)
 }
@@ -241,14 +227,6 @@ fn is_after(record: &Members, wanted: &Search<'_>) -> bool {
 fn read_record(line: &[u8]) -> Option<(u64, Members)> {
     let record = parse(line)?;
     Some((number(&record, "seq")?, record))
-}
-
-/// Returns the end of the line at an offset.
-fn find_break(file: &mut File, at: u64) -> io::Result<u64> {
-    let bytes = read_at(file, at, 2 * MAX_LINE as u64)?;
-    let found = bytes.iter().position(|byte| *byte == b'\n');
-    let end = found.map_or(bytes.len(), |found| found + 1);
-    Ok(at + end as u64)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::chain::{MAX_LINE, claimed};
 use super::file::{BEGIN, real_path};
 use super::pieces::{
-    aside, beside, bisect, find_line, number, numbered, open_if_there, parse, replace,
+    aside, bisect, find_line, number, numbered, open_if_there, parse, read_beside, replace,
 };
 
 /// Bytes from which on no further record is added to those returned.
@@ -156,9 +156,6 @@ fn is_left(path: &Path, file: &File) -> io::Result<bool> {
     }
 }
 
-/// Upper bound on the size of such a file.
-const MAX_BYTES: u64 = 4096;
-
 /// The cursor file of a receiver.
 #[derive(Debug)]
 pub struct Cursor {
@@ -199,11 +196,7 @@ impl Cursor {
 
     /// Reads the file.
     pub fn read(&self) -> io::Result<Saved> {
-        let Some(file) = open_if_there(&beside(&self.trail, &self.end))? else {
-            return Ok(Saved::Nothing);
-        };
-        let mut bytes = Vec::new();
-        file.take(MAX_BYTES).read_to_end(&mut bytes)?;
+        let Some(bytes) = read_beside(&self.trail, &self.end)? else { return Ok(Saved::Nothing) };
         let last = parse(&bytes).and_then(|said| number(&said, "seq"));
         Ok(last.map_or(Saved::Unreadable, Saved::Taken))
     }

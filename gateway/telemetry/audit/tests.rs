@@ -383,8 +383,8 @@ fn a_chain_that_was_changed_is_not_continued_and_a_file_has_one_writer() {
     let second =
         Trail::start(&config(&path), Arc::default(), Box::new(<[u8]>::to_vec)).unwrap_err();
     let second = second.to_string();
-    let named = format!("the audit trail {}: another process", path.display());
-    assert!(second.starts_with(&named) && second.ends_with("another `audit.file`"), "{second}");
+    assert!(second.starts_with("another process"), "{second}");
+    assert!(second.ends_with("another `audit.file`"), "{second}");
     trail.close();
     drop(trail);
     let keyed = Config { key: Some(KEY.into()), ..config(&path) };

@@ -29,14 +29,6 @@ const MAX_KEPT_CAPACITY: usize = 16 * 1024;
 /// Maximum time that shutdown waits for the writer.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The error of opening the trail.
-#[derive(Debug, thiserror::Error)]
-#[error("the audit trail {output}: {error}")]
-pub struct StartError {
-    output: String,
-    error: std::io::Error,
-}
-
 /// The error for a record that cannot be taken while calls without a record are denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the audit trail cannot be written, and calls are not made without it; retry later")]
@@ -87,17 +79,8 @@ impl Trail {
     /// Opens the output and starts the writer thread.
     ///
     /// # Errors
-    /// [`StartError`]: the file cannot be opened, or holds a chain that cannot be continued.
+    /// The file cannot be opened, or holds a chain that cannot be continued.
     pub fn start(
-        config: &Config,
-        counters: Arc<AuditCounters>,
-        redact: Redact,
-    ) -> Result<Self, StartError> {
-        Self::open(config, counters, redact)
-            .map_err(|error| StartError { output: config.output.to_string(), error })
-    }
-
-    fn open(
         config: &Config,
         counters: Arc<AuditCounters>,
         redact: Redact,
@@ -178,7 +161,7 @@ impl Trail {
     fn take(&self, take: impl FnOnce(&Queue) -> bool) -> Result<bool, RecordError> {
         let Inner { shared, on_full, .. } = &*self.0;
         let refuse = *on_full == OnFull::Deny;
-        let failing = refuse && shared.counters.failing.load(Relaxed);
+        let failing = refuse && shared.counters.failing.get() != 0;
         let taken = !failing && take(&shared.queue);
         if taken || !refuse { Ok(taken) } else { Err(RecordError) }
     }

@@ -239,7 +239,7 @@ impl Writer {
                 tracing::error!(error, "the audit trail cannot be written; retrying");
             }
             attempts += 1;
-            self.shared.counters.failing.store(true, Relaxed);
+            self.shared.counters.failing.set(true);
             let last = self.closing && attempts > LAST_ATTEMPTS;
             if last || self.shared.hurry.load(Relaxed) {
                 return false;
@@ -249,7 +249,7 @@ impl Writer {
         if attempts > 0 {
             tracing::warn!("the audit trail can be written again");
         }
-        self.shared.counters.failing.store(false, Relaxed);
+        self.shared.counters.failing.set(false);
         self.shared.counters.written.add(std::mem::take(&mut self.records));
         self.dirty |= self.written > 0;
         self.chain.bytes.clear();
@@ -284,7 +284,7 @@ impl Writer {
                 Err(_) => {}
             }
         };
-        self.shared.counters.failing.store(false, Relaxed);
+        self.shared.counters.failing.set(false);
         let (from, to) = gone.unwrap_or_default();
         tracing::error!(
             why,
@@ -313,14 +313,14 @@ impl Writer {
                 return;
             }
         }
-        self.shared.counters.failing.store(false, Relaxed);
+        self.shared.counters.failing.set(false);
         self.open("rotated", &ChainEnd::default());
     }
 
     /// Logs a failure and waits before the next attempt. Returns `true` during shutdown.
     fn gives_up(&self, error: &io::Error, what: &str) -> bool {
         tracing::error!(%error, "the audit file cannot be {what}; retrying");
-        self.shared.counters.failing.store(true, Relaxed);
+        self.shared.counters.failing.set(true);
         if self.closing || self.shared.hurry.load(Relaxed) {
             return true;
         }

@@ -17,7 +17,7 @@ use crate::Export;
 impl<T> Waiting<T> {
     pub(crate) fn into_items(mut self) -> Vec<T> {
         let mut items = Vec::new();
-        while let Ok(Message::Item(item)) = self.queued.try_recv() {
+        while let Ok(item) = self.queued.try_recv() {
             items.push(item);
         }
         items
@@ -69,7 +69,7 @@ async fn collector(statuses: &[u16]) -> (Collector, mpsc::UnboundedReceiver<Vec<
 }
 
 fn lost(queue: &Queue<u8>) -> u64 {
-    queue.lost().get()
+    queue.lost.get()
 }
 
 async fn start(statuses: &[u16]) -> (Queue<u8>, mpsc::UnboundedReceiver<Vec<u8>>) {
@@ -89,11 +89,12 @@ async fn what_a_collector_refuses_for_now_is_sent_again_and_what_for_good_is_los
     }
     for lasting in [400, 404, 500, 301] {
         let (queue, mut gets) = start(&[lasting]).await;
-        queue.put(|| 7);
-        queue.flush().await;
-        assert_eq!(lost(&queue), 1, "{lasting}");
+        for _ in 0..MAX_BATCH {
+            queue.put(|| 7);
+        }
         queue.put(|| 8);
-        queue.flush().await;
+        queue.end().await;
+        assert_eq!(lost(&queue), MAX_BATCH as u64, "{lasting}");
         assert_eq!(gets.try_recv().unwrap(), [8]);
     }
 }
@@ -123,22 +124,22 @@ async fn a_full_queue_loses_what_comes_and_keeps_what_is_there() {
 }
 
 #[tokio::test]
-async fn a_flush_tries_each_batch_once() {
+async fn an_end_tries_each_batch_once() {
     let (queue, mut gets) = start(&[503; 3]).await;
     for _ in 0..2 * MAX_BATCH {
         queue.put(|| 7);
     }
-    queue.flush().await;
-    // The first batch may have been tried before the flush, and no other twice.
+    queue.end().await;
+    // The first batch may have been tried before the end, and no other twice.
     assert_eq!(lost(&queue), 2 * MAX_BATCH as u64);
     assert!(gets.try_recv().is_err());
 }
 
 #[tokio::test]
-async fn a_flush_ends_where_the_collector_never_answers() {
+async fn an_end_is_in_time_where_the_collector_never_answers() {
     let (queue, _gets) = start(&[0]).await;
     queue.put(|| 7);
     let began = Instant::now();
-    queue.flush().await;
+    queue.end().await;
     assert!(began.elapsed() < 2 * SHUTDOWN_TIMEOUT, "{:?}", began.elapsed());
 }

@@ -19,7 +19,7 @@ fn records(act: impl FnOnce()) -> Vec<LogRecord> {
     waiting.into_items()
 }
 
-fn find<'a>(record: &'a LogRecord, key: &str) -> Option<&'a Value> {
+fn find<'a>(record: &'a LogRecord, key: &str) -> Option<&'a any_value::Value> {
     let mut found = record.attributes.iter().filter(|attribute| attribute.key == key);
     let value = found.next()?.value.as_ref()?.value.as_ref();
     assert!(found.next().is_none(), "{key} is there twice");
@@ -28,7 +28,7 @@ fn find<'a>(record: &'a LogRecord, key: &str) -> Option<&'a Value> {
 
 fn body(record: &LogRecord) -> &str {
     match record.body.as_ref().and_then(|body| body.value.as_ref()) {
-        Some(Value::StringValue(text)) => text,
+        Some(any_value::Value::StringValue(text)) => text,
         other => panic!("{other:?}"),
     }
 }
@@ -47,13 +47,13 @@ fn a_record_has_what_its_line_has() {
     assert!(record.time_unix_nano >= before);
     assert_eq!(record.time_unix_nano, record.observed_time_unix_nano);
     let wanted = [
-        ("tool", Value::StringValue("a__t".into())),
-        ("count", Value::IntValue(3)),
-        ("less", Value::IntValue(-1)),
-        ("share", Value::DoubleValue(0.5)),
-        ("late", Value::BoolValue(true)),
-        ("before", Value::StringValue(before.to_string())),
-        ("target", Value::StringValue("lockgate_telemetry::log_records::tests".into())),
+        ("tool", any_value::Value::StringValue("a__t".into())),
+        ("count", any_value::Value::IntValue(3)),
+        ("less", any_value::Value::IntValue(-1)),
+        ("share", any_value::Value::DoubleValue(0.5)),
+        ("late", any_value::Value::BoolValue(true)),
+        ("before", any_value::Value::StringValue(before.to_string())),
+        ("target", any_value::Value::StringValue("lockgate_telemetry::log_records::tests".into())),
     ];
     assert_eq!(record.attributes.len(), wanted.len());
     for (key, value) in wanted {
@@ -85,7 +85,7 @@ fn lines_of_libraries_and_of_the_export_itself_make_no_record() {
 fn long_texts_are_cut_between_characters() {
     let long = "ä".repeat(MAX_TEXT);
     let all = records(|| tracing::info!(target: "audit", long = &*long, shown = %long, "{long}"));
-    let Some(Value::StringValue(text)) = find(&all[0], "long") else { panic!() };
+    let Some(any_value::Value::StringValue(text)) = find(&all[0], "long") else { panic!() };
     assert_eq!(text.len(), MAX_TEXT);
     assert_eq!(find(&all[0], "shown"), find(&all[0], "long"));
     assert_eq!(body(&all[0]).len(), MAX_TEXT);
@@ -115,7 +115,7 @@ async fn a_record_names_the_request_and_its_span() {
     let all = export.waiting.lock().take().unwrap().into_items();
     let [of_request, outside] = &*all else { panic!("{all:?}") };
     for (key, value) in [("request_id", "abc-1"), ("rpc_id", "7"), ("client", "192.0.2.7")] {
-        assert_eq!(find(of_request, key), Some(&Value::StringValue(value.into())));
+        assert_eq!(find(of_request, key), Some(&any_value::Value::StringValue(value.into())));
         assert_eq!(find(outside, key), None);
     }
     assert_eq!(of_request.trace_id, context.trace_id().to_be_bytes());

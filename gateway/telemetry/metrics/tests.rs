@@ -200,9 +200,9 @@ fn one_organisation_leaves_room_for_the_figures_of_others() {
             .tool(Some("large"), "s0", &format!("t{number}"))
             .record(Outcome::Ok, Duration::ZERO);
     }
-    assert_eq!(metrics.server_figures(Some("large"), "s1023"), None, "it is counted with others");
+    assert!(metrics.find_server(Some("large"), "s1023").is_none(), "it is counted with others");
     metrics.tool(Some("small"), "github", "x").record(Outcome::Ok, Duration::ZERO);
-    assert!(metrics.server_figures(Some("small"), "github").is_some());
+    assert!(metrics.find_server(Some("small"), "github").is_some());
     let line = r#"organisation="small",outcome="ok",server="github",tool="x""#;
     assert!(metrics.render().contains(line), "{}", metrics.render());
 }
@@ -234,9 +234,9 @@ fn figures_of_a_tool_begin_anew_when_they_are_reset() {
     assert!(has(&metrics.render(), line), "{}", metrics.render());
     let server = tool.server();
     server.failed(FailureType::Timeout);
-    let figures = metrics.server_figures(None, "a").unwrap();
+    let figures = metrics.find_server(None, "a").unwrap().figures();
     assert_eq!((figures.calls, figures.errors["timeout"]), (4, 1));
-    assert_eq!(metrics.server_figures(None, "b"), None);
+    assert!(metrics.find_server(None, "b").is_none());
     assert_eq!(metrics.tool(None, "a", "u").figures(), None, "it is counted with others");
 }
 

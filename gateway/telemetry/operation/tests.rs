@@ -15,7 +15,7 @@ use crate::batches::QUEUE_CAPACITY;
 use crate::{Export, Format};
 
 fn lost(tracer: &Tracer) -> u64 {
-    tracer.queue.lost().get()
+    tracer.queue.lost.get()
 }
 
 /// Returns a collector that answers with `status`, and forwards the path and body of each request.
@@ -62,9 +62,9 @@ fn contains(body: &[u8], part: &[u8]) -> bool {
 /// Records a completed call.
 fn end(tracer: &Tracer, parent: Option<&TraceContext>) -> TraceContext {
     let mut span = OperationSpan::server(tracer, parent, "tools/call");
-    span.set_target(Target::Tool("files__read"), true);
+    span.set_target("files__read", true);
     span.note(Note::Server, "files");
-    span.answered_with_tool_error();
+    span.ended(Ending::Failed(TOOL_ERROR), "");
     span.context().clone()
 }
 

@@ -31,8 +31,8 @@ fn names_that_are_taken_or_cannot_be_are_refused() {
     for name in ["read", "web/read", "file/", "file/a b", "file/a/b"] {
         assert!(refused(named(&[name])).contains("must be named file/NAME"), "{name}");
     }
-    let schema = refused(vec![Box::new(Named("file/read", json!({"a": {"pattern": "x"}})))]);
-    assert_eq!(schema, "file/read: its input schema: the keyword `pattern` is not checked");
+    let schema = refused(vec![Box::new(Named("file/read", json!({"a": {"pattern": 1}})))]);
+    assert!(schema.starts_with("file/read: its input schema: "), "{schema}");
 }
 
 #[test]

@@ -11,7 +11,6 @@ use serde_json::{Map, Value, json};
 use super::{PayloadError, Server};
 use crate::provider::CompletionTarget;
 use crate::registry::{CallOutcome, DEFAULT_ORGANISATION, RegisteredTool};
-use crate::schema;
 use crate::tool::{Arguments, Client, Effect, MAX_TIMEOUT, Output, STRICT, ToolError, ToolSpec};
 
 /// Maximum number of values of a completion.
@@ -35,12 +34,12 @@ impl Server {
         let Some(entry) = self.by_name.get(call.target) else {
             return Err(format!("unknown tool: {}", call.target));
         };
-        let mut arguments = read_object(call, Key::Arguments)?;
+        let arguments = read_object(call, Key::Arguments)?;
         let client = Client { channel: call.channel.clone(), caller_view: call.caller_view };
         let mut run = entry.begin(client.organisation().unwrap_or(DEFAULT_ORGANISATION));
         let limit = call.timeout.unwrap_or(entry.spec.timeout).min(MAX_TIMEOUT);
-        let result = match schema::check_arguments(&entry.spec.input, &mut arguments) {
-            Ok(()) => run_tool(entry, Arguments(arguments), client, limit).await,
+        let result = match entry.input.check(arguments.into()) {
+            Ok(arguments) => run_tool(entry, Arguments(arguments), client, limit).await,
             Err(words) => Err(ToolError(words)),
         };
         match result {

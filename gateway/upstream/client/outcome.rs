@@ -1,8 +1,8 @@
-//! The result of a call: its classification, its effect on the breaker, its trace (the CLIENT span
-//! with the trace context sent to the server), and its retry: once, and only if the call certainly
-//! did not run or is safe to run twice; also with another credential if the server refuses one that
-//! changes. A tool call that may have run is never repeated. Calls with a credential that changes
-//! end with their client.
+//! The result of a call: its classification, its effect on the breaker, the CLIENT span of a
+//! request to the server, and its retry: once, and only if the call certainly did not run or is
+//! safe to run twice; also with another credential if the server refuses one that changes. A tool
+//! call that may have run is never repeated. Calls with a credential that changes end with their
+//! client.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use http::HeaderValue;
 use lockgate_protocol::jsonrpc::{Outcome, Response};
 use lockgate_protocol::key::Key;
 use lockgate_protocol::{code, scan};
-use lockgate_telemetry::{CallTrace, Network, Note, OperationSpan, TraceContext};
+use lockgate_telemetry::{Network, Note, OperationSpan};
 
 use crate::breaker::Breaker;
-use crate::call::{Answer, AnswerKind, Authorization, Call, ClientChannel, ServerId, span_target};
+use crate::call::{Answer, AnswerKind, Authorization, Call, ClientChannel, ServerId};
 use crate::connection::{Connection, ServerTransport};
 use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 use crate::http::Remote;
@@ -71,38 +71,20 @@ pub(super) fn report(breaker: &Breaker, result: &Result<Answer>, server: &Server
     }
 }
 
-/// Opens the span of the request `id` on `connection` and returns the context to send with it.
-pub(super) fn begin_trace(
+/// Starts the span of a request, and mints its id, if the span is recorded.
+pub(super) fn begin_span(
     shared: &Shared,
-    trace: &CallTrace,
     call: &Call<'_>,
     connection: &Connection,
-    id: Option<u64>,
-) -> TraceContext {
-    trace.begin(call.method().as_str(), |span| {
-        span.set_target(span_target(call.method(), call.target), true);
-        if let Some(id) = id {
-            span.set_request_id(id.to_string().as_bytes());
-        }
-        span.set_protocol(connection.peer.revision.as_str());
-        describe_way(span, shared, connection);
-        span.note(Note::Server, &shared.id.to_string());
-    })
-}
-
-pub(super) fn end_trace(trace: &CallTrace, result: &Result<Answer>) {
-    trace.end(|span| match result {
-        Ok(answer) => match &answer.outcome {
-            Outcome::Error(error) => {
-                span.answered_with_error(error.code, &error.message(&answer.text));
-            }
-            Outcome::Result(..) if answer.member(Key::IsError) == Some(b"true") => {
-                span.answered_with_tool_error();
-            }
-            Outcome::Result(..) => {}
-        },
-        Err(failure) => span.failed(failure.kind.as_str(), &failure.words),
-    });
+) -> Option<(u64, Box<OperationSpan>)> {
+    let mut span = call.trace.as_ref()?.begin(call.method().as_str())?;
+    let id = connection.mint_id();
+    span.set_target(call.target, true);
+    span.set_request_id(id.to_string().as_bytes());
+    span.set_protocol(connection.peer.revision.as_str());
+    describe_way(&mut span, shared, connection);
+    span.note(Note::Server, &shared.id.to_string());
+    Some((id, span))
 }
 
 fn describe_way(span: &mut OperationSpan, shared: &Shared, connection: &Connection) {

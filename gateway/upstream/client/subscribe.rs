@@ -15,7 +15,7 @@ use lockgate_protocol::write;
 use scopeguard::{ScopeGuard, guard};
 
 use crate::call::{Caller, Subscription};
-use crate::connection::{Ask, Connection, refused};
+use crate::connection::{Ask, Connection};
 use crate::failure::{Result, UpstreamError, UpstreamErrorKind};
 use crate::shared::Shared;
 use crate::topics::Topic;
@@ -184,7 +184,7 @@ async fn subscribe_legacy(connection: &Connection, uri: &str) -> Result<()> {
         tokio::time::timeout(ACKNOWLEDGE_TIMEOUT, asking).await.map_err(|_| not_confirmed())?;
     let response = answered?;
     if let Outcome::Error(error) = &response.outcome {
-        let mut failure = refused(Method::Subscribe, *error, &response.text);
+        let mut failure = UpstreamError::refused(Method::Subscribe, *error, &response.text);
         if matches!(error.code, code::RESOURCE_NOT_FOUND | code::INVALID_PARAMS) {
             failure.kind = UpstreamErrorKind::NotFound;
         }

@@ -70,7 +70,7 @@ async fn call(
     let client = Client { channel: None, caller_view: Some(person) };
     made.tools
         .remove(at)
-        .start(Arguments(arguments), client)
+        .start(Arguments(arguments.into()), client)
         .await
         .map(|out| out.structured)
         .map_err(|error| error.0)
@@ -214,9 +214,12 @@ async fn imports_at_the_same_time_wait_for_each_other() {
                 unreachable!()
             };
             let person = with(csv);
-            tool.start(Arguments(arguments), Client { channel: None, caller_view: Some(&person) })
-                .await
-                .map(|_| ())
+            tool.start(
+                Arguments(arguments.into()),
+                Client { channel: None, caller_view: Some(&person) },
+            )
+            .await
+            .map(|_| ())
         })
     });
     for import in imports.collect::<Vec<_>>() {
