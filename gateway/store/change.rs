@@ -25,8 +25,8 @@ const INSERT: &str = "INSERT INTO organisations (id, revision, created_at) VALUE
 const DELETE: &str = "DELETE FROM organisations WHERE id = $1 \
     AND NOT EXISTS (SELECT 1 FROM integrations WHERE organisation = $1) \
     AND NOT EXISTS (SELECT 1 FROM agents WHERE organisation = $1)";
-const NOTE_DELETED: &str = "INSERT INTO deleted_organisations (id, deleted_at) VALUES ($1, $2) \
-    ON CONFLICT (id) DO UPDATE SET deleted_at = excluded.deleted_at";
+const NOTE_DELETED: &str =
+    "INSERT INTO deleted_organisations (id) VALUES ($1) ON CONFLICT (id) DO NOTHING";
 const KEEP_OUTCOME: &str = "INSERT INTO outcomes (organisation, issuer, subject, key, digest, \
     outcome, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7) \
     ON CONFLICT (organisation, issuer, subject, key) DO UPDATE SET digest = excluded.digest, \
@@ -113,13 +113,13 @@ impl Change<'_> {
         self.is_first
     }
 
-    /// Deletes the organisation, whose members connect no accounts until it is created again, or
-    /// for 90 days. Returns `false` if it has integrations or agents.
+    /// Deletes the organisation, whose members connect no accounts until it is created again.
+    /// Returns `false` if it has integrations or agents.
     pub async fn delete_organisation(&mut self) -> Result<bool> {
         if self.run(DELETE, &[(&self.organisation).into()]).await? == 0 {
             return Ok(false);
         }
-        self.run(NOTE_DELETED, &[(&self.organisation).into(), self.now.into()]).await?;
+        self.run(NOTE_DELETED, &[(&self.organisation).into()]).await?;
         Ok(true)
     }
 

@@ -17,9 +17,6 @@ use lockgate_text::date::now_ms;
 const LEASE: i64 = 15_000;
 /// Time after which the row of an ended grant is deleted, in milliseconds.
 const ENDED_AGE: i64 = 24 * 3600 * 1000;
-/// Time for which members of a deleted organisation connect no accounts, in milliseconds. Longer
-/// than the lifetime of their credentials.
-const DELETED_AGE: i64 = 90 * 24 * 3600 * 1000;
 /// Maximum number of grants that are listed or read at once.
 const MAX_LISTED: i64 = 10_000;
 
@@ -48,9 +45,6 @@ const FIND_INTEGRATION: &str = "SELECT auth FROM integrations WHERE organisation
 const LOCK_CHANGES: &str = "SELECT revision FROM clock WHERE id = 1 FOR SHARE";
 const FIND_DELETED: &str = "SELECT id FROM deleted_organisations WHERE id = $1 \
     AND NOT EXISTS (SELECT 1 FROM organisations WHERE id = $1)";
-/// For rows of older gateways, which have no time.
-const DATE_DELETED: &str = "UPDATE deleted_organisations SET deleted_at = $1 WHERE deleted_at = 0";
-const FORGET_DELETED: &str = "DELETE FROM deleted_organisations WHERE deleted_at < $1";
 const CHANGED: &str = "SELECT * FROM grants WHERE revision > $1 ORDER BY revision LIMIT $2";
 const SEALED: &str =
     "SELECT * FROM grants WHERE sealed IS NOT NULL AND id > $1 ORDER BY id LIMIT $2";
@@ -307,14 +301,10 @@ impl Store {
         Ok(self.execute(DROP_RECORD, &[id.into()]).await? > 0)
     }
 
-    /// Deletes expired records, the rows of grants that ended a day ago, and those of organisations
-    /// that were deleted long ago.
+    /// Deletes expired records, and the rows of grants that ended a day ago.
     pub(crate) async fn purge_accounts(&self) -> Result<()> {
-        let now = now_ms();
-        self.execute(DELETE_EXPIRED, &[now.into()]).await?;
-        self.execute(DELETE_ENDED, &[(now - ENDED_AGE).into()]).await?;
-        self.execute(DATE_DELETED, &[now.into()]).await?;
-        self.execute(FORGET_DELETED, &[(now - DELETED_AGE).into()]).await.map(drop)
+        self.execute(DELETE_EXPIRED, &[now_ms().into()]).await?;
+        self.execute(DELETE_ENDED, &[(now_ms() - ENDED_AGE).into()]).await.map(drop)
     }
 
     /// Seals all grants and records with the first key of the vault. Contents and revisions stay.

@@ -24,7 +24,7 @@ macro_rules! migration {
 }
 
 /// In order; the first creates schema 1. Published migrations never change.
-const MIGRATIONS: [Migration; 10] = [
+const MIGRATIONS: [Migration; 9] = [
     migration!("0001"),
     migration!("0002"),
     migration!("0003"),
@@ -34,7 +34,6 @@ const MIGRATIONS: [Migration; 10] = [
     migration!("0007"),
     migration!("0008"),
     migration!("0009"),
-    migration!("0010"),
 ];
 
 /// The schema version of this program.

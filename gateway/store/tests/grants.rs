@@ -129,36 +129,6 @@ async fn a_deleted_organisation_gets_no_grant() {
 }
 
 #[tokio::test]
-async fn the_mark_of_a_deleted_organisation_expires() {
-    on_both(async |place| {
-        let store = Store::new(place);
-        for id in ["late", "old", "recent"] {
-            let mut change = store.begin(id).await.unwrap();
-            change.commit().await.unwrap();
-            change = store.begin(id).await.unwrap();
-            assert!(change.delete_organisation().await.unwrap());
-            change.commit().await.unwrap();
-        }
-        // As an older gateway writes it.
-        let date = "UPDATE deleted_organisations SET deleted_at = $2 WHERE id = $1";
-        for (id, time) in [("late", 0_i64), ("old", 1)] {
-            store.execute(date, &[id.into(), time.into()]).await.unwrap();
-        }
-        store.purge_accounts().await.unwrap();
-        let rows = store.rows("SELECT id FROM deleted_organisations ORDER BY id", &[]).await;
-        let ids: Vec<String> = rows.unwrap().iter().map(|row| row.first().unwrap()).collect();
-        assert_eq!(ids, ["late", "recent"]);
-        let anna = record("anna", &vault(&[NEW]));
-        for (organisation, is_written) in [("late", false), ("old", true), ("recent", false)] {
-            let grant = GrantRecord { organisation: organisation.into(), ..anna.clone() };
-            let written = store.write_grant(&grant, None, None).await.unwrap();
-            assert_eq!(written.is_some(), is_written, "{organisation}");
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_moved_row_does_not_open_and_rotation_keeps_all() {
     on_both(async |place| {
         let store = Store::new(place);
