@@ -283,7 +283,8 @@ fn start_provider(
 ) -> Option<Provider> {
     let sign_in = config.sign_in.as_ref()?;
     let issuer = tokens?.find_issuer(&sign_in.issuer)?;
-    let (issuer, connector) = (Arc::clone(issuer), Arc::clone(connector));
+    let issuer = Arc::clone(issuer);
+    let connector = Arc::clone(connector);
     Some(Provider::new(sign_in.clone(), issuer, connector, Arc::clone(needs)))
 }
 

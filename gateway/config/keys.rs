@@ -64,6 +64,7 @@ pub(crate) fn read(path: &Path, cwd: &Path, problems: &mut Problems) -> Vec<Key>
     if file.keys.len() > MAX_KEYS {
         let place = root.nearest_place(&["keys"]);
         problems.error(place, "keys", "has more than 10000 keys", "remove revoked keys");
+        return Vec::new();
     }
     let mut reader = Reader { root: &root, problems, ids: BTreeSet::new(), at: 0 };
     file.keys.into_iter().map(|raw| reader.key(raw)).collect()

@@ -24,12 +24,13 @@ pub fn check(
         let folder = real(&cwd.join(folder));
         let inside = own.iter().find(|file| real(&cwd.join(file)).starts_with(&folder));
         let Some(inside) = inside else { continue };
-        let place = layers.place(&key.split('.').collect::<Vec<_>>());
+        let path = layers.written_path(key.split('.').map(str::to_owned).collect());
+        let place = layers.place(&path);
         let what = format!(
             "contains the gateway's own `{}`, which tools could then read or change",
             source::display_path(inside, cwd).display()
         );
-        problems.error(place, key, what, "use another folder");
+        problems.error(place, path.join("."), what, "use another folder");
     }
 }
 

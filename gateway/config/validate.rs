@@ -173,14 +173,14 @@ impl Check<'_> {
         self.error(key, format!("{what}{}", self.shown(key)), hint);
     }
 
-    /// Reports a mistake, unless the value was removed as malformed.
+    /// Reports a mistake, unless the value is malformed.
     fn absent(&mut self, key: &str, what: &str, hint: impl Into<String>) {
         if !self.is_damaged(key) {
             self.error(key, what, hint);
         }
     }
 
-    /// Returns a required value. A missing one is reported, unless it was removed as malformed.
+    /// Returns a required value. A missing one is reported, unless it is malformed.
     fn required<T>(&mut self, key: &str, value: Option<T>, hint: &str) -> Option<T> {
         if value.is_none() {
             self.absent(key, "is required", hint);

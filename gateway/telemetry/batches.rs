@@ -121,7 +121,7 @@ impl<T: Item> Waiting<T> {
                 tracing::warn!(collector = collector.address(), error, "{}", T::FAILED);
             }
             let wait = match wait {
-                Some(wait) if !*self.is_ending.borrow() => wait.clamp(pause, MAX_PAUSE),
+                Some(wait) if !is_ending(&self.is_ending) => wait.clamp(pause, MAX_PAUSE),
                 _ => {
                     self.lost.add(count);
                     return;
@@ -137,6 +137,11 @@ impl<T: Item> Waiting<T> {
             tracing::info!(lost = self.lost.get(), "{}", T::RESUMED);
         }
     }
+}
+
+/// Reports whether a queue ends, also by the loss of its senders.
+fn is_ending(is_ending: &watch::Receiver<bool>) -> bool {
+    *is_ending.borrow() || is_ending.has_changed().is_err()
 }
 
 /// Waits for the end of a queue, also by the loss of its senders.

@@ -197,7 +197,9 @@ pub(crate) fn write_json(event: &Event<'_>) -> Value {
     let mut line = Map::new();
     line.insert("timestamp".to_owned(), time.into());
     line.insert("level".to_owned(), event.metadata().level().as_str().into());
-    line.extend(read_fields(event));
+    for (name, value) in read_fields(event) {
+        line.entry(name).or_insert(value);
+    }
     write_origin(&mut line, event);
     line.into()
 }

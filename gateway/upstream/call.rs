@@ -6,11 +6,11 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use lockgate_admission::CallerId;
+use lockgate_admission::{CallerId, clock};
 use lockgate_protocol::jsonrpc::{Outcome, Request};
 use lockgate_protocol::key::Key;
 use lockgate_protocol::method::Method;
@@ -45,6 +45,7 @@ pub struct Call<'a> {
     /// The metrics of the called tool.
     pub tool: Option<Arc<ToolMetrics>>,
     pub trace: Option<CallTrace>,
+    pub began: Instant,
     /// Overrides the server's own timeout.
     pub timeout: Option<Duration>,
 }
@@ -63,6 +64,7 @@ impl<'a> Call<'a> {
             sink: None,
             tool: None,
             trace: None,
+            began: clock::now(),
             timeout: None,
         }
     }

@@ -252,6 +252,7 @@ impl Shared {
             tool: call.tool.clone(),
             span,
             assertion: call.caller.assertion.clone(),
+            since: call.began,
             limit: Some(call.timeout.unwrap_or_else(|| self.timeout_of(call))),
         };
         connection.ask(ask).await.and_then(|response| read(response, modern))

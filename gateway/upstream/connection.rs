@@ -85,6 +85,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) assertion: Option<Arc<dyn IdentityAssertion>>,
     pub(crate) tool: Option<Arc<ToolMetrics>>,
     pub(crate) span: Option<Box<OperationSpan>>,
+    /// The start of the call that the request belongs to.
+    pub(crate) since: Instant,
     /// Longest silent processing; `None` for requests that stay open or answer elsewhere.
     pub(crate) limit: Option<Duration>,
 }
@@ -103,6 +105,7 @@ impl<'a> Ask<'a> {
             assertion: None,
             tool: None,
             span: None,
+            since: clock::now(),
             limit: Some(DEFAULT_TIMEOUT),
         }
     }
@@ -233,12 +236,14 @@ impl Connection {
         let id = ask.id.unwrap_or_else(|| self.mint_id());
         let modern = self.era() == Era::Modern;
         let written = self.write(id, &ask, modern);
-        let Ask { method, channel, sink, tool, span, assertion, limit, .. } = ask;
+        let Ask { method, channel, sink, tool, span, assertion, since, limit, .. } = ask;
         let labels = OperationLabels { method: method.as_str(), ..self.labels() };
         let metrics = Arc::clone(&self.receiver.metrics);
         let began = clock::now();
+        let deadline = limit.map(|limit| since + limit);
+        let is_over = false;
         let operation =
-            ClientOperation { server: metrics, tool, span, labels, began, limit, is_over: false };
+            ClientOperation { server: metrics, tool, span, labels, began, deadline, is_over };
         let bounded = limit.filter(|_| method != Method::Listen);
         let unanswered = bounded.map(|limit| self.outstanding.begin(limit));
         async move {
@@ -428,8 +433,8 @@ struct ClientOperation {
     span: Option<Box<OperationSpan>>,
     labels: OperationLabels,
     began: Instant,
-    /// The timeout; a request that is dropped after it counts as timed out, not as cancelled.
-    limit: Option<Duration>,
+    /// A request that is dropped after it counts as timed out, not as cancelled.
+    deadline: Option<Instant>,
     is_over: bool,
 }
 
@@ -461,7 +466,7 @@ impl Drop for ClientOperation {
     fn drop(&mut self) {
         let duration = clock::elapsed(self.began);
         if !self.is_over {
-            let is_late = self.limit.is_some_and(|limit| duration >= limit);
+            let is_late = self.deadline.is_some_and(|deadline| clock::now() >= deadline);
             self.labels.ending = Ending::Failed(if is_late { "timeout" } else { "cancelled" });
             if let Some(span) = &mut self.span {
                 span.ended(self.labels.ending, "");

@@ -113,7 +113,7 @@ impl From<NoMemory> for UpstreamError {
 }
 
 impl UpstreamErrorKind {
-    /// Returns the error of a request that did not reach the server.
+    /// Returns an error that is not marked as sent (see [`UpstreamError::after_send`]).
     pub fn error(self, words: impl Into<Cow<'static, str>>) -> UpstreamError {
         let words = words.into();
         UpstreamError { kind: self, sent: false, words, retry_after: None, connect: None }

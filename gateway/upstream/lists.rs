@@ -248,7 +248,7 @@ impl Reading<'_> {
             // tool.
             Err(_) => {
                 let text = list::without_annotations(&text).unwrap_or_else(|| text.to_vec());
-                Some(Item { key, text: text.into(), headers: None })
+                Some(Item { key, text: Bytes::copy_from_slice(&text), headers: None })
             }
         }
     }

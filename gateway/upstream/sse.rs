@@ -147,8 +147,8 @@ async fn read(mut stream: EventReader, exchange: Arc<Exchange>) {
 #[cfg(test)]
 mod tests;
 
-/// Number of requests posted concurrently.
-const MAX_CONCURRENT_POSTS: usize = 32;
+/// Number of requests posted concurrently: as many as a server may have calls.
+const MAX_CONCURRENT_POSTS: usize = 1024;
 /// Time for a server to accept a request; some answer the POST only when the call has ended.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time for a server to accept a notification or a response, which later messages wait for.
@@ -222,9 +222,6 @@ async fn run(
     let mut running = JoinSet::new();
     while let Some(QueuedMessage { id, text, assertion }) = posts.next().await {
         while running.try_join_next().is_some() {}
-        if running.len() >= MAX_CONCURRENT_POSTS {
-            running.join_next().await;
-        }
         let mut message = make_request(Method::POST, uri.clone(), &headers, text);
         if let Some(identification) = &identification {
             identification.add(message.headers_mut(), assertion.as_deref());
@@ -235,6 +232,9 @@ async fn run(
             }
             continue;
         };
+        if running.len() >= MAX_CONCURRENT_POSTS {
+            running.join_next().await;
+        }
         let origin = origin.clone();
         let exchange = exchange.clone();
         running.spawn(async move {

@@ -119,7 +119,7 @@ async fn memory_stays_under_its_limit_however_it_is_filled() {
             "json": json.config(), "events": events.config(), "lines": lines.config(), "long": long.config(),
             "lists": lists.config(), "polite": polite_server.config(),
         },
-        "limits": {"memory": LIMIT, "concurrent_requests": 200}, "http": {"body_bytes": BODY},
+        "limits": {"memory": LIMIT}, "http": {"body_bytes": BODY},
     }))
     .await;
     let bound = bound(&gate);

@@ -234,7 +234,7 @@ impl Check<'_> {
         self.at_most(path, given.len(), MAX_KEYS, "remove the oldest");
         let mut keys = Vec::with_capacity(given.len());
         for (at, key) in given.iter().enumerate() {
-            let path = format!("{path}.{at}");
+            let path = self.item_key(path, at);
             match SigningKey::from_pem(key) {
                 Ok(key) if keys.contains(&key) => {
                     self.error(&path, "is listed twice", "keep one of them");

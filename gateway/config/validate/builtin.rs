@@ -151,7 +151,8 @@ impl Check<'_> {
             self.within("builtin.shell.environment", name, |check| check.shell_variable("", name));
         }
         for (at, name) in shell.caller_environment.iter().enumerate() {
-            self.shell_variable(&format!("builtin.shell.caller_environment.{at}"), name);
+            let key = self.item_key("builtin.shell.caller_environment", at);
+            self.shell_variable(&key, name);
         }
         if shell.timeout > shell.max_timeout {
             let what = "must not be more than `max_timeout`";

@@ -68,7 +68,7 @@ impl Check<'_> {
     /// Checks a list of secrets.
     pub fn long_secrets(&mut self, path: &str, secrets: &[String]) {
         for (at, secret) in secrets.iter().enumerate() {
-            self.long_secret(&format!("{path}.{at}"), secret);
+            self.long_secret(&self.item_key(path, at), secret);
         }
     }
 
