@@ -125,12 +125,12 @@ async fn a_server_that_hangs_stops_no_other() {
 
     let began = Instant::now();
     let mut callers = JoinSet::new();
-    for n in 0..120 {
+    for n in 0..216 {
         let request = if n % 2 == 0 { call("stuck__t") } else { in_session("stuck__t") };
         let address = gate.address;
         callers.spawn(async move { Stream::open(address, &request.bytes()).await.whole().await });
     }
-    until("it has all that it may have", async || (stuck.count("tools/call") == 32).then_some(()))
+    until("it has all that it may have", async || (stuck.count("tools/call") == 128).then_some(()))
         .await;
     let both = polite(&gate, &call("good__t"), 30).await;
     let mixed = polite(&gate, &in_session("good__t"), 10).await;
@@ -143,7 +143,7 @@ async fn a_server_that_hangs_stops_no_other() {
 
     eprintln!("p99 alone {:?}, beside the crowd {:?}", p99(&alone), p99(&both));
 
-    // The 88 queued calls fail; the 32 running calls keep their own timeout.
+    // The 88 queued calls fail; the 128 running calls keep their own timeout.
     let mut told = 0;
     while told < 88 {
         let answer = callers.join_next().await.unwrap().unwrap();
@@ -158,7 +158,7 @@ async fn a_server_that_hangs_stops_no_other() {
     let began = Instant::now();
     assert_eq!(reason(&call("stuck__t").send(gate.address).await), "stalled");
     assert!(began.elapsed() < Duration::from_secs(2));
-    assert_eq!(callers.len(), 32);
+    assert_eq!(callers.len(), 128);
 }
 
 /// A caller with 300 busy connections: another caller is as fast as alone at another server, gets
