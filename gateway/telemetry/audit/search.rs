@@ -188,9 +188,9 @@ pub struct Search<'a> {
     pub fits: &'a dyn Fn(&Members) -> bool,
 }
 
-/// Finds the start of a search in `files`, newest first: the index of a file, and an offset in it;
-/// a line that began before is left out. The start includes `slack` further bytes, for outcomes of the
-/// records before it. Returns `None` if all records are too new.
+/// Finds the start of a search in `files`, newest first: the index of a file, and an offset in it.
+/// A line that began before the offset is left out. The start includes `slack` further bytes, for
+/// outcomes of the records before it. Returns `None` if all records are too new.
 fn find_start(
     files: &[PathBuf],
     wanted: &Search<'_>,
