@@ -307,6 +307,20 @@ async fn a_dropped_call_is_cancelled_by_a_post() {
     );
 }
 
+/// Some servers answer a POST only when its call has ended.
+#[tokio::test]
+async fn posts_that_stay_open_delay_neither_calls_nor_cancellations() {
+    let mut server = Server::start().await;
+    let (duplex, _get, _seen) = server.open().await;
+    let mut open = Vec::new();
+    for id in 0..128 {
+        let call = ask(&duplex, id);
+        open.push((call, server.next().await));
+    }
+    open[0].0.abort();
+    assert!(server.next().await.body.contains("notifications/cancelled"));
+}
+
 #[tokio::test]
 async fn an_event_that_is_too_large_ends_the_stream_and_tells_the_only_caller() {
     let mut server = Server::start().await;
